@@ -1,0 +1,57 @@
+# Everything a person or CI runs. `make demo` and `make test` need nothing before them.
+# Python 3.11 or newer is looked for by name; PYTHON=... chooses one.
+
+VENV      := .venv
+BIN       := $(VENV)/bin
+STAMP     := $(VENV)/.installed
+LOCK      := requirements/dev.txt
+N         ?= 100
+JOBS      ?= 2
+TESTS     ?= tests
+PYTEST_ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help install serve demo test check format bench torture docs lock clean
+
+help: ## Show what can be made
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+install: $(STAMP) ## Make .venv with the package and what its tests need
+
+$(STAMP): $(LOCK) pyproject.toml scripts/install
+	@PYTHON="$(PYTHON)" sh scripts/install $(VENV) $(LOCK)
+	@touch $@
+
+demo: install ## See Perdure work, in a temporary home
+	@$(BIN)/perdure demo
+
+test: install ## Run the test suite (SQLite and a real PostgreSQL)
+	@$(BIN)/python -m pytest -n $(JOBS) $(TESTS) $(PYTEST_ARGS)
+
+check: install ## Format, lint, types, layers, dead code
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/vulture
+
+format: install ## Let ruff rewrite what it can
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: install ## Measure the store beside the physical floor, as ratios
+	@$(BIN)/python -m bench
+
+torture: install ## The long fault runs: make torture N=1000
+	@PERDURE_TORTURE=$(N) $(BIN)/python -m pytest -n $(JOBS) tests/crash tests/store -m "torture or not torture" $(PYTEST_ARGS)
+
+docs: install ## Write the generated reference pages anew
+	@$(BIN)/python scripts/write_reference.py
+
+lock: ## Resolve pyproject.toml anew into the hashed locks (needs uv)
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-annotate -U pyproject.toml -o requirements/runtime.txt
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-annotate -U --extra postgres --extra dev pyproject.toml -o $(LOCK)
+
+clean: ## Remove what was built; never a home
+	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage
+	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +

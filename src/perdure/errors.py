@@ -1,0 +1,114 @@
+"""Every error that Perdure raises on purpose, in one tree.
+
+    PerdureError          code         HTTP  exit
+    ├── Invalid           invalid       422     2   what was asked for makes no sense
+    ├── NotFound          not_found     404     3   there is no such thing
+    ├── Conflict          conflict      409     4   somebody else changed it, or it is taken
+    ├── Denied            denied        403     1   not allowed
+    ├── Waiting           waiting       409     5   a person has to decide first
+    ├── Exhausted         exhausted     429     6   a limit or budget is used up
+    ├── Damaged           damaged       500     7   stored data is not what was written
+    └── Unavailable       unavailable   503     8   something outside does not answer
+
+A message says what was expected, what was found and what to do next. It never contains a secret.
+"""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+
+class PerdureError(Exception):
+    """The root of everything raised on purpose; `str(error)` is fit to be shown to a person."""
+
+    code: ClassVar[str] = "error"
+    title: ClassVar[str] = "Failed"
+    http_status: ClassVar[int] = 500
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, detail: str, *, errors: Sequence[str] = ()) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.errors = tuple(errors)
+
+    def problem(self) -> dict[str, Any]:
+        """Describe the error as an RFC 9457 problem; an interface adds `instance` and `meta`."""
+        return {
+            "type": f"urn:perdure:error:{self.code}",
+            "title": self.title,
+            "status": self.http_status,
+            "detail": self.detail,
+            "code": self.code,
+            "errors": [{"detail": error} for error in self.errors],
+        }
+
+
+class Invalid(PerdureError):
+    """What was asked for does not make sense; nothing was changed."""
+
+    code = "invalid"
+    title = "Invalid"
+    http_status = 422
+    exit_code = 2
+
+
+class NotFound(PerdureError):
+    """There is no such thing."""
+
+    code = "not_found"
+    title = "Not found"
+    http_status = 404
+    exit_code = 3
+
+
+class Conflict(PerdureError):
+    """Somebody else changed it first, or it is taken; look again and decide anew."""
+
+    code = "conflict"
+    title = "Conflict"
+    http_status = 409
+    exit_code = 4
+
+
+class Denied(PerdureError):
+    """It is not allowed, by the operating system, a policy or a missing token."""
+
+    code = "denied"
+    title = "Denied"
+    http_status = 403
+    exit_code = 1
+
+
+class Waiting(PerdureError):
+    """It goes on when a person has decided."""
+
+    code = "waiting"
+    title = "Waiting"
+    http_status = 409
+    exit_code = 5
+
+
+class Exhausted(PerdureError):
+    """A limit or a budget is used up; it can be raised on purpose."""
+
+    code = "exhausted"
+    title = "Exhausted"
+    http_status = 429
+    exit_code = 6
+
+
+class Damaged(PerdureError):
+    """Stored data is not what was written; it was left as it is."""
+
+    code = "damaged"
+    title = "Damaged"
+    http_status = 500
+    exit_code = 7
+
+
+class Unavailable(PerdureError):
+    """Something outside does not answer now; the same call may succeed later."""
+
+    code = "unavailable"
+    title = "Unavailable"
+    http_status = 503
+    exit_code = 8

@@ -1,0 +1,58 @@
+"""Named points in front of and behind every durable write, where a test may kill, raise or delay.
+
+In production nothing is armed and `hit` is one look into an empty dictionary. A test arms a point with
+`armed(name, action)`; the action runs in the thread that reaches the point. There is no way to arm one from
+outside the process.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+POINTS = frozenset(
+    {
+        # one write transaction
+        "store.commit.before",
+        "store.commit.after",
+        # a new SQLite file, made beside its place and renamed into it
+        "store.create.before",
+        "store.create.after",
+        # one migration; "copy" is the copy of the file that is made first
+        "store.migrate.copy.before",
+        "store.migrate.copy.after",
+        "store.migrate.commit.before",
+        "store.migrate.commit.after",
+        # a backup, published by a rename
+        "store.backup.before",
+        "store.backup.after",
+        # a restore: the plan is written down, then each piece is swapped in
+        "store.restore.plan.before",
+        "store.restore.plan.after",
+        "store.restore.swap.before",
+        "store.restore.swap.between",
+        "store.restore.swap.after",
+        "store.restore.done.before",
+        "store.restore.done.after",
+    }
+)
+
+_armed: dict[str, Callable[[], None]] = {}
+
+
+def hit(name: str) -> None:
+    """Run what is armed at this point; normally nothing."""
+    if _armed:
+        action = _armed.get(name)
+        if action is not None:
+            action()
+
+
+@contextmanager
+def armed(name: str, action: Callable[[], None]) -> Iterator[None]:
+    """Run `action` whenever the point `name` is reached inside the block."""
+    if name not in POINTS:
+        raise ValueError(f"no fail-point is called {name!r}")
+    _armed[name] = action
+    try:
+        yield
+    finally:
+        del _armed[name]

@@ -1,0 +1,18 @@
+"""The one vocabulary of Forge: the modes of a session and the phases it goes through."""
+
+from enum import StrEnum
+
+
+class BuilderMode(StrEnum):
+    BOT = "bot"
+    RECONFIGURE = "reconfigure"
+    SKILL = "skill"
+    BATCH = "batch"
+
+
+class BuilderPhase(StrEnum):
+    BASICS = "basics"
+    PERSONALITY = "personality"
+    MODEL = "model"
+    SKILLS = "skills"
+    REVIEW = "review"

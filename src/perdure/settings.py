@@ -1,0 +1,216 @@
+"""Settings with the place each came from, and the home: the folder that holds everything.
+
+A flag wins over the environment, the environment over `config.toml` in the home, that over the default.
+Nothing in the current folder is read: a repository must not configure the program that is run inside it.
+"""
+
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from perdure.errors import Denied, Invalid, NotFound
+
+CONFIG_FILE = "config.toml"
+DATABASE_FILE = "perdure.db"
+FOLDER_MODE = 0o700
+FILE_MODE = 0o600
+
+_URL_PASSWORD = re.compile(r"(?P<user>://[^:/@?\s]*):[^@/\s]*@")
+_QUERY_PASSWORD = re.compile(r"(?P<key>[?&\s]?password=)[^&\s]*", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting, its value and where that value came from."""
+
+    name: str
+    value: str
+    origin: str
+
+    @property
+    def shown(self) -> str:
+        """The value as it may be shown: passwords are hidden."""
+        return without_password(self.value)
+
+
+@dataclass(frozen=True)
+class Definition:
+    """What there is to know about a setting before anybody has set it."""
+
+    name: str
+    flag: str | None
+    environment: tuple[str, ...]
+    is_in_config: bool
+    help: str
+    default: Callable[[Path], str]
+
+
+DEFINITIONS = (
+    Definition(
+        name="home",
+        flag="--home",
+        environment=("PERDURE_HOME",),
+        is_in_config=False,
+        help="The folder that holds everything.",
+        default=str,
+    ),
+    Definition(
+        name="database_url",
+        flag=None,
+        environment=("PERDURE_DATABASE_URL", "DATABASE_PATH"),
+        is_in_config=True,
+        help="The database: a PostgreSQL URL, or a SQLite file.",
+        default=lambda home: str(home / DATABASE_FILE),
+    ),
+    Definition(
+        name="memory_state_dir",
+        flag=None,
+        environment=("MEMORY_STATE_DIR",),
+        is_in_config=True,
+        help="The folder of the memory log.",
+        default=lambda home: str(home / "state"),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All settings, each with its origin."""
+
+    entries: tuple[Setting, ...]
+
+    @property
+    def home(self) -> Path:
+        return Path(self._value("home"))
+
+    @property
+    def database_url(self) -> str:
+        return self._value("database_url")
+
+    @property
+    def memory_state_dir(self) -> Path:
+        return Path(self._value("memory_state_dir"))
+
+    @property
+    def bots_dir(self) -> Path:
+        return self.home / "bots"
+
+    @property
+    def log_file(self) -> Path:
+        return self.home / "logs" / "perdure.log"
+
+    def _value(self, name: str) -> str:
+        return next(entry.value for entry in self.entries if entry.name == name)
+
+
+def load_settings(
+    flags: Mapping[str, str | None] | None = None, environment: Mapping[str, str] | None = None
+) -> Settings:
+    """Find every setting and its origin; reads `config.toml` of the home, creates nothing.
+
+    Raises: Invalid when `config.toml` cannot be read or names a setting that does not exist.
+    """
+    flags = flags or {}
+    environment = os.environ if environment is None else environment
+    home = _find(_definition("home"), flags, environment, {}, _default_home(environment))
+    home = Setting("home", str(_absolute(home.value)), home.origin)
+    config = _read_config(Path(home.value) / CONFIG_FILE)
+    found = [home]
+    for definition in DEFINITIONS[1:]:
+        entry = _find(definition, flags, environment, config, Path(home.value))
+        found.append(Setting(entry.name, _as_location(entry.value), entry.origin))
+    return Settings(tuple(found))
+
+
+def ensure_folder(path: Path) -> None:
+    """Make a private folder, and its parents, unless it is there.
+
+    Raises: Invalid when something else is in the way; Denied when it may not be made.
+    """
+    try:
+        path.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise Invalid(f"{path} was expected to be a folder, but something else is there.") from error
+    except OSError as error:
+        raise Denied(f"The folder {path} cannot be created: {error.strerror}.") from error
+
+
+def existing_home(settings: Settings) -> Path:
+    """Return the home, which must be there already.
+
+    Raises: NotFound
+    """
+    if not settings.home.is_dir():
+        raise NotFound(f"There is no home at {settings.home}. Run `perdure db migrate` to make one.")
+    return settings.home
+
+
+def without_password(text: str) -> str:
+    """Replace the passwords of all URLs in a text by three stars."""
+    return _QUERY_PASSWORD.sub(r"\g<key>***", _URL_PASSWORD.sub(r"\g<user>:***@", text))
+
+
+def _definition(name: str) -> Definition:
+    return next(definition for definition in DEFINITIONS if definition.name == name)
+
+
+def _find(
+    definition: Definition,
+    flags: Mapping[str, str | None],
+    environment: Mapping[str, str],
+    config: Mapping[str, str],
+    home: Path,
+) -> Setting:
+    name = definition.name
+    if flag := flags.get(name):
+        return Setting(name, flag, f"flag {definition.flag}" if definition.flag else "argument")
+    for variable in definition.environment:
+        if value := environment.get(variable):
+            return Setting(name, value, f"environment {variable}")
+    if name in config:
+        return Setting(name, config[name], f"user {CONFIG_FILE}")
+    return Setting(name, definition.default(home), "default")
+
+
+def _default_home(environment: Mapping[str, str]) -> Path:
+    user_home = environment.get("HOME")
+    return Path(user_home, ".perdure") if user_home else Path(".perdure")
+
+
+def _absolute(value: str) -> Path:
+    try:
+        return Path(os.path.abspath(Path(value).expanduser()))
+    except (RuntimeError, ValueError) as error:
+        raise Invalid(f"{value!r} cannot be a folder: {error}.") from error
+
+
+def _as_location(value: str) -> str:
+    """Make a path absolute; leave URLs and `:memory:` alone."""
+    return value if "://" in value or value == ":memory:" else str(_absolute(value))
+
+
+def _read_config(path: Path) -> dict[str, str]:
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise Denied(f"{path} cannot be read: {error.strerror}.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise Invalid(f"{path} is not valid TOML: {error}.") from error
+    known = [definition.name for definition in DEFINITIONS if definition.is_in_config]
+    for key, value in content.items():
+        if key not in known:
+            raise Invalid(f"{path}: there is no setting {key!r}.{_did_you_mean(key, known)}")
+        if not isinstance(value, str) or not value:
+            raise Invalid(f"{path}: {key} was expected to be a text that is not empty.")
+    return content
+
+
+def _did_you_mean(key: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(key, known, n=1)
+    return f" Did you mean {close[0]!r}?" if close else f" Known are: {', '.join(known)}."

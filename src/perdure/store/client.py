@@ -1,0 +1,130 @@
+"""The client of the database: the same for a SQLite file, for SQLite in memory and for PostgreSQL."""
+
+import asyncio
+import inspect
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, TypeVar
+
+from perdure.errors import PerdureError, Unavailable
+from perdure.store.target import PostgresTarget, SqliteTarget, parse_target
+
+if TYPE_CHECKING:
+    from perdure.store.database import Database, Health
+    from perdure.store.transaction import Transaction
+
+BOOKKEEPING = frozenset({"alembic_version"})
+
+T = TypeVar("T")
+
+
+class DatabaseClient:
+    """One open database.
+
+        async with await DatabaseClient.create("work.db") as db:
+            count = await db.transaction(lambda tx: tx.scalar("SELECT count(*) FROM tasks"))
+    """
+
+    def __init__(self, database: "Database") -> None:
+        self._database = database
+        self._closing: asyncio.Future[None] | None = None
+
+    @classmethod
+    async def create(
+        cls, url_or_path: str | os.PathLike[str], migrate: bool = True, debug: bool = False
+    ) -> Self:
+        """Open a database, making and migrating it where that is needed.
+
+        Takes a path, `:memory:`, a `sqlite:` URL or a PostgreSQL URL. With `migrate=False` the schema stays as it
+        is. `debug` logs every statement to the logger `perdure.store.sql`, without values.
+
+        Raises: Invalid, Denied, Damaged, Conflict (a newer version), Unavailable. Nothing is overwritten.
+        """
+        match parse_target(url_or_path):
+            case SqliteTarget(path=None):
+                from perdure.store.sqlite.memory_database import SqliteMemoryDatabase
+
+                return cls(await SqliteMemoryDatabase.open(migrate=migrate, debug=debug))
+            case SqliteTarget(path=path):
+                from perdure.store.sqlite.file_database import SqliteFileDatabase
+
+                return cls(await SqliteFileDatabase.open(path, migrate=migrate, debug=debug))
+            case PostgresTarget() as target:
+                from perdure.store.postgres.database import PostgresDatabase
+
+                return cls(await PostgresDatabase.open(target, migrate=migrate, debug=debug))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def transaction(self, fn: "Callable[[Transaction], T]") -> T:
+        """Run the synchronous `fn(tx)` in one transaction on the writer's thread and return its result.
+
+        When it returns, the change is durable. When `fn` raises, nothing has changed. Writes of one process are
+        done one after the other, in the order they were asked for.
+
+        Raises: what `fn` raises; Conflict, Invalid, Denied, Damaged, Unavailable for what the database says.
+        """
+        return await self._open().write(_not_async(fn))
+
+    async def read(self, fn: "Callable[[Transaction], T]") -> T:
+        """Run the synchronous `fn(tx)` in one read-only transaction, beside the writer.
+
+        Raises: as `transaction`; Denied when `fn` tries to write.
+        """
+        return await self._open().read(_not_async(fn))
+
+    async def tables(self) -> list[str]:
+        """Return the names of the tables, sorted, without the bookkeeping of migrations."""
+        import sqlalchemy as sa
+
+        names = await self.read(lambda tx: sa.inspect(tx.connection).get_table_names())
+        return sorted(set(names) - BOOKKEEPING)
+
+    async def ping(self) -> bool:
+        """Tell whether the database answers; false after close, never an exception."""
+        if self._closing is not None:
+            return False
+        try:
+            return bool(await self.read(lambda tx: tx.scalar("SELECT 1")) == 1)
+        except PerdureError:
+            return False
+
+    async def health(self) -> "Health":
+        """Return version, location and the settings that durability depends on."""
+        return await self._open().health()
+
+    async def verify(self) -> list[str]:
+        """Read the whole database and return what is wrong with it, a sentence each."""
+        return await self._open().verify()
+
+    async def backup(self, path: str | os.PathLike[str]) -> None:
+        """Copy the database into a new file while work goes on: a SQLite file, or a dump of PostgreSQL.
+
+        Raises: Conflict when the file exists; Denied; Unavailable when `pg_dump` is missing.
+        """
+        await self._open().backup(Path(os.path.abspath(path)))
+
+    async def close(self) -> None:
+        """Finish what was asked for and let go. May be called again, by anyone, at any time."""
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(self._database.close())
+        await asyncio.shield(self._closing)
+
+    def _open(self) -> "Database":
+        if self._closing is not None:
+            raise Unavailable("This database client is closed. Open a new one.")
+        return self._database
+
+
+def _not_async(fn: Callable[..., T]) -> Callable[..., T]:
+    if inspect.iscoroutinefunction(fn):
+        raise TypeError("a transaction runs a plain function: nothing may be awaited while it is open")
+    return fn

@@ -1,0 +1,59 @@
+"""Connections to PostgreSQL, always with the same settings, and SQLAlchemy engines over them."""
+
+from typing import TYPE_CHECKING, Any
+
+from perdure.errors import Invalid, Unavailable
+
+if TYPE_CHECKING:
+    import psycopg
+    import sqlalchemy as sa
+
+CONNECT_TIMEOUT_S = 10
+
+
+def connect(url: str, *, autocommit: bool = False, is_reader: bool = False) -> "psycopg.Connection[Any]":
+    """Open a connection whose commits are durable when they return.
+
+    Raises: Unavailable when the driver is not installed; Invalid when the URL cannot be read; driver errors.
+    """
+    psycopg = driver()
+    try:
+        options = psycopg.conninfo.conninfo_to_dict(url)
+    except psycopg.ProgrammingError as error:
+        raise Invalid(f"The PostgreSQL URL cannot be read: {' '.join(str(error).split())}.") from None
+    options.setdefault("connect_timeout", CONNECT_TIMEOUT_S)
+    options.setdefault("application_name", "perdure")
+    connection: psycopg.Connection[Any] = psycopg.connect(**options, autocommit=True)
+    if connection.execute("SHOW synchronous_commit").fetchone() == ("off",):
+        connection.execute("SET synchronous_commit = on")
+    if is_reader:
+        connection.execute("SET default_transaction_read_only = on")
+        connection.execute("SET default_transaction_isolation = 'repeatable read'")
+    connection.autocommit = autocommit
+    return connection
+
+
+def driver() -> Any:
+    """Return psycopg.
+
+    Raises: Unavailable when it is not installed.
+    """
+    try:
+        import psycopg
+        import psycopg.conninfo
+    except ImportError as error:
+        raise Unavailable("PostgreSQL needs one more package: pip install 'perdure[postgres]'.") from error
+    return psycopg
+
+
+def engine_over(url: str, *, size: int, is_reader: bool = False) -> "sa.Engine":
+    """Make an engine over a pool of such connections; one that broke is replaced before it is used."""
+    import sqlalchemy as sa
+
+    return sa.create_engine(
+        "postgresql+psycopg://",
+        creator=lambda: connect(url, is_reader=is_reader),
+        pool_size=size,
+        max_overflow=0,
+        pool_pre_ping=True,
+    )

@@ -1,0 +1,197 @@
+"""The adapter for PostgreSQL: one thread writes, a few read."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from perdure import failpoints
+from perdure.errors import Conflict, Unavailable
+from perdure.store.database import Health
+from perdure.store.durable import new_file
+from perdure.store.migrations import HEAD, newer_than_head
+from perdure.store.postgres import faults, tools
+from perdure.store.postgres.connection import connect, driver, engine_over
+from perdure.store.target import PostgresTarget
+from perdure.store.threads import Threads
+
+if TYPE_CHECKING:
+    import psycopg
+    import sqlalchemy as sa
+
+    from perdure.store.transaction import Transaction
+
+READERS = 4
+_MIGRATION_LOCK = 0x5045524455524531
+"""The key of the advisory lock that orders migrating processes."""
+
+T = TypeVar("T")
+
+
+class PostgresDatabase:
+    """A PostgreSQL database. See Database."""
+
+    def __init__(self, target: PostgresTarget, *, debug: bool) -> None:
+        self._target = target
+        self._writer = Threads("perdure-writer", 1)
+        self._readers = Threads("perdure-reader", READERS)
+        self._writing = engine_over(target.url, size=1)
+        self._reading = engine_over(target.url, size=READERS, is_reader=True)
+        if debug:
+            from perdure.store.transaction import log_statements
+
+            log_statements(self._writing)
+            log_statements(self._reading)
+
+    @classmethod
+    async def open(cls, target: PostgresTarget, *, migrate: bool, debug: bool) -> Self:
+        """Connect, after the schema was migrated where that is needed."""
+        driver()
+        database = cls(target, debug=debug)
+        try:
+            await database._writer.run(database._open, migrate)
+        except BaseException:
+            database._writer.stop()
+            raise
+        return database
+
+    async def write(self, fn: "Callable[[Transaction], T]") -> T:
+        """See Database.write."""
+        return await self._writer.run(self._write, fn)
+
+    async def read(self, fn: "Callable[[Transaction], T]") -> T:
+        """See Database.read."""
+        from perdure.store.transaction import Transaction
+
+        return await self._readers.run(self._read, lambda core: fn(Transaction(core)))
+
+    async def health(self) -> Health:
+        """See Database.health."""
+        return await self._writer.run(self._health)
+
+    async def verify(self) -> list[str]:
+        """See Database.verify."""
+        return await self._readers.run(self._read, _problems)
+
+    async def backup(self, path: Path) -> None:
+        """See Database.backup."""
+        await self._readers.run(self._backup, path)
+
+    async def close(self) -> None:
+        """See Database.close."""
+        await self._writer.run(self._close)
+        self._writer.stop()
+
+    def _open(self, migrate: bool) -> None:
+        with faults.translated(self._target.shown):
+            with connect(self._target.url, autocommit=True) as connection:
+                version = version_of(connection, self._target.shown)
+            if migrate and version < HEAD:
+                self._migrate()
+
+    def _migrate(self) -> None:
+        from perdure.store.migrate import run_migrations
+
+        with self._writing.connect() as core:
+            raw: psycopg.Connection[Any] = core.connection.driver_connection
+            raw.execute("SELECT pg_advisory_lock(%s)", [_MIGRATION_LOCK])
+            raw.commit()
+            try:
+                if version_of(raw, self._target.shown) < HEAD:  # nobody did it while we waited
+                    raw.commit()
+                    run_migrations(core, lambda _revision: None)
+            finally:
+                raw.rollback()
+                raw.execute("SELECT pg_advisory_unlock(%s)", [_MIGRATION_LOCK])
+                raw.commit()
+
+    def _write(self, fn: "Callable[[Transaction], T]") -> T:
+        from perdure.store.transaction import Transaction
+
+        with faults.translated(self._target.shown), self._writing.connect() as core:
+            with core.begin() as transaction:
+                result = fn(Transaction(core))
+                failpoints.hit("store.commit.before")
+                self._commit(transaction)
+        failpoints.hit("store.commit.after")
+        return result
+
+    def _commit(self, transaction: "sa.RootTransaction") -> None:
+        """Commit; when the connection breaks meanwhile, nobody can know what the server did."""
+        from sqlalchemy.exc import DBAPIError
+
+        try:
+            transaction.commit()
+        except DBAPIError as error:
+            if error.connection_invalidated:
+                raise Unavailable(
+                    f"The connection to {self._target.shown} broke during a commit. Whether the change was stored"
+                    " is not known; look first."
+                ) from error
+            raise
+
+    def _read(self, fn: "Callable[[sa.Connection], T]") -> T:
+        with faults.translated(self._target.shown), self._reading.begin() as core:
+            return fn(core)
+
+    def _health(self) -> Health:
+        with faults.translated(self._target.shown), connect(self._target.url, autocommit=True) as connection:
+            return Health(
+                database="postgresql",
+                location=self._target.shown,
+                version=version_of(connection, self._target.shown),
+                facts={
+                    "server_version": _one(connection, "SHOW server_version"),
+                    "synchronous_commit": _one(connection, "SHOW synchronous_commit"),
+                    "fsync": _one(connection, "SHOW fsync") == "on",
+                    "schema": _one(connection, "SELECT current_schema()"),
+                    "size_bytes": _one(connection, "SELECT pg_database_size(current_database())"),
+                },
+            )
+
+    def _backup(self, path: Path) -> None:
+        with new_file(path) as part:
+            tools.dump(self._target, part)
+
+    def _close(self) -> None:
+        self._readers.stop(wait=True)
+        self._reading.dispose()
+        self._writing.dispose()
+
+
+def version_of(connection: "psycopg.Connection[Any]", location: str) -> int:
+    """Read the version of the schema; 0 when there is none yet.
+
+    Raises: Conflict when it is newer than this program, or not ours.
+    """
+    if _one(connection, "SELECT to_regclass('alembic_version')") is None:
+        return 0
+    row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+    if row is None:
+        return 0
+    if not str(row[0]).isdecimal() or int(row[0]) > HEAD:
+        raise Conflict(newer_than_head(location, str(row[0])))
+    return int(row[0])
+
+
+def _one(connection: "psycopg.Connection[Any]", query: str) -> Any:
+    row = connection.execute(query).fetchone()  # type: ignore[call-overload]
+    return row[0] if row else None
+
+
+def _problems(core: "sa.Connection") -> list[str]:
+    from perdure.store.verify import schema_problems
+
+    connection: psycopg.Connection[Any] = core.connection.driver_connection
+    version = version_of(connection, "the database")
+    if version < HEAD:
+        return [f"the schema is at {version:04d}, not at {HEAD:04d}; run `perdure db migrate`"]
+    unchecked = core.exec_driver_sql(
+        "SELECT conname FROM pg_constraint WHERE NOT convalidated AND connamespace = current_schema()::regnamespace"
+    )
+    found = [f"the constraint {name} was never checked against its rows" for (name,) in unchecked]
+    invalid = core.exec_driver_sql(
+        "SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid"
+        " WHERE NOT i.indisvalid AND c.relnamespace = current_schema()::regnamespace"
+    )
+    found += [f"the index {name} is not valid" for (name,) in invalid]
+    return found + schema_problems(core)

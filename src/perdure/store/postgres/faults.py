@@ -1,0 +1,61 @@
+"""PostgreSQL's errors in our words, in one place."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from perdure.errors import Conflict, Damaged, Denied, Invalid, PerdureError, Unavailable
+
+if TYPE_CHECKING:
+    import psycopg
+
+_CLASSES: dict[str, type[PerdureError]] = {
+    "22": Invalid,  # a value that does not fit
+    "28": Denied,  # who are you?
+    "40": Conflict,  # serialisation failure, deadlock
+    "53": Unavailable,  # out of disk, memory or connections
+    "57": Unavailable,  # shut down by an operator
+    "58": Unavailable,  # the disk failed under the server
+    "XX": Damaged,
+}
+_CODES: dict[str, type[PerdureError]] = {
+    "23502": Invalid,  # not null
+    "23503": Conflict,  # foreign key
+    "23505": Conflict,  # unique
+    "23514": Invalid,  # check
+    "25006": Denied,  # read-only transaction
+    "3D000": Unavailable,  # no such database
+    "42501": Denied,
+}
+
+
+@contextmanager
+def translated(location: str) -> Iterator[None]:
+    """Turn the driver's errors, bare or inside SQLAlchemy's, into ours."""
+    import psycopg
+    from sqlalchemy.exc import DBAPIError
+
+    try:
+        yield
+    except psycopg.Error as error:
+        raise (translate(error, location) or error) from error
+    except DBAPIError as error:
+        if isinstance(error.orig, psycopg.Error):
+            raise (translate(error.orig, location) or error) from error
+        raise
+
+
+def translate(error: "psycopg.Error", location: str) -> PerdureError | None:
+    """Say what happened; None when it is a mistake in our own SQL, which should stay what it is."""
+    from psycopg import InterfaceError, OperationalError
+
+    state = error.sqlstate or ""
+    reason = " ".join(str(error).split())
+    kind = _CODES.get(state) or _CLASSES.get(state[:2])
+    if kind is not None:
+        return kind(f"The database at {location} refused: {reason}.")
+    if not state and isinstance(error, OperationalError | InterfaceError):
+        if "password" in reason or "authentication" in reason:
+            return Denied(f"The database at {location} does not let us in: {reason}.")
+        return Unavailable(f"The database at {location} does not answer: {reason}. Is it running and reachable?")
+    return None

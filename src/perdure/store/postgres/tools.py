@@ -1,0 +1,50 @@
+"""`pg_dump` and `pg_restore`, run with the password kept out of the command line."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from perdure.errors import Unavailable
+from perdure.store.postgres.connection import driver
+from perdure.store.target import PostgresTarget
+
+
+def dump(target: PostgresTarget, path: Path) -> None:
+    """Write our schema with all its rows, as of one moment, into a file of pg_dump's custom format.
+
+    Raises: Unavailable when pg_dump is missing or fails.
+    """
+    _run("pg_dump", target, ["--format=custom", "--no-owner", "--no-privileges", f"--file={path}"])
+
+
+def restore(target: PostgresTarget, path: Path) -> None:
+    """Load such a file into an empty database, in one transaction.
+
+    Raises: Unavailable when pg_restore is missing or fails; the database is then as it was.
+    """
+    options = ["--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges"]
+    _run("pg_restore", target, [*options, str(path)])
+
+
+def require(name: str) -> str:
+    """Find one of PostgreSQL's programs.
+
+    Raises: Unavailable
+    """
+    program = shutil.which(name)
+    if program is None:
+        raise Unavailable(f"{name} is needed and was not found. Install PostgreSQL's client programs.")
+    return program
+
+
+def _run(name: str, target: PostgresTarget, options: list[str]) -> None:
+    psycopg = driver()
+    conninfo = psycopg.conninfo.conninfo_to_dict(target.url)
+    password = conninfo.pop("password", None)
+    environment = {**os.environ, **({"PGPASSWORD": str(password)} if password else {})}
+    command = [require(name), f"--dbname={psycopg.conninfo.make_conninfo('', **conninfo)}", *options]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        reason = " ".join(done.stderr.split())[:500]
+        raise Unavailable(f"{name} failed on {target.shown}: {reason}")

@@ -1,0 +1,67 @@
+"""Connections to a SQLite file, always with the same settings, and SQLAlchemy engines over them.
+
+WAL is set once, when the file comes to us, and only read afterwards. The driver never begins a transaction by
+itself; the engine's `begin` does.
+"""
+
+import sqlite3
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+BUSY_TIMEOUT_S = 10.0
+APPLICATION_ID = 0x50445552  # "PDUR": `file perdure.db` and we can tell our databases from others
+
+
+def connect(path: Path | None, *, mode: str = "rw", is_reader: bool = False) -> sqlite3.Connection:
+    """Open an existing file (mode `rw` or `ro`), or a database in memory when there is no path."""
+    connection = sqlite3.connect(
+        ":memory:" if path is None else f"file:{quote(str(path))}?mode={mode}",
+        uri=True,
+        isolation_level=None,
+        check_same_thread=False,
+        timeout=BUSY_TIMEOUT_S,
+    )
+    try:
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA wal_autocheckpoint = 0")
+        if is_reader:
+            connection.execute("PRAGMA query_only = ON")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def pragma(connection: sqlite3.Connection, name: str) -> int | str:
+    """Read one setting of a connection."""
+    value: int | str = connection.execute(f"PRAGMA {name}").fetchone()[0]
+    return value
+
+
+def engine_over(connection: sqlite3.Connection) -> "sa.Engine":
+    """Make an engine over one writing connection, which stays open whatever the engine does."""
+    import sqlalchemy as sa
+
+    engine = sa.create_engine("sqlite://", creator=lambda: connection, poolclass=sa.StaticPool)
+    sa.event.listen(engine, "begin", lambda core: core.exec_driver_sql("BEGIN IMMEDIATE"))
+    return engine
+
+
+def reading_engine(path: Path, size: int) -> "sa.Engine":
+    """Make an engine over a small pool of reading connections; each transaction sees one state."""
+    import sqlalchemy as sa
+
+    engine = sa.create_engine(
+        "sqlite://",
+        creator=lambda: connect(path, is_reader=True),
+        poolclass=sa.QueuePool,
+        pool_size=size,
+        max_overflow=0,
+    )
+    sa.event.listen(engine, "begin", lambda core: core.exec_driver_sql("BEGIN"))
+    return engine

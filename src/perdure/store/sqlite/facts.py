@@ -1,0 +1,44 @@
+"""What a SQLite database says about itself, and what is wrong with it."""
+
+import sqlite3
+from typing import TYPE_CHECKING
+
+from perdure.store.database import Health
+from perdure.store.migrations import HEAD
+from perdure.store.sqlite import faults
+from perdure.store.sqlite.connection import pragma
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+_SYNCHRONOUS = {0: "off", 1: "normal", 2: "full", 3: "extra"}
+
+
+def health_of(connection: sqlite3.Connection, location: str) -> Health:
+    """Ask a connection about its database and its own settings."""
+    return Health(
+        database="sqlite",
+        location=location,
+        version=int(pragma(connection, "user_version")),
+        facts={
+            "journal_mode": pragma(connection, "journal_mode"),
+            "synchronous": _SYNCHRONOUS[int(pragma(connection, "synchronous"))],
+            "foreign_keys": bool(pragma(connection, "foreign_keys")),
+            "sqlite_version": sqlite3.sqlite_version,
+            "sqlite_affected": faults.is_affected(),
+            "size_bytes": int(pragma(connection, "page_count")) * int(pragma(connection, "page_size")),
+        },
+    )
+
+
+def problems_of(core: "sa.Connection") -> list[str]:
+    """Read the whole database and name what is wrong, a sentence each."""
+    from perdure.store.verify import schema_problems
+
+    found = [str(row[0]) for row in core.exec_driver_sql("PRAGMA integrity_check") if row[0] != "ok"]
+    for table, row_id, parent, _ in core.exec_driver_sql("PRAGMA foreign_key_check"):
+        found.append(f"row {row_id} of {table} points at a row of {parent} that is not there")
+    version = core.exec_driver_sql("PRAGMA user_version").scalar_one()
+    if version < HEAD:
+        return [*found, f"the schema is at {version:04d}, not at {HEAD:04d}; run `perdure db migrate`"]
+    return found + schema_problems(core)

@@ -1,0 +1,217 @@
+"""A SQLite file from nothing to ready: made whole beside its place, recognised, refused or migrated.
+
+A database that is there is never replaced by an empty one: whatever cannot be read is refused and left as it is.
+Its file is opened by SQLite only: closing any other descriptor of it would drop the locks that SQLite holds on it
+in this process.
+"""
+
+import contextlib
+import os
+import secrets
+import sqlite3
+import stat
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from perdure import failpoints
+from perdure.errors import Conflict, Damaged, Denied, Invalid, Unavailable
+from perdure.settings import FILE_MODE
+from perdure.store.durable import fsync, new_file
+from perdure.store.migrations import HEAD, newer_than_head
+from perdure.store.sqlite import faults
+from perdure.store.sqlite.connection import APPLICATION_ID, connect, engine_over, pragma
+from perdure.store.sqlite.lockfile import LockFile
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What a file says about itself."""
+
+    version: int
+    application_id: int
+    is_empty: bool
+    journal_mode: str
+
+    @property
+    def is_ours(self) -> bool:
+        return self.application_id == APPLICATION_ID
+
+    @property
+    def is_blank(self) -> bool:
+        return self.application_id == 0 and self.is_empty and self.version == 0
+
+
+def lock_path(path: Path) -> Path:
+    """The lock file of a database."""
+    return path.with_name(path.name + ".lock")
+
+
+def side_paths(path: Path) -> tuple[Path, Path]:
+    """The log and the shared index that SQLite keeps beside a database."""
+    return path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")
+
+
+def prepare(path: Path, lock: LockFile, *, migrate: bool) -> None:
+    """See to it that a database of ours is at `path`: make a new one, or recognise and migrate what is there.
+
+    The caller holds `lock`.
+
+    Raises: Invalid, Denied, Damaged, Conflict, Unavailable; what was there is then unchanged.
+    """
+    if sqlite3.sqlite_version_info < faults.OLDEST:
+        oldest = ".".join(map(str, faults.OLDEST))
+        raise Unavailable(f"SQLite {oldest} or newer is needed; this Python has {sqlite3.sqlite_version}.")
+    if not is_there(path, lock):
+        create(path, migrate=migrate)
+        return
+    found = recognise(path)
+    if found.journal_mode != "wal" or not found.is_ours:
+        adopt(path)
+    if migrate and found.version < HEAD:
+        if found.version > 0:
+            copy_before_migration(path, found.version)
+        upgrade(path)
+
+
+def is_there(path: Path, lock: LockFile) -> bool:
+    """Tell a database from an empty place.
+
+    Raises: Invalid when it is no file; Damaged when it is gone or empty, but something of it is left.
+    """
+    size = _file_size(path)
+    wal, _ = side_paths(path)
+    if not size and _file_size(wal):
+        raise Damaged(
+            f"{path} is missing or empty, but {wal.name} is still there. Put the file back beside it,"
+            " or restore a backup with `perdure db restore --replace ARCHIVE`."
+        )
+    if size == 0 and not lock.is_new:
+        raise Damaged(
+            f"{path} is empty, but it was a database before. Restore a backup with"
+            " `perdure db restore --replace ARCHIVE`, or remove the file to begin anew."
+        )
+    return bool(size)
+
+
+def create(path: Path, *, migrate: bool) -> None:
+    """Make a new database whole under another name, then rename it into its place."""
+    for leftover in path.parent.glob(f".{path.name}.new-*"):
+        leftover.unlink(missing_ok=True)  # of a process that was killed here; we hold the lock
+    new = path.with_name(f".{path.name}.new-{secrets.token_hex(4)}")
+    try:
+        os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE))
+    except OSError as error:
+        raise Denied(f"The folder {path.parent} cannot be written: {error.strerror}.") from error
+    try:
+        adopt(new)
+        if migrate:
+            upgrade(new)
+        fsync(new)
+        failpoints.hit("store.create.before")
+        new.rename(path)
+    finally:
+        for part in (new, *side_paths(new)):
+            part.unlink(missing_ok=True)
+    fsync(path.parent)
+    failpoints.hit("store.create.after")
+
+
+def recognise(path: Path) -> Probe:
+    """Look at a file without changing it.
+
+    Raises: Damaged when it cannot be read; Invalid when it is another program's; Conflict when it is newer.
+    """
+    found = probe(path)
+    if not (found.is_ours or found.is_blank):
+        raise Invalid(f"{path} is a SQLite database of another program. It was left as it is; name another file.")
+    if found.version > HEAD:
+        raise Conflict(newer_than_head(str(path), f"{found.version:04d}"))
+    return found
+
+
+def probe(path: Path) -> Probe:
+    """Read what a file says about itself, by a connection that cannot write.
+
+    Raises: Damaged, Denied
+    """
+    with faults.translated(path), contextlib.closing(connect(path, mode="ro")) as connection:
+        return Probe(
+            version=int(pragma(connection, "user_version")),
+            application_id=int(pragma(connection, "application_id")),
+            is_empty=connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0,
+            journal_mode=str(pragma(connection, "journal_mode")),
+        )
+
+
+def adopt(path: Path) -> None:
+    """Mark a file as ours and put it into WAL mode, once and for all."""
+    with faults.translated(path), contextlib.closing(connect(path)) as connection:
+        if pragma(connection, "journal_mode") != "wal":
+            connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def upgrade(path: Path) -> None:
+    """Run the migrations that a file has not seen."""
+    with faults.translated(path), contextlib.closing(connect(path)) as raw:
+        upgrade_connection(raw, str(path))
+
+
+def upgrade_connection(raw: sqlite3.Connection, location: str) -> None:
+    """Run the migrations on an open connection.
+
+    Foreign keys are off meanwhile, because rebuilding a table would delete the rows that point at it; that none
+    was left pointing nowhere is checked before each commit.
+    """
+    from perdure.store.migrate import run_migrations
+
+    def before_commit(revision: int) -> None:
+        if orphans := raw.execute("PRAGMA foreign_key_check").fetchall():
+            raise Damaged(f"Migration {revision:04d} would leave {len(orphans)} rows that point nowhere.")
+        raw.execute(f"PRAGMA user_version = {revision}")
+
+    raw.execute("PRAGMA foreign_keys = OFF")
+    try:
+        with faults.translated_from_core(location), engine_over(raw).connect() as connection:
+            run_migrations(connection, before_commit)
+    finally:
+        raw.execute("PRAGMA foreign_keys = ON")
+
+
+def copy_before_migration(path: Path, version: int) -> None:
+    """Keep the file as it was, under a name that says so: there is no way back but this."""
+    moment = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    failpoints.hit("store.migrate.copy.before")
+    copy_database(path, path.with_name(f"{path.name}.before-{version + 1:04d}-{moment}"))
+    failpoints.hit("store.migrate.copy.after")
+
+
+def copy_database(source: Path, target: Path) -> None:
+    """Copy a database, with all that is committed, into a new file, which is whole or absent.
+
+    Raises: Conflict when the target exists; Damaged, Denied, Unavailable
+    """
+    with new_file(target) as part, faults.translated(source):
+        with (
+            contextlib.closing(connect(source, mode="ro")) as reading,
+            contextlib.closing(sqlite3.connect(part)) as writing,
+        ):
+            reading.backup(writing)
+
+
+def _file_size(path: Path) -> int | None:
+    """The size of a file, or None when there is none.
+
+    Raises: Invalid when something else is there; Denied when we may not look.
+    """
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise Denied(f"{path} cannot be looked at: {error.strerror}.") from error
+    if not stat.S_ISREG(status.st_mode):
+        raise Invalid(f"{path} was expected to be a database file, but it is not a file.")
+    return status.st_size

@@ -1,0 +1,73 @@
+"""Where a database is: a SQLite file, SQLite in memory, or a PostgreSQL URL."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from perdure.errors import Invalid
+from perdure.settings import without_password
+
+MEMORY = ":memory:"
+_POSTGRES_SCHEMES = ("postgresql", "postgres", "postgresql+psycopg")
+
+
+@dataclass(frozen=True)
+class SqliteTarget:
+    """A SQLite file, or a private database in memory when there is no path."""
+
+    path: Path | None
+
+    @property
+    def shown(self) -> str:
+        return str(self.path or MEMORY)
+
+
+@dataclass(frozen=True)
+class PostgresTarget:
+    """A PostgreSQL database, named by a URL that libpq understands."""
+
+    url: str
+
+    @property
+    def shown(self) -> str:
+        return without_password(self.url)
+
+
+def parse_target(url_or_path: str | os.PathLike[str]) -> SqliteTarget | PostgresTarget:
+    """Understand a path, `:memory:`, a `sqlite:` URL or a PostgreSQL URL.
+
+    Raises: Invalid
+    """
+    text = os.fspath(url_or_path)
+    if not text or "\0" in text:
+        raise Invalid("A database path or URL was expected, but it is empty or contains a NUL.")
+    if text == MEMORY:
+        return SqliteTarget(None)
+    scheme, separator, rest = text.partition("://")
+    if not separator:
+        return SqliteTarget(_path(text))
+    if scheme == "sqlite":
+        return _sqlite(rest, text)
+    if scheme in _POSTGRES_SCHEMES:
+        return PostgresTarget(f"postgresql://{rest}")
+    raise Invalid(
+        f"{without_password(text)}: databases of the kind {scheme!r} are not known."
+        " Give a file, sqlite:///FILE or postgresql://USER@HOST/NAME."
+    )
+
+
+def _sqlite(rest: str, text: str) -> SqliteTarget:
+    if rest in ("", "/", f"/{MEMORY}"):
+        return SqliteTarget(None)
+    if not rest.startswith("/") or "?" in rest:
+        raise Invalid(
+            f"{text} was expected to look like sqlite:///relative/file or sqlite:////absolute/file, without options."
+        )
+    return SqliteTarget(_path(rest[1:]))
+
+
+def _path(text: str) -> Path:
+    try:
+        return Path(os.path.abspath(Path(text).expanduser()))
+    except RuntimeError as error:
+        raise Invalid(f"{text!r} cannot be a file: {error}.") from error

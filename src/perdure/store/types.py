@@ -1,0 +1,33 @@
+"""Column types that mean the same on SQLite and PostgreSQL.
+
+SQLite tables are STRICT, so a column takes only what its type says, as on PostgreSQL.
+"""
+
+from typing import Any
+
+import sqlalchemy as sa
+
+Text = sa.Text()
+Integer = sa.BigInteger().with_variant(sa.INTEGER(), "sqlite")
+Micros = Integer
+"""A moment: microseconds since 1970, UTC."""
+Real = sa.Double().with_variant(sa.REAL(), "sqlite")
+Json = sa.Text()
+"""JSON as the text that was written; its column has a check that it parses."""
+
+
+class Flag(sa.types.TypeDecorator[bool]):
+    """True or false: BOOLEAN on PostgreSQL, INTEGER (0 or 1) on SQLite, whose strict tables know no boolean."""
+
+    impl = sa.Boolean
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: sa.Dialect) -> sa.types.TypeEngine[Any]:
+        is_sqlite = dialect.name == "sqlite"
+        return dialect.type_descriptor(sa.INTEGER() if is_sqlite else sa.Boolean())
+
+    def process_bind_param(self, value: Any, dialect: sa.Dialect) -> Any:
+        return int(value) if value is not None and dialect.name == "sqlite" else value
+
+    def process_result_value(self, value: Any, dialect: sa.Dialect) -> bool | None:
+        return None if value is None else bool(value)

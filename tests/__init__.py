@@ -1,0 +1,1 @@
+"""The tests mirror `src/perdure`; `contracts/` holds one suite per port, run on every backend."""

