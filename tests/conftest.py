@@ -81,5 +81,3 @@ def _migrated(url: str) -> str:
 def sqlite_path(tmp_path: Path) -> Path:
     """A path where there is no file yet."""
     return tmp_path / "perdure.db"
-
-

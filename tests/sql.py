@@ -35,9 +35,7 @@ class PlainSql(Protocol):
         """Run a statement with `:name` parameters and return its rows."""
         ...
 
-    def refuses(
-        self, why: Refusal, statement: str, values: Mapping[str, Any] | None = None, rule: str = ""
-    ) -> None:
+    def refuses(self, why: Refusal, statement: str, values: Mapping[str, Any] | None = None, rule: str = "") -> None:
         """Assert that the database refuses a statement for this reason, naming this rule where it names any."""
         ...
 
@@ -56,9 +54,7 @@ class _Sqlite:
     def run(self, statement: str, values: Mapping[str, Any] | None = None) -> list[tuple[Any, ...]]:
         return self._connection.execute(statement, values or {}).fetchall()
 
-    def refuses(
-        self, why: Refusal, statement: str, values: Mapping[str, Any] | None = None, rule: str = ""
-    ) -> None:
+    def refuses(self, why: Refusal, statement: str, values: Mapping[str, Any] | None = None, rule: str = "") -> None:
         self._connection.execute("SAVEPOINT attempt")
         with pytest.raises(sqlite3.IntegrityError, match=_SQLITE[why]) as refused:
             self.run(statement, values)
@@ -77,9 +73,7 @@ class _Postgres:
         cursor = self._connection.execute(_pyformat(statement, values or {}), values or {})  # type: ignore[arg-type]
         return cursor.fetchall() if cursor.description else []
 
-    def refuses(
-        self, why: Refusal, statement: str, values: Mapping[str, Any] | None = None, rule: str = ""
-    ) -> None:
+    def refuses(self, why: Refusal, statement: str, values: Mapping[str, Any] | None = None, rule: str = "") -> None:
         with pytest.raises(psycopg.Error) as refused, self._connection.transaction():
             self.run(statement, values)
         assert refused.value.sqlstate == _POSTGRESQL[why], refused.value

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from perdure.errors import Denied, Invalid, NotFound
+from perdure.errors import Denied, Invalid
 
 CONFIG_FILE = "config.toml"
 DATABASE_FILE = "perdure.db"
@@ -137,16 +137,6 @@ def ensure_folder(path: Path) -> None:
         raise Invalid(f"{path} was expected to be a folder, but something else is there.") from error
     except OSError as error:
         raise Denied(f"The folder {path} cannot be created: {error.strerror}.") from error
-
-
-def existing_home(settings: Settings) -> Path:
-    """Return the home, which must be there already.
-
-    Raises: NotFound
-    """
-    if not settings.home.is_dir():
-        raise NotFound(f"There is no home at {settings.home}. Run `perdure db migrate` to make one.")
-    return settings.home
 
 
 def without_password(text: str) -> str:

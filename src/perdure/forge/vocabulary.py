@@ -4,6 +4,8 @@ from enum import StrEnum
 
 
 class BuilderMode(StrEnum):
+    """What a session builds."""
+
     BOT = "bot"
     RECONFIGURE = "reconfigure"
     SKILL = "skill"
@@ -11,6 +13,8 @@ class BuilderMode(StrEnum):
 
 
 class BuilderPhase(StrEnum):
+    """Which part of the interview a session is in."""
+
     BASICS = "basics"
     PERSONALITY = "personality"
     MODEL = "model"

@@ -4,11 +4,15 @@ from enum import StrEnum
 
 
 class ProjectMode(StrEnum):
+    """From an idea, or on an existing repository."""
+
     GENESIS = "genesis"
     EVOLUTION = "evolution"
 
 
 class ProjectStatus(StrEnum):
+    """Where a project stands."""
+
     CREATED = "created"
     INTERVIEWING = "interviewing"
     PLANNING = "planning"
@@ -19,6 +23,8 @@ class ProjectStatus(StrEnum):
 
 
 class FeatureStatus(StrEnum):
+    """Where a feature or sub-feature stands; derived from its tasks."""
+
     BACKLOG = "backlog"
     PLANNING = "planning"
     IN_PROGRESS = "in_progress"
@@ -28,6 +34,8 @@ class FeatureStatus(StrEnum):
 
 
 class TaskStatus(StrEnum):
+    """Where a task stands."""
+
     PENDING = "pending"
     QUEUED = "queued"
     ASSIGNED = "assigned"
@@ -43,6 +51,8 @@ class TaskStatus(StrEnum):
 
 
 class AgentType(StrEnum):
+    """What an agent does."""
+
     PLANNER = "planner"
     CODER = "coder"
     TESTER = "tester"
@@ -51,6 +61,8 @@ class AgentType(StrEnum):
 
 
 class AgentStatus(StrEnum):
+    """What an agent is busy with."""
+
     IDLE = "idle"
     ASSIGNED = "assigned"
     WORKING = "working"
@@ -60,6 +72,8 @@ class AgentStatus(StrEnum):
 
 
 class SessionType(StrEnum):
+    """What a project session is for."""
+
     INTERVIEW = "interview"
     PLANNING = "planning"
     EXECUTION = "execution"
@@ -67,12 +81,16 @@ class SessionType(StrEnum):
 
 
 class SessionStatus(StrEnum):
+    """Where a project session stands."""
+
     ACTIVE = "active"
     PAUSED = "paused"
     COMPLETED = "completed"
 
 
 class Priority(StrEnum):
+    """How much a feature or requirement matters."""
+
     MUST = "must"
     SHOULD = "should"
     COULD = "could"
@@ -87,6 +105,8 @@ class TaskSize(StrEnum):
 
 
 class MetricType(StrEnum):
+    """What is measured."""
+
     TOKEN_USAGE = "token_usage"
     TASK_DURATION = "task_duration"
     QA_ITERATIONS = "qa_iterations"

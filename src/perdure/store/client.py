@@ -23,8 +23,8 @@ T = TypeVar("T")
 class DatabaseClient:
     """One open database.
 
-        async with await DatabaseClient.create("work.db") as db:
-            count = await db.transaction(lambda tx: tx.scalar("SELECT count(*) FROM tasks"))
+    async with await DatabaseClient.create("work.db") as db:
+        count = await db.transaction(lambda tx: tx.scalar("SELECT count(*) FROM tasks"))
     """
 
     def __init__(self, database: "Database") -> None:
@@ -32,9 +32,7 @@ class DatabaseClient:
         self._closing: asyncio.Future[None] | None = None
 
     @classmethod
-    async def create(
-        cls, url_or_path: str | os.PathLike[str], migrate: bool = True, debug: bool = False
-    ) -> Self:
+    async def create(cls, url_or_path: str | os.PathLike[str], migrate: bool = True, debug: bool = False) -> Self:
         """Open a database, making and migrating it where that is needed.
 
         Takes a path, `:memory:`, a `sqlite:` URL or a PostgreSQL URL. With `migrate=False` the schema stays as it
@@ -43,14 +41,14 @@ class DatabaseClient:
         Raises: Invalid, Denied, Damaged, Conflict (a newer version), Unavailable. Nothing is overwritten.
         """
         match parse_target(url_or_path):
-            case SqliteTarget(path=None):
-                from perdure.store.sqlite.memory_database import SqliteMemoryDatabase
-
-                return cls(await SqliteMemoryDatabase.open(migrate=migrate, debug=debug))
-            case SqliteTarget(path=path):
+            case SqliteTarget(path=Path() as path):
                 from perdure.store.sqlite.file_database import SqliteFileDatabase
 
                 return cls(await SqliteFileDatabase.open(path, migrate=migrate, debug=debug))
+            case SqliteTarget():
+                from perdure.store.sqlite.memory_database import SqliteMemoryDatabase
+
+                return cls(await SqliteMemoryDatabase.open(migrate=migrate, debug=debug))
             case PostgresTarget() as target:
                 from perdure.store.postgres.database import PostgresDatabase
 
@@ -88,6 +86,11 @@ class DatabaseClient:
         names = await self.read(lambda tx: sa.inspect(tx.connection).get_table_names())
         return sorted(set(names) - BOOKKEEPING)
 
+    async def count_rows(self) -> dict[str, int]:
+        """Return how many rows each table has, as of one moment."""
+        names = await self.tables()
+        return await self.read(lambda tx: {name: tx.scalar(f'SELECT count(*) FROM "{name}"') for name in names})  # noqa: S608
+
     async def ping(self) -> bool:
         """Tell whether the database answers; false after close, never an exception."""
         if self._closing is not None:
@@ -110,7 +113,7 @@ class DatabaseClient:
 
         Raises: Conflict when the file exists; Denied; Unavailable when `pg_dump` is missing.
         """
-        await self._open().backup(Path(os.path.abspath(path)))
+        await self._open().backup(Path(path))
 
     async def close(self) -> None:
         """Finish what was asked for and let go. May be called again, by anyone, at any time."""

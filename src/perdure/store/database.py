@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from perdure.store.migrations import HEAD
+from perdure.store.migrations import CHAIN
 from perdure.store.transaction import Transaction
 
 T = TypeVar("T")
@@ -22,7 +22,7 @@ class Health:
 
     @property
     def head(self) -> int:
-        return HEAD
+        return CHAIN.head
 
 
 class Database(Protocol):

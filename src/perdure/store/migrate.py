@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -10,11 +9,12 @@ from alembic import command
 from alembic.config import Config
 
 from perdure import failpoints
+from perdure.store.migrations import Chain
 
 log = logging.getLogger(__name__)
 
 
-def run_migrations(connection: sa.Connection, before_commit: Callable[[int], None]) -> None:
+def run_migrations(connection: sa.Connection, chain: Chain, before_commit: Callable[[int], None]) -> None:
     """Bring the schema to the newest revision, one transaction each.
 
     `before_commit` gets the revision's number inside its transaction; if it raises, that revision is undone.
@@ -26,16 +26,15 @@ def run_migrations(connection: sa.Connection, before_commit: Callable[[int], Non
         log.info("migrated to %04d", revision)
         failpoints.hit("store.migrate.commit.before")
 
-    config = alembic_config()
+    config = alembic_config(chain)
     config.attributes["connection"] = connection
     config.attributes["on_version_apply"] = on_version_apply
     command.upgrade(config, "head")
     failpoints.hit("store.migrate.commit.after")
 
 
-def alembic_config() -> Config:
+def alembic_config(chain: Chain) -> Config:
     """Alembic's configuration, made in code: there is no file to keep in step."""
     config = Config()
-    folder = Path(__file__).parent / "migrations"
-    config.set_main_option("script_location", str(folder).replace("%", "%%"))
+    config.set_main_option("script_location", str(chain.folder).replace("%", "%%"))
     return config

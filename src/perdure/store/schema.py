@@ -45,9 +45,7 @@ def _table(name: str, *items: sa.schema.SchemaItem) -> sa.Table:
 
 
 def _column(name: str, type_: Any, default: str | None = None, *, optional: bool = False) -> sa.Column[Any]:
-    return sa.Column(
-        name, type_, nullable=optional, server_default=None if default is None else sa.text(default)
-    )
+    return sa.Column(name, type_, nullable=optional, server_default=None if default is None else sa.text(default))
 
 
 def _id() -> sa.Column[str]:
@@ -84,9 +82,9 @@ def _json(column: str) -> tuple[sa.CheckConstraint, sa.CheckConstraint]:
     """Refuse a text that is not JSON; PostgreSQL does it by the cast."""
     return (
         sa.CheckConstraint(f"json_valid({column})", name=f"{column}_json").ddl_if(dialect="sqlite"),
-        sa.CheckConstraint(
-            f"CAST({column} AS JSON) IS NOT NULL OR {column} IS NULL", name=f"{column}_json"
-        ).ddl_if(dialect="postgresql"),
+        sa.CheckConstraint(f"CAST({column} AS JSON) IS NOT NULL OR {column} IS NULL", name=f"{column}_json").ddl_if(
+            dialect="postgresql"
+        ),
     )
 
 

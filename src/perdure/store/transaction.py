@@ -23,9 +23,7 @@ class Transaction:
         """`sqlite` or `postgresql`."""
         return self.connection.dialect.name
 
-    def execute(
-        self, statement: sa.Executable | str, parameters: Parameters | None = None
-    ) -> sa.CursorResult[Any]:
+    def execute(self, statement: sa.Executable | str, parameters: Parameters | None = None) -> sa.CursorResult[Any]:
         """Run a statement of SQLAlchemy Core, or plain SQL with `:name` parameters."""
         executable = sa.text(statement) if isinstance(statement, str) else statement
         return self.connection.execute(executable, parameters)

@@ -11,7 +11,7 @@ Text = sa.Text()
 Integer = sa.BigInteger().with_variant(sa.INTEGER(), "sqlite")
 Micros = Integer
 """A moment: microseconds since 1970, UTC."""
-Real = sa.Double().with_variant(sa.REAL(), "sqlite")
+Real: sa.Double[float] = sa.Double().with_variant(sa.REAL(), "sqlite")
 Json = sa.Text()
 """JSON as the text that was written; its column has a check that it parses."""
 
@@ -29,5 +29,5 @@ class Flag(sa.types.TypeDecorator[bool]):
     def process_bind_param(self, value: Any, dialect: sa.Dialect) -> Any:
         return int(value) if value is not None and dialect.name == "sqlite" else value
 
-    def process_result_value(self, value: Any, dialect: sa.Dialect) -> bool | None:
+    def process_result_value(self, value: Any, dialect: sa.Dialect) -> bool | None:  # noqa: ARG002 (SQLAlchemy calls it)
         return None if value is None else bool(value)

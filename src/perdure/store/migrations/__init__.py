@@ -1,12 +1,23 @@
 """The chain of migrations. Revisions are 0001, 0002, …; a released one is never changed."""
 
-HEAD = 1
-"""The newest revision, known without importing Alembic; a test keeps it equal to Alembic's head."""
+from dataclasses import dataclass
+from pathlib import Path
 
 
-def newer_than_head(location: str, version: str) -> str:
-    """Say that a database was made by a newer Perdure, which is why it is refused."""
-    return (
-        f"{location} has version {version}, and this Perdure knows versions up to {HEAD:04d}. It was left as it is."
-        " Install the newer Perdure that wrote it, or restore an older backup."
-    )
+@dataclass(frozen=True)
+class Chain:
+    """A folder of migrations, and the number of its newest, which is known without importing Alembic."""
+
+    folder: Path
+    head: int
+
+    def refusal(self, location: str, version: str) -> str:
+        """Say that a database was made by a newer Perdure."""
+        return (
+            f"{location} has version {version}, and this Perdure knows versions up to {self.head:04d}."
+            " It was left as it is. Install the newer Perdure that wrote it, or restore an older backup."
+        )
+
+
+CHAIN = Chain(Path(__file__).parent, head=1)
+"""Ours. A test keeps its head equal to Alembic's."""

@@ -1,8 +1,9 @@
 """Connections to PostgreSQL, always with the same settings, and SQLAlchemy engines over them."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from perdure.errors import Invalid, Unavailable
+from perdure.settings import without_password
 
 if TYPE_CHECKING:
     import psycopg
@@ -16,14 +17,13 @@ def connect(url: str, *, autocommit: bool = False, is_reader: bool = False) -> "
 
     Raises: Unavailable when the driver is not installed; Invalid when the URL cannot be read; driver errors.
     """
-    psycopg = driver()
-    try:
-        options = psycopg.conninfo.conninfo_to_dict(url)
-    except psycopg.ProgrammingError as error:
-        raise Invalid(f"The PostgreSQL URL cannot be read: {' '.join(str(error).split())}.") from None
+    require_driver()
+    import psycopg
+
+    options = parse_url(url)
     options.setdefault("connect_timeout", CONNECT_TIMEOUT_S)
     options.setdefault("application_name", "perdure")
-    connection: psycopg.Connection[Any] = psycopg.connect(**options, autocommit=True)
+    connection = psycopg.connect(**options, autocommit=True)
     if connection.execute("SHOW synchronous_commit").fetchone() == ("off",):
         connection.execute("SET synchronous_commit = on")
     if is_reader:
@@ -33,17 +33,35 @@ def connect(url: str, *, autocommit: bool = False, is_reader: bool = False) -> "
     return connection
 
 
-def driver() -> Any:
-    """Return psycopg.
+def parse_url(url: str) -> dict[str, Any]:
+    """Take a URL apart as libpq does.
 
-    Raises: Unavailable when it is not installed.
+    Raises: Invalid
+    """
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict
+
+    try:
+        return conninfo_to_dict(url)
+    except psycopg.ProgrammingError as error:
+        reason = without_password(" ".join(str(error).split()))
+        raise Invalid(f"The PostgreSQL URL cannot be read: {reason}.") from None
+
+
+def require_driver() -> None:
+    """See that psycopg can be imported.
+
+    Raises: Unavailable
     """
     try:
-        import psycopg
-        import psycopg.conninfo
+        import psycopg  # noqa: F401
     except ImportError as error:
         raise Unavailable("PostgreSQL needs one more package: pip install 'perdure[postgres]'.") from error
-    return psycopg
+
+
+def raw(core: "sa.Connection") -> "psycopg.Connection[Any]":
+    """Return the driver's connection under one of SQLAlchemy's."""
+    return cast("psycopg.Connection[Any]", core.connection.driver_connection)
 
 
 def engine_over(url: str, *, size: int, is_reader: bool = False) -> "sa.Engine":

@@ -8,9 +8,9 @@ from perdure import failpoints
 from perdure.errors import Conflict, Unavailable
 from perdure.store.database import Health
 from perdure.store.durable import new_file
-from perdure.store.migrations import HEAD, newer_than_head
+from perdure.store.migrations import CHAIN, Chain
 from perdure.store.postgres import faults, tools
-from perdure.store.postgres.connection import connect, driver, engine_over
+from perdure.store.postgres.connection import connect, engine_over, raw, require_driver
 from perdure.store.target import PostgresTarget
 from perdure.store.threads import Threads
 
@@ -30,8 +30,9 @@ T = TypeVar("T")
 class PostgresDatabase:
     """A PostgreSQL database. See Database."""
 
-    def __init__(self, target: PostgresTarget, *, debug: bool) -> None:
+    def __init__(self, target: PostgresTarget, *, debug: bool, chain: Chain) -> None:
         self._target = target
+        self._chain = chain
         self._writer = Threads("perdure-writer", 1)
         self._readers = Threads("perdure-reader", READERS)
         self._writing = engine_over(target.url, size=1)
@@ -43,14 +44,14 @@ class PostgresDatabase:
             log_statements(self._reading)
 
     @classmethod
-    async def open(cls, target: PostgresTarget, *, migrate: bool, debug: bool) -> Self:
+    async def open(cls, target: PostgresTarget, *, migrate: bool, debug: bool, chain: Chain = CHAIN) -> Self:
         """Connect, after the schema was migrated where that is needed."""
-        driver()
-        database = cls(target, debug=debug)
+        require_driver()
+        database = cls(target, debug=debug, chain=chain)
         try:
             await database._writer.run(database._open, migrate)
         except BaseException:
-            database._writer.stop()
+            await database.close()
             raise
         return database
 
@@ -84,34 +85,39 @@ class PostgresDatabase:
     def _open(self, migrate: bool) -> None:
         with faults.translated(self._target.shown):
             with connect(self._target.url, autocommit=True) as connection:
-                version = version_of(connection, self._target.shown)
-            if migrate and version < HEAD:
+                version = self._version(connection)
+            if migrate and version < self._chain.head:
                 self._migrate()
 
     def _migrate(self) -> None:
         from perdure.store.migrate import run_migrations
 
-        with self._writing.connect() as core:
-            raw: psycopg.Connection[Any] = core.connection.driver_connection
-            raw.execute("SELECT pg_advisory_lock(%s)", [_MIGRATION_LOCK])
-            raw.commit()
-            try:
-                if version_of(raw, self._target.shown) < HEAD:  # nobody did it while we waited
-                    raw.commit()
-                    run_migrations(core, lambda _revision: None)
-            finally:
-                raw.rollback()
-                raw.execute("SELECT pg_advisory_unlock(%s)", [_MIGRATION_LOCK])
-                raw.commit()
+        engine = engine_over(self._target.url, size=1)
+        try:
+            with engine.connect() as core:
+                connection = raw(core)
+                connection.execute("SELECT pg_advisory_lock(%s)", [_MIGRATION_LOCK])
+                version = self._version(connection)
+                connection.commit()
+                if version < self._chain.head:  # nobody did it while we waited
+                    run_migrations(core, self._chain, lambda _revision: None)
+        finally:
+            engine.dispose()  # ends the session, and with it the lock
+
+    def _version(self, connection: "psycopg.Connection[Any]") -> int:
+        return version_of(connection, self._chain, self._target.shown)
 
     def _write(self, fn: "Callable[[Transaction], T]") -> T:
         from perdure.store.transaction import Transaction
 
-        with faults.translated(self._target.shown), self._writing.connect() as core:
-            with core.begin() as transaction:
-                result = fn(Transaction(core))
-                failpoints.hit("store.commit.before")
-                self._commit(transaction)
+        with (
+            faults.translated(self._target.shown),
+            self._writing.connect() as core,
+            core.begin() as transaction,
+        ):
+            result = fn(Transaction(core))
+            failpoints.hit("store.commit.before")
+            self._commit(transaction)
         failpoints.hit("store.commit.after")
         return result
 
@@ -138,7 +144,7 @@ class PostgresDatabase:
             return Health(
                 database="postgresql",
                 location=self._target.shown,
-                version=version_of(connection, self._target.shown),
+                version=self._version(connection),
                 facts={
                     "server_version": _one(connection, "SHOW server_version"),
                     "synchronous_commit": _one(connection, "SHOW synchronous_commit"),
@@ -158,7 +164,7 @@ class PostgresDatabase:
         self._writing.dispose()
 
 
-def version_of(connection: "psycopg.Connection[Any]", location: str) -> int:
+def version_of(connection: "psycopg.Connection[Any]", chain: Chain, location: str) -> int:
     """Read the version of the schema; 0 when there is none yet.
 
     Raises: Conflict when it is newer than this program, or not ours.
@@ -168,23 +174,22 @@ def version_of(connection: "psycopg.Connection[Any]", location: str) -> int:
     row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
     if row is None:
         return 0
-    if not str(row[0]).isdecimal() or int(row[0]) > HEAD:
-        raise Conflict(newer_than_head(location, str(row[0])))
+    if not str(row[0]).isdecimal() or int(row[0]) > chain.head:
+        raise Conflict(chain.refusal(location, str(row[0])))
     return int(row[0])
 
 
 def _one(connection: "psycopg.Connection[Any]", query: str) -> Any:
-    row = connection.execute(query).fetchone()  # type: ignore[call-overload]
+    row = connection.execute(query).fetchone()
     return row[0] if row else None
 
 
 def _problems(core: "sa.Connection") -> list[str]:
     from perdure.store.verify import schema_problems
 
-    connection: psycopg.Connection[Any] = core.connection.driver_connection
-    version = version_of(connection, "the database")
-    if version < HEAD:
-        return [f"the schema is at {version:04d}, not at {HEAD:04d}; run `perdure db migrate`"]
+    version = version_of(raw(core), CHAIN, "the database")
+    if version < CHAIN.head:
+        return [f"the schema is at {version:04d}, not at {CHAIN.head:04d}; run `perdure db migrate`"]
     unchecked = core.exec_driver_sql(
         "SELECT conname FROM pg_constraint WHERE NOT convalidated AND connamespace = current_schema()::regnamespace"
     )

@@ -6,7 +6,8 @@ import subprocess
 from pathlib import Path
 
 from perdure.errors import Unavailable
-from perdure.store.postgres.connection import driver
+from perdure.store.postgres import faults
+from perdure.store.postgres.connection import connect, parse_url
 from perdure.store.target import PostgresTarget
 
 
@@ -15,7 +16,8 @@ def dump(target: PostgresTarget, path: Path) -> None:
 
     Raises: Unavailable when pg_dump is missing or fails.
     """
-    _run("pg_dump", target, ["--format=custom", "--no-owner", "--no-privileges", f"--file={path}"])
+    schema = f"--schema={current_schema(target)}"
+    _run("pg_dump", target, ["--format=custom", "--no-owner", "--no-privileges", schema, f"--file={path}"])
 
 
 def restore(target: PostgresTarget, path: Path) -> None:
@@ -24,7 +26,14 @@ def restore(target: PostgresTarget, path: Path) -> None:
     Raises: Unavailable when pg_restore is missing or fails; the database is then as it was.
     """
     options = ["--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges"]
-    _run("pg_restore", target, [*options, str(path)])
+    _run("pg_restore", target, [*options, f"--schema={current_schema(target)}", str(path)])
+
+
+def current_schema(target: PostgresTarget) -> str:
+    """The schema that our tables are in."""
+    with faults.translated(target.shown), connect(target.url, autocommit=True) as connection:
+        row = connection.execute("SELECT current_schema()").fetchone()
+    return str(row[0]) if row and row[0] else "public"
 
 
 def require(name: str) -> str:
@@ -39,11 +48,12 @@ def require(name: str) -> str:
 
 
 def _run(name: str, target: PostgresTarget, options: list[str]) -> None:
-    psycopg = driver()
-    conninfo = psycopg.conninfo.conninfo_to_dict(target.url)
-    password = conninfo.pop("password", None)
+    from psycopg.conninfo import make_conninfo
+
+    parts = parse_url(target.url)
+    password = parts.pop("password", None)
     environment = {**os.environ, **({"PGPASSWORD": str(password)} if password else {})}
-    command = [require(name), f"--dbname={psycopg.conninfo.make_conninfo('', **conninfo)}", *options]
+    command = [require(name), f"--dbname={make_conninfo('', **parts)}", *options]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         reason = " ".join(done.stderr.split())[:500]

@@ -1,10 +1,11 @@
 """What a SQLite database says about itself, and what is wrong with it."""
 
 import sqlite3
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from perdure.store.database import Health
-from perdure.store.migrations import HEAD
+from perdure.store.migrations import CHAIN
 from perdure.store.sqlite import faults
 from perdure.store.sqlite.connection import pragma
 
@@ -12,6 +13,26 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
 _SYNCHRONOUS = {0: "off", 1: "normal", 2: "full", 3: "extra"}
+
+
+@dataclass(frozen=True)
+class SqliteVersion:
+    """The SQLite inside this Python."""
+
+    text: str
+    oldest: str
+    is_usable: bool
+    is_affected: bool
+
+
+def sqlite_version() -> SqliteVersion:
+    """Say which SQLite this Python has, and whether it will do."""
+    return SqliteVersion(
+        text=sqlite3.sqlite_version,
+        oldest=".".join(map(str, faults.OLDEST)),
+        is_usable=sqlite3.sqlite_version_info >= faults.OLDEST,
+        is_affected=sqlite3.sqlite_version_info < faults.AFFECTED_BEFORE,
+    )
 
 
 def health_of(connection: sqlite3.Connection, location: str) -> Health:
@@ -25,7 +46,7 @@ def health_of(connection: sqlite3.Connection, location: str) -> Health:
             "synchronous": _SYNCHRONOUS[int(pragma(connection, "synchronous"))],
             "foreign_keys": bool(pragma(connection, "foreign_keys")),
             "sqlite_version": sqlite3.sqlite_version,
-            "sqlite_affected": faults.is_affected(),
+            "sqlite_affected": sqlite_version().is_affected,
             "size_bytes": int(pragma(connection, "page_count")) * int(pragma(connection, "page_size")),
         },
     )
@@ -39,6 +60,6 @@ def problems_of(core: "sa.Connection") -> list[str]:
     for table, row_id, parent, _ in core.exec_driver_sql("PRAGMA foreign_key_check"):
         found.append(f"row {row_id} of {table} points at a row of {parent} that is not there")
     version = core.exec_driver_sql("PRAGMA user_version").scalar_one()
-    if version < HEAD:
-        return [*found, f"the schema is at {version:04d}, not at {HEAD:04d}; run `perdure db migrate`"]
+    if version < CHAIN.head:
+        return [*found, f"the schema is at {version:04d}, not at {CHAIN.head:04d}; run `perdure db migrate`"]
     return found + schema_problems(core)

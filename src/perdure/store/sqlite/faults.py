@@ -11,6 +11,34 @@ AFFECTED_BEFORE = (3, 51, 3)
 OLDEST = (3, 37, 0)
 """Strict tables need this."""
 
+_MEANINGS: dict[str, tuple[type[PerdureError], str]] = {
+    "SQLITE_NOTADB": (
+        Damaged,
+        "{location} is not a SQLite database, or its header is damaged. It was left as it is."
+        " Restore a backup with `perdure db restore --replace ARCHIVE`, or name another file.",
+    ),
+    "SQLITE_CORRUPT": (
+        Damaged,
+        "{location} is damaged ({error}). It was left as it is."
+        " Look with `perdure db verify`, restore with `perdure db restore --replace ARCHIVE`.",
+    ),
+    "SQLITE_CONSTRAINT": (Invalid, "The database refused the change: {error}."),
+    "SQLITE_MISMATCH": (Invalid, "The database refused the value: {error}."),
+    "SQLITE_TOOBIG": (Invalid, "The database refused the value: {error}."),
+    "SQLITE_READONLY": (Denied, "{location} cannot be written: {error}."),
+    "SQLITE_PERM": (Denied, "{location} cannot be written: {error}."),
+    "SQLITE_CANTOPEN": (Denied, "{location} cannot be opened. Check the permissions of the file and its folder."),
+    "SQLITE_FULL": (
+        Unavailable,
+        "There is no space left for {location}; nothing was changed. Make room and try again.",
+    ),
+    "SQLITE_BUSY": (Unavailable, "{location} is in use by another program; nothing was changed. Try again."),
+    "SQLITE_LOCKED": (Unavailable, "{location} is in use by another program; nothing was changed. Try again."),
+    "SQLITE_IOERR": (
+        Unavailable,
+        "The disk failed under {location} ({name}). Whether the last change was stored is not known; look first.",
+    ),
+}
 _CONFLICTS = (
     "SQLITE_CONSTRAINT_UNIQUE",
     "SQLITE_CONSTRAINT_PRIMARYKEY",
@@ -18,11 +46,6 @@ _CONFLICTS = (
     "SQLITE_CONSTRAINT_ROWID",
     "SQLITE_CONSTRAINT_TRIGGER",
 )
-
-
-def is_affected() -> bool:
-    """Tell whether this SQLite has the WAL-reset bug that the lock file guards against."""
-    return sqlite3.sqlite_version_info < AFFECTED_BEFORE
 
 
 def is_io_error(error: BaseException | None) -> bool:
@@ -60,36 +83,10 @@ def translated_from_core(location: object) -> Iterator[None]:
 def translate(error: sqlite3.Error, location: str) -> PerdureError | None:
     """Say what happened; None when it is a mistake in our own SQL, which should stay what it is."""
     name = _name(error)
-    primary = "_".join(name.split("_")[:2])
-    match primary:
-        case "SQLITE_NOTADB":
-            return Damaged(
-                f"{location} is not a SQLite database, or its header is damaged. It was left as it is."
-                " Restore a backup with `perdure db restore --replace ARCHIVE`, or name another file."
-            )
-        case "SQLITE_CORRUPT":
-            return Damaged(
-                f"{location} is damaged ({error}). It was left as it is."
-                " Look with `perdure db verify`, restore with `perdure db restore --replace ARCHIVE`."
-            )
-        case "SQLITE_CONSTRAINT":
-            kind = Conflict if name in _CONFLICTS else Invalid
-            return kind(f"The database refused the change: {error}.")
-        case "SQLITE_MISMATCH" | "SQLITE_TOOBIG" | "SQLITE_RANGE":
-            return Invalid(f"The database refused the value: {error}.")
-        case "SQLITE_READONLY" | "SQLITE_PERM" | "SQLITE_AUTH":
-            return Denied(f"{location} cannot be written: {error}. Check the permissions of the file and its folder.")
-        case "SQLITE_CANTOPEN":
-            return Denied(f"{location} cannot be opened: {error}. Check the permissions of the file and its folder.")
-        case "SQLITE_FULL":
-            return Unavailable(f"There is no space left for {location}; nothing was changed. Make room and try again.")
-        case "SQLITE_BUSY" | "SQLITE_LOCKED":
-            return Unavailable(f"{location} is in use by another program; nothing was changed. Try again.")
-        case "SQLITE_IOERR":
-            return Unavailable(
-                f"The disk failed under {location} ({name}). Whether the last change was stored is not known; look first."
-            )
-    return None
+    if name in _CONFLICTS:
+        return Conflict(f"The database refused the change: {error}.")
+    kind, sentence = _MEANINGS.get("_".join(name.split("_")[:2]), (None, ""))
+    return kind(sentence.format(location=location, error=error, name=name)) if kind else None
 
 
 def _name(error: sqlite3.Error) -> str:

@@ -12,6 +12,7 @@ from perdure import failpoints
 from perdure.errors import Damaged, PerdureError
 from perdure.settings import ensure_folder
 from perdure.store.database import Health
+from perdure.store.migrations import CHAIN, Chain
 from perdure.store.sqlite import faults, files
 from perdure.store.sqlite.checkpoint import CheckpointPlan
 from perdure.store.sqlite.connection import connect, engine_over, reading_engine
@@ -34,8 +35,9 @@ log = logging.getLogger(__name__)
 class SqliteFileDatabase:
     """A SQLite database in a file. See Database."""
 
-    def __init__(self, path: Path, *, debug: bool) -> None:
+    def __init__(self, path: Path, *, debug: bool, chain: Chain) -> None:
         self._path = path
+        self._chain = chain
         self._debug = debug
         self._lock = LockFile(files.lock_path(path))
         self._wal, _ = files.side_paths(path)
@@ -49,9 +51,9 @@ class SqliteFileDatabase:
         self._read_file = _NO_FILE
 
     @classmethod
-    async def open(cls, path: Path, *, migrate: bool, debug: bool) -> Self:
+    async def open(cls, path: Path, *, migrate: bool, debug: bool, chain: Chain = CHAIN) -> Self:
         """Open a file, which is made or migrated first where that is needed."""
-        database = cls(path, debug=debug)
+        database = cls(path, debug=debug, chain=chain)
         try:
             await database._writer.run(database._open, migrate)
         except BaseException:
@@ -93,14 +95,15 @@ class SqliteFileDatabase:
     def _open(self, migrate: bool) -> None:
         ensure_folder(self._path.parent)
         with self._lock:
-            files.prepare(self._path, self._lock, migrate=migrate)
+            files.prepare(self._path, self._lock, self._chain, migrate=migrate)
             self._connect()
 
-    def _connect(self) -> None:
+    def _connect(self) -> sqlite3.Connection:
         """Open the writing connection. The caller holds the lock, so the file cannot change meanwhile."""
         with faults.translated(self._path):
             self._connection = connect(self._path)
         self._written_file = self._file_now()
+        return self._connection
 
     def _disconnect(self) -> None:
         """Close all connections. The caller holds the lock, because the last one to close checkpoints."""
@@ -133,13 +136,13 @@ class SqliteFileDatabase:
         return result
 
     def _writing_engine(self) -> "sa.Engine":
-        if self._connection is None or self._written_file != self._file_now():
+        connection = self._connection
+        if connection is None or self._written_file != self._file_now():
             self._disconnect()
-            files.recognise(self._path)
-            self._connect()
-        if self._writing is None and self._connection is not None:
-            self._writing = self._observed(engine_over(self._connection))
-        assert self._writing is not None
+            files.recognise(self._path, self._chain)
+            connection = self._connect()
+        if self._writing is None:
+            self._writing = self._observed(engine_over(connection))
         return self._writing
 
     def _checkpoint_if_due(self) -> None:
@@ -157,10 +160,7 @@ class SqliteFileDatabase:
 
     def _health(self) -> Health:
         with self._lock, faults.translated(self._path):
-            if self._connection is None:
-                self._connect()
-            assert self._connection is not None
-            return health_of(self._connection, str(self._path))
+            return health_of(self._connection or self._connect(), str(self._path))
 
     def _close(self) -> None:
         self._readers.stop(wait=True)

@@ -18,9 +18,10 @@ from perdure import failpoints
 from perdure.errors import Conflict, Damaged, Denied, Invalid, Unavailable
 from perdure.settings import FILE_MODE
 from perdure.store.durable import fsync, new_file
-from perdure.store.migrations import HEAD, newer_than_head
+from perdure.store.migrations import CHAIN, Chain
 from perdure.store.sqlite import faults
 from perdure.store.sqlite.connection import APPLICATION_ID, connect, engine_over, pragma
+from perdure.store.sqlite.facts import sqlite_version
 from perdure.store.sqlite.lockfile import LockFile
 
 
@@ -52,26 +53,25 @@ def side_paths(path: Path) -> tuple[Path, Path]:
     return path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")
 
 
-def prepare(path: Path, lock: LockFile, *, migrate: bool) -> None:
+def prepare(path: Path, lock: LockFile, chain: Chain, *, migrate: bool) -> None:
     """See to it that a database of ours is at `path`: make a new one, or recognise and migrate what is there.
 
     The caller holds `lock`.
 
     Raises: Invalid, Denied, Damaged, Conflict, Unavailable; what was there is then unchanged.
     """
-    if sqlite3.sqlite_version_info < faults.OLDEST:
-        oldest = ".".join(map(str, faults.OLDEST))
-        raise Unavailable(f"SQLite {oldest} or newer is needed; this Python has {sqlite3.sqlite_version}.")
+    if not (version := sqlite_version()).is_usable:
+        raise Unavailable(f"SQLite {version.oldest} or newer is needed; this Python has {version.text}.")
     if not is_there(path, lock):
-        create(path, migrate=migrate)
+        create(path, chain, migrate=migrate)
         return
-    found = recognise(path)
+    found = recognise(path, chain)
     if found.journal_mode != "wal" or not found.is_ours:
         adopt(path)
-    if migrate and found.version < HEAD:
+    if migrate and found.version < chain.head:
         if found.version > 0:
             copy_before_migration(path, found.version)
-        upgrade(path)
+        upgrade(path, chain)
 
 
 def is_there(path: Path, lock: LockFile) -> bool:
@@ -94,7 +94,7 @@ def is_there(path: Path, lock: LockFile) -> bool:
     return bool(size)
 
 
-def create(path: Path, *, migrate: bool) -> None:
+def create(path: Path, chain: Chain, *, migrate: bool) -> None:
     """Make a new database whole under another name, then rename it into its place."""
     for leftover in path.parent.glob(f".{path.name}.new-*"):
         leftover.unlink(missing_ok=True)  # of a process that was killed here; we hold the lock
@@ -106,7 +106,7 @@ def create(path: Path, *, migrate: bool) -> None:
     try:
         adopt(new)
         if migrate:
-            upgrade(new)
+            upgrade(new, chain)
         fsync(new)
         failpoints.hit("store.create.before")
         new.rename(path)
@@ -117,7 +117,7 @@ def create(path: Path, *, migrate: bool) -> None:
     failpoints.hit("store.create.after")
 
 
-def recognise(path: Path) -> Probe:
+def recognise(path: Path, chain: Chain = CHAIN) -> Probe:
     """Look at a file without changing it.
 
     Raises: Damaged when it cannot be read; Invalid when it is another program's; Conflict when it is newer.
@@ -125,8 +125,8 @@ def recognise(path: Path) -> Probe:
     found = probe(path)
     if not (found.is_ours or found.is_blank):
         raise Invalid(f"{path} is a SQLite database of another program. It was left as it is; name another file.")
-    if found.version > HEAD:
-        raise Conflict(newer_than_head(str(path), f"{found.version:04d}"))
+    if found.version > chain.head:
+        raise Conflict(chain.refusal(str(path), f"{found.version:04d}"))
     return found
 
 
@@ -153,13 +153,13 @@ def adopt(path: Path) -> None:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
-def upgrade(path: Path) -> None:
+def upgrade(path: Path, chain: Chain) -> None:
     """Run the migrations that a file has not seen."""
     with faults.translated(path), contextlib.closing(connect(path)) as raw:
-        upgrade_connection(raw, str(path))
+        upgrade_connection(raw, str(path), chain)
 
 
-def upgrade_connection(raw: sqlite3.Connection, location: str) -> None:
+def upgrade_connection(raw: sqlite3.Connection, location: str, chain: Chain = CHAIN) -> None:
     """Run the migrations on an open connection.
 
     Foreign keys are off meanwhile, because rebuilding a table would delete the rows that point at it; that none
@@ -175,7 +175,7 @@ def upgrade_connection(raw: sqlite3.Connection, location: str) -> None:
     raw.execute("PRAGMA foreign_keys = OFF")
     try:
         with faults.translated_from_core(location), engine_over(raw).connect() as connection:
-            run_migrations(connection, before_commit)
+            run_migrations(connection, chain, before_commit)
     finally:
         raw.execute("PRAGMA foreign_keys = ON")
 
@@ -193,12 +193,13 @@ def copy_database(source: Path, target: Path) -> None:
 
     Raises: Conflict when the target exists; Damaged, Denied, Unavailable
     """
-    with new_file(target) as part, faults.translated(source):
-        with (
-            contextlib.closing(connect(source, mode="ro")) as reading,
-            contextlib.closing(sqlite3.connect(part)) as writing,
-        ):
-            reading.backup(writing)
+    with (
+        new_file(target) as part,
+        faults.translated(source),
+        contextlib.closing(connect(source, mode="ro")) as reading,
+        contextlib.closing(sqlite3.connect(part)) as writing,
+    ):
+        reading.backup(writing)
 
 
 def _file_size(path: Path) -> int | None:

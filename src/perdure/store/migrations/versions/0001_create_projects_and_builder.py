@@ -31,19 +31,22 @@ def _create_tables() -> None:
         "PROJECT": "TEXT NOT NULL CONSTRAINT fk_{table}_project_id REFERENCES projects (id) ON DELETE CASCADE",
         "ASSIGNED_AGENT": by_dialect(sqlite=f",\n{ASSIGNED_AGENT}", postgresql=""),
     }
-    for table, body in TABLES.items():
+    for table, template in TABLES.items():
+        body = template
         for word, meaning in words.items():
             body = body.replace(f"<{word}>", meaning.replace("{table}", table))
-        for column in FLAGS.get(table, ()):
-            check = f",\nCONSTRAINT ck_{table}_{column} CHECK ({column} IN (0, 1))"
-            body += by_dialect(sqlite=check, postgresql="")
-        for column in JSONS.get(table, ()):
-            test = by_dialect(
-                sqlite=f"json_valid({column})",
-                postgresql=f"CAST({column} AS JSON) IS NOT NULL OR {column} IS NULL",
-            )
-            body += f",\nCONSTRAINT ck_{table}_{column}_json CHECK ({test})"
+        body = ",\n".join([body, *_flag_checks(table), *_json_checks(table)])
         op.execute(f"CREATE TABLE {table} ({body}\n){words['STRICT']}")
+
+
+def _flag_checks(table: str) -> list[str]:
+    checks = [f"CONSTRAINT ck_{table}_{flag} CHECK ({flag} IN (0, 1))" for flag in FLAGS.get(table, ())]
+    return by_dialect(sqlite=checks, postgresql=[])
+
+
+def _json_checks(table: str) -> list[str]:
+    test = by_dialect(sqlite="json_valid({0})", postgresql="CAST({0} AS JSON) IS NOT NULL OR {0} IS NULL")
+    return [f"CONSTRAINT ck_{table}_{name}_json CHECK ({test.format(name)})" for name in JSONS.get(table, ())]
 
 
 FLAGS = {"checkpoints": ("pinned",), "requirements": ("validated",)}

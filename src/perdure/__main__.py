@@ -1,0 +1,5 @@
+"""`python -m perdure` is the program `perdure`."""
+
+from perdure.interfaces.cli import main
+
+main()

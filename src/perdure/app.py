@@ -1,0 +1,182 @@
+"""The composition root: opens a home, wires adapters to ports, and hands out what every surface calls."""
+
+import asyncio
+import os
+import platform
+import shutil
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from perdure import __version__
+from perdure.errors import Denied, Invalid, NotFound, PerdureError
+from perdure.settings import FILE_MODE, FOLDER_MODE, Settings, ensure_folder, load_settings
+from perdure.store.archive import Manifest, write_archive
+from perdure.store.client import DatabaseClient
+from perdure.store.restore import Places, Restored, finish_restore, restore
+from perdure.store.sqlite.facts import sqlite_version
+from perdure.store.target import SqliteTarget, parse_target
+
+_LITTLE_SPACE_MB = 200
+
+
+class Perdure:
+    """An open home.
+
+    async with Perdure.open() as p:
+        print(await p.database.tables())
+    """
+
+    def __init__(self, settings: Settings, database: DatabaseClient) -> None:
+        self.settings = settings
+        self.database = database
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, home: str | os.PathLike[str] | None = None, *, database_url: str | None = None
+    ) -> AsyncIterator["Perdure"]:
+        """Open a home, making it when it is not there; close it at the end of the block."""
+        flags = {"home": None if home is None else os.fspath(home), "database_url": database_url}
+        async with open_home(load_settings(flags)) as p:
+            yield p
+
+
+@asynccontextmanager
+async def open_home(
+    settings: Settings, *, migrate: bool = True, must_exist: bool = False, debug: bool = False
+) -> AsyncIterator[Perdure]:
+    """Open the home that the settings name; a restore that was interrupted is finished first.
+
+    Raises: NotFound when it must exist and there is no database; what `DatabaseClient.create` raises.
+    """
+    if not must_exist:
+        ensure_folder(settings.home)
+    await asyncio.to_thread(finish_restore, _places(settings))
+    if must_exist and not database_exists(settings):
+        raise NotFound(f"There is no database at {settings.database_url}. `perdure db migrate` makes one.")
+    async with await DatabaseClient.create(settings.database_url, migrate=migrate, debug=debug) as database:
+        yield Perdure(settings, database)
+
+
+def database_exists(settings: Settings) -> bool:
+    """Tell whether there is a database file; a server is always there, or says so itself."""
+    target = parse_target(settings.database_url)
+    return not (isinstance(target, SqliteTarget) and target.path and not os.path.lexists(target.path))
+
+
+async def back_up(settings: Settings, path: Path) -> Manifest:
+    """Write one archive of database, bots and memory while work goes on.
+
+    Raises: NotFound when there is nothing to back up; Conflict when the file exists; Denied; Unavailable.
+    """
+    ensure_folder(path.parent)
+    async with open_home(settings, migrate=False, must_exist=True) as p:
+        health = await p.database.health()
+        with tempfile.TemporaryDirectory(prefix=".perdure-backup-", dir=path.parent) as folder:
+            dump = Path(folder) / "database"
+            await p.database.backup(dump)
+            return await asyncio.to_thread(
+                write_archive,
+                path,
+                dump=dump,
+                database=health.database,
+                version=health.version,
+                folders=_places(settings).folders,
+                program=f"perdure {__version__}",
+            )
+
+
+async def restore_backup(settings: Settings, source: Path, *, replace: bool) -> Restored:
+    """Put a backup into the home; see `perdure.store.restore`."""
+    return await asyncio.to_thread(restore, source, _places(settings), replace=replace)
+
+
+def _places(settings: Settings) -> Places:
+    return Places(
+        home=settings.home,
+        database=parse_target(settings.database_url),
+        folders={"bots": settings.bots_dir, "memory": settings.memory_state_dir},
+    )
+
+
+Status = Literal["ok", "warn", "fail"]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that `doctor` looked at."""
+
+    name: str
+    status: Status
+    detail: str
+    exit_code: int = 0
+
+
+async def examine(settings: Settings, *, fix: bool = False) -> list[Check]:
+    """Look at everything that Perdure depends on; change nothing, except permissions when asked to fix."""
+    if fix:
+        _make_private(settings)
+    return [
+        Check("python", "ok", f"{platform.python_version()} on {platform.system()}"),
+        _examine_home(settings),
+        await _examine_database(settings),
+        _examine_sqlite(),
+        _examine_git(),
+    ]
+
+
+def _examine_home(settings: Settings) -> Check:
+    home = settings.home
+    if not home.exists():
+        return Check("home", "ok", f"{home} is not there yet; the first command that needs it makes it")
+    if not home.is_dir():
+        return Check("home", "fail", f"{home} is not a folder", Invalid.exit_code)
+    if loose := [path for path in _private_paths(settings) if path.stat().st_mode & 0o077]:
+        return Check("home", "warn", f"{loose[0]} can be read by others; `perdure doctor --fix` makes it private")
+    free_mb = shutil.disk_usage(home).free >> 20
+    return Check("home", "ok" if free_mb >= _LITTLE_SPACE_MB else "warn", f"{home}, {free_mb:,} MB free")
+
+
+async def _examine_database(settings: Settings) -> Check:
+    try:
+        if not database_exists(settings):
+            return Check("database", "ok", "not there yet; the first command that needs it makes it")
+        async with open_home(settings, migrate=False, must_exist=True) as p:
+            health = await p.database.health()
+    except PerdureError as error:
+        return Check("database", "fail", error.detail, error.exit_code)
+    if health.version < health.head:
+        return Check("database", "warn", f"version {health.version:04d} of {health.head:04d}; run `perdure db migrate`")
+    return Check("database", "ok", f"{health.database}, version {health.version:04d}, {health.location}")
+
+
+def _examine_sqlite() -> Check:
+    version = sqlite_version()
+    if not version.is_usable:
+        return Check("sqlite", "fail", f"{version.text} is too old; {version.oldest} or newer is needed")
+    note = "has the WAL-reset bug, which our lock file keeps away" if version.is_affected else "free of known bugs"
+    return Check("sqlite", "ok", f"{version.text}, {note}")
+
+
+def _examine_git() -> Check:
+    git = shutil.which("git")
+    return Check("git", "ok", git) if git else Check("git", "warn", "not found; projects will need it")
+
+
+def _private_paths(settings: Settings) -> list[Path]:
+    target = parse_target(settings.database_url)
+    database = target.path if isinstance(target, SqliteTarget) else None
+    paths = [settings.home, settings.log_file, *([database] if database else [])]
+    return [path for path in paths if path.exists()]
+
+
+def _make_private(settings: Settings) -> None:
+    for path in _private_paths(settings):
+        try:
+            path.chmod(FOLDER_MODE if path.is_dir() else FILE_MODE)
+        except OSError as error:
+            raise Denied(f"{path} cannot be made private: {error.strerror}.") from error

@@ -1,0 +1,20 @@
+"""The command line. `main` is what the program `perdure` calls."""
+
+import os
+import sys
+
+from perdure import __version__
+
+
+def main() -> None:
+    """Answer `perdure --version` at once, without importing anything; hand the rest to the commands."""
+    arguments = sys.argv[1:]
+    if arguments in (["--version"], ["-V"]):
+        print(f"perdure {__version__}")
+        return
+    if os.name == "nt":
+        print("Perdure runs on Linux and macOS; on Windows, use it inside WSL.", file=sys.stderr)
+        sys.exit(2)
+    from perdure.interfaces.cli.edge import run
+
+    sys.exit(run(arguments))

@@ -1,0 +1,65 @@
+"""What a command answers, and how an answer is printed: one JSON object, a table for a person, or plain lines."""
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+_STYLES = {"ok": "green", "warn": "yellow", "fail": "red"}
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under headers."""
+
+    headers: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command found out: `data` for programs, `parts` for people, and how it ended."""
+
+    data: dict[str, Any]
+    parts: Sequence[str | Table] = field(default=())
+    exit_code: int = 0
+
+
+def print_answer(answer: Answer, *, as_json: bool) -> None:
+    """Print an answer on standard output."""
+    if as_json:
+        print(to_json(answer.data))
+        return
+    for part in answer.parts:
+        if isinstance(part, str):
+            print(part)
+        elif sys.stdout.isatty():
+            _print_rich(part)
+        else:
+            _print_plain(part)
+
+
+def to_json(data: dict[str, Any]) -> str:
+    """The one JSON form of the command line; text that is no valid Unicode is escaped."""
+    return json.dumps(data, indent=2, ensure_ascii=True)
+
+
+def _print_plain(table: Table) -> None:
+    lines = [table.headers, *table.rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(table.headers))]
+    for line in lines:
+        cells = [cell.ljust(width) for cell, width in zip(line, widths, strict=True)]
+        print("  ".join(cells).rstrip())
+
+
+def _print_rich(table: Table) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    rich = RichTable(*table.headers, box=box.SIMPLE_HEAD, pad_edge=False)
+    for row in table.rows:
+        rich.add_row(*[Text(cell, style=_STYLES.get(cell, "")) for cell in row])
+    Console().print(rich)

@@ -1,0 +1,80 @@
+"""How a function becomes a command: the options that every command has, and the call itself."""
+
+import asyncio
+import functools
+import inspect
+import logging
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from perdure.interfaces.cli.answer import Answer, print_answer
+from perdure.interfaces.cli.logs import start_logging
+from perdure.settings import Settings, load_settings
+
+log = logging.getLogger(__name__)
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Home = Annotated[str | None, typer.Option("--home", metavar="FOLDER", help="The home to use, instead of PERDURE_HOME.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say on standard error what is being done.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+NoInput = Annotated[bool, typer.Option("--no-input", help="Never ask; fail instead.")]
+
+COMMON = {"json": Json, "home": Home, "verbose": Verbose, "debug": Debug, "no_input": NoInput}
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options that every command has."""
+
+    json: bool
+    home: str | None
+    verbose: bool
+    debug: bool
+    no_input: bool
+
+    def settings(self) -> Settings:
+        """Load the settings, with the flags of this call on top."""
+        return load_settings({"home": self.home})
+
+
+Command = Callable[..., Coroutine[Any, Any, Answer]]
+
+
+def command(app: typer.Typer, name: str) -> Callable[[Command], Command]:
+    """Register an async function, which gets `Options` first and returns an `Answer`, as a command."""
+
+    def register(fn: Command) -> Command:
+        @functools.wraps(fn)
+        def call(**arguments: Any) -> None:
+            options = Options(**{option: arguments.pop(option) for option in COMMON})
+            raise typer.Exit(_call(fn, name, options, arguments))
+
+        own = list(inspect.signature(fn).parameters.values())[1:]
+        common = [
+            inspect.Parameter(
+                option, inspect.Parameter.KEYWORD_ONLY, default=None if option == "home" else False, annotation=kind
+            )
+            for option, kind in COMMON.items()
+        ]
+        keyword_only = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
+        signature = inspect.Signature([*keyword_only, *common])
+        call.__signature__ = signature  # type: ignore[attr-defined]
+        call.__annotations__ = {name: parameter.annotation for name, parameter in signature.parameters.items()}
+        del call.__wrapped__  # Typer would look through to the function's own signature
+        app.command(name)(call)
+        return fn
+
+    return register
+
+
+def _call(fn: Command, name: str, options: Options, arguments: dict[str, Any]) -> int:
+    start_logging(options)
+    start = time.monotonic()
+    answer = asyncio.run(fn(options, **arguments))
+    log.info("%s: exit %d after %.3f s", name, answer.exit_code, time.monotonic() - start)
+    print_answer(answer, as_json=options.json)
+    return answer.exit_code

@@ -1,0 +1,26 @@
+"""`perdure config`."""
+
+from typing import Annotated
+
+import typer
+
+from perdure.interfaces.cli.answer import Answer, Table
+from perdure.interfaces.cli.command import Options, command
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the tree."""
+    command(app, "show")(show)
+
+
+async def show(
+    options: Options,
+    *,
+    origin: Annotated[bool, typer.Option("--origin", help="Also say where each value came from.")] = False,
+) -> Answer:
+    """Show the settings that are in force."""
+    entries = options.settings().entries
+    headers = ["setting", "value", *(["origin"] if origin else [])]
+    rows = [[entry.name, entry.shown, *([entry.origin] if origin else [])] for entry in entries]
+    data = {"settings": [{"name": e.name, "value": e.shown, "origin": e.origin} for e in entries]}
+    return Answer(data, [Table(headers, rows)])

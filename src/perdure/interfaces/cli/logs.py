@@ -1,0 +1,64 @@
+"""The log of what was done: a file in the home that never grows large, and standard error with --verbose."""
+
+import logging
+import logging.handlers
+import os
+import sys
+from io import TextIOWrapper
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perdure.errors import PerdureError
+from perdure.settings import FILE_MODE, FOLDER_MODE
+
+if TYPE_CHECKING:
+    from perdure.interfaces.cli.command import Options
+
+MAX_BYTES = 1_000_000
+KEPT = 3
+_FORMAT = "%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"
+
+
+class PrivateLog(logging.handlers.RotatingFileHandler):
+    """A rotating file, 0600. It makes no home: as long as there is none, it keeps nothing.
+
+    A log that cannot be written never fails the work that it tells of.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, maxBytes=MAX_BYTES, backupCount=KEPT, encoding="utf-8", delay=True)
+        self._path = path
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self._path.parent.parent.is_dir():
+            super().emit(record)
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (the name is logging's)
+        """Stay silent."""
+
+    def _open(self) -> TextIOWrapper:
+        self._path.parent.mkdir(mode=FOLDER_MODE, exist_ok=True)
+        fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, FILE_MODE)
+        return os.fdopen(fd, "a", encoding="utf-8")
+
+
+def start_logging(options: "Options") -> None:
+    """Send what `perdure` logs to the file in the home, and to standard error when asked."""
+    log = logging.getLogger("perdure")
+    log.setLevel(logging.INFO)
+    log.propagate = False
+    for old in list(log.handlers):
+        log.removeHandler(old)
+        old.close()
+    if options.verbose:
+        shown = logging.StreamHandler(sys.stderr)
+        shown.setFormatter(logging.Formatter("%(name)s: %(message)s"))
+        log.addHandler(shown)
+    try:
+        kept = PrivateLog(options.settings().log_file)
+    except PerdureError:
+        return  # settings that cannot be read are told by the command itself
+    kept.setFormatter(logging.Formatter(_FORMAT))
+    if not options.verbose:
+        kept.addFilter(lambda record: record.name != "perdure.store.sql")
+    log.addHandler(kept)

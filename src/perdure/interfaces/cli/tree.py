@@ -1,0 +1,39 @@
+"""The tree of commands: noun, then verb."""
+
+import typer
+
+from perdure import __version__
+from perdure.interfaces.cli import config, db, demo, doctor
+
+
+def build() -> typer.Typer:
+    """Put all commands together."""
+    app = _group("A home for AI agents that cannot lose their work.")
+    app.callback()(_root)
+    doctor.register(app)
+    demo.register(app)
+    for name, module, about in (
+        ("db", db, "The database: migrate, look, verify, back up, restore."),
+        ("config", config, "The settings and where each came from."),
+    ):
+        group = _group(about)
+        module.register(group)
+        app.add_typer(group, name=name)
+    return app
+
+
+def _group(about: str) -> typer.Typer:
+    return typer.Typer(
+        help=about,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+
+def _root(
+    version: bool = typer.Option(False, "--version", "-V", help="Show the version.", is_eager=True),
+) -> None:
+    if version:
+        print(f"perdure {__version__}")
+        raise typer.Exit

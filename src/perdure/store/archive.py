@@ -1,0 +1,192 @@
+"""One file that holds a database and folders: written whole, and believed only if every byte is as written.
+
+An archive is a gzipped tar: `database`, then the files of each folder, and last `manifest.json` with the size and
+SHA-256 of everything before it. Reading one never follows a link, never leaves the folders it is given, and never
+overwrites a file.
+"""
+
+import gzip
+import hashlib
+import io
+import json
+import tarfile
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from fnmatch import fnmatch
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO
+
+from perdure.errors import Damaged, Denied, Invalid
+from perdure.settings import FILE_MODE, FOLDER_MODE
+from perdure.store.durable import fsync, new_file
+
+FORMAT = 1
+DATABASE = "database"
+MANIFEST = "manifest.json"
+NOT_KEPT = ("*.lock", "*.idx.sqlite*")
+"""Locks, and what can be derived from the rest."""
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One file in an archive."""
+
+    path: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What an archive says about itself."""
+
+    format: int
+    program: str
+    created_at: str
+    database: str
+    version: int
+    entries: tuple[Entry, ...]
+
+
+def write_archive(
+    target: Path, *, dump: Path, database: str, version: int, folders: Mapping[str, Path], program: str
+) -> Manifest:
+    """Write a new archive of a database dump and of the regular files in some folders; `program` is who wrote it.
+
+    Raises: Conflict when the target exists; Denied when something cannot be read or written.
+    """
+    with new_file(target) as part, _denied(target), tarfile.open(part, "w:gz", compresslevel=6) as archive:
+        entries = [_add(archive, DATABASE, dump)]
+        for name, folder in sorted(folders.items()):
+            entries += [_add(archive, f"{name}/{path.relative_to(folder).as_posix()}", path) for path in _files(folder)]
+        manifest = Manifest(
+            format=FORMAT,
+            program=program,
+            created_at=datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+            database=database,
+            version=version,
+            entries=tuple(entries),
+        )
+        text = json.dumps(asdict(manifest), indent=1).encode()
+        archive.addfile(_member(MANIFEST, len(text)), io.BytesIO(text))
+        return manifest
+
+
+def unpack_archive(source: Path, places: Mapping[str, Path]) -> Manifest:
+    """Unpack an archive: its parts go to the places of the same names, none of which exists yet.
+
+    Raises: Damaged when it is not whole or was altered; Invalid when it holds what no archive of ours does.
+    """
+    found: dict[str, Entry] = {}
+    text = b""
+    with _damaged(source), tarfile.open(source, "r:gz") as archive:
+        for member in archive:
+            content = archive.extractfile(member) if member.isreg() else None
+            if content is None or member.name in found or text:
+                raise Invalid(f"{source} holds {member.name!r}, which is no plain file, or comes twice or too late.")
+            if member.name == MANIFEST:
+                text = content.read()
+            else:
+                found[member.name] = _unpack(content, member.name, _place(member.name, places, source))
+    manifest = _read_manifest(text, source)
+    if {entry.path: entry for entry in manifest.entries} != found or DATABASE not in found:
+        raise Damaged(f"{source} does not hold what its manifest says. Use another backup.")
+    return manifest
+
+
+def _files(folder: Path) -> list[Path]:
+    """The regular files below a folder, without links and without what is not worth keeping."""
+    return [
+        path
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not path.is_symlink() and not any(fnmatch(path.name, skip) for skip in NOT_KEPT)
+    ]
+
+
+def _add(archive: tarfile.TarFile, name: str, path: Path) -> Entry:
+    """Add the bytes that the file has now; a log may grow meanwhile."""
+    with path.open("rb") as file:
+        size = path.stat().st_size
+        reader = _Hashing(file)
+        archive.addfile(_member(name, size), reader)  # type: ignore[arg-type]
+        return Entry(name, size, reader.sha256.hexdigest())
+
+
+def _member(name: str, size: int) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.size = size
+    member.mode = FILE_MODE
+    return member
+
+
+class _Hashing:
+    """A file that computes the SHA-256 of what is read from it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.sha256 = hashlib.sha256()
+
+    def read(self, size: int) -> bytes:
+        data = self._file.read(size)
+        self.sha256.update(data)
+        return data
+
+
+def _place(name: str, places: Mapping[str, Path], source: Path) -> Path:
+    path = PurePosixPath(name)
+    first, *rest = path.parts or ("",)
+    is_plain = not path.is_absolute() and ".." not in path.parts and "\0" not in name and "\\" not in name
+    if not is_plain or first not in places or (first == DATABASE) != (not rest):
+        raise Invalid(f"{source} holds {name!r}, which does not belong into an archive. Nothing was restored.")
+    return places[first].joinpath(*rest)
+
+
+def _unpack(content: BinaryIO | object, name: str, place: Path) -> Entry:
+    place.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+    sha256, size = hashlib.sha256(), 0
+    with place.open("xb") as file:
+        place.chmod(FILE_MODE)
+        while data := content.read(_CHUNK):  # type: ignore[union-attr]
+            file.write(data)
+            sha256.update(data)
+            size += len(data)
+    fsync(place)
+    fsync(place.parent)
+    return Entry(name, size, sha256.hexdigest())
+
+
+def _read_manifest(text: bytes, source: Path) -> Manifest:
+    if not text:
+        raise Damaged(f"{source} is not whole: its manifest is missing. Use another backup.")
+    try:
+        content = json.loads(text)
+        if content["format"] != FORMAT:
+            raise Invalid(f"{source} has format {content['format']}; this Perdure reads format {FORMAT}.")
+        entries = tuple(Entry(**entry) for entry in content.pop("entries"))
+        return Manifest(**content, entries=entries)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise Damaged(f"{source} has a manifest that cannot be read. Use another backup.") from error
+
+
+@contextmanager
+def _denied(target: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise Denied(f"{target} cannot be written: {error.strerror or error}.") from error
+
+
+@contextmanager
+def _damaged(source: Path) -> Iterator[None]:
+    try:
+        yield
+    except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, UnicodeError) as error:
+        raise Damaged(f"{source} is not a whole archive: {error}. Use another backup.") from error
+    except FileExistsError as error:
+        raise Invalid(f"{source} holds the same file twice. Nothing was restored.") from error
+    except NotADirectoryError as error:
+        raise Invalid(f"{source} uses a file as a folder. Nothing was restored.") from error
