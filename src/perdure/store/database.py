@@ -3,10 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from perdure.store.migrations import CHAIN
-from perdure.store.transaction import Transaction
+
+if TYPE_CHECKING:
+    from perdure.store.transaction import Transaction
 
 T = TypeVar("T")
 
@@ -28,7 +30,7 @@ class Health:
 class Database(Protocol):
     """One open database. Every method is async; the functions given to it are not, and run on its threads."""
 
-    async def write(self, fn: Callable[[Transaction], T]) -> T:
+    async def write(self, fn: "Callable[[Transaction], T]") -> T:
         """Run `fn` in one transaction on the one writer, after everything that was asked for before.
 
         When it returns, the change is on stable storage. When it raises, the change is wholly absent, except
@@ -36,7 +38,7 @@ class Database(Protocol):
         """
         ...
 
-    async def read(self, fn: Callable[[Transaction], T]) -> T:
+    async def read(self, fn: "Callable[[Transaction], T]") -> T:
         """Run `fn` in one read-only transaction: it sees one state, and holds up no writer."""
         ...
 

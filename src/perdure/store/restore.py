@@ -149,7 +149,8 @@ def _check_database(path: Path, source: Path) -> None:
         problems = [row[0] for row in connection.execute("PRAGMA integrity_check") if row[0] != "ok"]
     if problems:
         raise Damaged(f"{source} holds a damaged database: {problems[0]}. Use another backup.")
-    files.adopt(path)
+    with faults.translated(source):
+        files.open_for_writing(path).close()
     fsync(path)
 
 

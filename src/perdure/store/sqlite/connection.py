@@ -38,7 +38,7 @@ def connect(path: Path | None, *, mode: str = "rw", is_reader: bool = False) -> 
 
 
 def pragma(connection: sqlite3.Connection, name: str) -> int | str:
-    """Read one setting of a connection."""
+    """Read one setting of a connection, or set it with `name = value` and read what it is now."""
     value: int | str = connection.execute(f"PRAGMA {name}").fetchone()[0]
     return value
 

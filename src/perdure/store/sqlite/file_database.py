@@ -15,7 +15,7 @@ from perdure.store.database import Health
 from perdure.store.migrations import CHAIN, Chain
 from perdure.store.sqlite import faults, files
 from perdure.store.sqlite.checkpoint import CheckpointPlan
-from perdure.store.sqlite.connection import connect, engine_over, reading_engine
+from perdure.store.sqlite.connection import engine_over, reading_engine
 from perdure.store.sqlite.facts import health_of, problems_of
 from perdure.store.sqlite.lockfile import LockFile
 from perdure.store.threads import Threads
@@ -101,7 +101,7 @@ class SqliteFileDatabase:
     def _connect(self) -> sqlite3.Connection:
         """Open the writing connection. The caller holds the lock, so the file cannot change meanwhile."""
         with faults.translated(self._path):
-            self._connection = connect(self._path)
+            self._connection = files.open_for_writing(self._path)
         self._written_file = self._file_now()
         return self._connection
 

@@ -24,6 +24,9 @@ from perdure.store.sqlite.connection import APPLICATION_ID, connect, engine_over
 from perdure.store.sqlite.facts import sqlite_version
 from perdure.store.sqlite.lockfile import LockFile
 
+SMALLEST_BYTES = 512
+"""No database is smaller; SQLite would take a file of one byte for an empty one."""
+
 
 @dataclass(frozen=True)
 class Probe:
@@ -32,7 +35,6 @@ class Probe:
     version: int
     application_id: int
     is_empty: bool
-    journal_mode: str
 
     @property
     def is_ours(self) -> bool:
@@ -66,7 +68,7 @@ def prepare(path: Path, lock: LockFile, chain: Chain, *, migrate: bool) -> None:
         create(path, chain, migrate=migrate)
         return
     found = recognise(path, chain)
-    if found.journal_mode != "wal" or not found.is_ours:
+    if found.is_blank:
         adopt(path)
     if migrate and found.version < chain.head:
         if found.version > 0:
@@ -91,6 +93,8 @@ def is_there(path: Path, lock: LockFile) -> bool:
             f"{path} is empty, but it was a database before. Restore a backup with"
             " `perdure db restore --replace ARCHIVE`, or remove the file to begin anew."
         )
+    if size and size < SMALLEST_BYTES:
+        raise Damaged(f"{path} is too small to be a database. It was left as it is; name another file.")
     return bool(size)
 
 
@@ -131,31 +135,48 @@ def recognise(path: Path, chain: Chain = CHAIN) -> Probe:
 
 
 def probe(path: Path) -> Probe:
-    """Read what a file says about itself, by a connection that cannot write.
+    """Read what a file says about itself, by a connection that cannot write. The caller holds the lock.
 
     Raises: Damaged, Denied
     """
-    with faults.translated(path), contextlib.closing(connect(path, mode="ro")) as connection:
+    wal, _ = side_paths(path)
+    mode = "ro" if _file_size(wal) else "ro&immutable=1"  # without a log to read, not even side files are made
+    with faults.translated(path), contextlib.closing(connect(path, mode=mode)) as connection:
         return Probe(
             version=int(pragma(connection, "user_version")),
             application_id=int(pragma(connection, "application_id")),
             is_empty=connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0,
-            journal_mode=str(pragma(connection, "journal_mode")),
         )
 
 
 def adopt(path: Path) -> None:
-    """Mark a file as ours and put it into WAL mode, once and for all."""
-    with faults.translated(path), contextlib.closing(connect(path)) as connection:
-        if pragma(connection, "journal_mode") != "wal":
-            connection.execute("PRAGMA journal_mode = WAL")
+    """Mark a file as ours."""
+    with faults.translated(path), contextlib.closing(open_for_writing(path)) as connection:
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
+def open_for_writing(path: Path) -> sqlite3.Connection:
+    """Open a file that is there, and see to it that it is in WAL mode. The caller holds the lock.
+
+    The mode stays in the file, so it is set when the file is made or comes from elsewhere, and then only read.
+    """
+    connection = connect(path)
+    try:
+        if pragma(connection, "journal_mode") != "wal" and pragma(connection, "journal_mode = WAL") != "wal":
+            raise Damaged(f"{path} cannot be put into WAL mode. Its file system may not support it; use another.")
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")  # a file that is read-only refuses it now
+        connection.execute("ROLLBACK")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
 def upgrade(path: Path, chain: Chain) -> None:
     """Run the migrations that a file has not seen."""
-    with faults.translated(path), contextlib.closing(connect(path)) as raw:
+    with faults.translated(path), contextlib.closing(open_for_writing(path)) as raw:
         upgrade_connection(raw, str(path), chain)
 
 

@@ -1,0 +1,84 @@
+"""Child processes, forked from one warm parent that has imported everything and opened nothing.
+
+A child may die at a fail-point as a power cut would make it: by SIGKILL, with nothing flushed and nothing closed.
+"""
+
+import asyncio
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Coroutine
+from multiprocessing.context import ForkServerContext, ForkServerProcess
+from typing import Any
+
+from perdure import failpoints
+
+_PRELOADED = [
+    "perdure.app",
+    "perdure.store.migrate",
+    "perdure.store.postgres.database",
+    "perdure.store.sqlite.file_database",
+    "perdure.store.transaction",
+    "perdure.store.verify",
+    "psycopg",
+    "tests.rows",
+]
+_TIMEOUT_S = 60
+
+
+def context() -> ForkServerContext:
+    """The way children are made."""
+    forkserver = multiprocessing.get_context("forkserver")
+    forkserver.set_forkserver_preload(_PRELOADED)
+    return forkserver
+
+
+def start(job: Callable[..., Coroutine[Any, Any, object]], *arguments: object) -> ForkServerProcess:
+    """Start a child that runs an async job."""
+    child = context().Process(target=_run, args=(job, arguments))
+    child.start()
+    return child
+
+
+def run(job: Callable[..., Coroutine[Any, Any, object]], *arguments: object) -> None:
+    """Run an async job in a child, which must succeed."""
+    child = start(job, *arguments)
+    assert end_of(child) == 0
+
+
+def run_until(point: str, job: Callable[..., Coroutine[Any, Any, object]], *arguments: object) -> None:
+    """Run an async job in a child that is killed with SIGKILL when it reaches a fail-point, which it must."""
+    child = context().Process(target=_run_until, args=(point, job, arguments))
+    child.start()
+    assert end_of(child) == -signal.SIGKILL, f"{point} was never reached"
+
+
+def end_of(child: ForkServerProcess) -> int | None:
+    """Wait for a child and return its exit code; minus the signal when it was killed."""
+    child.join(_TIMEOUT_S)
+    code = child.exitcode
+    if code is None:
+        child.kill()
+        child.join()
+    child.close()
+    return code
+
+
+def _run(job: Callable[..., Coroutine[Any, Any, object]], arguments: tuple[object, ...]) -> None:
+    asyncio.run(job(*arguments))
+
+
+def _run_until(
+    point: str, job: Callable[..., Coroutine[Any, Any, object]], arguments: tuple[object, ...]
+) -> None:
+    with failpoints.armed(point, lambda: os.kill(os.getpid(), signal.SIGKILL)):
+        asyncio.run(job(*arguments))
+
+
+def python(program: str) -> str:
+    """Run a program text in a new interpreter and return what it printed."""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
