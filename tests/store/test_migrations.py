@@ -1,0 +1,201 @@
+"""The chain of migrations, and made-up links that show what the machinery does with them."""
+
+import asyncio
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import psycopg
+import pytest
+from alembic.script import ScriptDirectory
+
+from perdure import Conflict, Damaged, DatabaseClient, PerdureError
+from perdure.store.database import Database
+from perdure.store.migrate import alembic_config
+from perdure.store.migrations import CHAIN, Chain
+from perdure.store.postgres.database import PostgresDatabase
+from perdure.store.sqlite.file_database import SqliteFileDatabase
+from perdure.store.target import PostgresTarget, parse_target
+from tests.postgres import PostgresServer
+from tests.rows import new_project, project_names
+
+REBUILD = """
+from alembic import op
+revision = "0002"
+down_revision = "0001"
+def upgrade():
+    with op.batch_alter_table("projects", recreate="auto") as batch:
+        batch.create_check_constraint("ck_projects_name", "name <> ''")
+"""
+ADD = """
+import sqlalchemy as sa
+from alembic import op
+revision = "0003"
+down_revision = "0002"
+def upgrade():
+    op.add_column("features", sa.Column("color", sa.Text()))
+"""
+FAIL = """
+from alembic import op
+revision = "0002"
+down_revision = "0001"
+def upgrade():
+    op.execute("CREATE TABLE half (id TEXT)")
+    op.execute("UPDATE projects SET name = 'changed'")
+    raise RuntimeError("on purpose")
+"""
+ORPHAN = """
+from alembic import op
+revision = "0002"
+down_revision = "0001"
+def upgrade():
+    op.execute("DELETE FROM projects")
+"""
+
+
+def chain_with(folder: Path, *scripts: str) -> Chain:
+    """Our chain with made-up migrations behind it."""
+    target = folder / f"chain-{len(list(folder.iterdir()))}"
+    shutil.copytree(CHAIN.folder, target, ignore=shutil.ignore_patterns("__pycache__"))
+    for number, script in enumerate(scripts, CHAIN.head + 1):
+        (target / "versions" / f"{number:04d}_made_up.py").write_text(script)
+    return Chain(target, CHAIN.head + len(scripts))
+
+
+async def open_with(url: str, chain: Chain = CHAIN, *, migrate: bool = True) -> Database:
+    target = parse_target(url)
+    if isinstance(target, PostgresTarget):
+        return await PostgresDatabase.open(target, migrate=migrate, debug=False, chain=chain)
+    assert target.path is not None
+    return await SqliteFileDatabase.open(target.path, migrate=migrate, debug=False, chain=chain)
+
+
+async def filled(url: str) -> None:
+    """A database of today with a project and a feature in it."""
+    database = await open_with(url)
+    await database.write(new_project("a"))
+    await database.write(
+        lambda tx: tx.execute(
+            "INSERT INTO features (id, project_id, name, created_at, updated_at) VALUES ('f', 'a', 'f', 1, 1)"
+        )
+    )
+    await database.close()
+
+
+def test_the_head_that_we_know_is_alembics() -> None:
+    assert ScriptDirectory.from_config(alembic_config(CHAIN)).get_current_head() == f"{CHAIN.head:04d}"
+
+
+def test_revisions_are_numbered_without_gaps() -> None:
+    script = ScriptDirectory.from_config(alembic_config(CHAIN))
+    numbers = sorted(int(revision.revision) for revision in script.walk_revisions())
+    assert numbers == list(range(1, CHAIN.head + 1))
+
+
+async def test_a_database_that_was_made_without_migrating_is_migrated_later(database_url: str) -> None:
+    await (await DatabaseClient.create(database_url, migrate=False)).close()
+    async with await DatabaseClient.create(database_url) as db:
+        assert (await db.health()).version == CHAIN.head
+        assert await db.verify() == []
+
+
+async def test_an_existing_database_goes_through_all_new_migrations_and_keeps_its_rows(
+    database_url: str, tmp_path: Path
+) -> None:
+    await filled(database_url)
+    database = await open_with(database_url, chain_with(tmp_path, REBUILD, ADD))
+    assert (await database.health()).version == 3
+    assert await database.read(project_names) == ["a"]
+    assert await database.read(lambda tx: tx.scalar("SELECT color FROM features WHERE id = 'f'")) is None
+    assert await database.read(lambda tx: tx.scalar("SELECT version_num FROM alembic_version")) == "0003"
+    await database.close()
+
+
+async def test_a_rebuilt_table_keeps_the_rows_that_point_at_it(sqlite_path: Path, tmp_path: Path) -> None:
+    await filled(str(sqlite_path))
+    database = await open_with(str(sqlite_path), chain_with(tmp_path, REBUILD))
+    assert await database.read(lambda tx: tx.scalar("SELECT count(*) FROM features")) == 1
+    assert await database.write(lambda tx: tx.scalar("PRAGMA foreign_keys")) == 1
+    await database.close()
+
+
+async def test_a_migration_that_fails_leaves_version_schema_and_rows(database_url: str, tmp_path: Path) -> None:
+    await filled(database_url)
+    with pytest.raises(RuntimeError, match="on purpose"):
+        await open_with(database_url, chain_with(tmp_path, FAIL))
+    database = await open_with(database_url)
+    assert (await database.health()).version == 1
+    assert await database.read(project_names) == ["a"]
+    assert await database.verify() == []
+    with pytest.raises(Exception, match="half"):
+        await database.read(lambda tx: tx.execute("SELECT * FROM half"))
+    await database.close()
+
+
+async def test_migrations_before_the_one_that_fails_stay(database_url: str, tmp_path: Path) -> None:
+    await filled(database_url)
+    fails_later = FAIL.replace('"0002"', '"0003"').replace('"0001"', '"0002"')
+    with pytest.raises(RuntimeError, match="on purpose"):
+        await open_with(database_url, chain_with(tmp_path, REBUILD, fails_later))
+    database = await open_with(database_url, chain_with(tmp_path, REBUILD))
+    assert (await database.health()).version == 2
+    await database.close()
+
+
+async def test_a_migration_that_would_leave_orphans_is_undone(sqlite_path: Path, tmp_path: Path) -> None:
+    await filled(str(sqlite_path))
+    with pytest.raises(Damaged, match="point nowhere"):
+        await open_with(str(sqlite_path), chain_with(tmp_path, ORPHAN))
+    database = await open_with(str(sqlite_path))
+    assert await database.read(project_names) == ["a"]
+    await database.close()
+
+
+async def test_the_file_is_copied_before_it_is_migrated(sqlite_path: Path, tmp_path: Path) -> None:
+    await filled(str(sqlite_path))
+    await (await open_with(str(sqlite_path), chain_with(tmp_path, REBUILD))).close()
+    (copy,) = sqlite_path.parent.glob("perdure.db.before-0002-*")
+    with closing(sqlite3.connect(copy)) as plain:
+        assert plain.execute("PRAGMA user_version").fetchone() == (1,)
+        assert plain.execute("SELECT name FROM projects").fetchall() == [("a",)]
+    assert copy.stat().st_mode & 0o777 == 0o600
+
+
+async def test_a_new_database_needs_no_copy(sqlite_path: Path) -> None:
+    await filled(str(sqlite_path))
+    assert list(sqlite_path.parent.glob("*before*")) == []
+
+
+async def test_todays_program_refuses_tomorrows_database(database_url: str, tmp_path: Path) -> None:
+    await filled(database_url)
+    await (await open_with(database_url, chain_with(tmp_path, REBUILD))).close()
+    with pytest.raises(Conflict, match="0002"):
+        await open_with(database_url)
+
+
+async def test_a_postgresql_database_with_the_bookkeeping_of_another_program_is_refused(
+    postgres: PostgresServer,
+) -> None:
+    database_url = postgres.new_database("bookkeeping")
+    with psycopg.connect(database_url) as connection:
+        connection.execute("CREATE TABLE alembic_version (version_num TEXT)")
+        connection.execute("INSERT INTO alembic_version VALUES ('ae1027a6acf')")
+    with pytest.raises(Conflict, match="ae1027a6acf"):
+        await DatabaseClient.create(database_url)
+
+
+async def test_many_that_open_a_new_database_at_once_migrate_it_once(database_url: str) -> None:
+    clients = await asyncio.gather(*[DatabaseClient.create(database_url) for _ in range(6)])
+    await clients[0].transaction(new_project("a"))
+    assert [await client.read(project_names) for client in clients] == [["a"]] * 6
+    await asyncio.gather(*[client.close() for client in clients])
+
+
+async def test_an_unmigrated_database_is_told_when_it_is_used(database_url: str) -> None:
+    async with await DatabaseClient.create(database_url, migrate=False) as db:
+        with pytest.raises(Exception, match="projects") as failure:
+            await db.read(lambda tx: tx.execute("SELECT * FROM projects"))
+        assert not isinstance(failure.value, PerdureError), "our own mistake must not look like the user's"
+
+

@@ -1,0 +1,94 @@
+"""The tree of errors, and the public names of the package."""
+
+import pytest
+
+import perdure
+from perdure import errors
+from perdure.errors import PerdureError
+
+TABLE = {
+    "Invalid": ("invalid", 422, 2),
+    "NotFound": ("not_found", 404, 3),
+    "Conflict": ("conflict", 409, 4),
+    "Denied": ("denied", 403, 1),
+    "Waiting": ("waiting", 409, 5),
+    "Exhausted": ("exhausted", 429, 6),
+    "Damaged": ("damaged", 500, 7),
+    "Unavailable": ("unavailable", 503, 8),
+}
+"""Each leaf with its code, its HTTP status and its exit code."""
+
+
+def leaf(name: str) -> type[PerdureError]:
+    kind = getattr(errors, name)
+    assert issubclass(kind, PerdureError)
+    return kind
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_an_error_has_one_code_in_every_language(name: str) -> None:
+    kind = leaf(name)
+    assert (kind.code, kind.http_status, kind.exit_code) == TABLE[name]
+
+
+def test_there_are_no_other_errors() -> None:
+    defined = {
+        name for name, value in vars(errors).items() if isinstance(value, type) and value.__module__ == errors.__name__
+    }
+    assert defined == {"PerdureError", *TABLE}
+
+
+def test_every_leaf_hangs_directly_on_the_root() -> None:
+    assert {leaf(name).__bases__ for name in TABLE} == {(PerdureError,)}
+
+
+def test_no_error_of_ours_claims_success() -> None:
+    assert all(leaf(name).exit_code > 0 for name in TABLE)
+
+
+def test_codes_are_unique() -> None:
+    assert len({leaf(name).code for name in TABLE} | {PerdureError.code}) == len(TABLE) + 1
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_a_problem_has_the_fields_that_every_interface_shows(name: str) -> None:
+    code, status, _ = TABLE[name]
+    problem = leaf(name)("What happened.", errors=["first", "second"]).problem()
+    assert problem == {
+        "type": f"urn:perdure:error:{code}",
+        "title": leaf(name).title,
+        "status": status,
+        "detail": "What happened.",
+        "code": code,
+        "errors": [{"detail": "first"}, {"detail": "second"}],
+    }
+
+
+def test_the_root_is_a_plain_failure() -> None:
+    error = PerdureError("It failed.")
+    assert (error.code, error.exit_code, error.problem()["errors"]) == ("error", 1, [])
+
+
+def test_the_text_of_an_error_is_its_detail() -> None:
+    assert str(errors.Conflict("It is taken.", errors=["by me"])) == "It is taken."
+
+
+@pytest.mark.parametrize("name", ["PerdureError", *TABLE])
+def test_every_error_is_a_public_name_of_the_package(name: str) -> None:
+    assert name in perdure.__all__
+    assert getattr(perdure, name) is getattr(errors, name)
+
+
+@pytest.mark.parametrize("name", perdure.__all__)
+def test_every_public_name_is_there(name: str) -> None:
+    assert getattr(perdure, name).__name__ == name
+
+
+def test_public_names_are_sorted_and_come_once() -> None:
+    assert perdure.__all__ == sorted(set(perdure.__all__))
+
+
+@pytest.mark.parametrize("name", ["Nothing", "perdure", "_HOMES_", ""])
+def test_a_name_that_is_not_public_is_no_attribute(name: str) -> None:
+    with pytest.raises(AttributeError, match="has no attribute"):
+        getattr(perdure, name)

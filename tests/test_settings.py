@@ -1,0 +1,301 @@
+"""Settings: which value wins, where it came from, and what is never shown."""
+
+import stat
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perdure.errors import Invalid, PerdureError
+from perdure.settings import DEFINITIONS, Setting, Settings, ensure_folder, load_settings, without_password
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A home that is there, and empty."""
+    folder = tmp_path / "home"
+    folder.mkdir()
+    return folder
+
+
+def configure(home: Path, text: str | bytes) -> Path:
+    path = home / "config.toml"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def entry(settings: Settings, name: str) -> tuple[str, str]:
+    """The value of a setting, and its origin."""
+    found = next(entry for entry in settings.entries if entry.name == name)
+    return found.value, found.origin
+
+
+def test_the_flag_wins_over_the_environment(tmp_path: Path) -> None:
+    settings = load_settings({"home": str(tmp_path / "a")}, {"PERDURE_HOME": str(tmp_path / "b")})
+    assert entry(settings, "home") == (str(tmp_path / "a"), "flag --home")
+
+
+def test_the_environment_wins_over_the_default(tmp_path: Path) -> None:
+    settings = load_settings({}, {"PERDURE_HOME": str(tmp_path / "b"), "HOME": str(tmp_path)})
+    assert entry(settings, "home") == (str(tmp_path / "b"), "environment PERDURE_HOME")
+
+
+def test_without_anything_the_home_is_in_the_users_folder(tmp_path: Path) -> None:
+    assert entry(load_settings({}, {"HOME": str(tmp_path)}), "home") == (str(tmp_path / ".perdure"), "default")
+
+
+@pytest.mark.parametrize("name", ["database_url", "memory_state_dir"])
+def test_an_argument_wins_over_everything(name: str, home: Path) -> None:
+    configure(home, f'{name} = "/from/config"')
+    environment = {"PERDURE_DATABASE_URL": "/from/environment", "MEMORY_STATE_DIR": "/from/environment"}
+    settings = load_settings({"home": str(home), name: "/from/argument"}, environment)
+    assert entry(settings, name) == ("/from/argument", "argument")
+
+
+@pytest.mark.parametrize(
+    ("name", "variable"),
+    [
+        ("database_url", "PERDURE_DATABASE_URL"),
+        ("database_url", "DATABASE_PATH"),
+        ("memory_state_dir", "MEMORY_STATE_DIR"),
+    ],
+)
+def test_the_environment_wins_over_the_config_file(name: str, variable: str, home: Path) -> None:
+    configure(home, f'{name} = "/from/config"')
+    settings = load_settings({"home": str(home)}, {variable: "/from/environment"})
+    assert entry(settings, name) == ("/from/environment", f"environment {variable}")
+
+
+@pytest.mark.parametrize("name", ["database_url", "memory_state_dir"])
+def test_the_config_file_wins_over_the_default(name: str, home: Path) -> None:
+    configure(home, f'{name} = "/from/config"')
+    assert entry(load_settings({"home": str(home)}, {}), name) == ("/from/config", "user config.toml")
+
+
+@pytest.mark.parametrize(("name", "file"), [("database_url", "perdure.db"), ("memory_state_dir", "state")])
+def test_by_default_everything_is_in_the_home(name: str, file: str, home: Path) -> None:
+    assert entry(load_settings({"home": str(home)}, {}), name) == (str(home / file), "default")
+
+
+def test_every_setting_has_an_entry(home: Path) -> None:
+    settings = load_settings({"home": str(home)}, {})
+    assert [entry.name for entry in settings.entries] == [definition.name for definition in DEFINITIONS]
+
+
+def test_bots_and_the_log_are_in_the_home(home: Path) -> None:
+    settings = load_settings({"home": str(home)}, {})
+    assert (settings.bots_dir, settings.log_file) == (home / "bots", home / "logs" / "perdure.log")
+
+
+def test_an_empty_variable_is_as_good_as_none(tmp_path: Path) -> None:
+    environment = {"HOME": str(tmp_path), "PERDURE_HOME": "", "PERDURE_DATABASE_URL": "", "MEMORY_STATE_DIR": ""}
+    assert {entry.origin for entry in load_settings({}, environment).entries} == {"default"}
+
+
+def test_an_empty_flag_is_as_good_as_none(tmp_path: Path) -> None:
+    assert load_settings({"home": ""}, {"PERDURE_HOME": str(tmp_path)}).home == tmp_path
+
+
+def test_an_empty_database_url_leaves_the_word_to_the_database_path(tmp_path: Path) -> None:
+    environment = {"HOME": str(tmp_path), "PERDURE_DATABASE_URL": "", "DATABASE_PATH": "/a.db"}
+    assert entry(load_settings({}, environment), "database_url") == ("/a.db", "environment DATABASE_PATH")
+
+
+def test_the_database_url_comes_before_the_database_path(tmp_path: Path) -> None:
+    environment = {"HOME": str(tmp_path), "PERDURE_DATABASE_URL": "postgresql://host/x", "DATABASE_PATH": "/a.db"}
+    settings = load_settings({}, environment)
+    assert entry(settings, "database_url") == ("postgresql://host/x", "environment PERDURE_DATABASE_URL")
+
+
+def test_a_tilde_is_the_users_folder() -> None:
+    settings = load_settings({}, {"PERDURE_HOME": "~/h", "DATABASE_PATH": "~/d.db", "MEMORY_STATE_DIR": "~/m"})
+    assert settings.home == Path.home() / "h"
+    assert settings.database_url == str(Path.home() / "d.db")
+    assert settings.memory_state_dir == Path.home() / "m"
+
+
+def test_the_tilde_of_a_user_who_does_not_exist_is_refused() -> None:
+    with pytest.raises(Invalid, match="~nobody-of-that-name/h"):
+        load_settings({}, {"PERDURE_HOME": "~nobody-of-that-name/h"})
+
+
+@pytest.mark.parametrize("environment", [{}, {"HOME": ""}], ids=["absent", "empty"])
+def test_without_a_user_folder_the_home_is_in_the_current_one(
+    environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert load_settings({}, environment).home == tmp_path / ".perdure"
+
+
+def test_relative_paths_are_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = load_settings({"home": "h"}, {"DATABASE_PATH": "d.db", "MEMORY_STATE_DIR": "m/../n"})
+    assert settings.home == tmp_path / "h"
+    assert settings.database_url == str(tmp_path / "d.db")
+    assert settings.memory_state_dir == tmp_path / "n"
+
+
+@pytest.mark.parametrize("url", [":memory:", "sqlite:///a.db", "postgresql://u@h/x", "postgres://h/x?host=/run"])
+def test_a_url_stays_as_it_was_written(url: str, tmp_path: Path) -> None:
+    assert load_settings({"home": str(tmp_path)}, {"PERDURE_DATABASE_URL": url}).database_url == url
+
+
+def test_loading_creates_nothing(tmp_path: Path) -> None:
+    load_settings({"home": str(tmp_path / "home")}, {})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_home_that_is_a_file_has_no_config(tmp_path: Path) -> None:
+    (tmp_path / "home").write_text("")
+    assert entry(load_settings({"home": str(tmp_path / "home")}, {}), "database_url")[1] == "default"
+
+
+def test_a_config_file_in_the_current_folder_is_not_read(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository = tmp_path / "repository"
+    for folder in (repository, repository / ".perdure"):
+        folder.mkdir()
+        configure(folder, 'database_url = "/of/somebody/else"')
+    monkeypatch.chdir(repository)
+    assert entry(load_settings({}, {"PERDURE_HOME": str(home)}), "database_url")[1] == "default"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("database_url = ", "is not valid TOML"),
+        ("nonsense", "is not valid TOML"),
+        (b"\xff\xfe\x00", "is not valid TOML"),
+        ('databse_url = "x"', "there is no setting 'databse_url'. Did you mean 'database_url'?"),
+        ('memory_dir = "x"', "there is no setting 'memory_dir'"),
+        ('zzz = "x"', "there is no setting 'zzz'. Known are: database_url, memory_state_dir."),
+        ('home = "/elsewhere"', "there is no setting 'home'"),
+        ('[database]\nurl = "x"', "there is no setting 'database'"),
+        ("database_url = 3", "database_url was expected to be a text"),
+        ("database_url = true", "database_url was expected to be a text"),
+        ('memory_state_dir = ["x"]', "memory_state_dir was expected to be a text"),
+        ("[database_url]", "database_url was expected to be a text"),
+        ('database_url = ""', "database_url was expected to be a text that is not empty"),
+    ],
+)
+def test_a_config_file_that_makes_no_sense_is_refused_by_name(text: str | bytes, says: str, home: Path) -> None:
+    path = configure(home, text)
+    with pytest.raises(Invalid) as refused:
+        load_settings({"home": str(home)}, {})
+    assert str(path) in refused.value.detail
+    assert says in refused.value.detail
+
+
+def test_a_broken_config_file_is_refused_even_if_the_environment_says_it_all(home: Path) -> None:
+    configure(home, "database_url = ")
+    with pytest.raises(Invalid):
+        load_settings({"home": str(home)}, {"DATABASE_PATH": "/a.db", "MEMORY_STATE_DIR": "/m"})
+
+
+def test_a_folder_in_place_of_the_config_file_is_told(home: Path) -> None:
+    (home / "config.toml").mkdir()
+    with pytest.raises(PerdureError, match="cannot be read"):
+        load_settings({"home": str(home)}, {})
+
+
+def test_an_empty_config_file_changes_nothing(home: Path) -> None:
+    configure(home, "# nothing yet\n")
+    assert entry(load_settings({"home": str(home)}, {}), "database_url")[1] == "default"
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://user:hunter2@host/x", "postgresql://user:***@host/x"),
+        ("postgresql://user:hunter2@host:5432/x?sslmode=require", "postgresql://user:***@host:5432/x?sslmode=require"),
+        ("postgres://:hunter2@host", "postgres://:***@host"),
+        ("postgresql+psycopg://user:hunter2@/x?host=/run", "postgresql+psycopg://user:***@/x?host=/run"),
+        ("postgresql://us%40er:hunter%402%2F%3A@host/x", "postgresql://us%40er:***@host/x"),
+        ("postgresql://user:hun:ter2@host/x", "postgresql://user:***@host/x"),
+        ("postgresql://user:hun?ter2@host/x", "postgresql://user:***@host/x"),
+        ("postgresql://user:hun#ter2@host/x", "postgresql://user:***@host/x"),
+        ("postgresql://user:@host/x", "postgresql://user:***@host/x"),
+        ("postgresql://host/x?password=hunter2", "postgresql://host/x?password=***"),
+        ("postgresql://host/x?user=u&password=hunter2&a=b", "postgresql://host/x?user=u&password=***&a=b"),
+        ("postgresql://host/x?PassWord=hunter2", "postgresql://host/x?PassWord=***"),
+        ("postgresql://host/x?password=hunter%202", "postgresql://host/x?password=***"),
+        ("postgresql://host/x?sslpassword=hunter2", "postgresql://host/x?sslpassword=***"),
+        ("postgresql://u:hunter2@host/x?password=hunter2", "postgresql://u:***@host/x?password=***"),
+        ("postgresql://u:hunter2@a:1,b:2/x", "postgresql://u:***@a:1,b:2/x"),
+        ("mysql://user:hunter2@host/x", "mysql://user:***@host/x"),
+        ("host=h user=u password=hunter2 dbname=x", "host=h user=u password=*** dbname=x"),
+        ("password=hunter2", "password=***"),
+        (
+            "from postgresql://a:hunter2@h/x to postgresql://b:hunter2@h/y.",
+            "from postgresql://a:***@h/x to postgresql://b:***@h/y.",
+        ),
+    ],
+)
+def test_a_password_is_never_shown(url: str, shown: str) -> None:
+    assert Setting("database_url", url, "default").shown == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "/home/me/.perdure/perdure.db",
+        ":memory:",
+        "postgresql://user@host:5432/x",
+        "postgresql://host/x?host=/run/postgresql&user=u",
+        "sqlite:////tmp/a@b:c.db",
+        "the password is wrong",
+    ],
+)
+def test_what_holds_no_password_is_shown_as_it_is(text: str) -> None:
+    assert without_password(text) == text
+
+
+@given(password=st.text(min_size=1), query=st.sampled_from(["", "?sslmode=require", "?a=b&c=d"]))
+def test_every_password_that_is_written_as_a_url_demands_is_hidden(password: str, query: str) -> None:
+    try:
+        encoded = quote(password, safe="")
+    except UnicodeEncodeError:
+        return  # a lone surrogate cannot be written into a URL
+    assert without_password(f"postgresql://me:{encoded}@host/x{query}") == f"postgresql://me:***@host/x{query}"
+    separator = "&" if query else "?"
+    hidden = without_password(f"postgresql://me@host/x{query}{separator}password={encoded}&z=1")
+    assert hidden == f"postgresql://me@host/x{query}{separator}password=***&z=1"
+
+
+@given(st.text(alphabet="ab:/@?&= \npassword=%", max_size=40))
+def test_hiding_twice_hides_no_more_than_once(text: str) -> None:
+    once = without_password(text)
+    assert without_password(once) == once
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_new_folder_is_private(tmp_path: Path) -> None:
+    ensure_folder(tmp_path / "a" / "b")
+    assert mode(tmp_path / "a" / "b") == 0o700
+
+
+def test_a_folder_that_is_there_stays_as_it_is(tmp_path: Path) -> None:
+    tmp_path.chmod(0o750)
+    ensure_folder(tmp_path)
+    assert mode(tmp_path) == 0o750
+
+
+@pytest.mark.parametrize("below", ["", "sub", "sub/folder"])
+def test_a_file_in_the_way_of_a_folder_is_refused_and_kept(below: str, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("mine")
+    with pytest.raises(Invalid, match="expected to be a folder"):
+        ensure_folder(file / below)
+    assert file.read_text() == "mine"
+
+
+def test_a_link_that_leads_nowhere_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "gone")
+    with pytest.raises(Invalid, match="expected to be a folder"):
+        ensure_folder(tmp_path / "link")
