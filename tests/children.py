@@ -70,9 +70,7 @@ def _run(job: Callable[..., Coroutine[Any, Any, object]], arguments: tuple[objec
     asyncio.run(job(*arguments))
 
 
-def _run_until(
-    point: str, job: Callable[..., Coroutine[Any, Any, object]], arguments: tuple[object, ...]
-) -> None:
+def _run_until(point: str, job: Callable[..., Coroutine[Any, Any, object]], arguments: tuple[object, ...]) -> None:
     with failpoints.armed(point, lambda: os.kill(os.getpid(), signal.SIGKILL)):
         asyncio.run(job(*arguments))
 

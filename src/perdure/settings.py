@@ -127,12 +127,16 @@ def load_settings(
 
 
 def ensure_folder(path: Path) -> None:
-    """Make a private folder, and its parents, unless it is there.
+    """Make a folder, and its parents, unless they are there; what is made is private.
 
     Raises: Invalid when something else is in the way; Denied when it may not be made.
     """
+    if path.is_dir():
+        return
+    if path != path.parent:
+        ensure_folder(path.parent)
     try:
-        path.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+        path.mkdir(mode=FOLDER_MODE, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
         raise Invalid(f"{path} was expected to be a folder, but something else is there.") from error
     except OSError as error:

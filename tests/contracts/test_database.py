@@ -102,7 +102,10 @@ async def test_reading_cannot_write(db: DatabaseClient) -> None:
         (insert("projects", {"id": "a"}), Invalid),
         ("UPDATE projects SET mode = 'wrong' WHERE id = :id", Invalid),
         ("INSERT INTO projects SELECT * FROM projects WHERE id = :id", Conflict),
-        ("INSERT INTO features (id, project_id, name, created_at, updated_at) VALUES (:id, 'none', 'f', 1, 1)", Conflict),
+        (
+            "INSERT INTO features (id, project_id, name, created_at, updated_at) VALUES (:id, 'none', 'f', 1, 1)",
+            Conflict,
+        ),
     ],
     ids=["not null", "check", "unique", "foreign key"],
 )

@@ -197,5 +197,3 @@ async def test_an_unmigrated_database_is_told_when_it_is_used(database_url: str)
         with pytest.raises(Exception, match="projects") as failure:
             await db.read(lambda tx: tx.execute("SELECT * FROM projects"))
         assert not isinstance(failure.value, PerdureError), "our own mistake must not look like the user's"
-
-

@@ -119,7 +119,9 @@ def test_the_migrations_make_what_the_code_believes(
     if name == "sqlite":
         url = f"sqlite:///{tmp_path_factory.mktemp('metadata')}/direct.db"
     else:
-        url = request.getfixturevalue("postgres").new_database("direct").replace("postgresql://", "postgresql+psycopg://")
+        url = (
+            request.getfixturevalue("postgres").new_database("direct").replace("postgresql://", "postgresql+psycopg://")
+        )
     direct = sa.create_engine(url, poolclass=sa.NullPool)
     metadata.create_all(direct)
     by_code, by_migrations = sa.inspect(direct), sa.inspect(engines[name])
@@ -129,9 +131,7 @@ def test_the_migrations_make_what_the_code_believes(
 
 
 def _texts(inspector: sa.Inspector, table: str) -> dict[str, str]:
-    return {
-        str(item["name"]): " ".join(item["sqltext"].split()) for item in inspector.get_check_constraints(table)
-    }
+    return {str(item["name"]): " ".join(item["sqltext"].split()) for item in inspector.get_check_constraints(table)}
 
 
 def test_sqlite_tables_are_strict(engines: dict[str, sa.Engine]) -> None:

@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from perdure.errors import Damaged, Denied, Invalid
-from perdure.settings import FILE_MODE, FOLDER_MODE
+from perdure.settings import FILE_MODE, ensure_folder
 from perdure.store.durable import fsync, new_file
 
 FORMAT = 1
@@ -83,7 +83,7 @@ def unpack_archive(source: Path, places: Mapping[str, Path]) -> Manifest:
     """
     found: dict[str, Entry] = {}
     text = b""
-    with _damaged(source), tarfile.open(source, "r:gz") as archive:
+    with _damaged(source), gzip.open(source) as unzipped, tarfile.open(fileobj=unzipped, mode="r:") as archive:
         for member in archive:
             content = archive.extractfile(member) if member.isreg() else None
             if content is None or member.name in found or text:
@@ -92,6 +92,7 @@ def unpack_archive(source: Path, places: Mapping[str, Path]) -> Manifest:
                 text = content.read()
             else:
                 found[member.name] = _unpack(content, member.name, _place(member.name, places, source))
+        _read_to_the_end(unzipped)
     manifest = _read_manifest(text, source)
     if {entry.path: entry for entry in manifest.entries} != found or DATABASE not in found:
         raise Damaged(f"{source} does not hold what its manifest says. Use another backup.")
@@ -146,7 +147,7 @@ def _place(name: str, places: Mapping[str, Path], source: Path) -> Path:
 
 
 def _unpack(content: BinaryIO | object, name: str, place: Path) -> Entry:
-    place.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+    ensure_folder(place.parent)
     sha256, size = hashlib.sha256(), 0
     with place.open("xb") as file:
         place.chmod(FILE_MODE)
@@ -157,6 +158,12 @@ def _unpack(content: BinaryIO | object, name: str, place: Path) -> Entry:
     fsync(place)
     fsync(place.parent)
     return Entry(name, size, sha256.hexdigest())
+
+
+def _read_to_the_end(unzipped: gzip.GzipFile) -> None:
+    """Go on to where gzip's own sum over all of it stands, which is checked there."""
+    while unzipped.read(_CHUNK):
+        pass
 
 
 def _read_manifest(text: bytes, source: Path) -> Manifest:
@@ -188,5 +195,3 @@ def _damaged(source: Path) -> Iterator[None]:
         raise Damaged(f"{source} is not a whole archive: {error}. Use another backup.") from error
     except FileExistsError as error:
         raise Invalid(f"{source} holds the same file twice. Nothing was restored.") from error
-    except NotADirectoryError as error:
-        raise Invalid(f"{source} uses a file as a folder. Nothing was restored.") from error

@@ -35,6 +35,15 @@ def new_file(target: Path) -> Iterator[Path]:
         part.unlink(missing_ok=True)
 
 
+def unused(path: Path) -> Path:
+    """Return the path, or the first of path-2, path-3, … that does not exist."""
+    number, candidate = 1, path
+    while os.path.lexists(candidate):
+        number += 1
+        candidate = path.with_name(f"{path.name}-{number}")
+    return candidate
+
+
 def fsync(path: Path) -> None:
     """Bring a file or a folder to stable storage. Never call it on a database that is open in this process."""
     fd = os.open(path, os.O_RDONLY)

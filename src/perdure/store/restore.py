@@ -18,7 +18,7 @@ from perdure import failpoints
 from perdure.errors import Conflict, Damaged, Denied, Invalid, NotFound
 from perdure.settings import CONFIG_FILE, FOLDER_MODE, ensure_folder
 from perdure.store.archive import DATABASE, Manifest, unpack_archive
-from perdure.store.durable import fsync, new_file
+from perdure.store.durable import fsync, new_file, unused
 from perdure.store.postgres.swap import SchemaSwap, plan_swap, refuse_when_in_use, swap_schema
 from perdure.store.sqlite import faults, files
 from perdure.store.sqlite.connection import connect
@@ -213,11 +213,7 @@ def _carry_out(new: Path, place: Path, aside: Path) -> None:
 
 
 def _swap(place: Path, mark: str) -> Swap:
-    aside = place.with_name(f"{place.name}.replaced-{mark}")
-    number = 1
-    while aside.exists():
-        number += 1
-        aside = place.with_name(f"{place.name}.replaced-{mark}-{number}")
+    aside = unused(place.with_name(f"{place.name}.replaced-{mark}"))
     return Swap(str(_staged(place)), str(place), str(aside))
 
 

@@ -167,7 +167,9 @@ async def test_after_a_disk_error_the_connection_is_opened_anew_and_nothing_is_r
 
 async def test_two_clients_of_one_process_share_a_file(sqlite_path: Path) -> None:
     async with await DatabaseClient.create(sqlite_path) as one, await DatabaseClient.create(sqlite_path) as two:
-        await asyncio.gather(*[db.transaction(new_project(f"{n}-{i}")) for i in range(50) for n, db in [(1, one), (2, two)]])
+        await asyncio.gather(
+            *[db.transaction(new_project(f"{n}-{i}")) for i in range(50) for n, db in [(1, one), (2, two)]]
+        )
         assert len(await one.read(project_names)) == len(await two.read(project_names)) == 100
         assert await one.verify() == []
 

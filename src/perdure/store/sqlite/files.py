@@ -17,7 +17,7 @@ from pathlib import Path
 from perdure import failpoints
 from perdure.errors import Conflict, Damaged, Denied, Invalid, Unavailable
 from perdure.settings import FILE_MODE
-from perdure.store.durable import fsync, new_file
+from perdure.store.durable import fsync, new_file, unused
 from perdure.store.migrations import CHAIN, Chain
 from perdure.store.sqlite import faults
 from perdure.store.sqlite.connection import APPLICATION_ID, connect, engine_over, pragma
@@ -205,7 +205,7 @@ def copy_before_migration(path: Path, version: int) -> None:
     """Keep the file as it was, under a name that says so: there is no way back but this."""
     moment = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
     failpoints.hit("store.migrate.copy.before")
-    copy_database(path, path.with_name(f"{path.name}.before-{version + 1:04d}-{moment}"))
+    copy_database(path, unused(path.with_name(f"{path.name}.before-{version + 1:04d}-{moment}")))
     failpoints.hit("store.migrate.copy.after")
 
 

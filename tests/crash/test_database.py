@@ -1,0 +1,205 @@
+"""Kill -9 in front of and behind every durable write of the database: the old state or the new one, nothing between."""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from perdure import DatabaseClient, failpoints
+from perdure.store.migrations import CHAIN
+from perdure.store.transaction import Transaction
+from tests import children
+from tests.crash.size import torture_size
+from tests.rows import new_project, project_names
+from tests.store.test_migrations import REBUILD, chain_with, filled, open_with
+
+
+class Died(BaseException):
+    """What a process feels when it is killed: nothing of ours may catch it."""
+
+
+def die() -> None:
+    raise Died
+
+
+async def write(url: str, *names: str) -> None:
+    async with await DatabaseClient.create(url) as db:
+        for name in names:
+            await db.transaction(new_project(name))
+
+
+async def names_in(url: str) -> list[str]:
+    async with await DatabaseClient.create(url) as db:
+        assert await db.verify() == []
+        return await db.read(project_names)
+
+
+@pytest.mark.parametrize(("point", "stored"), [("store.commit.before", []), ("store.commit.after", ["a"])])
+async def test_a_kill_around_a_commit_leaves_it_absent_or_present(
+    database_url: str, point: str, stored: list[str]
+) -> None:
+    await write(database_url)
+    children.run_until(point, write, database_url, "a")
+    assert await names_in(database_url) == stored
+
+
+@pytest.mark.parametrize(("point", "stored"), [("store.commit.before", []), ("store.commit.after", ["a"])])
+async def test_an_error_around_a_commit_leaves_the_client_usable(
+    database_url: str, point: str, stored: list[str]
+) -> None:
+    async with await DatabaseClient.create(database_url) as db:
+        with failpoints.armed(point, die), pytest.raises(Died):
+            await db.transaction(new_project("a"))
+        assert await db.read(project_names) == stored
+        await db.transaction(new_project("b"))
+        assert await db.read(project_names) == [*stored, "b"]
+
+
+@pytest.mark.parametrize("point", ["store.create.before", "store.create.after", "store.migrate.commit.before"])
+async def test_a_kill_while_a_new_file_is_made_leaves_none_or_a_whole_one(sqlite_path: Path, point: str) -> None:
+    children.run_until(point, write, str(sqlite_path))
+    if sqlite_path.exists():
+        with closing(sqlite3.connect(sqlite_path)) as plain:
+            assert plain.execute("PRAGMA user_version").fetchone() == (CHAIN.head,)
+    await write(str(sqlite_path), "a")
+    assert await names_in(str(sqlite_path)) == ["a"]
+    assert sorted(path.name for path in sqlite_path.parent.iterdir()) == ["perdure.db", "perdure.db.lock"]
+
+
+async def migrate_to_two(url: str, folder: Path) -> None:
+    await (await open_with(url, chain_with(folder, REBUILD))).close()
+
+
+@pytest.mark.parametrize(("point", "version"), [("store.migrate.commit.before", 1), ("store.migrate.commit.after", 2)])
+async def test_a_kill_in_a_migration_leaves_the_old_or_the_new_schema(
+    database_url: str, tmp_path: Path, point: str, version: int
+) -> None:
+    await filled(database_url)
+    chains = tmp_path / "chains"
+    chains.mkdir()
+    children.run_until(point, migrate_to_two, database_url, chains)
+    assert version_in(database_url) == version
+    database = await open_with(database_url, chain_with(chains, REBUILD))
+    assert (await database.health()).version == 2
+    assert await database.read(project_names) == ["a"]
+    await database.close()
+
+
+def version_in(url: str) -> int:
+    if url.startswith("postgresql"):
+        with psycopg.connect(url) as connection:
+            row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+    else:
+        with closing(sqlite3.connect(url)) as plain:
+            row = plain.execute("PRAGMA user_version").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+@pytest.mark.parametrize(
+    "point", ["store.migrate.copy.before", "store.migrate.copy.after", "store.backup.before", "store.backup.after"]
+)
+async def test_a_kill_around_the_copy_before_a_migration_leaves_the_old_schema(
+    sqlite_path: Path, tmp_path: Path, point: str
+) -> None:
+    await filled(str(sqlite_path))
+    chains = tmp_path / "chains"
+    chains.mkdir()
+    children.run_until(point, migrate_to_two, str(sqlite_path), chains)
+    assert version_in(str(sqlite_path)) == 1
+    for copy in sqlite_path.parent.glob("perdure.db.before-*"):
+        assert version_in(str(copy)) == 1
+    await migrate_to_two(str(sqlite_path), chains)
+    assert version_in(str(sqlite_path)) == 2
+
+
+async def test_a_kill_in_the_first_migration_of_postgresql_is_made_good_by_the_next_start(
+    postgres_url: str,
+) -> None:
+    children.run_until("store.migrate.commit.before", write, postgres_url)
+    assert await names_in(postgres_url) == []
+
+
+@pytest.fixture
+def postgres_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    yield request.getfixturevalue("postgres").new_database(f"crash_{tmp_path.name[-40:].lower()}")
+
+
+async def write_many(url: str, prefix: str, count: int) -> None:
+    async with await DatabaseClient.create(url) as db:
+        for i in range(count):
+            await db.transaction(new_project(f"{prefix}-{i}"))
+
+
+async def test_two_processes_that_write_at_once_lose_nothing_and_see_no_lock_error(database_url: str) -> None:
+    count = 1000
+    writers = [children.start(write_many, database_url, prefix, count) for prefix in ("one", "two")]
+    assert [children.end_of(writer) for writer in writers] == [0, 0]
+    assert len(await names_in(database_url)) == 2 * count
+
+
+async def write_and_tell(url: str, prefix: str, pipe: Connection) -> None:
+    """Write until killed, and tell of each row only when it is durable."""
+    async with await DatabaseClient.create(url) as db:
+        for i in range(1_000_000):
+            await db.transaction(new_project(f"{prefix}-{i}"))
+            pipe.send(f"{prefix}-{i}")
+
+
+@pytest.mark.torture
+async def test_whatever_was_acknowledged_survives_kills_at_random_moments(database_url: str) -> None:
+    acknowledged: set[str] = set()
+    for cycle in range(torture_size(small=15)):
+        ours, theirs = children.context().Pipe(duplex=False)
+        child = children.start(write_and_tell, database_url, f"c{cycle}", theirs)
+        theirs.close()
+        for _ in range(cycle % 7 + 1):
+            acknowledged.add(ours.recv())
+        child.kill()
+        children.end_of(child)
+        acknowledged.update(_rest_of(ours))
+    stored = set(await names_in(database_url))
+    assert acknowledged <= stored
+    assert len(stored - acknowledged) <= torture_size(small=15), "at most the one in flight per kill"
+
+
+def _rest_of(pipe: Connection) -> Iterator[str]:
+    try:
+        while True:
+            yield pipe.recv()
+    except (EOFError, OSError):
+        pipe.close()
+
+
+async def checkpoint_all_the_time(url: str, count: int) -> None:
+    """Write large rows, so that checkpoints come often."""
+    async with await DatabaseClient.create(url) as db:
+        for i in range(count):
+            await db.transaction(_large(i))
+
+
+def _large(i: int) -> Callable[[Transaction], None]:
+    def run(tx: Transaction) -> None:
+        tx.execute("DELETE FROM projects WHERE name LIKE 'large%'")
+        for j in range(20):
+            new_project(f"large-{id(tx)}-{i}-{j}-" + "x" * 20_000)(tx)
+
+    return run
+
+
+@pytest.mark.torture
+async def test_several_processes_that_write_and_checkpoint_do_not_damage_the_file(sqlite_path: Path) -> None:
+    await write(str(sqlite_path))
+    count = torture_size(small=40)
+    writers = [children.start(checkpoint_all_the_time, str(sqlite_path), count) for _ in range(3)]
+    while any(writer.is_alive() for writer in writers):
+        async with await DatabaseClient.create(sqlite_path) as db:
+            await db.read(project_names)
+        await asyncio.sleep(0)
+    assert [children.end_of(writer) for writer in writers] == [0, 0, 0]
+    await names_in(str(sqlite_path))

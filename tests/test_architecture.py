@@ -1,0 +1,169 @@
+"""The layout of the source: who may import whom, how large things are, and what they are called."""
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from perdure import failpoints
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "perdure"
+MODULES = sorted(SOURCE.rglob("*.py"))
+LINT_IMPORTS = Path(sys.executable).parent / "lint-imports"
+
+LAYERS = "Who may import whom"
+PORTS = "The store sees of a feature only its ports"
+SQL = "SQL is in the store"
+DRIVERS = "SQLite and PostgreSQL know nothing of each other"
+
+FORBIDDEN_WORDS = {"Manager", "Service", "Helper", "Util", "Utils", "Base", "Impl"}
+FORBIDDEN_MODULES = {"core", "common", "util", "utils", "helper", "helpers"}
+
+
+@dataclass(frozen=True)
+class Violation:
+    """One line in one file that breaks one contract."""
+
+    file: str
+    line: str
+    contract: str
+
+
+VIOLATIONS = [
+    Violation("errors.py", "from perdure import settings", LAYERS),
+    Violation("errors.py", "from perdure import failpoints", LAYERS),
+    Violation("failpoints.py", "from perdure.settings import Settings", LAYERS),
+    Violation("settings.py", "from perdure.store.client import DatabaseClient", LAYERS),
+    Violation("store/client.py", "from perdure.app import Perdure", LAYERS),
+    Violation("store/client.py", "from perdure.interfaces.cli.answer import Answer", LAYERS),
+    Violation("app.py", "import perdure.interfaces.cli", LAYERS),
+    Violation("forge/ports.py", "import perdure.projects.ports", LAYERS),
+    Violation("projects/ports.py", "import perdure.forge.ports", LAYERS),
+    Violation("projects/vocabulary.py", "from perdure.store import schema", LAYERS),
+    Violation("utils.py", '"""A module on no layer."""', LAYERS),
+    Violation("helpers/__init__.py", '"""A folder on no layer."""', LAYERS),
+    Violation("store/schema.py", "from perdure.projects.vocabulary import TaskStatus as Direct", PORTS),
+    Violation("store/types.py", "import perdure.forge.vocabulary", PORTS),
+    Violation("app.py", "import sqlalchemy", SQL),
+    Violation("interfaces/cli/db.py", "import sqlite3", SQL),
+    Violation("interfaces/cli/doctor.py", "def late() -> None:\n    import psycopg", SQL),
+    Violation("settings.py", "from alembic import op", SQL),
+    Violation("store/sqlite/files.py", "import perdure.store.postgres.connection", DRIVERS),
+    Violation("store/postgres/database.py", "from perdure.store.sqlite import faults as other", DRIVERS),
+]
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A copy of the package beside a copy of its configuration."""
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    shutil.copytree(SOURCE, tmp_path / "perdure", ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path / "perdure"
+
+
+def lint(copy: Path) -> subprocess.CompletedProcess[str]:
+    """Run import-linter on the copy, not on the package that is installed."""
+    environment = {**os.environ, "PYTHONPATH": str(copy.parent), "COLUMNS": "200"}
+    return subprocess.run(
+        [LINT_IMPORTS, "--no-cache"],
+        cwd=copy.parent,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def broken_contracts(output: str) -> set[str]:
+    return {line.removesuffix(" BROKEN") for line in output.splitlines() if line.endswith(" BROKEN")}
+
+
+def test_the_source_keeps_every_contract(copy: Path) -> None:
+    done = lint(copy)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert broken_contracts(done.stdout) == set()
+    assert all(f"{contract} KEPT" in done.stdout for contract in (LAYERS, PORTS, SQL, DRIVERS))
+
+
+@pytest.mark.parametrize("violation", VIOLATIONS, ids=lambda violation: f"{violation.file}: {violation.line}")
+def test_a_line_that_breaks_a_layer_breaks_the_build(violation: Violation, copy: Path) -> None:
+    file = copy / violation.file
+    file.parent.mkdir(exist_ok=True)
+    with file.open("a", encoding="utf-8") as offending:
+        offending.write(f"\n{violation.line}\n")
+    done = lint(copy)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert violation.contract in broken_contracts(done.stdout), done.stdout
+
+
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def shown(path: Path) -> str:
+    return path.relative_to(SOURCE).as_posix()
+
+
+def test_no_module_is_longer_than_500_lines() -> None:
+    lengths = {shown(path): len(path.read_text(encoding="utf-8").splitlines()) for path in MODULES}
+    assert {name: length for name, length in lengths.items() if length > 500} == {}
+
+
+def test_no_function_is_longer_than_50_lines() -> None:
+    lengths = {
+        f"{shown(path)}: {function.name}": (function.end_lineno or 0) - function.lineno + 1
+        for path in MODULES
+        for function in functions(path)
+    }
+    assert {name: length for name, length in lengths.items() if length > 50} == {}
+
+
+def hits(path: Path) -> Iterator[ast.expr]:
+    """What each call of `hit` is given."""
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("hit", "failpoints.hit"):
+            yield node.args[0]
+
+
+def test_every_fail_point_is_hit_by_the_name_that_it_is_listed_under() -> None:
+    named = [ast.literal_eval(argument) for path in MODULES for argument in hits(path)]
+    assert set(named) == failpoints.POINTS
+
+
+@pytest.mark.parametrize("path", MODULES, ids=shown)
+def test_every_module_says_what_lives_in_it(path: Path) -> None:
+    assert ast.get_docstring(parsed(path))
+
+
+def test_every_folder_of_modules_is_a_package_that_says_what_lives_in_it() -> None:
+    folders = {path.parent for path in MODULES}
+    scripts = {SOURCE / "store" / "migrations" / "versions"}
+    """Alembic reads these by their path; nobody imports them."""
+    assert {shown(folder) for folder in folders - scripts if not (folder / "__init__.py").is_file()} == set()
+
+
+def test_no_class_is_named_after_nothing() -> None:
+    names = [node.name for path in MODULES for node in ast.walk(parsed(path)) if isinstance(node, ast.ClassDef)]
+    words = {name: set(re.findall(r"[A-Z]+(?![a-z])|[A-Z][a-z0-9]*", name)) for name in names}
+    assert names
+    assert {name for name in names if words[name] & FORBIDDEN_WORDS} == set()
+
+
+def test_no_module_is_named_after_nothing() -> None:
+    parts = {part for path in MODULES for part in path.relative_to(SOURCE).with_suffix("").parts}
+    assert parts & FORBIDDEN_MODULES == set()
