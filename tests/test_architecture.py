@@ -152,8 +152,7 @@ def test_every_module_says_what_lives_in_it(path: Path) -> None:
 
 def test_every_folder_of_modules_is_a_package_that_says_what_lives_in_it() -> None:
     folders = {path.parent for path in MODULES}
-    scripts = {SOURCE / "store" / "migrations" / "versions"}
-    """Alembic reads these by their path; nobody imports them."""
+    scripts = {SOURCE / "store" / "migrations" / "versions"}  # Alembic reads these by their path
     assert {shown(folder) for folder in folders - scripts if not (folder / "__init__.py").is_file()} == set()
 
 

@@ -20,8 +20,7 @@ TABLE = {
 
 
 def leaf(name: str) -> type[PerdureError]:
-    kind = getattr(errors, name)
-    assert issubclass(kind, PerdureError)
+    kind: type[PerdureError] = getattr(errors, name)
     return kind
 
 

@@ -179,7 +179,7 @@ async def test_close_may_be_called_by_anyone_at_any_time(db: DatabaseClient) -> 
     await db.close()
 
 
-async def test_what_was_asked_for_before_close_is_done(url: str, tmp_path: Path) -> None:
+async def test_what_was_asked_for_before_close_is_done(url: str) -> None:
     db = await DatabaseClient.create(url)
     waiting = [asyncio.ensure_future(db.transaction(new_project(str(i)))) for i in range(20)]
     await asyncio.sleep(0)

@@ -15,6 +15,7 @@ from perdure.store.migrations import CHAIN
 from perdure.store.transaction import Transaction
 from tests import children
 from tests.crash.size import torture_size
+from tests.postgres import PostgresServer
 from tests.rows import new_project, project_names
 from tests.store.test_migrations import REBUILD, chain_with, filled, open_with
 
@@ -126,8 +127,8 @@ async def test_a_kill_in_the_first_migration_of_postgresql_is_made_good_by_the_n
 
 
 @pytest.fixture
-def postgres_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    yield request.getfixturevalue("postgres").new_database(f"crash_{tmp_path.name[-40:].lower()}")
+def postgres_url(postgres: PostgresServer) -> str:
+    return postgres.new_database("crash_first_migration")
 
 
 async def write_many(url: str, prefix: str, count: int) -> None:

@@ -1,13 +1,15 @@
 """The questions that are asked often are answered through an index."""
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
 from perdure.store.schema import metadata
 from tests.sql import PlainSql
-from tests.store.rows import NOW, add, begin
+from tests.store.rows import NOW, begin, row
 
 PROJECTS = tuple(f"p{number}" for number in range(3))
 ROWS_EACH = 10
@@ -143,27 +145,38 @@ def plan(sql: PlainSql, question: Question) -> list[str]:
 def populate(sql: PlainSql) -> None:
     """Give the planner enough rows of several projects to choose between indexes."""
     begin(sql, *PROJECTS)
-    for project in PROJECTS:
-        for number in range(ROWS_EACH):
-            add_one_of_each(sql, project, number)
+    several = [one_of_each(project, number) for project in PROJECTS for number in range(ROWS_EACH)]
+    for table in several[0]:
+        add_at_once(sql, table, [rows[table] for rows in several])
     sql.run("ANALYZE")
 
 
-def add_one_of_each(sql: PlainSql, project: str, number: int) -> None:
+def one_of_each(project: str, number: int) -> dict[str, dict[str, Any]]:
+    """One row for each table, in an order in which they can be inserted."""
     name, moment = f"{project}-{number:03}", NOW + number
-    status = "pending" if number % 5 == 0 else "completed"
-    add(sql, "features", project, id=name, created_at=moment)
-    add(sql, "sub_features", project, id=name, feature_id=name)
-    add(sql, "tasks", project, id=name, created_at=moment, status=status, feature_id=name, sub_feature_id=name)
-    add(sql, "task_dependencies", project, depends_on_id=name)
-    add(sql, "task_history", project, task_id=name)
-    add(sql, "agents", project, id=name, status="idle" if number % 5 == 0 else "terminated")
-    add(sql, "checkpoints", project, id=name, created_at=moment)
-    add(sql, "requirement_features", project, feature_id=name)
-    add(sql, "metrics", project, id=name, task_id=name, agent_id=name, timestamp=moment)
-    add(sql, "sessions", project, id=name, started_at=moment)
-    add(sql, "builder_drafts", session_id=name, updated_at=moment)
-    add(sql, "builder_memory", id=name, purpose_category=f"c{number % 5}", created_at=moment)
+    status, agent_status = ("pending", "idle") if number % 5 == 0 else ("completed", "terminated")
+    changes: dict[str, dict[str, Any]] = {
+        "features": {"id": name, "created_at": moment},
+        "sub_features": {"id": name, "feature_id": name},
+        "tasks": {"id": name, "created_at": moment, "status": status, "feature_id": name, "sub_feature_id": name},
+        "task_dependencies": {"depends_on_id": name},
+        "task_history": {"task_id": name},
+        "agents": {"id": name, "status": agent_status},
+        "checkpoints": {"id": name, "created_at": moment},
+        "requirement_features": {"feature_id": name},
+        "metrics": {"id": name, "task_id": name, "agent_id": name, "timestamp": moment},
+        "sessions": {"id": name, "started_at": moment},
+        "builder_drafts": {"session_id": name, "updated_at": moment},
+        "builder_memory": {"id": name, "purpose_category": f"c{number % 5}", "created_at": moment},
+    }
+    return {table: row(table, project, **change) for table, change in changes.items()}
+
+
+def add_at_once(sql: PlainSql, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert rows by one statement: hundreds of statements are slow."""
+    places = ", ".join(f"({', '.join(f':{name}_{number}' for name in values)})" for number, values in enumerate(rows))
+    values = {f"{name}_{number}": value for number, values in enumerate(rows) for name, value in values.items()}
+    sql.run(f"INSERT INTO {table} ({', '.join(rows[0])}) VALUES {places}", values)
 
 
 def is_unwanted(step: str, question: Question) -> bool:

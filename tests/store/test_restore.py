@@ -176,7 +176,7 @@ async def test_a_backup_that_is_not_there_or_is_none_is_told(tmp_path: Path) -> 
         await restore_backup(settings, tmp_path, replace=False)
 
 
-async def test_a_plan_that_cannot_be_read_stops_the_home_from_being_opened(archive: Path, tmp_path: Path) -> None:
+async def test_a_plan_that_cannot_be_read_stops_the_home_from_being_opened(tmp_path: Path) -> None:
     home = tmp_path / "used"
     home.mkdir()
     (home / PLAN).write_text("{")

@@ -1,0 +1,90 @@
+"""`perdure config`."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from perdure.interfaces.cli.edge import run
+
+
+def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, tuple[str, str]]:
+    """Every setting with its value and its origin."""
+    assert run(["config", "show", "--json", *arguments]) == 0
+    settings = json.loads(capsys.readouterr().out)["settings"]
+    return {setting["name"]: (setting["value"], setting["origin"]) for setting in settings}
+
+
+def test_every_setting_is_shown_with_its_origin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = tmp_path / "mine"
+    home.mkdir()
+    (home / "config.toml").write_text('memory_state_dir = "/memory"')
+    monkeypatch.setenv("DATABASE_PATH", "/work.db")
+    assert shown(capsys, "--home", str(home)) == {
+        "home": (str(home), "flag --home"),
+        "database_url": ("/work.db", "environment DATABASE_PATH"),
+        "memory_state_dir": ("/memory", "user config.toml"),
+    }
+
+
+def test_without_settings_everything_is_a_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("PERDURE_HOME")
+    found = shown(capsys)
+    assert found["home"] == (str(tmp_path / "user" / ".perdure"), "default")
+    assert {origin for _, origin in found.values()} == {"default"}
+
+
+def test_a_person_sees_origins_only_when_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["config", "show"]) == 0
+    plain = capsys.readouterr().out
+    assert run(["config", "show", "--origin"]) == 0
+    with_origin = capsys.readouterr().out
+    assert plain.splitlines()[0].split() == ["setting", "value"]
+    assert with_origin.splitlines()[0].split() == ["setting", "value", "origin"]
+    assert with_origin.splitlines()[1].split() == ["home", str(tmp_path / "home"), "environment", "PERDURE_HOME"]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://me:hunter2@host/x",
+        "postgresql://host/x?user=me&password=hunter2",
+        "postgresql://me:hunter%32@host/x?sslmode=require",
+        "unknown://me:hunter2@host",
+    ],
+)
+@pytest.mark.parametrize("arguments", [[], ["--origin"], ["--json"], ["--debug"]], ids=["", "origin", "json", "debug"])
+def test_a_password_is_not_shown(
+    url: str, arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PERDURE_DATABASE_URL", url)
+    assert run(["config", "show", *arguments]) == 0
+    said = capsys.readouterr().out
+    assert "***" in said
+    assert "hunter" not in said
+
+
+def test_a_repository_does_not_configure_us(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config.toml").write_text('database_url = "/of/somebody/else"')
+    assert shown(capsys)["database_url"] == (str(tmp_path / "home" / "perdure.db"), "default")
+
+
+def test_showing_settings_creates_nothing(tmp_path: Path) -> None:
+    assert run(["config", "show"]) == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_setting_that_does_not_exist_is_refused_with_a_suggestion(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "config.toml").write_text('databaseurl = "x"')
+    assert run(["config", "show"]) == 2
+    assert "Did you mean 'database_url'?" in capsys.readouterr().err

@@ -1,0 +1,237 @@
+"""The program as a person starts it: a process of its own, with real pipes, terminals and signals."""
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from perdure import __version__
+
+SLOW_TO_IMPORT = {"alembic", "fastapi", "psycopg", "pydantic", "rich", "sqlalchemy", "typer"}
+ESCAPE = "\x1b"
+COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-7]m")
+
+
+def perdure(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run `python -m perdure` to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "perdure", *arguments],
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """The home that the program will use; it is not there yet."""
+    return tmp_path / "home"
+
+
+@pytest.mark.parametrize("option", ["--version", "-V"])
+def test_the_version_is_one_line(option: str) -> None:
+    done = perdure(option)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"perdure {__version__}\n", "")
+
+
+def test_the_version_is_told_without_importing_anything_slow() -> None:
+    told = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "perdure", "--version"], capture_output=True, text=True, check=True
+    )
+    imported = {line.rpartition("|")[2].strip() for line in told.stderr.splitlines()}
+    assert "perdure.interfaces.cli" in imported
+    assert {name.partition(".")[0] for name in imported} & SLOW_TO_IMPORT == set()
+
+
+def test_the_script_and_the_module_are_the_same_program() -> None:
+    script = Path(sys.executable).parent / "perdure"
+    told = subprocess.run([script, "--version"], capture_output=True, text=True, check=True)
+    assert told.stdout == perdure("--version").stdout
+
+
+def test_a_new_home_is_made_looked_at_backed_up_and_restored(home: Path, tmp_path: Path) -> None:
+    archive = tmp_path / "backup.tar.gz"
+    for arguments in (
+        ["db", "migrate"],
+        ["db", "verify"],
+        ["db", "backup", str(archive)],
+        ["db", "restore", str(archive), "--replace"],
+        ["doctor"],
+    ):
+        done = perdure(*arguments)
+        assert (done.returncode, done.stderr) == (0, ""), arguments
+    assert (home / "perdure.db").is_file()
+
+
+def test_an_error_ends_the_process_with_its_exit_code(home: Path) -> None:
+    done = perdure("db", "verify")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.startswith(f"perdure: There is no database at {home / 'perdure.db'}.")
+
+
+def test_verbose_speaks_on_standard_error_only(home: Path) -> None:
+    done = perdure("db", "tables", "--verbose", "--json")
+    assert done.returncode == 0
+    assert "projects" in json.loads(done.stdout)["tables"]
+    assert "perdure.store.sql: SELECT" in done.stderr
+    assert "perdure.store.sql: SELECT" in (home / "logs" / "perdure.log").read_text()
+
+
+def test_verbose_shows_no_password() -> None:
+    done = perdure("db", "status", "-v", PERDURE_DATABASE_URL="postgresql://user:hunter2@127.0.0.1:1/x")
+    assert done.returncode == 8
+    assert "hunter2" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [["db", "tables"], ["db", "tables", "--json"], ["--help"], ["demo"]], ids=" ".join
+)
+def test_a_reader_who_has_gone_gets_no_traceback(arguments: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "perdure", *arguments], stdout=writing, stderr=subprocess.PIPE, check=False
+        )
+    finally:
+        os.close(writing)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+def test_a_reader_who_wants_one_byte_gets_it() -> None:
+    line = f"{sys.executable} -m perdure db tables | head -c1"
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("t", "")
+
+
+@pytest.mark.parametrize("arguments", [["db", "tables"], ["doctor"], ["--help"], ["nope"]], ids=" ".join)
+def test_what_is_not_a_terminal_gets_no_escape_codes(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR")
+    done = perdure(*arguments, TERM="xterm-256color")
+    assert done.stdout + done.stderr
+    assert ESCAPE not in done.stdout + done.stderr
+
+
+def on_a_terminal(*arguments: str) -> str:
+    """What the program writes on a terminal."""
+    ours, its = pty.openpty()
+    program = subprocess.Popen(
+        [sys.executable, "-m", "perdure", *arguments],
+        env={**os.environ, "TERM": "xterm-256color"},
+        stdin=its,
+        stdout=its,
+        stderr=its,
+    )
+    os.close(its)
+    seen = b""
+    try:
+        while some := os.read(ours, 65536):
+            seen += some
+    except OSError:
+        pass  # Linux says so when the last writer has gone
+    finally:
+        os.close(ours)
+        program.wait(60)
+    return seen.decode()
+
+
+def test_a_terminal_gets_colours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR")
+    assert COLOUR.search(on_a_terminal("doctor"))
+
+
+def test_a_terminal_gets_no_colours_when_the_person_wants_none() -> None:
+    said = on_a_terminal("doctor")
+    assert "python" in said
+    assert not COLOUR.search(said)
+
+
+@pytest.fixture
+def broken_installation(tmp_path: Path) -> str:
+    """A folder to be found before the real packages, in which one that we need fails in an unheard-of way."""
+    folder = tmp_path / "broken"
+    folder.mkdir()
+    (folder / "alembic.py").write_text("raise ArithmeticError('a broken package')\n")
+    return str(folder)
+
+
+def test_a_mistake_of_ours_is_one_sentence(broken_installation: str) -> None:
+    done = perdure("db", "migrate", PYTHONPATH=broken_installation)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "perdure: Something went wrong inside Perdure (ArithmeticError). --debug shows where.\n"
+
+
+def test_a_mistake_of_ours_is_a_problem_object_with_json(broken_installation: str) -> None:
+    done = perdure("db", "migrate", "--json", PYTHONPATH=broken_installation)
+    assert (done.returncode, done.stderr) == (1, "")
+    problem = json.loads(done.stdout)
+    assert (problem["code"], problem["status"]) == ("internal", 500)
+
+
+def test_debug_shows_where_a_mistake_of_ours_is(broken_installation: str) -> None:
+    done = perdure("db", "migrate", "--debug", PYTHONPATH=broken_installation)
+    assert done.returncode == 1
+    assert done.stderr.startswith("Traceback (most recent call last):\n")
+    assert "ArithmeticError: a broken package" in done.stderr
+
+
+def test_the_log_keeps_where_a_mistake_of_ours_is(broken_installation: str, home: Path) -> None:
+    perdure("db", "migrate", PYTHONPATH=broken_installation)
+    assert "ArithmeticError: a broken package" in (home / "logs" / "perdure.log").read_text()
+
+
+def test_a_mistake_of_ours_leaves_no_half_made_database(broken_installation: str, home: Path) -> None:
+    perdure("db", "migrate", PYTHONPATH=broken_installation)
+    assert {path.name for path in home.iterdir()} <= {"logs", "perdure.db.lock"}
+    assert perdure("db", "migrate").returncode == 0
+
+
+def test_an_interrupt_ends_it_with_130(home: Path) -> None:
+    home.mkdir()
+    os.mkfifo(home / "config.toml")  # reading it lasts until somebody has written it
+    start = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "from perdure.interfaces.cli import main; main()"
+    )
+    program = subprocess.Popen(
+        [sys.executable, "-c", start, "config", "show"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    with (home / "config.toml").open("w"):  # opens when the program has opened it, too
+        program.send_signal(signal.SIGINT)
+        out, err = program.communicate(timeout=60)
+    assert (program.returncode, out) == (130, "")
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("arguments", [[], ["--json"]], ids=["plain", "json"])
+def test_the_demo_works_and_leaves_nothing_behind(arguments: list[str], home: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    done = perdure("demo", *arguments, TMPDIR=str(folder))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "projects" in done.stdout
+    assert list(folder.iterdir()) == []
+    assert not home.exists()
+
+
+def test_the_demo_answers_a_program_with_each_of_its_steps() -> None:
+    steps = json.loads(perdure("demo", "--json").stdout)
+    assert steps["perdure db migrate"]["count"] == len(steps["perdure db migrate"]["tables"])
+    assert steps["perdure doctor"]["ok"] is True
+
+
+def test_the_demo_does_not_use_the_database_of_the_environment(home: Path) -> None:
+    done = perdure("demo", "--json", PERDURE_DATABASE_URL="postgresql://user:hunter2@127.0.0.1:1/x")
+    assert done.returncode == 0
+    assert tempfile.gettempdir() in json.loads(done.stdout)["perdure db migrate"]["location"]
+    assert not home.exists()
