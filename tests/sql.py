@@ -70,7 +70,7 @@ class _Postgres:
         self._connection = connection
 
     def run(self, statement: str, values: Mapping[str, Any] | None = None) -> list[tuple[Any, ...]]:
-        cursor = self._connection.execute(_pyformat(statement, values or {}), values or {})  # type: ignore[arg-type]
+        cursor = self._connection.execute(_pyformat(statement, values or {}), values or {})
         return cursor.fetchall() if cursor.description else []
 
     def refuses(self, why: Refusal, statement: str, values: Mapping[str, Any] | None = None, rule: str = "") -> None:

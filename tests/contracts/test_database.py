@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -75,7 +75,11 @@ async def test_a_refused_statement_in_a_nested_block_leaves_the_transaction_usab
 
 async def test_writes_happen_in_the_order_they_were_asked_for(db: DatabaseClient) -> None:
     order: list[int] = []
-    await asyncio.gather(*[db.transaction(lambda _tx, i=i: order.append(i)) for i in range(100)])
+
+    def note(i: int) -> Callable[[Transaction], None]:
+        return lambda _tx: order.append(i)
+
+    await asyncio.gather(*[db.transaction(note(i)) for i in range(100)])
     assert order == list(range(100))
 
 
@@ -84,9 +88,9 @@ async def test_a_coroutine_function_is_refused_because_nothing_may_await_in_a_tr
         pass
 
     with pytest.raises(TypeError, match="plain function"):
-        await db.transaction(wrong)
+        await db.transaction(wrong)  # type: ignore[unused-coroutine]
     with pytest.raises(TypeError, match="plain function"):
-        await db.read(wrong)
+        await db.read(wrong)  # type: ignore[unused-coroutine]
 
 
 async def test_reading_cannot_write(db: DatabaseClient) -> None:

@@ -91,6 +91,11 @@ QUESTIONS = (
         "idx_tasks_feature",
     ),
     Question(
+        "tasks of an agent",
+        "SELECT * FROM tasks WHERE project_id = 'p1' AND assigned_agent = 'p1-005'",
+        "idx_tasks_agent",
+    ),
+    Question(
         "tasks that depend on a task",
         "SELECT * FROM task_dependencies WHERE project_id = 'p1' AND depends_on_id = 'p1-005'",
         "idx_task_dependencies_depends_on",

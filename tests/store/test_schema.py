@@ -1,5 +1,6 @@
 """One schema: what the migrations make equals what the code believes, on both databases alike."""
 
+from enum import StrEnum
 from typing import Any
 
 import pytest
@@ -159,7 +160,7 @@ def test_the_vocabulary_is_the_one_of_the_specification() -> None:
     said = {
         name: [str(word) for word in words]
         for name, words in vars(vocabulary).items()
-        if isinstance(words, type) and issubclass(words, vocabulary.StrEnum) and words is not vocabulary.StrEnum
+        if isinstance(words, type) and issubclass(words, StrEnum) and words is not StrEnum
     }
     assert said == {
         "ProjectMode": ["genesis", "evolution"],

@@ -81,8 +81,8 @@ def _check(name: str, condition: str) -> sa.CheckConstraint:
 def _json(column: str) -> tuple[sa.CheckConstraint, sa.CheckConstraint]:
     """Refuse a text that is not JSON; PostgreSQL does it by the cast."""
     return (
-        sa.CheckConstraint(f"json_valid({column})", name=f"{column}_json").ddl_if(dialect="sqlite"),
-        sa.CheckConstraint(f"CAST({column} AS JSON) IS NOT NULL OR {column} IS NULL", name=f"{column}_json").ddl_if(
+        sa.CheckConstraint(f"{column} IS NULL OR json_valid({column})", name=f"{column}_json").ddl_if(dialect="sqlite"),
+        sa.CheckConstraint(f"{column} IS NULL OR CAST({column} AS JSON) IS NOT NULL", name=f"{column}_json").ddl_if(
             dialect="postgresql"
         ),
     )
@@ -178,6 +178,7 @@ tasks = _table(
     _check("completed_at", "completed_at >= started_at"),
     sa.Index("idx_tasks_project", "project_id", "created_at"),
     sa.Index("idx_tasks_status", "project_id", "status", "created_at"),
+    sa.Index("idx_tasks_agent", "project_id", "assigned_agent"),
     sa.Index("idx_tasks_feature", "project_id", "feature_id", "sub_feature_id"),
 )
 

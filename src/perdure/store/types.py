@@ -1,6 +1,7 @@
 """Column types that mean the same on SQLite and PostgreSQL.
 
-SQLite tables are STRICT, so a column takes only what its type says, as on PostgreSQL.
+SQLite tables are STRICT, so a column takes only what its type says, as on PostgreSQL. Where a value could be converted
+the two still differ: PostgreSQL rounds 1.5 into an integer column, SQLite refuses it.
 """
 
 from typing import Any

@@ -121,7 +121,7 @@ def test_an_error_on_purpose_has_no_traceback(
 
 def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     run([])
-    assert "Usage: perdure" in capsys.readouterr().out
+    assert "Usage" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("option", ["-h", "--help"])

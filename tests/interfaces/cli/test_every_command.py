@@ -68,7 +68,7 @@ def test_every_command_and_option_explains_itself(path: Path_) -> None:
 
 def test_every_command_has_help(path: Path_, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*path, "--help"]) == 0
-    assert f"Usage: perdure {' '.join(path)}" in capsys.readouterr().out
+    assert f"perdure {' '.join(path)} " in capsys.readouterr().out
 
 
 def test_json_is_one_object_and_nothing_else(path: Path_, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,6 +16,7 @@ from perdure import __version__
 
 SLOW_TO_IMPORT = {"alembic", "fastapi", "psycopg", "pydantic", "rich", "sqlalchemy", "typer"}
 ESCAPE = "\x1b"
+FORCES_COLOUR = ("FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS")
 COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-7]m")
 
 
@@ -116,7 +117,8 @@ def test_a_reader_who_wants_one_byte_gets_it() -> None:
 
 @pytest.mark.parametrize("arguments", [["db", "tables"], ["doctor"], ["--help"], ["nope"]], ids=" ".join)
 def test_what_is_not_a_terminal_gets_no_escape_codes(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("NO_COLOR")
+    for name in ("NO_COLOR", *FORCES_COLOUR):
+        monkeypatch.delenv(name, raising=False)
     done = perdure(*arguments, TERM="xterm-256color")
     assert done.stdout + done.stderr
     assert ESCAPE not in done.stdout + done.stderr

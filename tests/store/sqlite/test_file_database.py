@@ -4,6 +4,7 @@ import asyncio
 import os
 import sqlite3
 import threading
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -84,15 +85,18 @@ async def test_a_lock_file_that_was_removed_is_made_again(sqlite_path: Path) -> 
 async def test_the_log_is_moved_back_after_about_a_thousand_pages(sqlite_path: Path) -> None:
     async with await DatabaseClient.create(sqlite_path) as db:
         for i in range(40):
-            await db.transaction(lambda tx, i=i: large_projects(tx, i))
+            await db.transaction(large_projects(i))
         wal = Path(f"{sqlite_path}-wal")
         assert wal.stat().st_size < 3 * 1000 * 4096, "40 writes of 100 pages each"
         assert sqlite_path.stat().st_size > 10 * 1000 * 1000
 
 
-def large_projects(tx: Transaction, i: int) -> None:
-    for j in range(50):
-        new_project(f"{i}-{j}-" + "x" * 8000)(tx)
+def large_projects(i: int) -> Callable[[Transaction], None]:
+    def run(tx: Transaction) -> None:
+        for j in range(50):
+            new_project(f"{i}-{j}-" + "x" * 8000)(tx)
+
+    return run
 
 
 async def test_small_commits_are_moved_back_too_once_the_log_is_written_over(sqlite_path: Path) -> None:
@@ -112,7 +116,7 @@ async def test_a_reader_in_the_way_of_a_checkpoint_is_no_error(sqlite_path: Path
             other.execute("BEGIN")
             other.execute("SELECT * FROM projects").fetchall()
             for i in range(15):
-                await db.transaction(lambda tx, i=i: large_projects(tx, i))
+                await db.transaction(large_projects(i))
             other.execute("COMMIT")
     async with await DatabaseClient.create(sqlite_path) as db:
         assert len(await db.read(project_names)) == 1 + 15 * 50

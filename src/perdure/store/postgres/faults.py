@@ -27,6 +27,8 @@ _CODES: dict[str, type[PerdureError]] = {
     "3D000": Unavailable,  # no such database
     "42501": Denied,
 }
+_NOT_LET_IN = ("password", "authentication", "role", "pg_hba")
+"""While connecting, the driver gives no code, only the server's words."""
 
 
 @contextmanager
@@ -55,7 +57,7 @@ def translate(error: "psycopg.Error", location: str) -> PerdureError | None:
     if kind is not None:
         return kind(f"The database at {location} refused: {reason}.")
     if not state and isinstance(error, OperationalError | InterfaceError):
-        if "password" in reason or "authentication" in reason:
+        if any(word in reason for word in _NOT_LET_IN):
             return Denied(f"The database at {location} does not let us in: {reason}.")
-        return Unavailable(f"The database at {location} does not answer: {reason}. Is it running and reachable?")
+        return Unavailable(f"The database at {location} cannot be used now: {reason}.")
     return None

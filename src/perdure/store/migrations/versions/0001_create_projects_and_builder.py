@@ -51,8 +51,11 @@ def _flag_checks(table: str) -> list[str]:
 
 
 def _json_checks(table: str) -> list[str]:
-    test = by_dialect(sqlite="json_valid({0})", postgresql="CAST({0} AS JSON) IS NOT NULL OR {0} IS NULL")
-    return [f"CONSTRAINT ck_{table}_{name}_json CHECK ({test.format(name)})" for name in JSONS.get(table, ())]
+    test = by_dialect(sqlite="json_valid({0})", postgresql="CAST({0} AS JSON) IS NOT NULL")
+    return [
+        f"CONSTRAINT ck_{table}_{name}_json CHECK ({name} IS NULL OR {test.format(name)})"
+        for name in JSONS.get(table, ())
+    ]
 
 
 FLAGS = {"checkpoints": ("pinned",), "requirements": ("validated",)}
@@ -314,6 +317,7 @@ INDEXES = (
     "CREATE INDEX idx_features_project ON features (project_id, created_at)",
     "CREATE INDEX idx_tasks_project ON tasks (project_id, created_at)",
     "CREATE INDEX idx_tasks_status ON tasks (project_id, status, created_at)",
+    "CREATE INDEX idx_tasks_agent ON tasks (project_id, assigned_agent)",
     "CREATE INDEX idx_tasks_feature ON tasks (project_id, feature_id, sub_feature_id)",
     "CREATE UNIQUE INDEX uq_tasks_busy_agent ON tasks (assigned_agent) WHERE assigned_agent IS NOT NULL"
     " AND status IN ('assigned', 'in_progress', 'qa_loop', 'merging')",

@@ -1,0 +1,141 @@
+"""Write the reference pages that are generated from the code: commands, settings, tables."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+import typer
+
+from perdure.interfaces.cli.command import COMMON
+from perdure.interfaces.cli.tree import build
+from perdure.settings import DEFINITIONS
+from perdure.store.schema import metadata
+
+REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
+NOTE = "<!-- Written by `make docs`; do not edit. -->\n"
+
+
+def pages() -> dict[Path, str]:
+    """Return every generated page with its text."""
+    return {
+        REFERENCE / "cli.md": f"# Commands\n\n{NOTE}\n{_commands()}",
+        REFERENCE / "settings.md": f"# Settings\n\n{NOTE}\n{_settings()}",
+        REFERENCE / "database.md": f"# Database\n\n{NOTE}\n{_database()}",
+    }
+
+
+def commands(command: Any, path: tuple[str, ...] = ("perdure",)) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Walk the tree of commands."""
+    if hasattr(command, "commands"):
+        for name, inner in sorted(command.commands.items()):
+            yield from commands(inner, (*path, name))
+    else:
+        yield path, command
+
+
+def _commands() -> str:
+    tree = typer.main.get_command(build())
+    common = {name.replace("_", "-") for name in COMMON}
+    parts = [
+        "Results go to standard output, everything else to standard error. Exit codes: [errors](errors.md).\n",
+        "Every command takes:\n",
+        *_options(next(commands(tree))[1], common, is_common=True),
+        "\n`perdure --version` answers before anything else is loaded.",
+    ]
+    for path, command in commands(tree):
+        arguments = [_argument(parameter) for parameter in command.params if parameter.param_type_name == "argument"]
+        parts.append(f"\n## `{' '.join([*path, *arguments])}`\n")
+        parts.append(" ".join((command.help or "").split()))
+        own = [
+            *(f"- `{_argument(p)}`: {p.help}" for p in command.params if p.param_type_name == "argument"),
+            *_options(command, common, is_common=False),
+        ]
+        if own:
+            parts += ["", *own]
+    return "\n".join(parts) + "\n"
+
+
+def _argument(parameter: Any) -> str:
+    name = str(parameter.name).upper()
+    return name if parameter.required else f"[{name}]"
+
+
+def _options(command: Any, common: set[str], *, is_common: bool) -> list[str]:
+    options = [p for p in command.params if p.param_type_name == "option"]
+    chosen = [p for p in options if (p.opts[0].removeprefix("--") in common) is is_common]
+    return [f"- `{', '.join(p.opts)}{' ' + p.metavar if p.metavar else ''}`: {p.help}" for p in chosen]
+
+
+def _settings() -> str:
+    rows = [
+        f"| `{d.name}` | {f'`{d.flag}`' if d.flag else ''} | {', '.join(f'`{name}`' for name in d.environment)} "
+        f"| {f'`{d.name}`' if d.is_in_config else ''} | `{d.default(Path('~/.perdure'))}` | {d.help} |"
+        for d in DEFINITIONS
+    ]
+    return "\n".join(
+        [
+            "A flag wins over the environment, the environment over `config.toml` in the home, that over the default.",
+            "Of several variables, the first that is set counts; an empty one counts as not set. A key in",
+            "`config.toml` that does not exist is an error. `perdure config show --origin` says what won.",
+            "Nothing in the current folder is read.\n",
+            "| setting | flag | environment | `config.toml` | default | what it is |",
+            "|---|---|---|---|---|---|",
+            *rows,
+            "",
+        ]
+    )
+
+
+def _database() -> str:
+    parts = [
+        "The tables, on SQLite and PostgreSQL alike. Times are microseconds since 1970, UTC. Every rule below is kept",
+        "by the database itself. Two views add what other tables say: `task_list` has `depends_on` and `blocked_by`,",
+        "`requirement_list` has `linked_features`, each a JSON array in the order of creation.\n",
+    ]
+    for table in sorted(metadata.tables.values(), key=lambda table: table.name):
+        parts.append(f"## `{table.name}`\n")
+        parts += ["| column | type | |", "|---|---|---|"]
+        parts += [f"| `{column.name}` | {_type(column)} | {_about(column)} |" for column in table.columns]
+        parts += ["", *_rules(table), ""]
+    return "\n".join(parts)
+
+
+def _type(column: sa.Column[Any]) -> str:
+    return {"TEXT": "text", "BIGINT": "integer", "DOUBLE": "real", "BOOLEAN": "flag"}.get(
+        str(column.type).split()[0], str(column.type)
+    )
+
+
+def _about(column: sa.Column[Any]) -> str:
+    said = ["primary key"] if column.primary_key else []
+    said += ["optional"] if column.nullable else []
+    if isinstance(column.server_default, sa.DefaultClause):
+        default = str(column.server_default.arg).strip("'")
+        said.append(f"default `{default}`")
+    return ", ".join(said)
+
+
+def _rules(table: sa.Table) -> list[str]:
+    lines = []
+    for constraint in table.constraints:
+        if isinstance(constraint, sa.CheckConstraint) and constraint._ddl_if is None:  # noqa: SLF001
+            lines.append(f"- check: `{constraint.sqltext}`")
+        if isinstance(constraint, sa.UniqueConstraint):
+            lines.append(f"- unique: `{', '.join(constraint.columns.keys())}`")
+        if isinstance(constraint, sa.ForeignKeyConstraint):
+            target = ", ".join(element.target_fullname for element in constraint.elements)
+            also = "; goes with it" if constraint.ondelete == "CASCADE" else ""
+            lines.append(f"- reference: `{', '.join(constraint.column_keys)}` → `{target}`{also}")
+    lines += [
+        f"- {'unique index' if index.unique else 'index'} `{index.name}`: "
+        f"`{', '.join(column.name for column in index.columns)}`"
+        for index in table.indexes
+    ]
+    return sorted(lines)
+
+
+if __name__ == "__main__":
+    for page, text in pages().items():
+        page.write_text(text, encoding="utf-8")
+        print(f"wrote {page.relative_to(Path.cwd()) if page.is_relative_to(Path.cwd()) else page}")

@@ -1,0 +1,76 @@
+"""The docs cannot drift: generated pages are current, links lead somewhere, and what is shown runs."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from perdure.interfaces.cli.edge import run
+from perdure.settings import DEFINITIONS
+from scripts.write_reference import pages
+
+ROOT = Path(__file__).parent.parent
+DOCS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", list(pages()), ids=lambda page: page.name)
+def test_a_generated_page_is_current(page: Path) -> None:
+    assert page.read_text() == pages()[page], "run `make docs`"
+
+
+@pytest.mark.parametrize("page", DOCS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#\s]+)", page.read_text()):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("page", DOCS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_files_that_a_page_names_are_there(page: Path) -> None:
+    for name in re.findall(r"`((?:tests|src|store|docs)/[a-z_/.-]+)`", page.read_text()):
+        assert (ROOT / name).exists() or (ROOT / "src" / "perdure" / name).exists(), name
+
+
+def test_every_setting_is_documented() -> None:
+    text = (ROOT / "docs/reference/settings.md").read_text()
+    for definition in DEFINITIONS:
+        assert f"`{definition.name}`" in text
+        assert all(f"`{variable}`" in text for variable in definition.environment)
+
+
+def test_the_readme_shows_the_two_commands_first() -> None:
+    assert blocks((ROOT / "README.md").read_text(), "sh")[0] == "make demo\nmake test\n"
+
+
+def test_every_command_of_the_readme_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = blocks((ROOT / "README.md").read_text(), "sh")[1].splitlines()
+    assert len(lines) > 5
+    for line in lines:
+        program, *arguments = shlex.split(line, comments=True)
+        assert program == ".venv/bin/perdure"
+        assert run(arguments) == 0, line
+    assert (tmp_path / "backup.tar.gz").exists()
+    assert capsys.readouterr().err == ""
+
+
+def test_the_python_of_the_readme_works() -> None:
+    (program,) = blocks((ROOT / "README.md").read_text(), "python")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "'projects'" in done.stdout
+
+
+def test_no_page_names_a_registry_or_a_path_of_somebodys_machine() -> None:
+    locks = (ROOT / "requirements").glob("*.txt")
+    for page in [*DOCS, *locks, ROOT / "Makefile", ROOT / "pyproject.toml"]:
+        assert not re.search(r"--(extra-)?index-url|/simple\b|file://|/home/\w+/|/root/", page.read_text()), page
