@@ -43,7 +43,7 @@ bench: install ## Measure the store beside the physical floor, as ratios
 	@$(BIN)/python -m bench
 
 torture: install ## The long fault runs: make torture N=1000
-	@PERDURE_TORTURE=$(N) $(BIN)/python -m pytest -n $(JOBS) tests/crash tests/store -m "torture or not torture" $(PYTEST_ARGS)
+	@PERDURE_TORTURE=$(N) $(BIN)/python -m pytest -n $(JOBS) -m torture $(TESTS) $(PYTEST_ARGS)
 
 serve: install ## Start the server (not built yet)
 	@echo "The server is not built yet; see README.md for what is." >&2; exit 1

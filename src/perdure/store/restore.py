@@ -52,10 +52,11 @@ class Swap:
 
 @dataclass(frozen=True)
 class Plan:
-    """All that is left to do once everything is unpacked and checked."""
+    """All that is left to do once everything is unpacked and checked; a copy of a database is not a whole home."""
 
     swaps: tuple[Swap, ...]
-    schema: SchemaSwap | None = None
+    schema: SchemaSwap | None
+    is_whole_home: bool
 
 
 @dataclass(frozen=True)
@@ -73,16 +74,15 @@ def restore(source: Path, places: Places, *, replace: bool) -> Restored:
     changed then.
     """
     ensure_folder(places.home)
-    with _one_at_a_time(places.home):
+    with _one_at_a_time(places.home), _no_writers(places.database):
         _finish(places)
-        mark = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
         try:
-            plan = _stage(source, places, mark)
+            plan = _stage(source, places, datetime.now(UTC).strftime("%Y%m%d-%H%M%S"))
             if not replace:
-                _refuse_what_is_there(places, plan, is_whole_home=len(plan.swaps) > 1 or plan.schema is not None)
-            with _not_in_use(places.database):
-                _write_plan(places.home, plan)
-                return _finish(places) or Restored((), ())
+                _refuse_what_is_there(places, plan)
+            _refuse_when_in_use(places.database)
+            _write_plan(places.home, plan)
+            return _finish(places) or Restored((), ())
         except BaseException:
             if not (places.home / PLAN).exists():
                 _remove_staged(places)
@@ -96,7 +96,7 @@ def finish_restore(places: Places) -> Restored | None:
     """
     if not (places.home / PLAN).exists():
         return None
-    with _one_at_a_time(places.home):
+    with _one_at_a_time(places.home), _no_writers(places.database):
         return _finish(places)
 
 
@@ -108,7 +108,7 @@ def _stage(source: Path, places: Places, mark: str) -> Plan:
         place = _sqlite_place(places, source)
         files.copy_database(source, _staged(place))
         _check_database(_staged(place), source)
-        return Plan((_swap(place, mark),))
+        return Plan((_swap(place, mark),), None, is_whole_home=False)
     if not start.startswith(_GZIP_MAGIC):
         raise Damaged(f"{source} is neither an archive of `perdure db backup` nor a copy of a database.")
     dump = places.home / DATABASE if isinstance(places.database, PostgresTarget) else places.database.path
@@ -134,9 +134,10 @@ def _plan_of(
             f"{source} holds a {manifest.database} database, and this home uses {kind}. Nothing was restored."
         )
     if isinstance(places.database, PostgresTarget):
-        return Plan(folders, plan_swap(places.database, _staged(dump), f"replaced_{mark.replace('-', '_')}"))
+        schema = plan_swap(places.database, _staged(dump), f"replaced_{mark.replace('-', '_')}")
+        return Plan(folders, schema, is_whole_home=True)
     _check_database(_staged(dump), source)
-    return Plan((_swap(dump, mark), *folders))
+    return Plan((_swap(dump, mark), *folders), None, is_whole_home=True)
 
 
 def _check_database(path: Path, source: Path) -> None:
@@ -154,9 +155,9 @@ def _check_database(path: Path, source: Path) -> None:
     fsync(path)
 
 
-def _refuse_what_is_there(places: Places, plan: Plan, *, is_whole_home: bool) -> None:
+def _refuse_what_is_there(places: Places, plan: Plan) -> None:
     taken = [swap.place for swap in plan.swaps if Path(swap.place).exists()]
-    if is_whole_home:
+    if plan.is_whole_home:
         taken += [str(path) for path in sorted(places.home.iterdir()) if not any(map(path.match, _KEPT))]
     if plan.schema is not None and plan.schema.aside:
         taken.append(places.database.shown)
@@ -175,12 +176,12 @@ def _write_plan(home: Path, plan: Plan) -> None:
 
 
 def _finish(places: Places) -> Restored | None:
-    """Do what the plan says and was not done yet. The caller holds the lock."""
+    """Do what the plan says and was not done yet. The caller holds both locks."""
     path = places.home / PLAN
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         schema = SchemaSwap(**content["schema"]) if content["schema"] else None
-        plan = Plan(tuple(Swap(**swap) for swap in content["swaps"]), schema)
+        plan = Plan(tuple(Swap(**swap) for swap in content["swaps"]), schema, content["is_whole_home"])
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, KeyError) as error:
@@ -235,7 +236,6 @@ def _remove_staged(places: Places) -> None:
 def _sqlite_place(places: Places, source: Path) -> Path:
     if not isinstance(places.database, SqliteTarget) or places.database.path is None:
         raise Invalid(f"{source} is a SQLite database, and this home does not use a SQLite file.")
-    ensure_folder(places.database.path.parent)
     return places.database.path
 
 
@@ -259,23 +259,26 @@ def _one_at_a_time(home: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _not_in_use(database: SqliteTarget | PostgresTarget) -> Iterator[None]:
-    """Keep every writer away from a SQLite file while it is swapped; look once at PostgreSQL.
+def _no_writers(database: SqliteTarget | PostgresTarget) -> Iterator[None]:
+    """Keep every writer away from a SQLite file while it is swapped."""
+    if isinstance(database, PostgresTarget) or database.path is None:
+        yield
+        return
+    ensure_folder(database.path.parent)
+    lock = LockFile(files.lock_path(database.path))
+    with contextlib.closing(lock), lock:
+        yield
 
-    Raises: Conflict when another process, or this one, has it open.
+
+def _refuse_when_in_use(database: SqliteTarget | PostgresTarget) -> None:
+    """See that nobody, this process included, has the database open.
+
+    Raises: Conflict
     """
     if isinstance(database, PostgresTarget):
         refuse_when_in_use(database)
-        yield
-        return
-    if database.path is None:
-        yield
-        return
-    lock = LockFile(files.lock_path(database.path))
-    with contextlib.closing(lock), lock:
-        if database.path.exists() and _is_open_elsewhere(database.path):
-            raise Conflict(f"{database.path} is in use. Stop the programs that use it, then restore again.")
-        yield
+    elif database.path is not None and database.path.exists() and _is_open_elsewhere(database.path):
+        raise Conflict(f"{database.path} is in use. Stop the programs that use it, then restore again.")
 
 
 def _is_open_elsewhere(path: Path) -> bool:
