@@ -5,22 +5,24 @@ import os
 import platform
 import shutil
 import tempfile
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from perdure import __version__
-from perdure.errors import Denied, Invalid, NotFound, PerdureError
-from perdure.settings import FILE_MODE, FOLDER_MODE, Settings, ensure_folder, load_settings
+from perdure.errors import Damaged, Denied, Invalid, NotFound, PerdureError, Unavailable
+from perdure.settings import DATABASE_FILE, FILE_MODE, FOLDER_MODE, Settings, ensure_folder, load_settings
 from perdure.store.archive import Manifest, write_archive
 from perdure.store.client import DatabaseClient
+from perdure.store.database import Health
 from perdure.store.restore import Places, Restored, finish_restore, restore
 from perdure.store.sqlite.facts import sqlite_version
-from perdure.store.target import SqliteTarget, parse_target
+from perdure.store.target import parse_target
 
 _LITTLE_SPACE_MB = 200
+_READ_WHOLE_BYTES = 100_000_000
 
 
 class Perdure:
@@ -56,16 +58,10 @@ async def open_home(
     if not must_exist:
         ensure_folder(settings.home)
     await asyncio.to_thread(finish_restore, _places(settings))
-    if must_exist and not database_exists(settings):
+    if must_exist and not DatabaseClient.exists(settings.database_url):
         raise NotFound(f"There is no database at {settings.database_url}. `perdure db migrate` makes one.")
     async with await DatabaseClient.create(settings.database_url, migrate=migrate, debug=debug) as database:
         yield Perdure(settings, database)
-
-
-def database_exists(settings: Settings) -> bool:
-    """Tell whether there is a database file; a server is always there, or says so itself."""
-    target = parse_target(settings.database_url)
-    return not (isinstance(target, SqliteTarget) and target.path and not os.path.lexists(target.path))
 
 
 async def back_up(settings: Settings, path: Path) -> Manifest:
@@ -76,8 +72,8 @@ async def back_up(settings: Settings, path: Path) -> Manifest:
     ensure_folder(path.parent)
     async with open_home(settings, migrate=False, must_exist=True) as p:
         health = await p.database.health()
-        with tempfile.TemporaryDirectory(prefix=".perdure-backup-", dir=path.parent) as folder:
-            dump = Path(folder) / "database"
+        with _scratch_folder(path.parent) as folder:
+            dump = folder / "database"
             await p.database.backup(dump)
             return await asyncio.to_thread(
                 write_archive,
@@ -88,6 +84,18 @@ async def back_up(settings: Settings, path: Path) -> Manifest:
                 folders=_places(settings).folders,
                 program=f"perdure {__version__}",
             )
+
+
+@contextmanager
+def _scratch_folder(parent: Path) -> Iterator[Path]:
+    try:
+        folder = Path(tempfile.mkdtemp(prefix=".perdure-backup-", dir=parent))
+    except OSError as error:
+        raise Denied(f"The folder {parent} cannot be written: {error.strerror}.") from error
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 async def restore_backup(settings: Settings, source: Path, *, replace: bool) -> Restored:
@@ -131,6 +139,8 @@ async def examine(settings: Settings, *, fix: bool = False) -> list[Check]:
 
 def _examine_home(settings: Settings) -> Check:
     home = settings.home
+    if home.is_symlink() and not home.exists():
+        return Check("home", "fail", f"{home} is a link that leads nowhere", Unavailable.exit_code)
     if not home.exists():
         return Check("home", "ok", f"{home} is not there yet; the first command that needs it makes it")
     if not home.is_dir():
@@ -143,15 +153,24 @@ def _examine_home(settings: Settings) -> Check:
 
 async def _examine_database(settings: Settings) -> Check:
     try:
-        if not database_exists(settings):
+        if not DatabaseClient.exists(settings.database_url):
             return Check("database", "ok", "not there yet; the first command that needs it makes it")
         async with open_home(settings, migrate=False, must_exist=True) as p:
             health = await p.database.health()
+            problems = await p.database.verify() if health.version == health.head and _is_quick(health) else []
     except PerdureError as error:
         return Check("database", "fail", error.detail, error.exit_code)
+    if problems:
+        return Check("database", "fail", problems[0], Damaged.exit_code)
     if health.version < health.head:
         return Check("database", "warn", f"version {health.version:04d} of {health.head:04d}; run `perdure db migrate`")
     return Check("database", "ok", f"{health.database}, version {health.version:04d}, {health.location}")
+
+
+def _is_quick(health: Health) -> bool:
+    """Tell whether the whole database can be read in about a second."""
+    size = health.facts.get("size_bytes")
+    return isinstance(size, int) and size <= _READ_WHOLE_BYTES
 
 
 def _examine_sqlite() -> Check:
@@ -168,9 +187,8 @@ def _examine_git() -> Check:
 
 
 def _private_paths(settings: Settings) -> list[Path]:
-    target = parse_target(settings.database_url)
-    database = target.path if isinstance(target, SqliteTarget) else None
-    paths = [settings.home, settings.log_file, *([database] if database else [])]
+    """Return what of the home must be private; what lies elsewhere is not ours to judge."""
+    paths = [settings.home, settings.log_file, settings.home / DATABASE_FILE]
     return [path for path in paths if path.exists()]
 
 

@@ -19,8 +19,8 @@ DATABASE_FILE = "perdure.db"
 FOLDER_MODE = 0o700
 FILE_MODE = 0o600
 
-_URL_PASSWORD = re.compile(r"(?P<user>://[^:/@?\s]*):[^@/\s]*@")
-_QUERY_PASSWORD = re.compile(r"(?P<key>[?&\s]?password=)[^&\s]*", re.IGNORECASE)
+_SHOWN_OPTIONS = ("host", "port", "user", "dbname", "sslmode")
+_MAY_BE_SECRET = re.compile(r"password|^postgres\w*:", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class Setting:
 
     @property
     def shown(self) -> str:
-        """The value as it may be shown: passwords are hidden."""
-        return without_password(self.value)
+        """The value as it may be shown."""
+        return shown_location(self.value)
 
 
 @dataclass(frozen=True)
@@ -122,8 +122,11 @@ def load_settings(
     found = [home]
     for definition in DEFINITIONS[1:]:
         entry = _find(definition, flags, environment, config, Path(home.value))
-        found.append(Setting(entry.name, _as_location(entry.value), entry.origin))
-    return Settings(tuple(found))
+        base = Path(home.value) if entry.origin.startswith("user") else Path()
+        found.append(Setting(entry.name, _as_location(entry.value, base), entry.origin))
+    settings = Settings(tuple(found))
+    _refuse_nesting(settings)
+    return settings
 
 
 def ensure_folder(path: Path) -> None:
@@ -143,9 +146,16 @@ def ensure_folder(path: Path) -> None:
         raise Denied(f"The folder {path} cannot be created: {error.strerror}.") from error
 
 
-def without_password(text: str) -> str:
-    """Replace the passwords of all URLs in a text by three stars."""
-    return _QUERY_PASSWORD.sub(r"\g<key>***", _URL_PASSWORD.sub(r"\g<user>:***@", text))
+def shown_location(text: str) -> str:
+    """Return a path or URL as it may be shown: of a URL only who, where and what, never a password."""
+    scheme, separator, rest = text.partition("://")
+    if not separator:
+        return "***" if _MAY_BE_SECRET.search(text) else text
+    who, at, where = rest.rpartition("@")
+    user, colon, _ = who.partition(":")
+    place, _, options = where.partition("?")
+    kept = [option for option in options.split("&") if option.partition("=")[0] in _SHOWN_OPTIONS]
+    return f"{scheme}://{user}{':***' if colon else ''}{at}{'?'.join([place, *(['&'.join(kept)] if kept else [])])}"
 
 
 def _definition(name: str) -> Definition:
@@ -182,9 +192,17 @@ def _absolute(value: str) -> Path:
         raise Invalid(f"{value!r} cannot be a folder: {error}.") from error
 
 
-def _as_location(value: str) -> str:
-    """Make a path absolute; leave URLs and `:memory:` alone."""
-    return value if "://" in value or value == ":memory:" else str(_absolute(value))
+def _as_location(value: str, base: Path) -> str:
+    """Make a path absolute; leave alone what is none."""
+    is_path = "://" not in value and value != ":memory:" and not _MAY_BE_SECRET.search(value)
+    return str(_absolute(str(base / Path(value).expanduser()))) if is_path else value
+
+
+def _refuse_nesting(settings: Settings) -> None:
+    """A folder that is backed up and swapped as one must not contain the home itself."""
+    state = settings.memory_state_dir
+    if state == settings.home or state in settings.home.parents:
+        raise Invalid(f"memory_state_dir is {state}, which contains the home {settings.home}. Use a folder of its own.")
 
 
 def _read_config(path: Path) -> dict[str, str]:

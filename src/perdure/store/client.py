@@ -54,6 +54,24 @@ class DatabaseClient:
 
                 return cls(await PostgresDatabase.open(target, migrate=migrate, debug=debug))
 
+    @staticmethod
+    def exists(url_or_path: str | os.PathLike[str]) -> bool:
+        """Tell whether there is a database to open, without opening it; a server is always there, or says so itself.
+
+        An empty file counts only if it was a database before, which its lock file tells.
+
+        Raises: Invalid, Unavailable
+        """
+        match parse_target(url_or_path):
+            case SqliteTarget(path=Path() as path):
+                from perdure.store.sqlite.files import lock_path
+
+                return path.exists() and (path.stat().st_size > 0 or lock_path(path).exists())
+            case SqliteTarget():
+                return False
+            case PostgresTarget():
+                return True
+
     async def __aenter__(self) -> Self:
         return self
 

@@ -184,7 +184,7 @@ def _finish(places: Places) -> Restored | None:
         plan = Plan(tuple(Swap(**swap) for swap in content["swaps"]), schema, content["is_whole_home"])
     except FileNotFoundError:
         return None
-    except (ValueError, TypeError, KeyError) as error:
+    except (OSError, ValueError, TypeError, KeyError) as error:
         raise Damaged(f"{path} cannot be read, so the restore that it belongs to cannot go on.") from error
     if plan.schema is not None and isinstance(places.database, PostgresTarget):
         swap_schema(places.database, plan.schema)

@@ -4,8 +4,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from perdure.errors import Invalid
-from perdure.settings import without_password
+from perdure.errors import Invalid, Unavailable
+from perdure.settings import shown_location
 
 MEMORY = ":memory:"
 _POSTGRES_SCHEMES = ("postgresql", "postgres", "postgresql+psycopg")
@@ -30,7 +30,7 @@ class PostgresTarget:
 
     @property
     def shown(self) -> str:
-        return without_password(self.url)
+        return shown_location(self.url)
 
 
 def parse_target(url_or_path: str | os.PathLike[str]) -> SqliteTarget | PostgresTarget:
@@ -44,6 +44,10 @@ def parse_target(url_or_path: str | os.PathLike[str]) -> SqliteTarget | Postgres
     if text == MEMORY:
         return SqliteTarget(None)
     scheme, separator, rest = text.partition("://")
+    if shown_location(text) == "***":
+        raise Invalid(
+            "The database is named like a PostgreSQL connection, but not by a URL: postgresql://USER@HOST/NAME."
+        )
     if not separator:
         return SqliteTarget(_path(text))
     if scheme == "sqlite":
@@ -51,7 +55,7 @@ def parse_target(url_or_path: str | os.PathLike[str]) -> SqliteTarget | Postgres
     if scheme in _POSTGRES_SCHEMES:
         return PostgresTarget(f"postgresql://{rest}")
     raise Invalid(
-        f"{without_password(text)}: databases of the kind {scheme!r} are not known."
+        f"{shown_location(text)}: databases of the kind {scheme!r} are not known."
         " Give a file, sqlite:///FILE or postgresql://USER@HOST/NAME."
     )
 
@@ -61,13 +65,18 @@ def _sqlite(rest: str, text: str) -> SqliteTarget:
         return SqliteTarget(None)
     if not rest.startswith("/") or "?" in rest:
         raise Invalid(
-            f"{text} was expected to look like sqlite:///relative/file or sqlite:////absolute/file, without options."
+            f"{shown_location(text)} was expected to look like sqlite:///relative/file or sqlite:////absolute/file,"
+            " without options."
         )
     return SqliteTarget(_path(rest[1:]))
 
 
 def _path(text: str) -> Path:
+    """Follow links to the file itself: SQLite keeps its log beside that, and a rename must not replace the link."""
     try:
-        return Path(os.path.abspath(Path(text).expanduser()))
-    except RuntimeError as error:
+        path = Path(os.path.abspath(Path(text).expanduser()))
+        if path.is_symlink() and not path.exists():
+            raise Unavailable(f"{path} is a link that leads nowhere. Is a disk not mounted?")
+        return Path(os.path.realpath(path))
+    except (RuntimeError, OSError) as error:
         raise Invalid(f"{text!r} cannot be a file: {error}.") from error

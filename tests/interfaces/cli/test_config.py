@@ -21,10 +21,10 @@ def test_every_setting_is_shown_with_its_origin(
     home = tmp_path / "mine"
     home.mkdir()
     (home / "config.toml").write_text('memory_state_dir = "/memory"')
-    monkeypatch.setenv("DATABASE_PATH", "/work.db")
+    monkeypatch.setenv("DATABASE_PATH", "/elsewhere.db")
     assert shown(capsys, "--home", str(home)) == {
         "home": (str(home), "flag --home"),
-        "database_url": ("/work.db", "environment DATABASE_PATH"),
+        "database_url": ("/elsewhere.db", "environment DATABASE_PATH"),
         "memory_state_dir": ("/memory", "user config.toml"),
     }
 

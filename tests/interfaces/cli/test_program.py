@@ -97,7 +97,8 @@ def test_verbose_shows_no_password() -> None:
 @pytest.mark.parametrize(
     "arguments", [["db", "tables"], ["db", "tables", "--json"], ["--help"], ["demo"]], ids=" ".join
 )
-def test_a_reader_who_has_gone_gets_no_traceback(arguments: list[str]) -> None:
+def test_a_reader_who_has_gone_gets_no_traceback(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)  # as a person has it: written at the end
     reading, writing = os.pipe()
     os.close(reading)
     try:
@@ -160,11 +161,11 @@ def test_a_terminal_gets_no_colours_when_the_person_wants_none() -> None:
 
 @pytest.fixture
 def broken_installation(tmp_path: Path) -> str:
-    """A folder to be found before the real packages, in which one that we need fails in an unheard-of way."""
+    """Where to look for packages first: there, one that we need fails in an unheard-of way."""
     folder = tmp_path / "broken"
     folder.mkdir()
     (folder / "alembic.py").write_text("raise ArithmeticError('a broken package')\n")
-    return str(folder)
+    return os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
 
 
 def test_a_mistake_of_ours_is_one_sentence(broken_installation: str) -> None:

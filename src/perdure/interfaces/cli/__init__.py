@@ -10,7 +10,7 @@ def main() -> None:
     """Answer `perdure --version` at once, without importing anything; hand the rest to the commands."""
     arguments = sys.argv[1:]
     if arguments in (["--version"], ["-V"]):
-        print(f"perdure {__version__}")
+        os.write(1, f"perdure {__version__}\n".encode())
         return
     if os.name == "nt":
         print("Perdure runs on Linux and macOS; on Windows, use it inside WSL.", file=sys.stderr)

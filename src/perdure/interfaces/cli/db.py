@@ -8,11 +8,12 @@ from typing import Annotated
 
 import typer
 
-from perdure.app import back_up, database_exists, open_home, restore_backup
+from perdure.app import back_up, open_home, restore_backup
 from perdure.errors import Damaged
 from perdure.interfaces.cli.answer import Answer, Table
 from perdure.interfaces.cli.command import Options, command
 from perdure.settings import Settings
+from perdure.store.client import DatabaseClient
 from perdure.store.database import Health
 
 
@@ -48,7 +49,9 @@ async def migrated(settings: Settings, *, verbose: bool = False) -> Answer:
 async def status(options: Options) -> Answer:
     """Show version, location and the settings that durability depends on; leaves an older version as it is."""
     settings = options.settings()
-    async with open_home(settings, migrate=not database_exists(settings), debug=options.verbose) as p:
+    async with open_home(
+        settings, migrate=not DatabaseClient.exists(settings.database_url), debug=options.verbose
+    ) as p:
         health = await p.database.health()
     data = {**_versions(health), **health.facts}
     return Answer(data, [Table(["what", "value"], [[name, _text(value)] for name, value in data.items()])])

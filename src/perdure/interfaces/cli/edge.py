@@ -8,6 +8,8 @@ import traceback
 import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from io import TextIOWrapper
+from pathlib import Path
 
 import typer
 
@@ -29,27 +31,41 @@ class InternalError(PerdureError):
 
 def run(arguments: Sequence[str]) -> int:
     """Run a command and return its exit code."""
-    before_separator = arguments[: list(arguments).index("--")] if "--" in arguments else arguments
-    as_json = "--json" in before_separator
+    _open_streams()
+    flags = arguments[: list(arguments).index("--")] if "--" in arguments else arguments
+    as_json, is_debugging = "--json" in flags, "--debug" in flags
     try:
         return _invoke(arguments)
     except PerdureError as error:
+        if is_debugging:
+            traceback.print_exc()
         return _tell(error, as_json=as_json)
     except (KeyboardInterrupt, typer.Abort):
-        print("Interrupted.", file=sys.stderr)
-        return INTERRUPTED
+        return _interrupted()
     except BrokenPipeError:
-        # Whoever read our output has gone: nobody is left to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return leave_quietly()
     except Exception as error:
         log.exception("internal error")
-        if "--debug" in before_separator:
+        if is_debugging:
             traceback.print_exc()
-        kind = type(error).__name__
-        return _tell(
-            InternalError(f"Something went wrong inside Perdure ({kind}). --debug shows where."), as_json=as_json
-        )
+        sentence = f"Something went wrong inside Perdure ({type(error).__name__}). --debug shows where."
+        return _tell(InternalError(sentence), as_json=as_json)
+
+
+def leave_quietly() -> int:
+    """End without a word: whoever read our output has gone."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 1
+
+
+def _open_streams() -> None:
+    """Make sure that there is something to write to, and that no name of a file can break it."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 (for as long as we live)
+        elif isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _invoke(arguments: Sequence[str]) -> int:
@@ -57,8 +73,15 @@ def _invoke(arguments: Sequence[str]) -> int:
         code = build()(args=list(arguments), prog_name="perdure", standalone_mode=False)
         sys.stdout.flush()
     except typer.TyperException as error:
+        if not error.format_message():
+            return Invalid.exit_code  # the help was shown, and says it all
         raise Invalid(_one_sentence(error)) from error
-    return int(code or 0)
+    return _interrupted() if code == INTERRUPTED else int(code or 0)
+
+
+def _interrupted() -> int:
+    print("Interrupted.", file=sys.stderr)
+    return INTERRUPTED
 
 
 def _one_sentence(error: typer.TyperException) -> str:
@@ -77,7 +100,7 @@ def _tell(error: PerdureError, *, as_json: bool) -> int:
             "instance": f"urn:uuid:{request_id}",
             "meta": {"request_id": request_id, "timestamp": now},
         }
-        with contextlib.suppress(BrokenPipeError):
+        with contextlib.suppress(OSError):  # a full disk, a reader who has gone: the exit code still tells
             print(to_json(problem), flush=True)
     else:
         print(f"perdure: {error.detail}", file=sys.stderr)

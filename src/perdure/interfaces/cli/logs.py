@@ -57,6 +57,7 @@ def start_logging(options: "Options") -> None:
     try:
         kept = PrivateLog(options.settings().log_file)
     except PerdureError:
+        log.addHandler(logging.NullHandler())
         return  # settings that cannot be read are told by the command itself
     kept.setFormatter(logging.Formatter(_FORMAT))
     if not options.verbose:

@@ -1,5 +1,7 @@
 """The tree of commands: noun, then verb."""
 
+from typing import Annotated
+
 import typer
 
 from perdure import __version__
@@ -31,9 +33,15 @@ def _group(about: str) -> typer.Typer:
     )
 
 
-def _root(
-    version: bool = typer.Option(False, "--version", "-V", help="Show the version.", is_eager=True),
-) -> None:
-    if version:
+def _show_version(is_asked: bool) -> None:
+    if is_asked:
         print(f"perdure {__version__}")
         raise typer.Exit
+
+
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", "-V", help="Show the version.", is_eager=True, callback=_show_version)
+    ] = False,
+) -> None:
+    pass

@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING, Any, cast
 
 from perdure.errors import Invalid, Unavailable
-from perdure.settings import without_password
 
 if TYPE_CHECKING:
     import psycopg
@@ -34,7 +33,7 @@ def connect(url: str, *, autocommit: bool = False, is_reader: bool = False) -> "
 
 
 def parse_url(url: str) -> dict[str, Any]:
-    """Take a URL apart as libpq does.
+    """Take a URL apart as libpq does. What cannot be read is not quoted: it may be a piece of a password.
 
     Raises: Invalid
     """
@@ -42,10 +41,16 @@ def parse_url(url: str) -> dict[str, Any]:
     from psycopg.conninfo import conninfo_to_dict
 
     try:
-        return conninfo_to_dict(url)
-    except psycopg.ProgrammingError as error:
-        reason = without_password(" ".join(str(error).split()))
-        raise Invalid(f"The PostgreSQL URL cannot be read: {reason}.") from None
+        parts = conninfo_to_dict(url)
+    except psycopg.ProgrammingError:
+        parts = {"host": "@"}
+    misread = [name for name in ("host", "port", "dbname") if "@" in str(parts.get(name, ""))]
+    if misread or not str(parts.get("port", "0")).replace(",", "").isdecimal():
+        raise Invalid(
+            "The PostgreSQL URL cannot be read. It should look like postgresql://USER:PASSWORD@HOST/NAME, with special"
+            " characters of the password written as %XX (@ is %40, / is %2F)."
+        ) from None
+    return parts
 
 
 def require_driver() -> None:

@@ -4,6 +4,7 @@ WAL is set once, when the file comes to us, and only read afterwards. The driver
 itself; the engine's `begin` does.
 """
 
+import os
 import sqlite3
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ APPLICATION_ID = 0x50445552  # "PDUR": `file perdure.db` and we can tell our dat
 def connect(path: Path | None, *, mode: str = "rw", is_reader: bool = False) -> sqlite3.Connection:
     """Open an existing file (mode `rw` or `ro`), or a database in memory when there is no path."""
     connection = sqlite3.connect(
-        ":memory:" if path is None else f"file:{quote(str(path))}?mode={mode}",
+        ":memory:" if path is None else f"file:{quote(os.fsencode(path))}?mode={mode}",
         uri=True,
         isolation_level=None,
         check_same_thread=False,

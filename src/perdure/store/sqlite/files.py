@@ -221,6 +221,8 @@ def copy_database(source: Path, target: Path) -> None:
         contextlib.closing(sqlite3.connect(part)) as writing,
     ):
         reading.backup(writing)
+        if (found := writing.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
+            raise Damaged(f"{source} is damaged ({found}), so a copy would be too. Look with `perdure db verify`.")
 
 
 def _file_size(path: Path) -> int | None:
