@@ -39,8 +39,8 @@ format: install ## Let ruff rewrite what it can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: install ## Measure the store beside the physical floor, as ratios
-	@$(BIN)/python -m bench
+bench: install ## Measure the store beside the physical floor; BENCH=--write renews docs/benchmarks.md
+	@$(BIN)/python -m bench $(BENCH)
 
 torture: install ## The long fault runs: make torture N=1000
 	@PERDURE_TORTURE=$(N) $(BIN)/python -m pytest -n $(JOBS) -m torture $(TESTS) $(PYTEST_ARGS)

@@ -1,6 +1,7 @@
 """`make bench`: measure, and print one table; `--write` puts it into docs/benchmarks.md."""
 
 import argparse
+import os
 import platform
 import sqlite3
 from datetime import UTC, datetime
@@ -15,7 +16,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench")
     parser.add_argument("--n", type=int, default=1000, help="transactions per measurement")
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--write", action="store_true", help=f"write the table into {PAGE.name}")
+    parser.add_argument("--write", action="store_true", help=f"also write the table into {PAGE.name}")
     options = parser.parse_args()
     rows = store.measure(options.n, options.repeats)
     table = ["| what | floor | ours | ratio |", "|---|---|---|---|", *[str(row) for row in rows]]
@@ -25,7 +26,7 @@ def main() -> None:
 
 
 def _page(table: str, n: int, repeats: int) -> str:
-    machine = f"{platform.system()} {platform.machine()}, 2 cores, shared with others"
+    machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
     return f"""# Benchmarks
 
 Measured on {datetime.now(UTC):%Y-%m-%d} by `make bench`: {n} transactions per measurement, medians of {repeats}

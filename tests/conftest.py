@@ -30,7 +30,7 @@ def own_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     """A real PostgreSQL server, started once for all tests of this process."""
-    with start_postgres() as server:
+    with start_postgres(is_hasty=True) as server:
         yield server
 
 

@@ -30,10 +30,11 @@ class PostgresServer:
 
 
 @contextlib.contextmanager
-def start_postgres() -> Iterator[PostgresServer]:
+def start_postgres(*, is_hasty: bool = False) -> Iterator[PostgresServer]:
     """Start a server in a folder of its own, and stop and remove it afterwards.
 
-    Not in pytest's folder: as root, the server runs as another user, whom pytest keeps out of there.
+    A hasty one does not flush: tests kill its clients, never the server. It is not in pytest's folder: as root, the
+    server runs as another user, whom pytest keeps out of there.
     """
     folder = Path(tempfile.mkdtemp(prefix="perdure-pg-"))
     os.environ.setdefault("XDG_RUNTIME_DIR", str(folder / "run"))  # the package warns when it has to guess one
@@ -42,6 +43,10 @@ def start_postgres() -> Iterator[PostgresServer]:
     server = get_server(folder / "data", cleanup_mode="stop")
     try:
         options = psycopg.conninfo.conninfo_to_dict(server.get_uri())
+        if is_hasty:
+            with psycopg.connect(server.get_uri(), autocommit=True) as connection:
+                connection.execute("ALTER SYSTEM SET fsync = off")
+                connection.execute("SELECT pg_reload_conf()")
         yield PostgresServer(Path(str(options["host"])), Path(server.bin_path))
     finally:
         server.cleanup()

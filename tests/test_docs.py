@@ -59,15 +59,16 @@ def test_every_command_of_the_readme_works(
         program, *arguments = shlex.split(line, comments=True)
         assert program == ".venv/bin/perdure"
         assert run(arguments) == 0, line
-    assert (tmp_path / "backup.tar.gz").exists()
+    assert (tmp_path / "user" / "perdure.tar.gz").exists()
     assert capsys.readouterr().err == ""
 
 
-def test_the_python_of_the_readme_works() -> None:
-    (program,) = blocks((ROOT / "README.md").read_text(), "python")
+@pytest.mark.parametrize(("page", "says"), [("README.md", "'projects'"), ("docs/reference/python.md", "['a']")])
+def test_the_python_of_a_page_works(page: str, says: str) -> None:
+    (program,) = blocks((ROOT / page).read_text(), "python")
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "'projects'" in done.stdout
+    assert says in done.stdout
 
 
 def test_no_page_names_a_registry_or_a_path_of_somebodys_machine() -> None:

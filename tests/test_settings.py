@@ -1,5 +1,7 @@
 """Settings: which value wins, where it came from, and what is never shown."""
 
+import os
+import pwd
 import stat
 from pathlib import Path
 
@@ -121,11 +123,8 @@ def test_the_tilde_of_a_user_who_does_not_exist_is_refused() -> None:
 
 
 @pytest.mark.parametrize("environment", [{}, {"HOME": ""}], ids=["absent", "empty"])
-def test_without_a_user_folder_the_home_is_in_the_current_one(
-    environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert load_settings({}, environment).home == tmp_path / ".perdure"
+def test_without_a_home_in_the_environment_the_account_has_one(environment: dict[str, str]) -> None:
+    assert load_settings({}, environment).home == Path(pwd.getpwuid(os.getuid()).pw_dir) / ".perdure"
 
 
 def test_relative_paths_are_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """The composition root: opens a home, wires adapters to ports, and hands out what every surface calls."""
 
 import asyncio
+import logging
 import os
 import platform
 import shutil
@@ -13,16 +14,18 @@ from typing import Literal
 
 from perdure import __version__
 from perdure.errors import Damaged, Denied, Invalid, NotFound, PerdureError, Unavailable
-from perdure.settings import DATABASE_FILE, FILE_MODE, FOLDER_MODE, Settings, ensure_folder, load_settings
+from perdure.settings import FILE_MODE, FOLDER_MODE, Settings, ensure_folder, load_settings
 from perdure.store.archive import Manifest, write_archive
 from perdure.store.client import DatabaseClient
 from perdure.store.database import Health
-from perdure.store.restore import Places, Restored, finish_restore, restore
+from perdure.store.restore import Places, Restored, finish_restore, is_restore_pending, restore
 from perdure.store.sqlite.facts import sqlite_version
 from perdure.store.target import parse_target
 
 _LITTLE_SPACE_MB = 200
 _READ_WHOLE_BYTES = 100_000_000
+
+log = logging.getLogger(__name__)
 
 
 class Perdure:
@@ -48,6 +51,18 @@ class Perdure:
 
 
 @asynccontextmanager
+async def look_into_home(settings: Settings, *, debug: bool = False) -> AsyncIterator[Perdure]:
+    """Open a home to look at it: an older database stays as it is, and where there is none at all, one is made."""
+    is_new = not DatabaseClient.exists(settings.database_url)
+    async with open_home(settings, migrate=is_new, debug=debug) as p:
+        if (await p.database.health()).version > 0:
+            yield p
+            return
+    async with open_home(settings, debug=debug) as p:
+        yield p
+
+
+@asynccontextmanager
 async def open_home(
     settings: Settings, *, migrate: bool = True, must_exist: bool = False, debug: bool = False
 ) -> AsyncIterator[Perdure]:
@@ -69,13 +84,13 @@ async def back_up(settings: Settings, path: Path) -> Manifest:
 
     Raises: NotFound when there is nothing to back up; Conflict when the file exists; Denied; Unavailable.
     """
-    ensure_folder(path.parent)
     async with open_home(settings, migrate=False, must_exist=True) as p:
         health = await p.database.health()
+        ensure_folder(path.parent)
         with _scratch_folder(path.parent) as folder:
             dump = folder / "database"
             await p.database.backup(dump)
-            return await asyncio.to_thread(
+            manifest = await asyncio.to_thread(
                 write_archive,
                 path,
                 dump=dump,
@@ -84,6 +99,8 @@ async def back_up(settings: Settings, path: Path) -> Manifest:
                 folders=_places(settings).folders,
                 program=f"perdure {__version__}",
             )
+    log.info("backed up %s into %s", health.location, path)
+    return manifest
 
 
 @contextmanager
@@ -128,10 +145,11 @@ async def examine(settings: Settings, *, fix: bool = False) -> list[Check]:
     """Look at everything that Perdure depends on; change nothing, except permissions when asked to fix."""
     if fix:
         _make_private(settings)
+    home = _examine_home(settings)
     return [
         Check("python", "ok", f"{platform.python_version()} on {platform.system()}"),
-        _examine_home(settings),
-        await _examine_database(settings),
+        home,
+        *([] if home.status == "fail" else [await _examine_database(settings)]),
         _examine_sqlite(),
         _examine_git(),
     ]
@@ -141,10 +159,13 @@ def _examine_home(settings: Settings) -> Check:
     home = settings.home
     if home.is_symlink() and not home.exists():
         return Check("home", "fail", f"{home} is a link that leads nowhere", Unavailable.exit_code)
-    if not home.exists():
+    nearest = next(path for path in (home, *home.parents) if path.exists())
+    if not nearest.is_dir():
+        return Check("home", "fail", f"{nearest} is not a folder", Invalid.exit_code)
+    if not os.access(nearest, os.W_OK):
+        return Check("home", "fail", f"{nearest} cannot be written", Denied.exit_code)
+    if nearest != home:
         return Check("home", "ok", f"{home} is not there yet; the first command that needs it makes it")
-    if not home.is_dir():
-        return Check("home", "fail", f"{home} is not a folder", Invalid.exit_code)
     if loose := [path for path in _private_paths(settings) if path.stat().st_mode & 0o077]:
         return Check("home", "warn", f"{loose[0]} can be read by others; `perdure doctor --fix` makes it private")
     free_mb = shutil.disk_usage(home).free >> 20
@@ -153,6 +174,10 @@ def _examine_home(settings: Settings) -> Check:
 
 async def _examine_database(settings: Settings) -> Check:
     try:
+        if is_restore_pending(settings.home):
+            return Check(
+                "database", "warn", "a restore was interrupted; the next command that opens the home finishes it"
+            )
         if not DatabaseClient.exists(settings.database_url):
             return Check("database", "ok", "not there yet; the first command that needs it makes it")
         async with open_home(settings, migrate=False, must_exist=True) as p:
@@ -177,8 +202,8 @@ def _examine_sqlite() -> Check:
     version = sqlite_version()
     if not version.is_usable:
         return Check("sqlite", "fail", f"{version.text} is too old; {version.oldest} or newer is needed")
-    note = "has the WAL-reset bug, which our lock file keeps away" if version.is_affected else "free of known bugs"
-    return Check("sqlite", "ok", f"{version.text}, {note}")
+    note = "; its WAL-reset bug cannot strike, because our lock file keeps writers apart" if version.is_affected else ""
+    return Check("sqlite", "ok", f"{version.text}{note}")
 
 
 def _examine_git() -> Check:
@@ -187,9 +212,10 @@ def _examine_git() -> Check:
 
 
 def _private_paths(settings: Settings) -> list[Path]:
-    """Return what of the home must be private; what lies elsewhere is not ours to judge."""
-    paths = [settings.home, settings.log_file, settings.home / DATABASE_FILE]
-    return [path for path in paths if path.exists()]
+    """Return what must be private: the home and what is in it. What lies elsewhere is not ours to judge."""
+    home = settings.home
+    inside = [*home.iterdir(), *home.glob("logs/*")] if home.is_dir() else []
+    return [path for path in (home, *inside) if path.exists() and not path.is_symlink()]
 
 
 def _make_private(settings: Settings) -> None:

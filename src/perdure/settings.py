@@ -6,6 +6,7 @@ Nothing in the current folder is read: a repository must not configure the progr
 
 import difflib
 import os
+import pwd
 import re
 import tomllib
 from collections.abc import Callable, Mapping
@@ -116,12 +117,12 @@ def load_settings(
     """
     flags = flags or {}
     environment = os.environ if environment is None else environment
-    home = _find(_definition("home"), flags, environment, {}, _default_home(environment))
+    home = _find(_definition("home"), flags, environment, {}, lambda: _default_home(environment))
     home = Setting("home", str(_absolute(home.value)), home.origin)
     config = _read_config(Path(home.value) / CONFIG_FILE)
     found = [home]
     for definition in DEFINITIONS[1:]:
-        entry = _find(definition, flags, environment, config, Path(home.value))
+        entry = _find(definition, flags, environment, config, lambda: Path(home.value))
         base = Path(home.value) if entry.origin.startswith("user") else Path()
         found.append(Setting(entry.name, _as_location(entry.value, base), entry.origin))
     settings = Settings(tuple(found))
@@ -167,7 +168,7 @@ def _find(
     flags: Mapping[str, str | None],
     environment: Mapping[str, str],
     config: Mapping[str, str],
-    home: Path,
+    home: Callable[[], Path],
 ) -> Setting:
     name = definition.name
     if flag := flags.get(name):
@@ -177,12 +178,21 @@ def _find(
             return Setting(name, value, f"environment {variable}")
     if name in config:
         return Setting(name, config[name], f"user {CONFIG_FILE}")
-    return Setting(name, definition.default(home), "default")
+    return Setting(name, definition.default(home()), "default")
 
 
 def _default_home(environment: Mapping[str, str]) -> Path:
-    user_home = environment.get("HOME")
-    return Path(user_home, ".perdure") if user_home else Path(".perdure")
+    user_home = environment.get("HOME") or _home_of_account()
+    if not user_home:
+        raise Invalid("There is no home folder to be found for this user. Set PERDURE_HOME.")
+    return Path(user_home, ".perdure")
+
+
+def _home_of_account() -> str | None:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        return None
 
 
 def _absolute(value: str) -> Path:

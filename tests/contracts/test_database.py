@@ -166,10 +166,9 @@ async def test_verify_names_what_is_missing(db: DatabaseClient) -> None:
     ]
 
 
-async def test_verify_says_when_a_migration_is_due(url: str) -> None:
+async def test_an_older_schema_is_no_damage(url: str) -> None:
     async with await DatabaseClient.create(url, migrate=False) as client:
-        (problem,) = await client.verify()
-    assert "perdure db migrate" in problem
+        assert await client.verify() == []
 
 
 async def test_ping_is_true_while_open_and_false_afterwards(db: DatabaseClient) -> None:

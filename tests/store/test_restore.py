@@ -4,11 +4,13 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from perdure import Conflict, Damaged, Invalid, NotFound, Perdure, Unavailable
 from perdure.app import back_up, restore_backup
 from perdure.settings import Settings, load_settings
+from perdure.store.archive import write_archive
 from perdure.store.restore import PLAN
 from tests.postgres import PostgresServer
 from tests.rows import new_project, project_names
@@ -157,7 +159,7 @@ async def test_an_archive_with_a_damaged_database_changes_nothing(tmp_path: Path
     data = bytearray(path.read_bytes())
     data[4096 * 5 : 4096 * 6] = b"\xaa" * 4096
     path.write_bytes(data)
-    await back_up(source, tmp_path / "bad.tar.gz")
+    write_archive(tmp_path / "bad.tar.gz", dump=path, database="sqlite", version=1, folders={}, program="test")
     settings = settings_of(tmp_path / "used")
     await fill(settings, "mine")
     with pytest.raises(Damaged):
@@ -170,7 +172,7 @@ async def test_a_backup_that_is_not_there_or_is_none_is_told(tmp_path: Path) -> 
     with pytest.raises(NotFound):
         await restore_backup(settings, tmp_path / "nothing", replace=False)
     (tmp_path / "text").write_text("hello")
-    with pytest.raises(Damaged, match="neither"):
+    with pytest.raises(Invalid, match="neither"):
         await restore_backup(settings, tmp_path / "text", replace=False)
     with pytest.raises(Invalid, match="folder"):
         await restore_backup(settings, tmp_path, replace=False)
@@ -217,13 +219,28 @@ async def test_postgresql_goes_into_an_archive_and_comes_back(postgres_tools: Po
     await fill(target, "new")
     with pytest.raises(Conflict, match="not empty"):
         await restore_backup(target, tmp_path / "backup.tar.gz", replace=False)
-    await restore_backup(target, tmp_path / "backup.tar.gz", replace=True)
+    done = await restore_backup(target, tmp_path / "backup.tar.gz", replace=True)
     assert await content(target) == (["old"], ["old"], "old")
+    assert done.restored[0] == target.database_url
+    schema = done.aside[0].removeprefix("the schema ")
     async with Perdure.open(target.home, database_url=target.database_url) as p:
-        schema = await p.database.read(
-            lambda tx: tx.scalar("SELECT nspname FROM pg_namespace WHERE nspname LIKE 'replaced_%'")
-        )
         assert await p.database.read(lambda tx: tx.scalar(f"SELECT count(*) FROM {schema}.projects")) == 2
+
+
+async def test_tables_of_other_programs_are_neither_dumped_nor_moved(
+    postgres_tools: PostgresServer, tmp_path: Path
+) -> None:
+    settings = settings_of(tmp_path / "home", postgres_tools.new_database("shared"))
+    with psycopg.connect(settings.database_url) as connection:
+        connection.execute('CREATE TABLE "Other""s" (id INTEGER)')
+        connection.execute("CREATE VIEW other_view AS SELECT 1 AS one")
+    await fill(settings, "old")
+    await back_up(settings, tmp_path / "backup.tar.gz")
+    await restore_backup(settings, tmp_path / "backup.tar.gz", replace=True)
+    assert await content(settings) == (["old"], ["old"], "old")
+    with psycopg.connect(settings.database_url) as connection:
+        assert connection.execute('SELECT count(*) FROM public."Other""s"').fetchone() == (0,)
+        assert connection.execute("SELECT one FROM public.other_view").fetchone() == (1,)
 
 
 async def test_a_sqlite_archive_is_not_put_into_postgresql(

@@ -1,14 +1,15 @@
 """One file that holds a database and folders: written whole, and believed only if every byte is as written.
 
 An archive is a gzipped tar: `database`, then the files of each folder, and last `manifest.json` with the size and
-SHA-256 of everything before it. Reading one never follows a link, never leaves the folders it is given, and never
-overwrites a file.
+SHA-256 of everything before it. It holds regular files: links and empty folders are left out, and said to be. Reading
+one never follows a link, never leaves the folders it is given, and never overwrites a file.
 """
 
 import gzip
 import hashlib
 import io
 import json
+import os
 import tarfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -20,7 +21,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from perdure.errors import Damaged, Denied, Invalid
-from perdure.settings import FILE_MODE, ensure_folder
+from perdure.settings import FILE_MODE, FOLDER_MODE, ensure_folder
 from perdure.store.durable import fsync, new_file
 
 FORMAT = 1
@@ -50,6 +51,7 @@ class Manifest:
     database: str
     version: int
     entries: tuple[Entry, ...]
+    left_out: tuple[str, ...] = ()
 
 
 def write_archive(
@@ -57,12 +59,16 @@ def write_archive(
 ) -> Manifest:
     """Write a new archive of a database dump and of the regular files in some folders; `program` is who wrote it.
 
-    Raises: Conflict when the target exists; Denied when something cannot be read or written.
+    Raises: Conflict when the target exists; Invalid when it lies in one of the folders; Denied when something cannot be
+    read or written.
     """
+    if inside := [folder for folder in folders.values() if target.resolve().is_relative_to(folder.resolve())]:
+        raise Invalid(f"{target} lies in {inside[0]}, which is itself backed up. Choose a place outside.")
     with new_file(target) as part, _denied(target), tarfile.open(part, "w:gz", compresslevel=6) as archive:
-        entries = [_add(archive, DATABASE, dump)]
+        entries, left_out = [_add(archive, DATABASE, dump)], list[str]()
         for name, folder in sorted(folders.items()):
             entries += [_add(archive, f"{name}/{path.relative_to(folder).as_posix()}", path) for path in _files(folder)]
+            left_out += [f"{name}/{path.relative_to(folder).as_posix()}" for path in _not_files(folder)]
         manifest = Manifest(
             format=FORMAT,
             program=program,
@@ -70,6 +76,7 @@ def write_archive(
             database=database,
             version=version,
             entries=tuple(entries),
+            left_out=tuple(left_out),
         )
         text = json.dumps(asdict(manifest), indent=1).encode()
         archive.addfile(_member(MANIFEST, len(text)), io.BytesIO(text))
@@ -91,7 +98,9 @@ def unpack_archive(source: Path, places: Mapping[str, Path]) -> Manifest:
             if member.name == MANIFEST:
                 text = content.read()
             else:
-                found[member.name] = _unpack(content, member.name, _place(member.name, places, source))
+                place = _place(member.name, places, source)
+                found[member.name] = _unpack(content, member.name, place)
+                place.chmod(FOLDER_MODE if member.mode & 0o100 else FILE_MODE)
         _read_to_the_end(unzipped)
     manifest = _read_manifest(text, source)
     if {entry.path: entry for entry in manifest.entries} != found or DATABASE not in found:
@@ -108,19 +117,24 @@ def _files(folder: Path) -> list[Path]:
     ]
 
 
+def _not_files(folder: Path) -> list[Path]:
+    """What is below a folder and neither a file nor a folder: links, sockets, pipes."""
+    return [path for path in sorted(folder.rglob("*")) if path.is_symlink() or not (path.is_file() or path.is_dir())]
+
+
 def _add(archive: tarfile.TarFile, name: str, path: Path) -> Entry:
     """Add the bytes that the file has now; a log may grow meanwhile."""
     with path.open("rb") as file:
         size = path.stat().st_size
         reader = _Hashing(file)
-        archive.addfile(_member(name, size), reader)  # type: ignore[arg-type]
+        archive.addfile(_member(name, size, is_program=os.access(path, os.X_OK)), reader)  # type: ignore[arg-type]
         return Entry(name, size, reader.sha256.hexdigest())
 
 
-def _member(name: str, size: int) -> tarfile.TarInfo:
+def _member(name: str, size: int, *, is_program: bool = False) -> tarfile.TarInfo:
     member = tarfile.TarInfo(name)
     member.size = size
-    member.mode = FILE_MODE
+    member.mode = FOLDER_MODE if is_program else FILE_MODE
     return member
 
 
@@ -174,7 +188,7 @@ def _read_manifest(text: bytes, source: Path) -> Manifest:
         if content["format"] != FORMAT:
             raise Invalid(f"{source} has format {content['format']}; this Perdure reads format {FORMAT}.")
         entries = tuple(Entry(**entry) for entry in content.pop("entries"))
-        return Manifest(**content, entries=entries)
+        return Manifest(**content | {"entries": entries, "left_out": tuple(content["left_out"])})
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise Damaged(f"{source} has a manifest that cannot be read. Use another backup.") from error
 

@@ -7,6 +7,7 @@ Nothing is deleted: what was there is moved aside.
 
 import contextlib
 import json
+import logging
 import shutil
 import sqlite3
 from collections.abc import Iterator, Mapping
@@ -15,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from perdure import failpoints
-from perdure.errors import Conflict, Damaged, Denied, Invalid, NotFound
+from perdure.errors import Conflict, Damaged, Denied, Invalid, NotFound, Unavailable
 from perdure.settings import CONFIG_FILE, FOLDER_MODE, ensure_folder
 from perdure.store.archive import DATABASE, Manifest, unpack_archive
 from perdure.store.durable import fsync, new_file, unused
@@ -25,9 +26,12 @@ from perdure.store.sqlite.connection import connect
 from perdure.store.sqlite.lockfile import LockFile
 from perdure.store.target import PostgresTarget, SqliteTarget
 
+log = logging.getLogger(__name__)
+
 PLAN = "restore.json"
 _SQLITE_MAGIC = b"SQLite format 3\0"
 _GZIP_MAGIC = b"\x1f\x8b"
+_PATIENCE_S = 3.0
 _KEPT = (CONFIG_FILE, "logs", "*.lock", "*.replaced-*", ".*")
 """What a home may hold and still count as empty: settings, logs, locks, and what earlier restores moved aside."""
 
@@ -84,9 +88,14 @@ def restore(source: Path, places: Places, *, replace: bool) -> Restored:
             _write_plan(places.home, plan)
             return _finish(places) or Restored((), ())
         except BaseException:
-            if not (places.home / PLAN).exists():
+            if not is_restore_pending(places.home):
                 _remove_staged(places)
             raise
+
+
+def is_restore_pending(home: Path) -> bool:
+    """Tell whether a restore was interrupted after its plan was written."""
+    return (home / PLAN).exists()
 
 
 def finish_restore(places: Places) -> Restored | None:
@@ -94,7 +103,7 @@ def finish_restore(places: Places) -> Restored | None:
 
     Raises: Damaged when its plan cannot be read.
     """
-    if not (places.home / PLAN).exists():
+    if not is_restore_pending(places.home):
         return None
     with _one_at_a_time(places.home), _no_writers(places.database):
         return _finish(places)
@@ -106,11 +115,13 @@ def _stage(source: Path, places: Places, mark: str) -> Plan:
     start = _first_bytes(source)
     if start.startswith(_SQLITE_MAGIC):
         place = _sqlite_place(places, source)
-        files.copy_database(source, _staged(place))
+        files.copy_database(source, _staged(place), is_still=True)
         _check_database(_staged(place), source)
         return Plan((_swap(place, mark),), None, is_whole_home=False)
+    if not start:
+        raise Damaged(f"{source} is empty. Use another backup.")
     if not start.startswith(_GZIP_MAGIC):
-        raise Damaged(f"{source} is neither an archive of `perdure db backup` nor a copy of a database.")
+        raise Invalid(f"{source} is neither an archive of `perdure db backup` nor a copy of a database.")
     dump = places.home / DATABASE if isinstance(places.database, PostgresTarget) else places.database.path
     if dump is None:
         raise Invalid("A database in memory cannot be restored. Name a file or a PostgreSQL URL.")
@@ -145,7 +156,7 @@ def _check_database(path: Path, source: Path) -> None:
 
     Raises: Damaged, Invalid, Conflict
     """
-    files.recognise(path)
+    files.recognise(path, shown=source)
     with faults.translated(source), contextlib.closing(connect(path)) as connection:
         problems = [row[0] for row in connection.execute("PRAGMA integrity_check") if row[0] != "ok"]
     if problems:
@@ -163,8 +174,8 @@ def _refuse_what_is_there(places: Places, plan: Plan) -> None:
         taken.append(places.database.shown)
     if taken:
         raise Conflict(
-            f"The home {places.home} is not empty: {', '.join(dict.fromkeys(taken))} is there."
-            " Add --replace to move it aside first."
+            f"The home {places.home} is not empty. Add --replace to move aside first what is there:"
+            f" {', '.join(dict.fromkeys(taken))}."
         )
 
 
@@ -194,8 +205,13 @@ def _finish(places: Places) -> Restored | None:
     path.unlink()
     fsync(places.home)
     failpoints.hit("store.restore.done.after")
+    restored = [swap.place for swap in plan.swaps]
     aside = [swap.aside for swap in plan.swaps if Path(swap.aside).exists()]
-    return Restored(tuple(swap.place for swap in plan.swaps), tuple(aside))
+    if plan.schema is not None:
+        restored.insert(0, places.database.shown)
+        aside = [*([f"the schema {plan.schema.aside}"] if plan.schema.aside else []), *aside]
+    log.info("restored %s; aside: %s", ", ".join(restored), ", ".join(aside) or "nothing")
+    return Restored(tuple(restored), tuple(aside))
 
 
 def _carry_out(new: Path, place: Path, aside: Path) -> None:
@@ -266,8 +282,15 @@ def _no_writers(database: SqliteTarget | PostgresTarget) -> Iterator[None]:
         return
     ensure_folder(database.path.parent)
     lock = LockFile(files.lock_path(database.path))
-    with contextlib.closing(lock), lock:
-        yield
+    with contextlib.closing(lock):
+        try:
+            lock.acquire(_PATIENCE_S)
+        except Unavailable as error:
+            raise _in_use(database.path) from error
+        try:
+            yield
+        finally:
+            lock.release()
 
 
 def _refuse_when_in_use(database: SqliteTarget | PostgresTarget) -> None:
@@ -278,7 +301,11 @@ def _refuse_when_in_use(database: SqliteTarget | PostgresTarget) -> None:
     if isinstance(database, PostgresTarget):
         refuse_when_in_use(database)
     elif database.path is not None and database.path.exists() and _is_open_elsewhere(database.path):
-        raise Conflict(f"{database.path} is in use. Stop the programs that use it, then restore again.")
+        raise _in_use(database.path)
+
+
+def _in_use(path: Path) -> Conflict:
+    return Conflict(f"{path} is in use. Stop the programs that use it, then restore again.")
 
 
 def _is_open_elsewhere(path: Path) -> bool:

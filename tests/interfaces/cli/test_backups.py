@@ -192,7 +192,7 @@ def test_a_plain_copy_of_a_database_is_restored_too(home: Path, tmp_path: Path) 
 
 @pytest.mark.parametrize(
     ("content", "code"),
-    [(None, 3), (b"", 7), (b"hello", 7), (b"\x1f\x8bhello", 7), (b"SQLite format 3\0hello", 7)],
+    [(None, 3), (b"", 7), (b"hello", 2), (b"\x1f\x8bhello", 7), (b"SQLite format 3\0hello", 7)],
     ids=["absent", "empty", "text", "broken archive", "broken database"],
 )
 def test_what_is_no_backup_changes_nothing(content: bytes | None, code: int, home: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from perdure import Conflict, Damaged, Invalid, NotFound, PerdureError
+from perdure import Conflict, Invalid, NotFound, PerdureError
 from perdure.interfaces.cli.edge import run
 
 WRONG = [
@@ -17,7 +17,7 @@ WRONG = [
     (["--nope"], "No such option: --nope"),
     (["db", "status", "--nope"], "No such option: --nope"),
     (["db", "status", "extra"], "extra"),
-    (["db", "restore"], "Missing argument 'source'"),
+    (["db", "restore"], "Missing argument 'SOURCE'"),
     (["db", "restore", "a", "b"], "b"),
     (["db", "status", "--home"], "'--home' requires an argument"),
     (["config", "show", "--origin=yes"], "--origin"),
@@ -60,7 +60,7 @@ def test_wrong_usage_makes_no_home(tmp_path: Path) -> None:
         (["db", "verify"], NotFound),
         (["db", "restore", "nothing"], NotFound),
         (["db", "backup", "taken", "--home", "used"], Conflict),
-        (["db", "restore", "taken"], Damaged),
+        (["db", "restore", "taken"], Invalid),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else value.code,
 )
@@ -106,7 +106,7 @@ def test_a_word_after_two_dashes_is_no_option(capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize(
-    ("path", "code"), [("perdure.db", 7), ("nothing", 3)], ids=["of a damaged database", "of a missing backup"]
+    ("path", "code"), [("perdure.db", 2), ("nothing", 3)], ids=["of what is no backup", "of a missing backup"]
 )
 def test_an_error_on_purpose_has_no_traceback(
     path: str, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -1,13 +1,19 @@
 """What others found when they tried hard, each kept as a test."""
 
+import json
 import os
+import select
+import signal
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from perdure.interfaces.cli.edge import run
+from perdure.store.sqlite.lockfile import LockFile
 from tests.interfaces.cli.test_db import spoil_the_middle
 
 
@@ -175,3 +181,111 @@ def test_a_folder_in_place_of_the_plan_of_a_restore_is_told(tmp_path: Path) -> N
 def test_a_home_that_is_a_link_to_nowhere_is_told(tmp_path: Path) -> None:
     (tmp_path / "home").symlink_to(tmp_path / "nowhere")
     assert run(["doctor"]) == 8
+
+
+def test_common_options_may_stand_in_front_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--json", "--home", str(tmp_path / "other"), "db", "status"]) == 0
+    assert json.loads(capsys.readouterr().out)["location"] == str(tmp_path / "other" / "perdure.db")
+
+
+def test_without_a_home_of_the_user_the_account_has_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("HOME")
+    monkeypatch.delenv("PERDURE_HOME")
+    monkeypatch.chdir(tmp_path)
+    assert run(["config", "show"]) == 0
+    assert str(tmp_path) not in capsys.readouterr().out
+
+
+def test_doctor_tells_of_a_restore_that_was_interrupted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    (home / "restore.json").write_text("{}")
+    (home / "restore.json").chmod(0o600)
+    assert run(["doctor"]) == 0
+    assert "a restore was interrupted" in capsys.readouterr().out
+    assert (home / "restore.json").exists()
+
+
+@pytest.mark.parametrize("home", ["/dev/null/home", "/dev/null"])
+def test_doctor_sees_when_no_home_can_be_made(home: str) -> None:
+    assert run(["doctor", "--home", home]) == 2
+
+
+def test_looking_does_not_wait_for_a_long_transaction(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(["db", "migrate"])
+    lock = LockFile(tmp_path / "home" / "perdure.db.lock")
+    with lock:
+        for arguments in (["db", "status"], ["db", "tables"], ["db", "verify"], ["doctor"]):
+            assert run(arguments) == 0
+        assert run(["db", "backup", str(tmp_path / "b.tar.gz")]) == 0
+        assert run(["db", "restore", "--replace", str(tmp_path / "b.tar.gz")]) == 4
+    lock.close()
+    assert "in use" in capsys.readouterr().err
+
+
+def test_a_backup_says_what_it_leaves_out_and_keeps_programs_as_such(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(["db", "migrate"])
+    bot = tmp_path / "home" / "bots" / "a"
+    bot.mkdir(parents=True)
+    (bot / "run.sh").write_text("#!/bin/sh\n")
+    (bot / "run.sh").chmod(0o755)
+    (bot / "link").symlink_to("/etc/passwd")
+    os.mkfifo(bot / "pipe")
+    capsys.readouterr()
+    assert run(["db", "backup", str(tmp_path / "b.tar.gz"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["left_out"] == ["bots/a/link", "bots/a/pipe"]
+    assert run(["db", "restore", str(tmp_path / "b.tar.gz"), "--home", str(tmp_path / "new")]) == 0
+    assert (tmp_path / "new" / "bots" / "a" / "run.sh").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_backup_is_not_put_where_it_would_contain_itself(tmp_path: Path) -> None:
+    run(["db", "migrate"])
+    (tmp_path / "home" / "bots").mkdir()
+    assert run(["db", "backup", str(tmp_path / "home" / "bots" / "b.tar.gz")]) == 2
+
+
+def test_the_copy_that_a_restore_reads_is_left_as_it_was(tmp_path: Path) -> None:
+    run(["db", "migrate"])
+    copy = tmp_path / "copies" / "perdure.db"
+    copy.parent.mkdir()
+    (tmp_path / "home" / "perdure.db").rename(copy)
+    assert run(["db", "restore", str(copy)]) == 0
+    assert [path.name for path in copy.parent.iterdir()] == ["perdure.db"]
+
+
+def test_bookkeeping_that_contradicts_the_file_is_damage(tmp_path: Path) -> None:
+    run(["db", "migrate"])
+    with closing(sqlite3.connect(tmp_path / "home" / "perdure.db")) as plain, plain:
+        plain.execute("UPDATE alembic_version SET version_num = '0009'")
+    assert run(["db", "verify"]) == 7
+
+
+def test_one_interrupt_is_enough_while_a_lock_is_waited_for(tmp_path: Path) -> None:
+    assert run(["db", "migrate", "--home", str(tmp_path / "home")]) == 0
+    os.truncate(tmp_path / "home" / "perdure.db", 4096)
+    lock = LockFile(tmp_path / "home" / "perdure.db.lock")
+    with lock:
+        waiting = subprocess.Popen(
+            [sys.executable, "-m", "perdure", "db", "migrate", "--verbose"], stderr=subprocess.PIPE, text=True
+        )
+        wait_until_it_waits(waiting.pid)
+        waiting.send_signal(signal.SIGINT)
+        assert waiting.wait(10) == 130
+        assert waiting.communicate()[1].endswith("Interrupted.\n")
+    lock.close()
+
+
+def wait_until_it_waits(pid: int) -> None:
+    """Until the process has opened the lock file, and so tries to take it."""
+    for _ in range(2000):
+        try:
+            if any(link.readlink().name == "perdure.db.lock" for link in Path(f"/proc/{pid}/fd").iterdir()):
+                return
+        except OSError:
+            pass
+        select.select([], [], [], 0.005)
+    raise AssertionError("it never came to the lock")

@@ -228,13 +228,13 @@ def test_the_demo_works_and_leaves_nothing_behind(arguments: list[str], home: Pa
 
 
 def test_the_demo_answers_a_program_with_each_of_its_steps() -> None:
-    steps = json.loads(perdure("demo", "--json").stdout)
-    assert steps["perdure db migrate"]["count"] == len(steps["perdure db migrate"]["tables"])
+    steps = {step["command"]: step["answer"] for step in json.loads(perdure("demo", "--json").stdout)["steps"]}
+    assert steps["perdure db migrate"]["tables"] == steps["perdure db tables"]["tables"]
     assert steps["perdure doctor"]["ok"] is True
 
 
 def test_the_demo_does_not_use_the_database_of_the_environment(home: Path) -> None:
     done = perdure("demo", "--json", PERDURE_DATABASE_URL="postgresql://user:hunter2@127.0.0.1:1/x")
     assert done.returncode == 0
-    assert tempfile.gettempdir() in json.loads(done.stdout)["perdure db migrate"]["location"]
+    assert tempfile.gettempdir() in json.loads(done.stdout)["steps"][0]["answer"]["location"]
     assert not home.exists()

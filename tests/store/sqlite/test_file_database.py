@@ -70,7 +70,7 @@ async def test_a_lock_that_is_kept_too_long_names_its_holder(sqlite_path: Path) 
     async with await DatabaseClient.create(sqlite_path):
         pass
     lock = LockFile(Path(f"{sqlite_path}.lock"))
-    with lock, pytest.raises(Unavailable, match=f"Process {os.getpid()} has held"):
+    with lock, pytest.raises(Unavailable, match=f"Process {os.getpid()} holds"):
         LockFile(Path(f"{sqlite_path}.lock"), wait_s=0.05).acquire()
     lock.close()
 

@@ -12,9 +12,14 @@ def main() -> None:
     if arguments in (["--version"], ["-V"]):
         os.write(1, f"perdure {__version__}\n".encode())
         return
+    if sorted(arguments) == ["--json", "--version"]:
+        os.write(1, f'{{"version": "{__version__}"}}\n'.encode())
+        return
     if os.name == "nt":
         print("Perdure runs on Linux and macOS; on Windows, use it inside WSL.", file=sys.stderr)
         sys.exit(2)
-    from perdure.interfaces.cli.edge import run
-
+    try:
+        from perdure.interfaces.cli.edge import run
+    except KeyboardInterrupt:
+        sys.exit(130)
     sys.exit(run(arguments))

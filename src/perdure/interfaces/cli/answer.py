@@ -1,10 +1,14 @@
 """What a command answers, and how an answer is printed: one JSON object, a table for a person, or plain lines."""
 
 import json
+import shutil
 import sys
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from perdure.errors import Unavailable
 
 _STYLES = {"ok": "green", "warn": "yellow", "fail": "red"}
 
@@ -27,17 +31,42 @@ class Answer:
 
 
 def print_answer(answer: Answer, *, as_json: bool) -> None:
-    """Print an answer on standard output."""
-    if as_json:
-        print(to_json(answer.data))
-        return
+    """Print an answer on standard output.
+
+    Raises: Unavailable when that cannot be written; BrokenPipeError when nobody reads it any more.
+    """
+    try:
+        if as_json:
+            print(to_json(answer.data))
+        else:
+            _print_parts(answer)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise Unavailable(f"Standard output cannot be written: {error.strerror}.") from error
+
+
+def _print_parts(answer: Answer) -> None:
     for part in answer.parts:
         if isinstance(part, str):
-            print(part)
+            print(_wrapped(part))
         elif sys.stdout.isatty():
             _print_rich(part)
         else:
             _print_plain(part)
+
+
+def _wrapped(text: str) -> str:
+    """Break long lines between words on a terminal, and nowhere else."""
+    if not sys.stdout.isatty():
+        return text
+    width = shutil.get_terminal_size().columns
+    lines = [
+        textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False) if len(line) > width else line
+        for line in text.split("\n")
+    ]
+    return "\n".join(lines)
 
 
 def to_json(data: dict[str, Any]) -> str:

@@ -75,6 +75,6 @@ def _call(fn: Command, name: str, options: Options, arguments: dict[str, Any]) -
     start_logging(options)
     start = time.monotonic()
     answer = asyncio.run(fn(options, **arguments))
-    log.info("%s: exit %d after %.3f s", name, answer.exit_code, time.monotonic() - start)
     print_answer(answer, as_json=options.json)
+    log.info("%s: exit %d after %.3f s", name, answer.exit_code, time.monotonic() - start)
     return answer.exit_code

@@ -1,18 +1,18 @@
 """`perdure db`."""
 
 import os
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from perdure.app import back_up, open_home, restore_backup
+from perdure.app import back_up, look_into_home, open_home, restore_backup
 from perdure.errors import Damaged
 from perdure.interfaces.cli.answer import Answer, Table
 from perdure.interfaces.cli.command import Options, command
 from perdure.settings import Settings
+from perdure.store.archive import Manifest
 from perdure.store.client import DatabaseClient
 from perdure.store.database import Health
 
@@ -31,49 +31,57 @@ def register(app: typer.Typer) -> None:
 
 
 async def migrate(options: Options) -> Answer:
-    """Make the database, or bring it to the newest version; does nothing when it is."""
+    """Make the database, or bring it to the newest version; does nothing when it is there."""
     return await migrated(options.settings(), verbose=options.verbose)
 
 
 async def migrated(settings: Settings, *, verbose: bool = False) -> Answer:
     """Open a home, which migrates it, and answer with its tables."""
+    before = 0
+    if DatabaseClient.exists(settings.database_url):
+        async with open_home(settings, migrate=False) as p:
+            before = (await p.database.health()).version
     async with open_home(settings, debug=verbose) as p:
         health = await p.database.health()
         names = await p.database.tables()
+    what = "is at" if before == health.version else "was made with" if before == 0 else f"went from {before:04d} to"
     return Answer(
-        {**_versions(health), "count": len(names), "tables": names},
-        [f"Version {health.version:04d}, {len(names)} tables: {', '.join(names)}."],
+        {**_versions(health), "before": f"{before:04d}", "count": len(names), "tables": names},
+        [f"{health.location} {what} version {health.version:04d}.", f"{len(names)} tables: {', '.join(names)}."],
     )
 
 
 async def status(options: Options) -> Answer:
     """Show version, location and the settings that durability depends on; leaves an older version as it is."""
-    settings = options.settings()
-    async with open_home(
-        settings, migrate=not DatabaseClient.exists(settings.database_url), debug=options.verbose
-    ) as p:
+    async with look_into_home(options.settings(), debug=options.verbose) as p:
         health = await p.database.health()
     data = {**_versions(health), **health.facts}
-    return Answer(data, [Table(["what", "value"], [[name, _text(value)] for name, value in data.items()])])
+    return Answer(data, [Table(["what", "value"], [[name, _text(name, value)] for name, value in data.items()])])
 
 
 async def tables(options: Options) -> Answer:
-    """List the tables and how many rows each has."""
-    async with open_home(options.settings(), debug=options.verbose) as p:
+    """List the tables and how many rows each has; leaves an older version as it is."""
+    return await listed(options.settings(), verbose=options.verbose)
+
+
+async def listed(settings: Settings, *, verbose: bool = False) -> Answer:
+    """Answer with the tables of a home."""
+    async with look_into_home(settings, debug=verbose) as p:
         counts = await p.database.count_rows()
     rows = [[name, f"{count:,}"] for name, count in counts.items()]
-    data = [{"name": name, "rows": count} for name, count in counts.items()]
-    return Answer({"tables": list(counts), "rows": data}, [Table(["table", "rows"], rows)])
+    return Answer({"tables": list(counts), "rows": counts}, [Table(["table", "rows"], rows)])
 
 
 async def verify(options: Options) -> Answer:
     """Read the whole database and say what is wrong with it; exit 7 when something is."""
     async with open_home(options.settings(), migrate=False, must_exist=True, debug=options.verbose) as p:
-        location = (await p.database.health()).location
+        health = await p.database.health()
         problems = await p.database.verify()
-    said = problems or [f"{location} is in order."]
+    said = problems or [f"{health.location} is in order."]
+    if health.version < health.head:
+        said = [*said, f"It is at version {health.version:04d} of {health.head:04d}: run `perdure db migrate`."]
     return Answer(
-        {"ok": not problems, "location": location, "problems": problems},
+        {"ok": not problems, **_versions(health), "problems": problems},
         said,
         exit_code=Damaged.exit_code if problems else 0,
     )
@@ -82,21 +90,29 @@ async def verify(options: Options) -> Answer:
 async def backup(
     options: Options,
     *,
-    path: Annotated[Path | None, typer.Argument(help="The archive to write; a dated name when not given.")] = None,
+    path: Annotated[
+        Path | None, typer.Argument(metavar="PATH", help="The archive to write; a dated name when not given.")
+    ] = None,
 ) -> Answer:
     """Write one archive of database, bots and memory, while work goes on."""
     moment = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
     target = Path(os.path.abspath((path or Path(f"perdure-{moment}.tar.gz")).expanduser()))
     manifest = await back_up(options.settings(), target)
     size = target.stat().st_size
-    data = {"path": str(target), "size_bytes": size, "files": len(manifest.entries), **_about(asdict(manifest))}
-    return Answer(data, [f"Wrote {target}: {len(manifest.entries)} file(s) in {size:,} bytes."])
+    count = len(manifest.entries)
+    data = {"path": str(target), "size_bytes": size, "files": count, **_about(manifest)}
+    parts = [f"Wrote {target}: {count} {'file' if count == 1 else 'files'} in {size:,} bytes."]
+    parts += [f"Left out, because it is neither a file nor a folder: {name}" for name in manifest.left_out]
+    return Answer(data, parts)
 
 
 async def restore(
     options: Options,
     *,
-    source: Annotated[Path, typer.Argument(help="An archive of `perdure db backup`, or a copy of a SQLite database.")],
+    source: Annotated[
+        Path,
+        typer.Argument(metavar="SOURCE", help="An archive of `perdure db backup`, or a copy of a SQLite database."),
+    ],
     replace: Annotated[bool, typer.Option("--replace", help="Move what is there aside first.")] = False,
 ) -> Answer:
     """Put a backup into the home, which must be empty unless --replace is given."""
@@ -115,9 +131,17 @@ def _versions(health: Health) -> dict[str, object]:
     }
 
 
-def _about(manifest: dict[str, object]) -> dict[str, object]:
-    return {key: manifest[key] for key in ("format", "created_at", "database", "version")}
+def _about(manifest: Manifest) -> dict[str, object]:
+    return {
+        "format": manifest.format,
+        "created_at": manifest.created_at,
+        "database": manifest.database,
+        "version": f"{manifest.version:04d}",
+        "left_out": list(manifest.left_out),
+    }
 
 
-def _text(value: object) -> str:
+def _text(name: str, value: object) -> str:
+    if name == "sqlite_affected":
+        return "by the WAL-reset bug; the lock file guards against it" if value else "by no known bug"
     return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)

@@ -35,7 +35,7 @@ def run(arguments: Sequence[str]) -> int:
     flags = arguments[: list(arguments).index("--")] if "--" in arguments else arguments
     as_json, is_debugging = "--json" in flags, "--debug" in flags
     try:
-        return _invoke(arguments)
+        return _invoke(_common_last(arguments))
     except PerdureError as error:
         if is_debugging:
             traceback.print_exc()
@@ -50,6 +50,16 @@ def run(arguments: Sequence[str]) -> int:
             traceback.print_exc()
         sentence = f"Something went wrong inside Perdure ({type(error).__name__}). --debug shows where."
         return _tell(InternalError(sentence), as_json=as_json)
+
+
+def _common_last(arguments: Sequence[str]) -> list[str]:
+    """Let the options that every command has stand in front of it too: `perdure --json db status`."""
+    rest, moved = list(arguments), list[str]()
+    while rest and rest[0].partition("=")[0] in ("--json", "--verbose", "-v", "--debug", "--no-input", "--home"):
+        takes_value = rest[0] == "--home" and len(rest) > 1
+        moved += [rest.pop(0), *([rest.pop(0)] if takes_value else [])]
+    end = rest.index("--") if "--" in rest else len(rest)
+    return [*rest[:end], *moved, *rest[end:]] if rest else moved
 
 
 def leave_quietly() -> int:
@@ -85,15 +95,15 @@ def _interrupted() -> int:
 
 
 def _one_sentence(error: typer.TyperException) -> str:
-    message = error.format_message().rstrip(".")
+    message = error.format_message().rstrip(".?! ")
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "perdure"
     return f"{message}. Try `{path} --help`."
 
 
 def _tell(error: PerdureError, *, as_json: bool) -> int:
-    log.warning("%s: %s", error.code, error.detail)
     request_id = str(uuid.uuid4())
+    log.warning("exit %d, request %s, %s: %s", error.exit_code, request_id, error.code, error.detail)
     if as_json:
         now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
         problem = error.problem() | {

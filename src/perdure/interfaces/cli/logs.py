@@ -4,6 +4,7 @@ import logging
 import logging.handlers
 import os
 import sys
+import time
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -59,7 +60,9 @@ def start_logging(options: "Options") -> None:
     except PerdureError:
         log.addHandler(logging.NullHandler())
         return  # settings that cannot be read are told by the command itself
-    kept.setFormatter(logging.Formatter(_FORMAT))
+    formatter = logging.Formatter(_FORMAT, datefmt="%Y-%m-%dT%H:%M:%SZ")
+    formatter.converter = time.gmtime
+    kept.setFormatter(formatter)
     if not options.verbose:
         kept.addFilter(lambda record: record.name != "perdure.store.sql")
     log.addHandler(kept)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from perdure import failpoints
-from perdure.errors import Conflict, Unavailable
+from perdure.errors import Conflict, Invalid, Unavailable
 from perdure.store.database import Health
 from perdure.store.durable import new_file
 from perdure.store.migrations import CHAIN, Chain
@@ -85,6 +85,8 @@ class PostgresDatabase:
     def _open(self, migrate: bool) -> None:
         with faults.translated(self._target.shown):
             with connect(self._target.url, autocommit=True) as connection:
+                if _one(connection, "SELECT current_schema()") is None:
+                    raise Invalid(f"The schema that {self._target.shown} asks for is not there: CREATE SCHEMA first.")
                 version = self._version(connection)
             if migrate and version < self._chain.head:
                 self._migrate()
@@ -187,9 +189,8 @@ def _one(connection: "psycopg.Connection[Any]", query: str) -> Any:
 def _problems(core: "sa.Connection") -> list[str]:
     from perdure.store.verify import schema_problems
 
-    version = version_of(raw(core), CHAIN, "the database")
-    if version < CHAIN.head:
-        return [f"the schema is at {version:04d}, not at {CHAIN.head:04d}; run `perdure db migrate`"]
+    if version_of(raw(core), CHAIN, "the database") < CHAIN.head:
+        return []  # an older schema is no damage
     unchecked = core.exec_driver_sql(
         "SELECT conname FROM pg_constraint WHERE NOT convalidated AND connamespace = current_schema()::regnamespace"
     )

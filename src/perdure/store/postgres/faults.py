@@ -52,7 +52,7 @@ def translate(error: "psycopg.Error", location: str) -> PerdureError | None:
     from psycopg import InterfaceError, OperationalError
 
     state = error.sqlstate or ""
-    reason = " ".join(str(error).split()).rstrip(".?! ")
+    reason = (str(error).strip() or "no reason given").splitlines()[0].rstrip(".?! ")
     kind = _CODES.get(state) or _CLASSES.get(state[:2])
     if kind is not None:
         return kind(f"The database at {location} refused: {reason}.")

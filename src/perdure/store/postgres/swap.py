@@ -1,4 +1,4 @@
-"""Replace the tables of a PostgreSQL database by those of a dump; the old ones stay, in a schema moved aside."""
+"""Replace our tables in a PostgreSQL database by those of a dump; the old ones stay, in a schema of their own."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from perdure.store.target import PostgresTarget
 
 @dataclass(frozen=True)
 class SchemaSwap:
-    """A dump that is ready, and the name that the old schema gets, unless there is nothing in it."""
+    """A dump that is ready, and the schema that our tables go to, unless there are none."""
 
     dump: str
     aside: str | None
@@ -29,11 +29,9 @@ def plan_swap(target: PostgresTarget, dump: Path, aside: str) -> SchemaSwap:
 
 
 def has_tables(target: PostgresTarget) -> bool:
-    """Tell whether the current schema holds any table."""
-    query = "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = current_schema())"
+    """Tell whether the current schema holds any table of ours."""
     with faults.translated(target.shown), connect(target.url, autocommit=True) as connection:
-        row = connection.execute(query).fetchone()
-    return bool(row and row[0])
+        return bool(tools.ours_in(connection))
 
 
 def refuse_when_in_use(target: PostgresTarget) -> None:
@@ -52,7 +50,7 @@ def refuse_when_in_use(target: PostgresTarget) -> None:
 
 
 def swap_schema(target: PostgresTarget, swap: SchemaSwap) -> None:
-    """Move the old schema aside and load the dump; do what of it was not done before.
+    """Move our tables aside and load the dump; do what of it was not done before.
 
     Raises: Unavailable when `pg_restore` is missing or fails.
     """
@@ -76,9 +74,11 @@ def _is_aside(target: PostgresTarget, aside: str) -> bool:
 
 
 def _move_aside(target: PostgresTarget, aside: str) -> None:
+    """Move our tables and views, and nothing else, into a new schema; their indexes and sequences go with them."""
     from psycopg.sql import SQL, Identifier
 
-    schema = Identifier(tools.current_schema(target))
     with faults.translated(target.shown), connect(target.url) as connection:
-        connection.execute(SQL("ALTER SCHEMA {} RENAME TO {}").format(schema, Identifier(aside)))
-        connection.execute(SQL("CREATE SCHEMA {}").format(schema))
+        connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(aside)))
+        for name in tools.ours_in(connection):
+            move = SQL("ALTER TABLE {} SET SCHEMA {}")  # PostgreSQL takes this for a view too
+            connection.execute(move.format(Identifier(name), Identifier(aside)))

@@ -4,20 +4,30 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from perdure.errors import Unavailable
 from perdure.store.postgres import faults
 from perdure.store.postgres.connection import connect, parse_url
 from perdure.store.target import PostgresTarget
 
+if TYPE_CHECKING:
+    import psycopg
+
 
 def dump(target: PostgresTarget, path: Path) -> None:
-    """Write our schema with all its rows, as of one moment, into a file of pg_dump's custom format.
+    """Write our tables with all their rows, as of one moment, into a file of pg_dump's custom format.
 
     Raises: Unavailable when pg_dump is missing or fails.
     """
-    schema = f"--schema={current_schema(target)}"
-    _run("pg_dump", target, ["--format=custom", "--no-owner", "--no-privileges", schema, f"--file={path}"])
+    with faults.translated(target.shown), connect(target.url, autocommit=True) as connection:
+        foreign = connection.execute(
+            "SELECT quote_ident(relname) FROM pg_class WHERE relnamespace = current_schema()::regnamespace"
+            " AND relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT relname = ANY(%s)",
+            [_names()],
+        ).fetchall()
+    options = ["--format=custom", "--no-owner", "--no-privileges", f"--schema={current_schema(target)}"]
+    _run("pg_dump", target, [*options, *[f"--exclude-table={row[0]}" for row in foreign], f"--file={path}"])
 
 
 def restore(target: PostgresTarget, path: Path) -> None:
@@ -34,6 +44,22 @@ def current_schema(target: PostgresTarget) -> str:
     with faults.translated(target.shown), connect(target.url, autocommit=True) as connection:
         row = connection.execute("SELECT current_schema()").fetchone()
     return str(row[0]) if row and row[0] else "public"
+
+
+def ours_in(connection: "psycopg.Connection[Any]") -> list[str]:
+    """Return the names of our tables and views in the current schema."""
+    rows = connection.execute(
+        "SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relname = ANY(%s)"
+        " ORDER BY relkind DESC, relname",
+        [_names()],
+    )
+    return [row[0] for row in rows]
+
+
+def _names() -> list[str]:
+    from perdure.store.schema import VIEWS, metadata
+
+    return [*metadata.tables, *VIEWS, "alembic_version"]
 
 
 def require(name: str) -> str:

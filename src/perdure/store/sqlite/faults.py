@@ -20,7 +20,7 @@ _MEANINGS: dict[str, tuple[type[PerdureError], str]] = {
     "SQLITE_CORRUPT": (
         Damaged,
         "{location} is damaged ({error}). It was left as it is."
-        " Look with `perdure db verify`, restore with `perdure db restore --replace ARCHIVE`.",
+        " Restore a backup with `perdure db restore --replace ARCHIVE`.",
     ),
     "SQLITE_CONSTRAINT": (Invalid, "The database refused the change: {error}."),
     "SQLITE_MISMATCH": (Invalid, "The database refused the value: {error}."),

@@ -3,19 +3,20 @@
 import logging
 import os
 import sqlite3
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from perdure import failpoints
-from perdure.errors import Damaged, PerdureError
+from perdure.errors import Damaged, PerdureError, Unavailable
 from perdure.settings import ensure_folder
 from perdure.store.database import Health
 from perdure.store.migrations import CHAIN, Chain
 from perdure.store.sqlite import faults, files
 from perdure.store.sqlite.checkpoint import CheckpointPlan
-from perdure.store.sqlite.connection import engine_over, reading_engine
+from perdure.store.sqlite.connection import connect, engine_over, pragma, reading_engine
 from perdure.store.sqlite.facts import health_of, problems_of
 from perdure.store.sqlite.lockfile import LockFile
 from perdure.store.threads import Threads
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 READERS = 4
 _BUSY_AT_CLOSE_MS = 100
+_PATIENCE_S = 0.5
+"""How long one who only looks waits for one who writes."""
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -44,11 +47,14 @@ class SqliteFileDatabase:
         self._plan = CheckpointPlan()
         self._writer = Threads("perdure-writer", 1)
         self._readers = Threads("perdure-reader", READERS)
+        self._looking: sqlite3.Connection | None = None
         self._connection: sqlite3.Connection | None = None
         self._writing: sa.Engine | None = None
         self._written_file = _NO_FILE
+        self._has_written = False
         self._reading: sa.Engine | None = None
         self._read_file = _NO_FILE
+        self._making_engine = threading.Lock()
 
     @classmethod
     async def open(cls, path: Path, *, migrate: bool, debug: bool, chain: Chain = CHAIN) -> Self:
@@ -93,10 +99,33 @@ class SqliteFileDatabase:
         self._writer.stop()
 
     def _open(self, migrate: bool) -> None:
+        """Make the file ready, and open the writing connection.
+
+        Somebody who holds the lock for long has the file open, so it is there; when it is also current, nothing has to
+        be done to it and there is nothing to wait for; the first write opens the connection then.
+        """
         ensure_folder(self._path.parent)
-        with self._lock:
+        try:
+            self._lock.acquire(_PATIENCE_S)
+        except Unavailable:
+            if self._is_current():
+                return
+            self._lock.acquire()
+        try:
             files.prepare(self._path, self._lock, self._chain, migrate=migrate)
             self._connect()
+        finally:
+            self._lock.release()
+
+    def _is_current(self) -> bool:
+        with faults.translated(self._path):
+            return int(pragma(self._looking_connection(), "user_version")) == self._chain.head
+
+    def _looking_connection(self) -> sqlite3.Connection:
+        """Return a connection for looking without SQLAlchemy; it stays open until close, which holds the lock."""
+        if self._looking is None:
+            self._looking = connect(self._path, is_reader=True)
+        return self._looking
 
     def _connect(self) -> sqlite3.Connection:
         """Open the writing connection. The caller holds the lock, so the file cannot change meanwhile."""
@@ -110,13 +139,15 @@ class SqliteFileDatabase:
         if self._reading is not None:
             self._reading.dispose()
             self._reading = None
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = self._writing = None
+        for connection in (self._looking, self._connection):
+            if connection is not None:
+                connection.close()
+        self._looking = self._connection = self._writing = None
 
     def _write(self, fn: "Callable[[Transaction], T]") -> T:
         with self._lock:
             engine = self._writing_engine()
+            self._has_written = True
             try:
                 result = self._commit(engine, fn)
             except PerdureError as error:
@@ -159,13 +190,13 @@ class SqliteFileDatabase:
             self._plan.done(self._wal, pages)
 
     def _health(self) -> Health:
-        with self._lock, faults.translated(self._path):
-            return health_of(self._connection or self._connect(), str(self._path))
+        with faults.translated(self._path):
+            return health_of(self._connection or self._looking_connection(), str(self._path))
 
     def _close(self) -> None:
         self._readers.stop(wait=True)
         try:
-            self._lock.acquire()
+            self._lock.acquire(None if self._has_written else _PATIENCE_S)
         except PerdureError as error:
             # Closing outside the lock could checkpoint beside another process; not closing cannot.
             log.warning("%s was left open: %s", self._path, error)
@@ -188,11 +219,17 @@ class SqliteFileDatabase:
         engine = self._reading
         if engine is not None and self._read_file == self._file_now():
             return engine
+        if engine is None:
+            return self._new_reading_engine()
         with self._lock:
-            if self._reading is not None and self._read_file != self._file_now():
-                self._reading.dispose()
-                self._reading = None
-            if self._reading is None:
+            if self._read_file != self._file_now():
+                engine.dispose()
+                return self._new_reading_engine()
+            return self._reading or self._new_reading_engine()
+
+    def _new_reading_engine(self) -> "sa.Engine":
+        with self._making_engine:
+            if self._reading is None or self._read_file != self._file_now():
                 self._read_file = self._file_now()
                 self._reading = self._observed(reading_engine(self._path, READERS))
             return self._reading

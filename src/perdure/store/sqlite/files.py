@@ -6,6 +6,7 @@ in this process.
 """
 
 import contextlib
+import logging
 import os
 import secrets
 import sqlite3
@@ -23,6 +24,8 @@ from perdure.store.sqlite import faults
 from perdure.store.sqlite.connection import APPLICATION_ID, connect, engine_over, pragma
 from perdure.store.sqlite.facts import sqlite_version
 from perdure.store.sqlite.lockfile import LockFile
+
+log = logging.getLogger(__name__)
 
 SMALLEST_BYTES = 512
 """No database is smaller; SQLite would take a file of one byte for an empty one."""
@@ -121,16 +124,16 @@ def create(path: Path, chain: Chain, *, migrate: bool) -> None:
     failpoints.hit("store.create.after")
 
 
-def recognise(path: Path, chain: Chain = CHAIN) -> Probe:
-    """Look at a file without changing it.
+def recognise(path: Path, chain: Chain = CHAIN, *, shown: Path | None = None) -> Probe:
+    """Look at a file without changing it; errors speak of it as `shown`.
 
     Raises: Damaged when it cannot be read; Invalid when it is another program's; Conflict when it is newer.
     """
     found = probe(path)
     if not (found.is_ours or found.is_blank):
-        raise Invalid(f"{path} is a SQLite database of another program. It was left as it is; name another file.")
+        raise Invalid(f"{shown or path} is a SQLite database of another program. It was left as it is.")
     if found.version > chain.head:
-        raise Conflict(chain.refusal(str(path), f"{found.version:04d}"))
+        raise Conflict(chain.refusal(str(shown or path), f"{found.version:04d}"))
     return found
 
 
@@ -139,9 +142,7 @@ def probe(path: Path) -> Probe:
 
     Raises: Damaged, Denied
     """
-    wal, _ = side_paths(path)
-    mode = "ro" if _file_size(wal) else "ro&immutable=1"  # without a log to read, not even side files are made
-    with faults.translated(path), contextlib.closing(connect(path, mode=mode)) as connection:
+    with faults.translated(path), contextlib.closing(connect(path, mode=_still_mode(path))) as connection:
         return Probe(
             version=int(pragma(connection, "user_version")),
             application_id=int(pragma(connection, "application_id")),
@@ -204,25 +205,36 @@ def upgrade_connection(raw: sqlite3.Connection, location: str, chain: Chain = CH
 def copy_before_migration(path: Path, version: int) -> None:
     """Keep the file as it was, under a name that says so: there is no way back but this."""
     moment = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    copy = unused(path.with_name(f"{path.name}.before-{version + 1:04d}-{moment}"))
     failpoints.hit("store.migrate.copy.before")
-    copy_database(path, unused(path.with_name(f"{path.name}.before-{version + 1:04d}-{moment}")))
+    copy_database(path, copy, is_still=True)
+    log.info("kept the file as it was as %s", copy)
     failpoints.hit("store.migrate.copy.after")
 
 
-def copy_database(source: Path, target: Path) -> None:
+def copy_database(source: Path, target: Path, *, is_still: bool = False) -> None:
     """Copy a database, with all that is committed, into a new file, which is whole or absent.
+
+    Others may write to it meanwhile, unless it `is_still`; then nothing is left beside it.
 
     Raises: Conflict when the target exists; Damaged, Denied, Unavailable
     """
     with (
         new_file(target) as part,
         faults.translated(source),
-        contextlib.closing(connect(source, mode="ro")) as reading,
+        contextlib.closing(connect(source, mode=_still_mode(source) if is_still else "ro")) as reading,
         contextlib.closing(sqlite3.connect(part)) as writing,
     ):
         reading.backup(writing)
         if (found := writing.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
-            raise Damaged(f"{source} is damaged ({found}), so a copy would be too. Look with `perdure db verify`.")
+            reason = " ".join(found.split())
+            raise Damaged(f"{source} is damaged ({reason}), so a copy would be too. Look with `perdure db verify`.")
+
+
+def _still_mode(path: Path) -> str:
+    """Return how to open a file that nobody writes to: without a log to read, not even side files are made."""
+    wal, _ = side_paths(path)
+    return "ro" if _file_size(wal) else "ro&immutable=1"
 
 
 def _file_size(path: Path) -> int | None:

@@ -41,14 +41,15 @@ class LockFile:
     ) -> None:
         self.release()
 
-    def acquire(self) -> None:
+    def acquire(self, wait_s: float | None = None) -> None:
         """Take the lock, waiting for it.
 
         Raises: Unavailable when somebody keeps it for too long; Denied when the file may not be made.
         """
-        deadline = time.monotonic() + self._wait_s
-        if not self._between_threads.acquire(timeout=self._wait_s):
-            raise Unavailable(f"Another thread has held {self.path} for {self._wait_s:g} s. Try again.")
+        wait_s = self._wait_s if wait_s is None else wait_s
+        deadline = time.monotonic() + wait_s
+        if not self._between_threads.acquire(timeout=wait_s):
+            raise Unavailable(f"Another thread has held {self.path} for {wait_s:g} s. Try again.")
         try:
             self._acquire_between_processes(deadline)
         except BaseException:
@@ -108,7 +109,7 @@ class LockFile:
     def _who_holds_it(self) -> str:
         pid = _holder(os.fstat(self._fd).st_ino)
         who = f"Process {pid}" if pid else "Another process"
-        return f"{who} has held {self.path} for more than {self._wait_s:g} s. Wait for it, or end it, and try again."
+        return f"{who} holds {self.path} and does not let go. Wait for it, or end it, and try again."
 
 
 def _holder(inode: int) -> int | None:
