@@ -1,0 +1,319 @@
+"""What can happen to a goal: a closed union of bodies, and the events that carry them, chained by hash.
+
+An event is an immutable fact, numbered from 1 without gaps. Its order is `seq`, never the clock. Its payload is kept as
+the text that was written, and the hash of each event covers that text and the hash before it.
+"""
+
+import hashlib
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import orjson
+
+from perdure.errors import Damaged, Invalid
+
+SCHEMA_VERSION = 1
+NO_HASH = bytes(32)
+"""Stands before the first event of a goal."""
+
+Effect = Literal["pure", "idempotent", "once"]
+Verdict = Literal["approve", "deny", "answer", "retry", "skip", "abort", "elapsed"]
+Reason = Literal["done", "failed", "blocked", "no_progress", "repeated_failure", "cancelled", "fatal_error"]
+LimitName = Literal["iterations", "tokens", "usd", "seconds"]
+MindKind = Literal["command", "plan", "flow", "model"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much a goal may use; None is no limit."""
+
+    iterations: int | None = None
+    tokens: int | None = None
+    usd: float | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MindSpec:
+    """What decides, as written into the goal's first event: all that a resume needs to make the same mind again."""
+
+    kind: MindKind
+    plan: str | None = None
+    flow: str | None = None
+    args: Any = None
+    shell: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """Where a fork left its parent."""
+
+    goal_id: str
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class GoalBegun:
+    """A goal, and all that it was started with."""
+
+    text: str
+    mind: MindSpec
+    bot: str | None = None
+    limits: Limits = field(default_factory=Limits)
+    workdir: str | None = None
+    parent: Parent | None = None
+    voided: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """The mind said something."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """The intent to run a tool, recorded before it starts."""
+
+    call_id: str
+    step: str
+    tool: str
+    arguments: dict[str, Any]
+    effect: Effect
+    attempt: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A question to a person."""
+
+    call_id: str
+    step: str
+    question: str
+    options: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A wait for a moment or for a signal."""
+
+    call_id: str
+    step: str
+    until: str | None = None
+    signal: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolError:
+    """Why a tool failed."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutput:
+    """The outcome of a call; recorded at most once, and what was recorded is never run again."""
+
+    call_id: str
+    ok: bool
+    output: Any = None
+    error: ToolError | None = None
+    duration_ms: int = 0
+    usage: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeUnknown:
+    """A call was begun and nobody knows how it ended; it waits for a decision."""
+
+    call_id: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A person, a policy or a timer settled an open call."""
+
+    call_id: str
+    decision: Verdict
+    value: Any = None
+    by: str = "person"
+    shown_sha256: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """Something outside told the goal something."""
+
+    name: str
+    payload: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class LimitRaised:
+    """A limit was raised on purpose."""
+
+    name: LimitName
+    value: float | None
+    by: str = "person"
+
+
+@dataclass(frozen=True, slots=True)
+class Termination:
+    """The end of a goal: exactly one, always last."""
+
+    reason: Reason
+    detail: str | None = None
+    value: Any = None
+
+
+Action = Message | ToolCall | Ask | Wait
+Body = GoalBegun | Action | ToolOutput | OutcomeUnknown | Decision | Signal | LimitRaised | Termination
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A fact in the history of a goal, as it is stored: `payload` is the JSON text that was written."""
+
+    goal_id: str
+    seq: int
+    id: str
+    type: str
+    iteration: int
+    timestamp_us: int
+    payload: str
+    hash: bytes
+    v: int = SCHEMA_VERSION
+
+    def wire(self) -> dict[str, Any]:
+        """Return the one JSON form of an event: REST, sockets, `--jsonl` and export."""
+        return {
+            "v": self.v,
+            "goal_id": self.goal_id,
+            "seq": self.seq,
+            "id": self.id,
+            "type": self.type,
+            "iteration": self.iteration,
+            "timestamp": iso(self.timestamp_us),
+            "payload": orjson.loads(self.payload),
+            "hash": self.hash.hex(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Tip:
+    """Where the history of a goal ends."""
+
+    goal_id: str
+    seq: int = 0
+    hash: bytes = NO_HASH
+
+
+def encode(body: Body) -> tuple[str, str]:
+    """Return the type and the payload text of a body.
+
+    Raises: Invalid when a value in it is no JSON: NaN, infinity, a lone surrogate, a key that is no text.
+    """
+    match body:
+        case Message() | ToolCall() | Ask() | Wait():
+            name, content = "action", {"kind": _KINDS[type(body)], **_fields(body)}
+        case GoalBegun(mind=mind):
+            name, content = "goal", {**_fields(body), "mind": _given(mind)}
+        case _:
+            name, content = _TYPES[type(body)], _fields(body)
+    try:
+        _require_finite(content)
+        return name, orjson.dumps(content).decode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Invalid(f"A value cannot be kept as JSON: {error}.") from error
+
+
+def decode(event: Event) -> Body:
+    """Return the body of an event.
+
+    Raises: Damaged, naming the seq, when the event is not what was written.
+    """
+    try:
+        content = orjson.loads(event.payload)
+        kind = _ACTIONS[content.pop("kind")] if event.type == "action" else _BODIES[event.type]
+        for name, build in _NESTED.get(kind, {}).items():
+            if content.get(name) is not None:
+                content[name] = build(content[name])
+        return kind(**content)
+    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+        raise Damaged(f"Event {event.seq} of {event.goal_id} cannot be read ({error}).") from error
+
+
+def seal(body: Body, tip: Tip, *, event_id: str, iteration: int, timestamp_us: int) -> Event:
+    """Make the event that carries a body and follows the tip of a history."""
+    name, payload = encode(body)
+    content = [tip.goal_id, tip.seq + 1, event_id, name, SCHEMA_VERSION, iteration, timestamp_us, payload]
+    return Event(tip.goal_id, tip.seq + 1, event_id, name, iteration, timestamp_us, payload, _chain(tip.hash, content))
+
+
+def expected_hash(event: Event, previous: bytes) -> bytes:
+    """Return the hash that an event must have if nothing was changed."""
+    content = [
+        *(event.goal_id, event.seq, event.id, event.type, event.v),
+        *(event.iteration, event.timestamp_us, event.payload),
+    ]
+    return _chain(previous, content)
+
+
+def _chain(previous: bytes, content: list[Any]) -> bytes:
+    return hashlib.sha256(previous + orjson.dumps(content)).digest()
+
+
+def iso(timestamp_us: int) -> str:
+    """Write a moment as ISO-8601, UTC, with microseconds and `Z`."""
+    moment = datetime.fromtimestamp(timestamp_us // 1_000_000, UTC).replace(microsecond=timestamp_us % 1_000_000)
+    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def _fields(body: Any) -> dict[str, Any]:
+    return {name: getattr(body, name) for name in body.__slots__}
+
+
+def _given(mind: MindSpec) -> dict[str, Any]:
+    return {name: value for name, value in _fields(mind).items() if value is not None}
+
+
+def _require_finite(value: Any) -> None:
+    """Refuse what orjson would turn into null without a word."""
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"{value} is not a number of JSON")
+    elif isinstance(value, dict):
+        for item in value.values():
+            _require_finite(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            _require_finite(item)
+
+
+_KINDS: dict[type, str] = {Message: "message", ToolCall: "tool_call", Ask: "ask", Wait: "wait"}
+_ACTIONS: dict[str, type[Action]] = {"message": Message, "tool_call": ToolCall, "ask": Ask, "wait": Wait}
+_TYPES: dict[type, str] = {
+    ToolOutput: "tool_output",
+    OutcomeUnknown: "outcome_unknown",
+    Decision: "decision",
+    Signal: "signal",
+    LimitRaised: "limit",
+    Termination: "termination",
+}
+_BODIES: dict[str, type[Body]] = {"goal": GoalBegun, **{name: kind for kind, name in _TYPES.items()}}
+_NESTED: dict[type, dict[str, Callable[[Any], Any]]] = {
+    GoalBegun: {
+        "mind": lambda value: MindSpec(**value),
+        "limits": lambda value: Limits(**value),
+        "parent": lambda value: Parent(**value),
+        "voided": tuple,
+    },
+    Ask: {"options": tuple},
+    ToolOutput: {"error": lambda value: ToolError(**value)},
+}

@@ -1,0 +1,258 @@
+"""What the kernel asks of the outside, and the values that cross the border. The docstrings are the specification."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from perdure.kernel.events import Action, Event, Parent, Termination, ToolCall, ToolOutput
+from perdure.kernel.fold import GoalState, Status, WaitingFor
+
+__all__ = [
+    "Appended",
+    "CallContext",
+    "Clock",
+    "Decided",
+    "Event",
+    "GoalState",
+    "Ids",
+    "InboxRow",
+    "Leases",
+    "Mind",
+    "Parent",
+    "Policy",
+    "StateStore",
+    "Status",
+    "Summary",
+    "Tool",
+    "Verdict",
+    "WaitingFor",
+    "Worker",
+]
+
+Runner = Literal["cli", "server"]
+Verdict = Literal["allow", "ask", "deny"]
+Check = Literal["happened", "not_happened", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a list shows of a goal; it changes in the same commit as the events, so that listing never folds."""
+
+    goal_id: str
+    text: str
+    mind: str
+    status: Status
+    created_us: int
+    updated_us: int
+    last_seq: int
+    steps: int = 0
+    cost_usd: float = 0.0
+    reason: str | None = None
+    waiting_for: WaitingFor | Literal["limit"] | None = None
+    bot: str | None = None
+    workdir: str | None = None
+    parent: Parent | None = None
+    runner: Runner = "cli"
+    worker: str | None = None
+    """Who holds the goal; whether that one still lives, the leases know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """An append that is durable: the seq of its last event, and whether somebody has posted something meanwhile."""
+
+    seq: int
+    inbox_waiting: bool
+
+
+@dataclass(frozen=True, slots=True)
+class InboxRow:
+    """Something that was posted to a goal and not yet turned into an event."""
+
+    id: str
+    kind: str
+    payload: dict[str, Any]
+    key: str
+    created_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A process that runs goals; its id is new at each start."""
+
+    id: str
+    host: str
+    home_id: str
+    boot_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallContext:
+    """What a tool is told about the call that it runs."""
+
+    goal_id: str
+    call: ToolCall
+    workdir: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def idempotency_key(self) -> str:
+        return f"{self.goal_id}/{self.call.call_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What a mind wants: calls to begin, the end, or to be asked again at a moment. Nothing: wait for what runs."""
+
+    actions: Sequence[Action] = ()
+    end: Termination | None = None
+    wake_us: int | None = None
+
+
+class StateStore(Protocol):
+    """The histories of goals."""
+
+    async def append_event(  # noqa: PLR0913 (all that one append may do happens in one transaction)
+        self,
+        goal_id: str,
+        events: Sequence[Event],
+        *,
+        expected_seq: int,
+        epoch: int,
+        summary: Summary,
+        key: str | None = None,
+        worker: str | None = None,
+        taken: Sequence[str] = (),
+        release: bool = False,
+    ) -> Appended:
+        """Append events to a goal: all or nothing, and durable when it returns.
+
+        The goal must be at `expected_seq` and `epoch`. Events that begin with a `goal` event make the goal, owned by
+        `worker` at epoch 1; for a fork `expected_seq` is where it left its parent. `taken` inbox rows go, and the goal
+        is given back, in the same transaction. `key` names this one call and wins over seq and epoch: the same key with
+        the same events returns the first answer. A conflict of one goal leaves the appends of all others alone.
+
+        Raises: Conflict when somebody else has appended, claimed or taken an inbox row, or the key names other events;
+        NotFound; Unavailable.
+        """
+        ...
+
+    async def load(self, goal_id: str, *, after: int = 0) -> list[Event]:
+        """Return the events of a goal after a seq, in seq order; a fork's begin with its parents'.
+
+        Raises: NotFound
+        """
+        ...
+
+    async def list_goals(
+        self, *, status: Status | None = None, limit: int = 50, before: str | None = None
+    ) -> list[Summary]:
+        """Return goals, newest first, by one index range; `before` is the last goal id of the page before."""
+        ...
+
+    async def find(self, prefix: str) -> Summary:
+        """Return the one goal whose id begins with a prefix.
+
+        Raises: NotFound; Conflict when there are several.
+        """
+        ...
+
+    async def delete(self, goal_id: str) -> None:
+        """Remove the events of a finished goal that has no forks; its row stays, without them.
+
+        Raises: NotFound; Conflict when it is not finished, or has forks.
+        """
+        ...
+
+    async def post(self, goal_id: str, kind: str, payload: dict[str, Any], *, key: str) -> None:
+        """Put something into a goal's inbox, durably; a key that the inbox or the history has is no news.
+
+        Raises: NotFound; Conflict when the goal has ended.
+        """
+        ...
+
+    async def inbox(self, goal_id: str) -> list[InboxRow]:
+        """Return what was posted and not yet taken, in order of arrival."""
+        ...
+
+
+class Leases(Protocol):
+    """Who may append to a goal. The epoch, which rises with each owner, fences out all owners before."""
+
+    async def renew(self, worker: Worker, ttl_s: float) -> None:
+        """Say that a worker lives for so long; the first time makes it known."""
+        ...
+
+    async def claim(self, goal_id: str, worker: Worker) -> int:
+        """Become the owner of a goal that has none, or whose owner is dead, and return the new epoch.
+
+        Raises: NotFound; Conflict when another live worker owns it.
+        """
+        ...
+
+    async def release(self, goal_id: str, worker: Worker, epoch: int) -> None:
+        """Give a goal back; nothing happens when it is not ours any more."""
+        ...
+
+
+class Mind(Protocol):
+    """What decides. It is never asked again for a decision that is in the history."""
+
+    async def decide(self, state: GoalState, now_us: int) -> Decided:
+        """Look at the state and say what comes next. Calls that are open in the state are running or waiting."""
+        ...
+
+    def environment(self, state: GoalState, call: ToolCall) -> Mapping[str, str]:
+        """Return what a call gets to see of earlier outcomes."""
+        ...
+
+
+class Tool(Protocol):
+    """What acts."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def run(self, context: CallContext) -> ToolOutput:
+        """Run a call to its end. Failure is an outcome, not an exception. Cancelling ends all that was begun."""
+        ...
+
+    async def check(self, context: CallContext) -> Check:
+        """Find out, after a crash, whether a call that was begun has had its effect."""
+        ...
+
+    async def reap(self, goal_id: str, call_id: str) -> None:
+        """End what an earlier, dead process of ours left running of a call; returns when it is gone."""
+        ...
+
+
+class Policy(Protocol):
+    """What may be done without asking."""
+
+    def judge(self, call: ToolCall) -> Verdict: ...
+
+
+class Clock(Protocol):
+    """The time, and waiting for it."""
+
+    def now_us(self) -> int:
+        """Microseconds since 1970, UTC; may jump."""
+        ...
+
+    def boottime_s(self) -> float:
+        """Seconds since the machine was started, its sleep included; never jumps."""
+        ...
+
+    async def sleep(self, seconds: float) -> None: ...
+
+
+class Ids(Protocol):
+    """Names that nobody else has."""
+
+    def event_id(self) -> str:
+        """A UUIDv7."""
+        ...
+
+    def goal_id(self, text: str) -> str:
+        """UTC `YYYYMMDD-HHMMSS-slug-xxxx`."""
+        ...

@@ -1,0 +1,53 @@
+"""The mind of a command: one call, then the end."""
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from perdure.errors import Invalid
+from perdure.kernel.events import Termination, ToolCall
+from perdure.kernel.ports import Decided, GoalState
+from perdure.minds.standing import call_id, standing
+
+STEP = "command"
+
+
+class CommandMind:
+    """Runs the goal's text as one command line; see Mind.
+
+    Raises: Invalid when the text is no command.
+    """
+
+    def __init__(self, text: str, *, shell: bool = False) -> None:
+        self._arguments: dict[str, Any] = {"argv": [text], "shell": True} if shell else {"argv": _split(text)}
+        if not text.strip() or not self._arguments["argv"] or not self._arguments["argv"][0]:
+            raise Invalid("A command needs the name of a program, found none. Say what to run.")
+        if "\0" in text:
+            raise Invalid("A command cannot contain a NUL character.")
+
+    async def decide(self, state: GoalState, now_us: int) -> Decided:  # noqa: ARG002 (a command knows no time)
+        """See Mind.decide."""
+        found = standing(state, STEP)
+        match found.status:
+            case "pending" | "again":
+                attempt = found.attempt + 1
+                call = ToolCall(call_id(STEP, attempt), STEP, "exec", dict(self._arguments), "once", attempt)
+                return Decided([call])
+            case "done":
+                return Decided(end=Termination("done", value=found.output))
+            case "failed":
+                return Decided(end=Termination("failed", f"The command failed: {found.why}", found.output))
+            case _:
+                return Decided()
+
+    def environment(self, state: GoalState, call: ToolCall) -> Mapping[str, str]:  # noqa: ARG002 (nothing comes before)
+        """See Mind.environment."""
+        return {}
+
+
+def _split(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        message = f"The command cannot be split into words: {str(error).lower()}. Close the quote, or use a shell."
+        raise Invalid(message) from error

@@ -1,0 +1,94 @@
+"""What a plan is once it has been read: frozen values, all of them checked."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from perdure.kernel.events import Effect
+
+Ending = Literal["done", "failed", "skipped"]
+
+OUT_PREFIX = "PERDURE_OUT_"
+
+
+@dataclass(frozen=True, slots=True)
+class Exec:
+    """Run a program; with `is_shell`, `argv` is one text for sh."""
+
+    argv: tuple[str, ...]
+    is_shell: bool = False
+    check: tuple[str, ...] | None = None
+    timeout_s: int | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Ask a person."""
+
+    question: str
+    options: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Wait for so many seconds, or until a moment; one of the two."""
+
+    seconds: int | None = None
+    until_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UseTool:
+    """Call a tool by its name."""
+
+    tool: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+Work = Exec | Question | Pause | UseTool
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """How many more tries a failed step gets, and how long to wait before each."""
+
+    times: int = 0
+    wait_s: int = 0
+
+
+NO_RETRY = Retry()
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """How a needed step must have ended."""
+
+    step: str
+    ending: Ending
+
+
+@dataclass(frozen=True, slots=True)
+class PlanStep:
+    """One step of a plan."""
+
+    id: str
+    work: Work
+    needs: tuple[str, ...] = ()
+    effect: Effect = "once"
+    retry: Retry = NO_RETRY
+    condition: Condition | None = None
+
+    @property
+    def out_name(self) -> str:
+        """The environment variable in which later steps find this one's output."""
+        return OUT_PREFIX + self.id.upper().replace("-", "_")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A durable runbook: its steps in the order of the file."""
+
+    goal: str
+    steps: tuple[PlanStep, ...]

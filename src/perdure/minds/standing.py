@@ -1,0 +1,96 @@
+"""Where a step stands, as its recorded calls tell it."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from perdure.kernel.events import Decision, ToolCall, ToolOutput
+from perdure.kernel.fold import CallState, GoalState
+from perdure.minds.plan_shape import NO_RETRY, Retry
+
+Status = Literal["pending", "ready", "open", "again", "done", "failed", "skipped"]
+"""Not begun: pending, ready, skipped. Begun: open, again (another try is due). Ended: done, failed, skipped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A step's status, and the latest of its calls."""
+
+    status: Status
+    attempt: int = 0
+    last: CallState | None = None
+    not_before_us: int = 0
+    """When another try is due, if the status is `again`."""
+
+    @property
+    def is_settled(self) -> bool:
+        return self.status in {"done", "failed", "skipped"}
+
+    @property
+    def is_aborted(self) -> bool:
+        return self._decision is not None and self._decision.decision == "abort"
+
+    @property
+    def output(self) -> Any:
+        """What the step gave: the output of its tool, or the value that a decision put in its place."""
+        if self.last is not None and self.last.outcome is not None:
+            return self.last.outcome.output
+        return self._decision.value if self._decision else None
+
+    @property
+    def why(self) -> str:
+        """Why the step failed, in words."""
+        if self._decision is not None and self._decision.decision in {"abort", "deny"}:
+            word = "aborted" if self.is_aborted else "denied"
+            return f"{word} by {self._decision.by}"
+        error = self.last.outcome.error if self.last and self.last.outcome else None
+        return error.message if error else "no reason was given"
+
+    @property
+    def _decision(self) -> Decision | None:
+        return self.last.decision if self.last else None
+
+
+PENDING = Standing("pending")
+READY = Standing("ready")
+SKIPPED = Standing("skipped")
+
+
+def call_id(step: str, attempt: int) -> str:
+    """Name the call that is a step's nth attempt."""
+    return f"{step}.{attempt}"
+
+
+def standing(state: GoalState, step: str, retry: Retry = NO_RETRY) -> Standing:
+    """Tell where a step stands by its calls alone; without any, it is pending."""
+    attempt, last = 0, None
+    while (call := state.calls.get(call_id(step, attempt + 1))) is not None:
+        attempt, last = attempt + 1, call
+    return PENDING if last is None else _begun(last, attempt, retry)
+
+
+def is_running(call: CallState) -> bool:
+    """Say whether an open call is at work; one whose outcome is unknown waits for a decision instead."""
+    return isinstance(call.call, ToolCall) and call.unknown is None
+
+
+def _begun(last: CallState, attempt: int, retry: Retry) -> Standing:
+    if last.is_open:
+        return Standing("open", attempt, last)
+    if last.outcome is not None:
+        return _tried(last, last.outcome, attempt, retry)
+    match last.decision:
+        case Decision(decision="retry"):
+            return Standing("again", attempt, last)
+        case Decision(decision="abort" | "deny"):
+            return Standing("failed", attempt, last)
+        case _:
+            return Standing("done", attempt, last)
+
+
+def _tried(last: CallState, outcome: ToolOutput, attempt: int, retry: Retry) -> Standing:
+    if outcome.ok:
+        return Standing("done", attempt, last)
+    is_denied = outcome.error is not None and outcome.error.code == "denied"
+    if is_denied or attempt > retry.times:
+        return Standing("failed", attempt, last)
+    return Standing("again", attempt, last, (last.ended_us or 0) + retry.wait_s * 1_000_000)

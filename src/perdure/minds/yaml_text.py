@@ -1,0 +1,237 @@
+"""YAML as plans use it: text in, nodes that know their line out; every problem becomes `FILE:LINE: sentence`.
+
+No aliases, no tags, one document. What a plain scalar means is decided by who reads it, so that `no` stays text.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+import yaml
+from yaml.nodes import MappingNode, Node, ScalarNode
+
+from perdure.errors import Invalid
+
+MAX_BYTES = 1024 * 1024
+MAX_DEPTH = 32
+MAX_NODES = 20_000
+MAX_PROBLEMS = 100
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+T = TypeVar("T")
+
+
+class Wrong(Exception):
+    """A node is not what it should be; never leaves the reading of a file."""
+
+    def __init__(self, node: Node, sentence: str) -> None:
+        super().__init__(sentence)
+        self.line = line_of(node)
+
+
+@dataclass(slots=True)
+class Problems:
+    """Everything found wrong in a file."""
+
+    name: str
+    found: list[tuple[int, str]] = field(default_factory=list)
+
+    def add(self, line: int, sentence: str) -> None:
+        """Note a problem; nobody reads more than so many, so that then it is enough.
+
+        Raises: Invalid
+        """
+        self.found.append((line, sentence))
+        if len(self.found) >= MAX_PROBLEMS:
+            self.refuse()
+
+    def refuse(self) -> None:
+        """Raise all that was found, in the order of the file.
+
+        Raises: Invalid
+        """
+        if self.found:
+            errors = [f"{self.name}:{line}: {sentence}" for line, sentence in sorted(self.found, key=lambda it: it[0])]
+            raise Invalid(errors[0], errors=errors)
+
+
+class Fields:
+    """The keys of one mapping, of which only the known ones are allowed."""
+
+    def __init__(self, node: Node, what: str, known: Sequence[str], problems: Problems) -> None:
+        self.node = node
+        self.problems = problems
+        self.nodes: dict[str, Node] = {}
+        self.is_readable = False
+        try:
+            given = pairs(node, what)
+        except Wrong as wrong:
+            problems.add(wrong.line, str(wrong))
+            return
+        self.is_readable = True
+        for key, (key_node, value) in given.items():
+            if key in known:
+                self.nodes[key] = value
+            else:
+                problems.add(line_of(key_node), f"{what} has no key {key!r}{did_you_mean(key, known)}")
+
+    @property
+    def line(self) -> int:
+        return line_of(self.node)
+
+    def line_of(self, key: str) -> int:
+        return line_of(self.nodes.get(key, self.node))
+
+    def read(self, key: str, reader: Callable[[Node], T], default: T) -> T:
+        """Read a key, or note what is wrong with it and go on with the default."""
+        node = self.nodes.get(key)
+        if node is None:
+            return default
+        try:
+            return reader(node)
+        except Wrong as wrong:
+            self.problems.add(wrong.line, str(wrong))
+            return default
+
+    def require(self, key: str, what: str) -> None:
+        """Note that a key is missing; a mapping that could not be read at all is noted already."""
+        if self.is_readable and key not in self.nodes:
+            self.problems.add(self.line, f"{what} needs {key!r}.")
+
+
+def compose(text: str, name: str) -> Node:
+    """Read a YAML text into nodes.
+
+    Raises: Invalid when it is no YAML, or YAML that plans do not use.
+    """
+    _require_clean(text, name)
+    try:
+        loader = _Loader(text)
+        node: Node | None = loader.get_single_node()
+    except yaml.reader.ReaderError as error:
+        sentence = f"The character U+{ord(text[error.position]):04X} cannot stand in YAML."
+        raise refusal(name, _line_at(text, error.position), sentence) from error
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise refusal(name, mark.line + 1 if mark else 1, _sentence(error)) from error
+    except (
+        ValueError,
+        OverflowError,
+    ) as error:  # PyYAML lets these through for an escape or a version beyond all bounds
+        raise refusal(name, loader.line + 1, "This is not valid YAML: a number in it is too big.") from error
+    if node is None:
+        raise refusal(name, 1, "The file is empty; a plan has a goal and steps.")
+    return node
+
+
+def refusal(name: str, line: int, sentence: str) -> Invalid:
+    """Make the error for a file in which one problem hides all others."""
+    message = f"{name}:{line}: {sentence}"
+    return Invalid(message, errors=[message])
+
+
+def line_of(node: Node) -> int:
+    """Return the line on which a node begins, from 1."""
+    return int(node.start_mark.line) + 1
+
+
+def pairs(node: Node, what: str) -> Mapping[str, tuple[Node, Node]]:
+    """Return the keys of a mapping, each with its own node and its value's.
+
+    Raises: Wrong
+    """
+    if not isinstance(node, MappingNode):
+        raise Wrong(node, f"{what} must be a mapping (key: value), not {kind_of(node)}.")
+    found: dict[str, tuple[Node, Node]] = {}
+    for key, value in node.value:
+        if not isinstance(key, ScalarNode):
+            raise Wrong(key, f"A key must be text, not {kind_of(key)}.")
+        if key.value in found:
+            raise Wrong(key, f"{what} has the key {key.value!r} twice.")
+        found[key.value] = (key, value)
+    return found
+
+
+def kind_of(node: Node) -> str:
+    """Name what a node is, for a message."""
+    if isinstance(node, ScalarNode):
+        return "nothing" if is_null(node) else f"{node.value[:40]!r}"
+    return "a mapping" if isinstance(node, MappingNode) else "a list"
+
+
+def is_plain(node: Node) -> bool:
+    """Say whether a scalar stands without quotes."""
+    return isinstance(node, ScalarNode) and node.style is None
+
+
+def is_null(node: Node) -> bool:
+    """Say whether a node is YAML's nothing."""
+    return is_plain(node) and node.value in {"", "~", "null"}
+
+
+def did_you_mean(word: str, known: Sequence[str]) -> str:
+    """Return how a sentence about an unknown word ends: with the nearest known word, or with a full stop."""
+    near = get_close_matches(word, known, n=1)
+    return f"; did you mean {near[0]!r}?" if near else "."
+
+
+class _Loader(yaml.BaseLoader):
+    """Refuses on the way what could make a small text grow, so that nothing big is ever built."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._depth = self._nodes = 0
+
+    def compose_node(self, parent: Node | None, index: Any) -> Node | None:
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
+            raise _refused(event, "Anchors (&) and aliases (*) are not allowed in a plan; write the value out.")
+        if event.tag is not None:
+            raise _refused(event, f"Tags ({event.tag}) are not allowed in a plan; put text in quotes.")
+        if self._depth >= MAX_DEPTH:
+            raise _refused(event, f"This is nested more than {MAX_DEPTH} levels deep.")
+        if self._nodes >= MAX_NODES:
+            raise _refused(event, f"The file has more than {MAX_NODES} values.")
+        self._nodes += 1
+        self._depth += 1
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return _checked(node)
+
+
+def _checked(node: Node | None) -> Node | None:
+    """Refuse what only an escape can write: a text that no program can be given."""
+    if isinstance(node, ScalarNode):
+        if "\0" in node.value:
+            raise _refused(node, "A text contains a NUL character.")
+        if _SURROGATE.search(node.value):
+            raise _refused(node, "A text contains half of a surrogate pair, which is no UTF-8.")
+    return node
+
+
+def _refused(at: Any, sentence: str) -> yaml.MarkedYAMLError:
+    return yaml.MarkedYAMLError(problem=sentence, problem_mark=at.start_mark)
+
+
+def _require_clean(text: str, name: str) -> None:
+    """Refuse a text that is too big, or that was no UTF-8."""
+    if len(text.encode(errors="surrogatepass")) > MAX_BYTES:
+        raise refusal(name, 1, f"The file is larger than {MAX_BYTES // 1024} KiB.")
+    if (nul := text.find("\0")) >= 0:
+        raise refusal(name, _line_at(text, nul), "The file contains a NUL character.")
+    if half := _SURROGATE.search(text):
+        raise refusal(name, _line_at(text, half.start()), "The file is not UTF-8.")
+
+
+def _line_at(text: str, position: int) -> int:
+    return text.count("\n", 0, position) + 1
+
+
+def _sentence(error: yaml.MarkedYAMLError) -> str:
+    problem = error.problem or error.context or "it cannot be read"
+    if "'\\t'" in problem:
+        return "A tab cannot indent in YAML; use spaces."
+    return problem if problem.endswith(".") else f"This is not valid YAML: {problem}."

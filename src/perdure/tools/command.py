@@ -1,0 +1,127 @@
+"""What an `exec` call asks for: its arguments, looked at with suspicion before anything runs."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from perdure.errors import Denied, Invalid, NotFound
+from perdure.kernel.ports import CallContext
+from perdure.tools.confine import confined
+
+_KEYS = frozenset({"argv", "shell", "timeout_s", "env", "cwd", "check"})
+_LONGEST_S = 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A program to run: with what, where and for how long."""
+
+    argv: tuple[str, ...]
+    cwd: Path
+    environment: Mapping[str, str]
+    timeout_s: float | None = None
+
+
+def key_mark(goal_id: str, call_id: str) -> str:
+    """Return the entry of the environment that every process of a call has."""
+    return f"PERDURE_IDEMPOTENCY_KEY={goal_id}/{call_id}"
+
+
+def parse_command(context: CallContext) -> tuple[Command, Command | None]:
+    """Return the command of a call, and the one that checks whether it has happened, which is never given to a shell.
+
+    Raises: Invalid, saying what was expected.
+    """
+    arguments = context.call.arguments
+    if not isinstance(arguments, dict):
+        raise Invalid("The arguments of exec were expected to be an object.")
+    if unknown := sorted(map(repr, arguments.keys() - _KEYS)):
+        raise Invalid(f"exec has no argument {unknown[0]}. It has: {', '.join(sorted(_KEYS))}.")
+    shell = _or_default(arguments.get("shell"), default=False)
+    if not isinstance(shell, bool):
+        raise Invalid("shell was expected to be true or false.")
+    cwd = _folder(context.workdir, arguments.get("cwd"))
+    environment = _environment(context, cwd)
+    timeout_s = _timeout(arguments.get("timeout_s"))
+    argv = _argv("argv", arguments.get("argv"), shell=shell)
+    command = Command(argv, cwd, environment, timeout_s)
+    if arguments.get("check") is None:
+        return command, None
+    return command, Command(_argv("check", arguments["check"], shell=False), cwd, environment, timeout_s)
+
+
+def find_program(command: Command) -> str:
+    """Return what to call the program by, so that a shell's `exec` finds it and takes it for nothing else.
+
+    Raises: NotFound when it is not there; Denied when it is there but cannot be executed.
+    """
+    program = command.argv[0]
+    folders = [""] if "/" in program else command.environment.get("PATH", os.defpath).split(os.pathsep)
+    places = [place for folder in folders if os.path.lexists(place := command.cwd / folder / program)]
+    for place in places:
+        if os.access(place, os.X_OK) and not os.path.isdir(place):  # noqa: PTH112 (never raises, Path.is_dir does)
+            return str(place) if program.startswith("-") else program
+    if places:
+        raise Denied(f"{places[0]} cannot be executed.")
+    raise NotFound(f"There is no program {program!r}.")
+
+
+def _argv(name: str, value: Any, *, shell: bool) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not value:
+        raise Invalid(f"{name} was expected to be a list of texts, the program first.")
+    for text in value:
+        _require_text(name, text)
+    if not value[0]:
+        raise Invalid(f"{name} begins with an empty text; a program was expected.")
+    if shell and len(value) > 1:
+        raise Invalid(f"With shell, {name} is a list of one text, the command line; {len(value)} were found.")
+    return ("/bin/sh", "-c", *value) if shell else tuple(value)
+
+
+def _folder(workdir: str, cwd: Any) -> Path:
+    place = confined(workdir, "." if cwd is None else cwd)
+    if not os.path.isdir(place):  # noqa: PTH112 (never raises, Path.is_dir does)
+        raise Invalid(f"{place} is not a folder; the program was to run in it.")
+    return place
+
+
+def _timeout(value: Any) -> float | None:
+    if value is None:
+        return None
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 < value <= _LONGEST_S:
+        raise Invalid(f"timeout_s was expected to be a number from 0 to {_LONGEST_S:.0e}, not {value!r:.80}.")
+    return float(value)
+
+
+def _environment(context: CallContext, cwd: Path) -> dict[str, str]:
+    given = _or_default(context.call.arguments.get("env"), default={})
+    if not isinstance(given, dict):
+        raise Invalid("env was expected to be an object of texts.")
+    for name, value in given.items():
+        _require_text("env", name)
+        _require_text(f"env {name}", value)
+        if not name or "=" in name:
+            raise Invalid(f"{name!r} cannot be the name of a variable.")
+    seen = {name: value.replace("\0", "") for name, value in context.environment.items()}  # as $(...) does
+    name, _, key = key_mark(context.goal_id, context.call.call_id).partition("=")
+    ours = {name: key, "PERDURE_GOAL_ID": context.goal_id}
+    for value in (*seen.values(), *ours.values()):
+        _require_text("The environment", value)
+    return {**os.environ, "PWD": str(cwd), **given, **seen, **ours}
+
+
+def _or_default(value: Any, *, default: Any) -> Any:
+    return default if value is None else value
+
+
+def _require_text(name: str, value: Any) -> None:
+    if not isinstance(value, str):
+        raise Invalid(f"{name} was expected to hold texts only, not {value!r:.80}.")
+    try:
+        if b"\0" in os.fsencode(value):
+            raise Invalid(f"{name} holds a zero byte, which no program can be given.")
+    except UnicodeEncodeError as error:
+        raise Invalid(f"{name} holds a text that is no Unicode: {error}.") from error

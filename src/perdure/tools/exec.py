@@ -1,0 +1,118 @@
+"""The tool `exec`: runs a program to its end, and leaves nothing of it running."""
+
+import asyncio
+import signal
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from perdure.errors import PerdureError, Unavailable
+from perdure.kernel.events import ToolError, ToolOutput
+from perdure.kernel.ports import CallContext, Check
+from perdure.tools import child
+from perdure.tools.command import Command, key_mark, parse_command
+from perdure.tools.notes import note_path, read_note, remove_note, write_note
+from perdure.tools.outcome import failed
+from perdure.tools.processes import KILL_AFTER_S, end_session, is_ours
+
+_NOTHING: dict[str, Any] = {
+    "exit_code": None,
+    "stdout": "",
+    "stderr": "",
+    "stdout_truncated": False,
+    "stderr_truncated": False,
+}
+
+
+class ExecTool:
+    """Runs programs; `run_dir` holds a note of each that runs."""
+
+    name = "exec"
+
+    def __init__(self, run_dir: Path, *, kill_after_s: float = KILL_AFTER_S) -> None:
+        self._run_dir = run_dir
+        self._kill_after_s = kill_after_s
+
+    async def run(self, context: CallContext) -> ToolOutput:
+        """See Tool.run. Those that the program leaves in its session end half a second after it."""
+        loop = asyncio.get_running_loop()
+        begun_s = loop.time()
+        try:
+            command, _ = parse_command(context)
+            outcome = await self._run(command, context)
+        except (PerdureError, OSError) as error:
+            outcome = failed(context.call, error, dict(_NOTHING))
+        return replace(outcome, duration_ms=round((loop.time() - begun_s) * 1000))
+
+    async def check(self, context: CallContext) -> Check:
+        """See Tool.check. Runs the argument `check`: exit 0 says that it happened, 1 that it did not."""
+        try:
+            _, command = parse_command(context)
+            outcome = await self._run(command, context) if command else None
+        except (PerdureError, OSError):
+            return "unknown"
+        if outcome is None or (outcome.error and outcome.error.code != "exit"):
+            return "unknown"
+        answers: dict[int, Check] = {0: "happened", 1: "not_happened"}
+        return answers.get(outcome.output["exit_code"], "unknown")
+
+    async def reap(self, goal_id: str, call_id: str) -> None:
+        """See Tool.reap. A process that merely has the same pid is never touched.
+
+        Raises: Unavailable when the system does not let it end.
+        """
+        path = note_path(self._run_dir, goal_id, call_id)
+        leader = read_note(path)
+        if leader is not None and is_ours(leader, key_mark(goal_id, call_id)):
+            await end_session(leader, kill_after_s=self._kill_after_s)
+        remove_note(path, leader)
+
+    async def _run(self, command: Command, context: CallContext) -> ToolOutput:
+        path = note_path(self._run_dir, context.goal_id, context.call.call_id)
+        begun = None
+        try:
+            begun = await child.start(command, lambda birth: write_note(path, birth))
+            is_in_time = await begun.wait(command.timeout_s)
+        finally:
+            unended = await self._end(begun) if begun else None
+            if unended is None:
+                remove_note(path, begun.birth if begun else None)
+        error = _error_of(begun, None if is_in_time else command.timeout_s)
+        if error and unended:
+            error = replace(error, message=f"{error.message} {unended.detail}")
+        return ToolOutput(context.call.call_id, ok=error is None, output=_output_of(begun), error=error)
+
+    async def _end(self, begun: child.Child) -> Unavailable | None:
+        try:
+            await begun.end(self._kill_after_s)
+        except Unavailable as error:
+            return error
+        return None
+
+
+def _output_of(ended: child.Child) -> dict[str, Any]:
+    return {
+        "exit_code": ended.process.returncode,
+        "stdout": ended.stdout.text(),
+        "stderr": ended.stderr.text(),
+        "stdout_truncated": ended.stdout.is_truncated,
+        "stderr_truncated": ended.stderr.is_truncated,
+    }
+
+
+def _error_of(ended: child.Child, passed_s: float | None) -> ToolError | None:
+    code = ended.process.returncode
+    if passed_s is not None:
+        return ToolError("timeout", f"The program ran longer than {passed_s:g} s and was ended.")
+    if code is not None and code < 0:
+        return ToolError("signal", f"The program was killed by {_signal_name(-code)}.")
+    if code != 0:
+        return ToolError("exit", f"The program ended with exit code {code}.")
+    return None
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

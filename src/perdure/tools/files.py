@@ -1,0 +1,225 @@
+"""The tools `read_file` and `write_file`: files of the goal's folder, and of no other."""
+
+import asyncio
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from perdure.errors import Conflict, Invalid, PerdureError
+from perdure.kernel.events import ToolOutput
+from perdure.kernel.ports import CallContext, Check
+from perdure.tools.confine import opened_folder
+from perdure.tools.outcome import failed
+
+MAX_BYTES = 1 << 20
+_CHUNK = 1 << 18
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_ANYTHING = object()
+
+
+class ReadFileTool:
+    """Reads a file; it changes nothing, so it is `pure`."""
+
+    name = "read_file"
+
+    async def run(self, context: CallContext) -> ToolOutput:
+        """See Tool.run. The hash is of the whole file, also when only its beginning is returned."""
+        return await _outcome(context, lambda: _read(context))
+
+    async def check(self, context: CallContext) -> Check:  # noqa: ARG002 (the port names it)
+        """See Tool.check. Reading leaves no trace."""
+        return "unknown"
+
+    async def reap(self, goal_id: str, call_id: str) -> None:
+        """See Tool.reap. Nothing outlives our process."""
+
+
+class WriteFileTool:
+    """Writes a file: after a crash it is the old one or the new one."""
+
+    name = "write_file"
+
+    async def run(self, context: CallContext) -> ToolOutput:
+        """See Tool.run. It is durable when it returns; a cancellation waits for the write."""
+        return await _outcome(context, lambda: _write(context))
+
+    async def check(self, context: CallContext) -> Check:
+        """See Tool.check. The file tells: it has the content, or what was expected before it, or neither."""
+        return await asyncio.to_thread(_check, context)
+
+    async def reap(self, goal_id: str, call_id: str) -> None:
+        """See Tool.reap. Nothing outlives our process."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A file as it was found."""
+
+    beginning: bytes
+    size: int
+    sha256: str
+    mode: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A file as it should be, and the hash that it must have before: None when it must not be there."""
+
+    path: object
+    content: bytes
+    sha256: str
+    expected: object
+
+
+def _read(context: CallContext) -> dict[str, Any]:
+    arguments = _known(context, {"path", "max_bytes"})
+    limit = arguments.get("max_bytes", MAX_BYTES)
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 0 <= limit <= MAX_BYTES:
+        raise Invalid(f"max_bytes was expected to be a whole number from 0 to {MAX_BYTES}, not {limit!r:.80}.")
+    with opened_folder(context.workdir, arguments.get("path")) as (folder, name):
+        seen = _look(folder, name, limit)
+    return {
+        "content": seen.beginning.decode(errors="replace"),
+        "size": seen.size,
+        "sha256": seen.sha256,
+        "truncated": seen.size > limit,
+    }
+
+
+def _write(context: CallContext) -> dict[str, Any]:
+    wanted = _wanted(context)
+    with opened_folder(context.workdir, wanted.path, make=not isinstance(wanted.expected, str)) as (folder, name):
+        before = _look_if_there(folder, name)
+        found = before.sha256 if before else None
+        if wanted.expected not in (_ANYTHING, found):
+            raise Conflict(f"{wanted.path!r} is not what was expected (sha256 {wanted.expected}, found {found}).")
+        part = _part_name(context)
+        with suppress(FileNotFoundError):
+            os.unlink(part, dir_fd=folder)  # of this very call, before a crash
+        try:
+            _fill(folder, part, wanted.content, before)
+            _give_name(folder, part, name, is_new=wanted.expected is None)
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(part, dir_fd=folder)
+        os.fsync(folder)
+    return {"size": len(wanted.content), "sha256_before": found, "sha256_after": wanted.sha256}
+
+
+def _check(context: CallContext) -> Check:
+    try:
+        wanted = _wanted(context)
+        with opened_folder(context.workdir, wanted.path) as (folder, name):
+            seen = _look_if_there(folder, name)
+    except FileNotFoundError:  # not even its folder
+        seen = None
+    except (PerdureError, OSError):
+        return "unknown"
+    found = seen.sha256 if seen else None
+    if found == wanted.sha256:
+        return "happened"
+    return "not_happened" if found == wanted.expected else "unknown"
+
+
+def _wanted(context: CallContext) -> _Wanted:
+    arguments = _known(context, {"path", "content", "expected_sha256"})
+    expected = arguments.get("expected_sha256", _ANYTHING)
+    is_hash = isinstance(expected, str) and _SHA256.fullmatch(expected)
+    if expected is not _ANYTHING and expected is not None and not is_hash:
+        raise Invalid("expected_sha256 was expected to be 64 hexadecimal digits in lower case, or null.")
+    text = arguments.get("content")
+    if not isinstance(text, str):
+        raise Invalid("content was expected to be a text.")
+    try:
+        content = text.encode()
+    except UnicodeEncodeError as error:
+        raise Invalid(f"content is no Unicode text: {error}.") from error
+    return _Wanted(arguments.get("path"), content, hashlib.sha256(content).hexdigest(), expected)
+
+
+def _known(context: CallContext, names: set[str]) -> dict[str, Any]:
+    arguments = context.call.arguments
+    if not isinstance(arguments, dict):
+        raise Invalid("The arguments were expected to be an object.")
+    if unknown := sorted(map(repr, arguments.keys() - names)):
+        raise Invalid(f"{context.call.tool} has no argument {unknown[0]}. It has: {', '.join(sorted(names))}.")
+    return arguments
+
+
+def _look(folder: int, name: str, limit: int = 0) -> _Seen:
+    file = os.open(name, _READ, dir_fd=folder)
+    try:
+        mode = os.fstat(file).st_mode
+        if not stat.S_ISREG(mode):
+            raise Invalid(f"{name!r} is not a file.")
+        beginning, size, digest = bytearray(), 0, hashlib.sha256()
+        while chunk := os.read(file, _CHUNK):
+            beginning += chunk[: limit - len(beginning)]
+            size += len(chunk)
+            digest.update(chunk)
+    finally:
+        os.close(file)
+    return _Seen(bytes(beginning), size, digest.hexdigest(), stat.S_IMODE(mode))
+
+
+def _look_if_there(folder: int, name: str) -> _Seen | None:
+    try:
+        return _look(folder, name)
+    except FileNotFoundError:
+        return None
+
+
+def _part_name(context: CallContext) -> str:
+    """Return one name per call, so that what a crash left is found by the next attempt."""
+    key = context.idempotency_key.encode(errors="surrogatepass")
+    return f".perdure-{hashlib.sha256(key).hexdigest()[:16]}.part"
+
+
+def _fill(folder: int, part: str, content: bytes, before: _Seen | None) -> None:
+    file = os.open(part, _CREATE, 0o666, dir_fd=folder)
+    with os.fdopen(file, "wb") as opened:
+        if before is not None:
+            os.fchmod(file, before.mode)
+        opened.write(content)
+        opened.flush()
+        os.fsync(file)
+
+
+def _give_name(folder: int, part: str, name: str, *, is_new: bool) -> None:
+    if is_new:
+        try:
+            # unlike a rename, it does not replace what came there in the meantime
+            os.link(part, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+        except FileExistsError:
+            raise Conflict(f"{name!r} is there already; it was expected not to be.") from None
+        except OSError:  # a file system without hard links
+            os.rename(part, name, src_dir_fd=folder, dst_dir_fd=folder)
+    else:
+        os.rename(part, name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+async def _outcome(context: CallContext, work: Callable[[], dict[str, Any]]) -> ToolOutput:
+    """Do the work in a thread; a cancellation takes effect when it is done, so that nothing goes on behind our back."""
+
+    def attempt() -> ToolOutput:
+        try:
+            return ToolOutput(context.call.call_id, ok=True, output=work())
+        except (PerdureError, OSError) as error:
+            return failed(context.call, error)
+
+    loop = asyncio.get_running_loop()
+    begun_s = loop.time()
+    attempted = asyncio.ensure_future(asyncio.to_thread(attempt))
+    try:
+        outcome = await asyncio.shield(attempted)
+    except asyncio.CancelledError:
+        await asyncio.wait([attempted])
+        raise
+    return replace(outcome, duration_ms=round((loop.time() - begun_s) * 1000))

@@ -1,0 +1,63 @@
+"""Who runs for a call, noted in a file, so that another process of ours can end it when we are dead."""
+
+import hashlib
+import os
+import re
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+
+import orjson
+
+from perdure.errors import PerdureError, Unavailable
+from perdure.settings import FILE_MODE, ensure_folder
+from perdure.tools.processes import Birth
+
+_PLAIN = re.compile(r"[a-z0-9][a-z0-9_-]{0,99}")
+
+
+def note_path(run_dir: Path, goal_id: str, call_id: str) -> Path:
+    """Return where the note of a call is: one place per call, whatever its name."""
+    return run_dir / _file_name(goal_id) / f"{_file_name(call_id)}.json"
+
+
+def write_note(path: Path, birth: Birth) -> None:
+    """Note who runs. It is not flushed: after a power cut nobody runs.
+
+    Raises: Unavailable when it cannot be written.
+    """
+    try:
+        ensure_folder(path.parent)
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
+        with os.fdopen(file, "wb") as note:
+            note.write(orjson.dumps(asdict(birth)))
+    except (PerdureError, OSError) as error:
+        raise Unavailable(f"{path} cannot be written, so the program was not let go: {error}.") from error
+
+
+def read_note(path: Path) -> Birth | None:
+    """Return who was noted; None when there is no note, or half of one: then nobody was let go."""
+    try:
+        match orjson.loads(path.read_bytes()):
+            case {"pid": int(pid), "started": str(started), "boot_id": str(boot_id)} if pid > 1:
+                return Birth(pid, started, boot_id)
+    except (FileNotFoundError, NotADirectoryError, orjson.JSONDecodeError):
+        pass
+    return None
+
+
+def remove_note(path: Path, birth: Birth | None) -> None:
+    """Forget who ran, and the folder of the goal with its last note; a note of somebody else is left alone."""
+    if birth != read_note(path):
+        return
+    with suppress(OSError):
+        path.unlink()
+        path.parent.rmdir()
+
+
+def _file_name(name: str) -> str:
+    """Return a name that is a file's on every system; different names stay different, also where case is not seen."""
+    if _PLAIN.fullmatch(name):
+        return name
+    digest = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()
+    return f"{re.sub(r'[^a-z0-9]+', '-', name.lower())[:40].strip('-')}.{digest[:32]}"

@@ -1,0 +1,22 @@
+"""How a tool tells its outcome, failures included."""
+
+import errno
+from typing import Any
+
+from perdure.errors import PerdureError
+from perdure.kernel.events import ToolCall, ToolError, ToolOutput
+
+_CODES = {
+    errno.ENOENT: "not_found",
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP, errno.ETXTBSY), "denied"),
+    **dict.fromkeys((errno.E2BIG, errno.EISDIR, errno.ENAMETOOLONG, errno.ENOTDIR, errno.EEXIST), "invalid"),
+}
+
+
+def failed(call: ToolCall, error: PerdureError | OSError, output: Any = None) -> ToolOutput:
+    """Return the outcome of a call that an error has ended."""
+    if isinstance(error, PerdureError):
+        reason = ToolError(error.code, error.detail)
+    else:
+        reason = ToolError(_CODES.get(error.errno or 0, "unavailable"), f"The system says: {error}.")
+    return ToolOutput(call.call_id, ok=False, output=output, error=reason)

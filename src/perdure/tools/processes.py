@@ -1,0 +1,165 @@
+"""Processes of this machine: who one is, which belong to a session, and how a session is ended.
+
+A pid alone names nobody, because it is used again; with its start time and the boot it does. A pid is not given away
+while a session is called by it, so the processes of a session are known even after its leader has gone.
+"""
+
+import asyncio
+import functools
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from perdure.errors import Unavailable
+
+KILL_AFTER_S = 5.0
+_UNKILLABLE_AFTER_S = 30.0
+_PROC = Path("/proc")
+_HAS_PROC = (_PROC / "self" / "stat").exists()
+
+
+@dataclass(frozen=True, slots=True)
+class Birth:
+    """What tells a process from all others."""
+
+    pid: int
+    started: str
+    boot_id: str
+
+
+@functools.cache
+def boot_id() -> str:
+    """Return the name of this run of the machine."""
+    if _HAS_PROC:
+        return (_PROC / "sys/kernel/random/boot_id").read_text().strip()
+    return _printed("/usr/sbin/sysctl", "-n", "kern.boottime")
+
+
+def birth_of(pid: int) -> Birth | None:
+    """Return who has this pid now, dead but not buried included; None when nobody has."""
+    seen = _look(pid)
+    return Birth(pid, seen[1], boot_id()) if seen else None
+
+
+def session_of(leader: Birth) -> list[int]:
+    """Return the living processes of a session that was ours; none when its pid is somebody else's by now."""
+    holder = birth_of(leader.pid)
+    if holder is not None and holder != leader:
+        return []
+    return [pid for pid in _pids() if _session(pid) == leader.pid and _is_alive(pid)]
+
+
+def is_ours(leader: Birth, mark: str) -> bool:
+    """Tell whether a session is the one that an earlier process of ours began and noted.
+
+    Without its leader it is ours only if a process in it bears our mark, an entry of its environment.
+    """
+    if leader.boot_id != boot_id():
+        return False
+    holder = birth_of(leader.pid)
+    if holder is not None:
+        return holder == leader
+    return any(_bears(pid, mark) for pid in session_of(leader))
+
+
+async def end_session(leader: Birth, *, patience_s: float = 0.0, kill_after_s: float = KILL_AFTER_S) -> None:
+    """End all processes of a session: a while of patience, TERM, then KILL; return when they are gone.
+
+    A cancellation on the way makes short work of it: KILL at once.
+
+    Raises: Unavailable when the system does not let them end.
+    """
+    try:
+        for kind, wait_s in ((None, patience_s), (signal.SIGTERM, kill_after_s)):
+            if await _is_gone(leader, kind, wait_s):
+                return
+        if not await _is_gone(leader, signal.SIGKILL, _UNKILLABLE_AFTER_S):
+            raise Unavailable(f"Processes {session_of(leader)} do not end, not even by SIGKILL. End them by hand.")
+    except asyncio.CancelledError:
+        _signal(leader, signal.SIGKILL)
+        raise
+
+
+async def _is_gone(leader: Birth, kind: signal.Signals | None, wait_s: float) -> bool:
+    loop = asyncio.get_running_loop()
+    until, pause_s = loop.time() + wait_s, 0.002
+    while session_of(leader):
+        if kind is not None:
+            _signal(leader, kind)
+        if kind is signal.SIGTERM:
+            kind = None  # once: the second TERM means something else to many programs
+        if loop.time() >= until:
+            return False
+        await asyncio.sleep(min(pause_s, max(0.0, until - loop.time())))
+        pause_s = min(pause_s * 2, 0.05)
+    return True
+
+
+def _signal(leader: Birth, kind: signal.Signals) -> None:
+    """Signal every group of a session: a group at once, so that nobody slips away by a fork."""
+    for group in set(_groups(session_of(leader))):
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(group, kind)
+
+
+def _groups(pids: list[int]) -> Iterator[int]:
+    for pid in pids:
+        with suppress(ProcessLookupError, PermissionError):
+            yield os.getpgid(pid)
+
+
+def _session(pid: int) -> int | None:
+    try:
+        return os.getsid(pid)
+    except (ProcessLookupError, PermissionError):
+        return None
+
+
+def _is_alive(pid: int) -> bool:
+    seen = _look(pid)
+    return seen is not None and seen[0] not in "ZX"
+
+
+def _look(pid: int) -> tuple[str, str] | None:
+    """Return the state of a process, one letter, and when it started."""
+    return _look_into_proc(pid) if _HAS_PROC else _look_with_ps(pid)
+
+
+def _look_into_proc(pid: int) -> tuple[str, str] | None:
+    try:
+        content = (_PROC / str(pid) / "stat").read_bytes()
+    except OSError:
+        return None
+    fields = content.rpartition(b")")[2].split()  # a program may have spaces and brackets in its name
+    return fields[0].decode(), fields[19].decode()
+
+
+def _look_with_ps(pid: int) -> tuple[str, str] | None:
+    state, _, started = _printed("/bin/ps", "-o", "stat=,lstart=", "-p", str(pid)).partition(" ")
+    return (state[0], started.strip()) if state else None
+
+
+def _pids() -> list[int]:
+    if _HAS_PROC:
+        return [int(name) for name in os.listdir(_PROC) if name.isdecimal()]  # noqa: PTH208 (half the cost of iterdir)
+    return _pids_with_ps()
+
+
+def _pids_with_ps() -> list[int]:
+    return [int(pid) for pid in _printed("/bin/ps", "-axo", "pid=").split()]
+
+
+def _bears(pid: int, mark: str) -> bool:
+    try:
+        return mark.encode(errors="surrogatepass") in (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
+
+
+def _printed(*argv: str) -> str:
+    plain = {**os.environ, "LC_ALL": "C", "TZ": "UTC"}
+    return subprocess.run(argv, env=plain, capture_output=True, text=True, check=False).stdout.strip()

@@ -1,0 +1,66 @@
+"""A goal's history in memory: what the loop does to a mind, without a store and without tools."""
+
+from perdure.kernel.events import (
+    Body,
+    Decision,
+    Event,
+    GoalBegun,
+    MindSpec,
+    OutcomeUnknown,
+    Tip,
+    ToolError,
+    ToolOutput,
+    Verdict,
+    seal,
+)
+from perdure.kernel.fold import fold
+from perdure.kernel.ports import Decided, GoalState, Mind
+
+SECOND_US = 1_000_000
+START_US = 1_800_000_000 * SECOND_US
+
+
+class History:
+    """Events of one goal, and a clock that moves only when told to."""
+
+    def __init__(self, mind: Mind) -> None:
+        self.mind = mind
+        self.now_us = START_US
+        self.events: list[Event] = []
+        self.add(GoalBegun("g", MindSpec("plan")))
+
+    @property
+    def state(self) -> GoalState:
+        return fold(self.events)
+
+    def add(self, *bodies: Body) -> None:
+        for body in bodies:
+            tip = Tip("g", self.events[-1].seq, self.events[-1].hash) if self.events else Tip("g")
+            self.events.append(seal(body, tip, event_id="e", iteration=0, timestamp_us=self.now_us))
+
+    async def step(self) -> Decided:
+        """Ask the mind once and record what it wants."""
+        decided = await self.mind.decide(self.state, self.now_us)
+        self.add(*decided.actions)
+        if decided.end is not None:
+            self.add(decided.end)
+        return decided
+
+    async def begun(self) -> list[str]:
+        """Ask the mind once and name the calls that it began."""
+        known = set(self.state.calls)
+        await self.step()
+        return [call for call in self.state.calls if call not in known]
+
+    def succeed(self, call_id: str, stdout: str = "") -> None:
+        self.add(ToolOutput(call_id, ok=True, output={"exit_code": 0, "stdout": stdout, "stderr": ""}))
+
+    def fail(self, call_id: str, code: str = "exit") -> None:
+        error = ToolError(code, "it exited with 3")
+        self.add(ToolOutput(call_id, ok=False, output={"exit_code": 3, "stdout": "bad", "stderr": ""}, error=error))
+
+    def lose(self, call_id: str) -> None:
+        self.add(OutcomeUnknown(call_id, "the worker died"))
+
+    def decide(self, call_id: str, verdict: Verdict, value: object = None) -> None:
+        self.add(Decision(call_id, verdict, value, by="ann"))

@@ -1,0 +1,137 @@
+"""What holds for every plan and every course of events."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import get_args
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perdure.kernel.events import Action, Ask, ToolCall, Verdict
+from perdure.kernel.fold import CallState
+from perdure.minds.plan import PlanMind
+from perdure.minds.plan_shape import Condition, Ending, Exec, Pause, Plan, PlanStep, Question, Retry, Work
+from tests.minds.history import SECOND_US, History
+
+WORKS: Sequence[Work] = (Exec(("x",)), Exec(("x",)), Question("q"), Pause(seconds=1))
+LOST: Sequence[Verdict] = ("retry", "skip", "abort")
+PATIENCE = 500
+"""No plan of the sizes below has so many decisions in it."""
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> Plan:
+    """A plan of a few steps, in any order, each of which needs some of those drawn before it."""
+    steps: list[PlanStep] = []
+    for number in range(draw(st.integers(1, 7))):
+        names = [step.id for step in steps]
+        needs = draw(st.lists(st.sampled_from(names), unique=True, max_size=3)) if names else []
+        retry = Retry(draw(st.integers(0, 2)), draw(st.integers(0, 2)))
+        step = PlanStep(f"s{number}", draw(st.sampled_from(WORKS)), tuple(needs), retry=retry)
+        has_condition = draw(st.booleans())
+        if needs and has_condition:
+            ending: Ending = draw(st.sampled_from(get_args(Ending)))
+            step = replace(step, condition=Condition(draw(st.sampled_from(needs)), ending))
+        steps.append(step)
+    return Plan("g", tuple(draw(st.permutations(steps))))
+
+
+class World:
+    """Whatever may happen to a goal, drawn by chance; and what must never happen, checked at each decision."""
+
+    def __init__(self, plan: Plan, jobs: int, data: st.DataObject) -> None:
+        self.history = History(PlanMind(plan, jobs))
+        self.steps = {step.id: step for step in plan.steps}
+        self.jobs = jobs
+        self.data = data
+        self.retries_left = 3
+
+    async def run(self) -> None:
+        for _ in range(PATIENCE):
+            before = self.history.state
+            again = await self.history.mind.decide(before, self.history.now_us)
+            decided = await self.history.step()
+            assert decided == again, "the same state gives the same answer"
+            self.check(decided.actions, before.calls)
+            if decided.end is not None:
+                return
+            self.happen(decided.wake_us)
+        raise AssertionError("the mind does not come to an end")
+
+    def check(self, actions: Sequence[Action], before: dict[str, CallState]) -> None:
+        for action in actions:
+            assert isinstance(action, ToolCall | Ask) or hasattr(action, "until")
+            self.check_needs(getattr(action, "step", ""), before)
+            self.check_attempt(getattr(action, "call_id", ""), before)
+        working = [each for each in self.history.state.open_calls.values() if isinstance(each.call, ToolCall)]
+        assert sum(each.unknown is None for each in working) <= self.jobs
+
+    def check_needs(self, name: str, before: dict[str, CallState]) -> None:
+        step = self.steps[name]
+        for need in step.needs:
+            calls = [each for each in before.values() if each.call.step == need]
+            assert not any(each.is_open for each in calls)
+            if step.condition is None or step.condition.step != need:
+                assert calls, "a need that was not begun is not done"
+                assert not _has_failed(calls[-1])
+
+    def check_attempt(self, call_id: str, before: dict[str, CallState]) -> None:
+        name, number = call_id.split(".")
+        calls = [each for each in before.values() if each.call.step == name]
+        assert len(calls) == int(number) - 1
+        for each in calls:
+            is_retried = each.decision is not None and each.decision.decision == "retry"
+            assert is_retried or _has_failed(each)
+
+    def happen(self, wake_us: int | None) -> None:
+        """Let one open call end somehow, or let time pass until the mind wants to be woken."""
+        open_calls = [*self.history.state.open_calls.values()]
+        if wake_us is not None and (not open_calls or self.data.draw(st.booleans())):
+            self.history.now_us = wake_us
+            return
+        assert open_calls, "nothing is open, nothing was started, and it is not over"
+        self.history.now_us += self.data.draw(st.integers(0, 2)) * SECOND_US
+        self.settle(self.data.draw(st.sampled_from(open_calls)))
+
+    def settle(self, each: CallState) -> None:
+        name = each.call.call_id
+        if not isinstance(each.call, ToolCall):
+            ends: Sequence[Verdict] = ("answer", "skip", "deny") if isinstance(each.call, Ask) else ("elapsed",)
+            self.history.decide(name, self.data.draw(st.sampled_from(ends)))
+        elif each.unknown is not None:
+            self.retries_left -= 1
+            self.history.decide(name, self.data.draw(st.sampled_from(LOST if self.retries_left > 0 else LOST[1:])))
+        else:
+            outcome = self.data.draw(st.sampled_from((self.history.succeed, self.history.fail, self.history.lose)))
+            outcome(name)
+
+
+def _has_failed(each: CallState) -> bool:
+    if each.outcome is not None:
+        return not each.outcome.ok
+    return each.decision is not None and each.decision.decision in {"deny", "abort"}
+
+
+@settings(deadline=None)  # a busy machine is no failure
+@given(plans(), st.integers(1, 3), st.data())
+def test_every_plan_ends_whatever_happens_and_keeps_its_promises_on_the_way(
+    plan: Plan, jobs: int, data: st.DataObject
+) -> None:
+    asyncio.run(World(plan, jobs, data).run())
+
+
+@settings(deadline=None)  # a busy machine is no failure
+@given(plans(), st.integers(1, 3))
+def test_a_plan_in_which_all_goes_well_ends_done(plan: Plan, jobs: int) -> None:
+    async def run() -> str:
+        history = History(PlanMind(plan, jobs))
+        while (decided := await history.step()).end is None:
+            for name, each in history.state.open_calls.items():
+                if isinstance(each.call, ToolCall):
+                    history.succeed(name)
+                else:
+                    history.decide(name, "answer")
+        return decided.end.reason
+
+    assert asyncio.run(run()) == "done"

@@ -1,0 +1,306 @@
+"""However a call of `exec` ends, nothing of its program runs on."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from perdure.tools import processes
+from perdure.tools.exec import ExecTool
+from perdure.tools.notes import note_path, read_note, write_note
+from perdure.tools.processes import Birth
+from tests import children
+from tests.tools.calls import (
+    CALL,
+    GOAL,
+    LONG_S,
+    appearance,
+    assert_empty,
+    begin,
+    call,
+    code_of,
+    is_running,
+    known,
+    python,
+    shell,
+)
+
+FORK_TWICE = f"""
+import os, sys, time
+if os.fork() == 0:
+    if os.fork() == 0:
+        SETUP
+        open('pid', 'w').write(f'{{os.getpid()}}\\n')
+        time.sleep({LONG_S})
+    os._exit(0)
+os.wait()
+while not os.path.exists('pid') or not open('pid').read().endswith('\\n'):
+    time.sleep(0.005)
+print('done')
+"""
+SILENT = "null = os.open('/dev/null', os.O_RDWR); os.dup2(null, 1); os.dup2(null, 2)"
+
+
+async def test_a_timeout_ends_the_program(tool: ExecTool, workdir: Path) -> None:
+    outcome = await tool.run(call(workdir, shell(f"echo $$; sleep {LONG_S}; true", timeout_s=0.2)))
+    assert code_of(outcome) == "timeout"
+    assert outcome.output["exit_code"] == -signal.SIGTERM
+    assert_empty(int(outcome.output["stdout"]))
+
+
+async def test_a_program_that_ignores_term_is_killed(tool: ExecTool, workdir: Path) -> None:
+    line = f"trap '' TERM; echo $$; sleep {LONG_S}; sleep {LONG_S}"
+    outcome = await tool.run(call(workdir, shell(line, timeout_s=0.2)))
+    assert code_of(outcome) == "timeout"
+    assert outcome.output["exit_code"] == -signal.SIGKILL
+    assert_empty(int(outcome.output["stdout"]))
+
+
+async def test_a_program_may_tidy_up_on_term(run_dir: Path, workdir: Path) -> None:
+    line = f"trap 'echo tidied; exit 0' TERM; sleep {LONG_S} & wait"
+    outcome = await ExecTool(run_dir).run(call(workdir, shell(line, timeout_s=0.3)))
+    assert code_of(outcome) == "timeout"
+    assert outcome.output["exit_code"] == 0
+    assert outcome.output["stdout"] == "tidied\n"
+
+
+async def test_a_program_that_closes_its_output_is_waited_for(tool: ExecTool, workdir: Path) -> None:
+    outcome = await tool.run(call(workdir, shell("exec >&- 2>&-; sleep 0.1; touch ran; exit 4")))
+    assert outcome.output["exit_code"] == 4
+    assert (workdir / "ran").exists()
+
+
+async def test_a_program_that_closes_its_output_is_still_ended_in_time(tool: ExecTool, workdir: Path) -> None:
+    line = f"echo $$; exec >&- 2>&-; sleep {LONG_S}; true"
+    outcome = await tool.run(call(workdir, shell(line, timeout_s=0.2)))
+    assert code_of(outcome) == "timeout"
+    assert_empty(int(outcome.output["stdout"]))
+
+
+@pytest.mark.parametrize("setup", ["pass", SILENT, "os.setpgid(0, 0)"], ids=["loud", "silent", "own group"])
+async def test_what_a_program_leaves_behind_ends_soon_after_it(tool: ExecTool, workdir: Path, setup: str) -> None:
+    outcome = await tool.run(call(workdir, python(FORK_TWICE.replace("SETUP", setup))))
+    assert outcome.ok
+    assert outcome.output["stdout"] == "done\n"
+    assert outcome.duration_ms < 10_000
+    assert not is_running(int(await appearance(workdir / "pid")))
+
+
+async def test_what_is_said_within_the_patience_is_heard(tool: ExecTool, workdir: Path) -> None:
+    outcome = await tool.run(call(workdir, shell("(sleep 0.1; echo late) & exit 0")))
+    assert outcome.output["stdout"] == "late\n"
+
+
+async def test_one_that_left_the_session_with_our_pipe_does_not_hold_us(tool: ExecTool, workdir: Path) -> None:
+    outcome = await tool.run(call(workdir, python(FORK_TWICE.replace("SETUP", "os.setsid()"))))
+    escaped = int(await appearance(workdir / "pid"))
+    try:
+        assert outcome.ok
+        assert outcome.output["stdout"] == "done\n"
+        assert is_running(escaped)
+    finally:
+        os.kill(escaped, signal.SIGKILL)
+
+
+async def test_cancelling_returns_when_the_whole_session_is_gone(tool: ExecTool, workdir: Path, run_dir: Path) -> None:
+    line = f"trap '' TERM; sleep {LONG_S} & echo $$ >pid; sleep {LONG_S}; sleep {LONG_S}"
+    task, leader = await begin(tool, call(workdir, shell(line)), workdir / "pid")
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert_empty(leader)
+    assert list(run_dir.iterdir()) == []
+
+
+async def test_cancelling_twice_does_not_wait_for_a_tidy_end(run_dir: Path, workdir: Path) -> None:
+    line = f"trap 'echo x >term' TERM; echo $$ >pid; while :; do sleep {LONG_S} & wait; done"
+    tool = ExecTool(run_dir, kill_after_s=LONG_S)
+    task, leader = await begin(tool, call(workdir, shell(line)), workdir / "pid")
+    task.cancel()
+    await appearance(workdir / "term")
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await processes.end_session(Birth(leader, known_or_gone(leader), processes.boot_id()), patience_s=10)
+    assert_empty(leader)
+
+
+def known_or_gone(pid: int) -> str:
+    birth = processes.birth_of(pid)
+    return birth.started if birth else ""
+
+
+async def test_cancelling_at_any_moment_leaves_nothing(tool: ExecTool, workdir: Path, run_dir: Path) -> None:
+    for steps in range(12):
+        task = asyncio.create_task(tool.run(call(workdir, {"argv": ["sleep", str(LONG_S)]})))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not run_dir.exists() or list(run_dir.iterdir()) == []
+
+
+async def test_many_programs_run_at_the_same_time(tool: ExecTool, workdir: Path) -> None:
+    calls = [call(workdir, shell(f"echo {number}"), call_id=f"c{number}") for number in range(20)]
+    outcomes = await asyncio.gather(*map(tool.run, calls))
+    assert [outcome.output["stdout"] for outcome in outcomes] == [f"{number}\n" for number in range(20)]
+
+
+async def run_call(run_dir: Path, workdir: Path, line: str) -> None:
+    await ExecTool(run_dir).run(call(workdir, shell(line)))
+
+
+async def reap_call(run_dir: Path, kill_after_s: float) -> None:
+    await ExecTool(run_dir, kill_after_s=kill_after_s).reap(GOAL, CALL)
+
+
+async def orphaned(run_dir: Path, workdir: Path, line: str) -> int:
+    """Kill a process of ours in the middle of a call, and return the pid of the program that it leaves behind."""
+    parent = children.start(run_call, run_dir, workdir, line)
+    leader = int(await appearance(workdir / "pid"))
+    parent.kill()
+    assert children.end_of(parent) == -signal.SIGKILL
+    return leader
+
+
+@pytest.mark.parametrize("trap", ["", "trap '' TERM; "], ids=["meek", "stubborn"])
+async def test_after_a_kill_another_process_ends_what_was_left(run_dir: Path, workdir: Path, trap: str) -> None:
+    line = f"{trap}sleep {LONG_S} & echo $$ >pid; sleep {LONG_S}; sleep {LONG_S}"
+    leader = await orphaned(run_dir, workdir, line)
+    assert is_running(leader)
+    children.run(reap_call, run_dir, 0.2)
+    assert_empty(leader)
+    assert list(run_dir.iterdir()) == []
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc to know whose a process is")
+async def test_after_a_kill_those_whose_leader_is_gone_are_ended_too(run_dir: Path, workdir: Path) -> None:
+    line = f"sleep {LONG_S} & echo $! >member; echo $$ >pid; sleep {LONG_S}; true"
+    leader = await orphaned(run_dir, workdir, line)
+    member = int(await appearance(workdir / "member"))
+    os.kill(leader, signal.SIGKILL)
+    children.run(reap_call, run_dir, 5.0)
+    assert not is_running(member)
+    assert_empty(leader)
+
+
+async def begin_and_die(run_dir: Path, workdir: Path) -> None:
+    path = note_path(run_dir, GOAL, CALL)
+    path.parent.mkdir(parents=True)
+    os.mkfifo(path)  # nobody reads it: the note is never finished, so the program is never let go
+    await ExecTool(run_dir).run(call(workdir, shell("touch ran")))
+
+
+async def test_a_program_whose_note_was_never_finished_never_starts(run_dir: Path, workdir: Path) -> None:
+    parent = children.start(begin_and_die, run_dir, workdir)
+    path = note_path(run_dir, GOAL, CALL)
+    async with asyncio.timeout(20):
+        waiting: list[int] = []
+        while not waiting:
+            await asyncio.sleep(0.005)
+            waiting = [pid for pid in processes._pids() if is_at_the_gate(pid, workdir)]
+        parent.kill()
+        assert children.end_of(parent) == -signal.SIGKILL
+        await end_of_all(waiting)
+    assert not (workdir / "ran").exists()
+    path.unlink()
+
+
+async def end_of_all(pids: list[int]) -> None:
+    while any(map(is_running, pids)):  # noqa: ASYNC110 (nobody tells us: they are not our children)
+        await asyncio.sleep(0.005)
+
+
+def is_at_the_gate(pid: int, workdir: Path) -> bool:
+    if processes._session(pid) != pid or not is_in(pid, workdir):
+        return False
+    return "PERDURE_GATE" in processes._printed("/bin/ps", "-o", "command=", "-p", str(pid))
+
+
+def is_in(pid: int, workdir: Path) -> bool:
+    folder = Path(f"/proc/{pid}/cwd")
+    return not folder.exists() or folder.resolve() == workdir.resolve()
+
+
+@pytest.fixture
+async def stranger() -> AsyncIterator[asyncio.subprocess.Process]:
+    """A process that is none of ours, in a session of its own."""
+    process = await asyncio.create_subprocess_exec("sleep", str(LONG_S), start_new_session=True)
+    yield process
+    if process.returncode is None:
+        process.kill()
+    await process.wait()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda birth: replace(birth, started="1"), lambda birth: replace(birth, boot_id="another")],
+    ids=["pid used again", "rebooted"],
+)
+async def test_a_stranger_with_the_same_pid_is_never_touched(
+    tool: ExecTool, run_dir: Path, stranger: asyncio.subprocess.Process, change: Callable[[Birth], Birth]
+) -> None:
+    write_note(note_path(run_dir, GOAL, CALL), change(known(stranger.pid)))
+    await tool.reap(GOAL, CALL)
+    assert is_running(stranger.pid)
+    assert list(run_dir.iterdir()) == []
+
+
+async def test_the_end_of_a_call_leaves_a_later_note_of_another_alone(
+    tool: ExecTool, run_dir: Path, workdir: Path, stranger: asyncio.subprocess.Process
+) -> None:
+    note, other = note_path(run_dir, GOAL, CALL), known(stranger.pid)
+    task, _ = await begin(
+        tool, call(workdir, shell("echo $$ >pid; until test -e go; do sleep 0.01; done")), workdir / "pid"
+    )
+    write_note(note, other)
+    (workdir / "go").touch()
+    assert (await task).ok
+    assert read_note(note) == other
+
+
+async def test_strangers_in_a_session_without_a_leader_are_never_touched(
+    tool: ExecTool, run_dir: Path, workdir: Path
+) -> None:
+    line = f"sleep {LONG_S} >/dev/null 2>&1 & echo $! >member"
+    leader = await asyncio.create_subprocess_exec("sh", "-c", line, cwd=workdir, start_new_session=True)
+    await leader.wait()
+    member = int(await appearance(workdir / "member"))
+    write_note(note_path(run_dir, GOAL, CALL), Birth(leader.pid, "1", processes.boot_id()))
+    await tool.reap(GOAL, CALL)
+    assert is_running(member)
+    os.kill(member, signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    "torn", [b"", b'{"pid": 1', b"[]", b"\xff", b'{"pid": 1, "started": "1", "boot_id": "x"}', b'{"pid": "7"}']
+)
+async def test_a_torn_note_is_removed(tool: ExecTool, run_dir: Path, torn: bytes) -> None:
+    note = note_path(run_dir, GOAL, CALL)
+    note.parent.mkdir(parents=True)
+    note.write_bytes(torn)
+    await tool.reap(GOAL, CALL)
+    assert list(run_dir.iterdir()) == []
+
+
+async def test_a_call_without_a_note_needs_no_reaping(tool: ExecTool, run_dir: Path) -> None:
+    await tool.reap(GOAL, CALL)
+    await tool.reap("../..", "\ud800")
+    assert not run_dir.exists()
+
+
+async def test_a_system_without_proc_is_asked_through_ps(stranger: asyncio.subprocess.Process) -> None:
+    by_ps = processes._look_with_ps(stranger.pid)
+    assert by_ps is not None
+    assert by_ps[0] in "SR"
+    assert processes._look_with_ps(stranger.pid) == by_ps
+    assert stranger.pid in processes._pids_with_ps()
+    stranger.kill()
+    await stranger.wait()
+    assert processes._look_with_ps(stranger.pid) is None
+    assert processes.birth_of(stranger.pid) is None
