@@ -18,8 +18,9 @@ from perdure.settings import FILE_MODE, FOLDER_MODE, Settings, ensure_folder, lo
 from perdure.store.archive import Manifest, write_archive
 from perdure.store.client import DatabaseClient
 from perdure.store.database import Health
-from perdure.store.restore import Places, Restored, finish_restore, is_restore_pending, restore
+from perdure.store.restore import finish_restore, restore
 from perdure.store.sqlite.facts import sqlite_version
+from perdure.store.swaps import Places, Restored, is_restore_pending
 from perdure.store.target import parse_target
 
 _LITTLE_SPACE_MB = 200

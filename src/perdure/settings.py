@@ -209,14 +209,21 @@ def _as_location(value: str, base: Path) -> str:
 
 
 def _refuse_nesting(settings: Settings) -> None:
-    """A folder that is backed up and swapped as one must not contain the home itself."""
-    state = settings.memory_state_dir
-    if state == settings.home or state in settings.home.parents:
+    """A folder that is backed up and swapped as one must not contain anything else that is."""
+    state, bots = settings.memory_state_dir, settings.bots_dir
+    if settings.home.is_relative_to(state):
         raise Invalid(f"memory_state_dir is {state}, which contains the home {settings.home}. Use a folder of its own.")
+    if state.is_relative_to(bots) or bots.is_relative_to(state):
+        raise Invalid(f"memory_state_dir is {state}, which overlaps with {bots}. Use a folder of its own.")
+    for folder in (state, bots):
+        if Path(settings.database_url).is_relative_to(folder):
+            raise Invalid(f"The database {settings.database_url} lies in {folder}. Give each a folder of its own.")
 
 
 def _read_config(path: Path) -> dict[str, str]:
     try:
+        if path.exists() and not path.is_file():
+            raise Invalid(f"{path} cannot be read: it is no file.")
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return {}

@@ -10,6 +10,7 @@ import hashlib
 import io
 import json
 import os
+import shutil
 import tarfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -20,7 +21,7 @@ from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from perdure.errors import Damaged, Denied, Invalid
+from perdure.errors import Damaged, Denied, Invalid, Unavailable
 from perdure.settings import FILE_MODE, FOLDER_MODE, ensure_folder
 from perdure.store.durable import fsync, new_file
 
@@ -30,6 +31,7 @@ MANIFEST = "manifest.json"
 NOT_KEPT = ("*.lock", "*.idx.sqlite*")
 """Locks, and what can be derived from the rest."""
 _CHUNK = 1 << 20
+_LARGEST_MANIFEST = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -91,12 +93,12 @@ def unpack_archive(source: Path, places: Mapping[str, Path]) -> Manifest:
     found: dict[str, Entry] = {}
     text = b""
     with _damaged(source), gzip.open(source) as unzipped, tarfile.open(fileobj=unzipped, mode="r:") as archive:
-        for member in archive:
-            content = archive.extractfile(member) if member.isreg() else None
+        for member in _plain_members(archive, source):
+            content = archive.extractfile(member)
             if content is None or member.name in found or text:
-                raise Invalid(f"{source} holds {member.name!r}, which is no plain file, or comes twice or too late.")
+                raise Invalid(f"{source} holds {member.name!r} twice, or behind its manifest.")
             if member.name == MANIFEST:
-                text = content.read()
+                text = content.read(_LARGEST_MANIFEST)
             else:
                 place = _place(member.name, places, source)
                 found[member.name] = _unpack(content, member.name, place)
@@ -108,18 +110,49 @@ def unpack_archive(source: Path, places: Mapping[str, Path]) -> Manifest:
     return manifest
 
 
+def _plain_members(archive: tarfile.TarFile, source: Path) -> Iterator[tarfile.TarInfo]:
+    """Go through an archive, and refuse whatever is not simply a file of the size that it says."""
+    last = -1
+    for member in archive:
+        is_plain = member.type in (tarfile.REGTYPE, tarfile.AREGTYPE) and member.sparse is None
+        if not is_plain or member.size < 0 or member.offset <= last:
+            raise Invalid(f"{source} holds {member.name!r}, which is no plain file. Nothing was restored.")
+        if member.size > shutil.disk_usage(source.parent).free:
+            raise Unavailable(f"There is no space for the {member.size:,} bytes of {member.name!r} in {source}.")
+        last = member.offset
+        yield member
+
+
+def _below(folder: Path) -> list[Path]:
+    """Everything below a folder except folders; a folder that cannot be read is an error, not empty."""
+
+    def fail(error: OSError) -> None:
+        raise error
+
+    found = [Path(top, name) for top, folders, names in os.walk(folder, onerror=fail) for name in (*names, *folders)]
+    return sorted(path for path in found if path.is_symlink() or not path.is_dir())
+
+
 def _files(folder: Path) -> list[Path]:
     """The regular files below a folder, without links and without what is not worth keeping."""
-    return [
-        path
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and not path.is_symlink() and not any(fnmatch(path.name, skip) for skip in NOT_KEPT)
-    ]
+    return [path for path in _everything(folder) if _is_plain(path) and not _is_derived(path)]
 
 
 def _not_files(folder: Path) -> list[Path]:
     """What is below a folder and neither a file nor a folder: links, sockets, pipes."""
-    return [path for path in sorted(folder.rglob("*")) if path.is_symlink() or not (path.is_file() or path.is_dir())]
+    return [path for path in _everything(folder) if not _is_plain(path)]
+
+
+def _everything(folder: Path) -> list[Path]:
+    return _below(folder) if folder.is_dir() else []
+
+
+def _is_plain(path: Path) -> bool:
+    return path.is_file() and not path.is_symlink()
+
+
+def _is_derived(path: Path) -> bool:
+    return any(fnmatch(path.name, skip) for skip in NOT_KEPT)
 
 
 def _add(archive: tarfile.TarFile, name: str, path: Path) -> Entry:
@@ -154,7 +187,7 @@ class _Hashing:
 def _place(name: str, places: Mapping[str, Path], source: Path) -> Path:
     path = PurePosixPath(name)
     first, *rest = path.parts or ("",)
-    is_plain = not path.is_absolute() and ".." not in path.parts and "\0" not in name and "\\" not in name
+    is_plain = not path.is_absolute() and ".." not in path.parts and "\0" not in name
     if not is_plain or first not in places or (first == DATABASE) != (not rest):
         raise Invalid(f"{source} holds {name!r}, which does not belong into an archive. Nothing was restored.")
     return places[first].joinpath(*rest)
@@ -188,9 +221,12 @@ def _read_manifest(text: bytes, source: Path) -> Manifest:
         if content["format"] != FORMAT:
             raise Invalid(f"{source} has format {content['format']}; this Perdure reads format {FORMAT}.")
         entries = tuple(Entry(**entry) for entry in content.pop("entries"))
-        return Manifest(**content | {"entries": entries, "left_out": tuple(content["left_out"])})
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        manifest = Manifest(**content | {"entries": entries, "left_out": tuple(content["left_out"])})
+        if not all(isinstance(entry.path, str) for entry in manifest.entries):
+            raise TypeError("a path is a text")
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise Damaged(f"{source} has a manifest that cannot be read. Use another backup.") from error
+    return manifest
 
 
 @contextmanager
@@ -198,14 +234,14 @@ def _denied(target: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise Denied(f"{target} cannot be written: {error.strerror or error}.") from error
+        raise Denied(f"{error.filename or target}: {error.strerror or error}.") from error
 
 
 @contextmanager
 def _damaged(source: Path) -> Iterator[None]:
     try:
         yield
-    except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, UnicodeError) as error:
+    except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, ValueError) as error:
         raise Damaged(f"{source} is not a whole archive: {error}. Use another backup.") from error
     except FileExistsError as error:
         raise Invalid(f"{source} holds the same file twice. Nothing was restored.") from error

@@ -1,6 +1,7 @@
 """The client of the database: the same for a SQLite file, for SQLite in memory and for PostgreSQL."""
 
 import asyncio
+import concurrent.futures
 import inspect
 import os
 from collections.abc import Callable
@@ -29,7 +30,7 @@ class DatabaseClient:
 
     def __init__(self, database: "Database") -> None:
         self._database = database
-        self._closing: asyncio.Future[None] | None = None
+        self._closing: concurrent.futures.Future[None] | None = None
 
     @classmethod
     async def create(cls, url_or_path: str | os.PathLike[str], migrate: bool = True, debug: bool = False) -> Self:
@@ -107,7 +108,7 @@ class DatabaseClient:
     async def count_rows(self) -> dict[str, int]:
         """Return how many rows each table has, as of one moment."""
         names = await self.tables()
-        return await self.read(lambda tx: {name: tx.scalar(f'SELECT count(*) FROM "{name}"') for name in names})  # noqa: S608
+        return await self.read(lambda tx: {name: tx.scalar(f"SELECT count(*) FROM {_quoted(name)}") for name in names})  # noqa: S608
 
     async def ping(self) -> bool:
         """Tell whether the database answers; false after close, never an exception."""
@@ -136,13 +137,25 @@ class DatabaseClient:
     async def close(self) -> None:
         """Finish what was asked for and let go. May be called again, by anyone, at any time."""
         if self._closing is None:
-            self._closing = asyncio.ensure_future(self._database.close())
-        await asyncio.shield(self._closing)
+            self._closing = concurrent.futures.Future()
+            task = asyncio.ensure_future(self._database.close())
+            task.add_done_callback(self._closed)
+            await asyncio.shield(task)
+        else:
+            await asyncio.shield(asyncio.wrap_future(self._closing))
+
+    def _closed(self, _task: object) -> None:
+        if self._closing is not None:
+            self._closing.set_result(None)
 
     def _open(self) -> "Database":
         if self._closing is not None:
             raise Unavailable("This database client is closed. Open a new one.")
         return self._database
+
+
+def _quoted(name: str) -> str:
+    return '"{}"'.format(name.replace('"', '""').replace(":", "\\:"))
 
 
 def _not_async(fn: Callable[..., T]) -> Callable[..., T]:

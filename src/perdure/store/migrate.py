@@ -1,6 +1,7 @@
 """Run the chain of migrations on a connection; the adapters decide where, and under which lock."""
 
 import logging
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,9 @@ from perdure import failpoints
 from perdure.store.migrations import Chain
 
 log = logging.getLogger(__name__)
+
+_one_at_a_time = threading.Lock()
+"""Alembic's `op` and `context` belong to the whole process: two migrations at once would run each other's SQL."""
 
 
 def run_migrations(connection: sa.Connection, chain: Chain, before_commit: Callable[[int], None]) -> None:
@@ -29,7 +33,8 @@ def run_migrations(connection: sa.Connection, chain: Chain, before_commit: Calla
     config = alembic_config(chain)
     config.attributes["connection"] = connection
     config.attributes["on_version_apply"] = on_version_apply
-    command.upgrade(config, "head")
+    with _one_at_a_time:
+        command.upgrade(config, "head")
     failpoints.hit("store.migrate.commit.after")
 
 

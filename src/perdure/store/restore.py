@@ -1,74 +1,44 @@
 """Put a backup into its place, so that a kill at any moment leaves the old state or the new one.
 
-Everything is unpacked beside its place and checked first. Then the swaps to be made are written down in
-`restore.json` in the home; from there on a restore can only go forward: whoever opens the home next finishes it.
-Nothing is deleted: what was there is moved aside.
+Everything is unpacked beside its place and checked first. Then the swaps to be made are written down, and carried out
+by `perdure.store.swaps`.
 """
 
 import contextlib
-import json
-import logging
-import shutil
+import errno
+import os
 import sqlite3
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from perdure import failpoints
 from perdure.errors import Conflict, Damaged, Denied, Invalid, NotFound, Unavailable
 from perdure.settings import CONFIG_FILE, FOLDER_MODE, ensure_folder
 from perdure.store.archive import DATABASE, Manifest, unpack_archive
-from perdure.store.durable import fsync, new_file, unused
-from perdure.store.postgres.swap import SchemaSwap, plan_swap, refuse_when_in_use, swap_schema
+from perdure.store.durable import fsync
+from perdure.store.postgres.swap import has_tables, refuse_a_dump
 from perdure.store.sqlite import faults, files
 from perdure.store.sqlite.connection import connect
 from perdure.store.sqlite.lockfile import LockFile
+from perdure.store.swaps import (
+    Places,
+    Plan,
+    Restored,
+    Swap,
+    all_places,
+    finish,
+    is_restore_pending,
+    remove_staged,
+    swap_for,
+    write_plan,
+)
 from perdure.store.target import PostgresTarget, SqliteTarget
 
-log = logging.getLogger(__name__)
-
-PLAN = "restore.json"
 _SQLITE_MAGIC = b"SQLite format 3\0"
 _GZIP_MAGIC = b"\x1f\x8b"
 _PATIENCE_S = 3.0
 _KEPT = (CONFIG_FILE, "logs", "*.lock", "*.replaced-*", ".*")
 """What a home may hold and still count as empty: settings, logs, locks, and what earlier restores moved aside."""
-
-
-@dataclass(frozen=True)
-class Places:
-    """Where the things of a home belong."""
-
-    home: Path
-    database: SqliteTarget | PostgresTarget
-    folders: Mapping[str, Path]
-
-
-@dataclass(frozen=True)
-class Swap:
-    """Something new that is ready beside its place, and where the old goes."""
-
-    new: str
-    place: str
-    aside: str
-
-
-@dataclass(frozen=True)
-class Plan:
-    """All that is left to do once everything is unpacked and checked; a copy of a database is not a whole home."""
-
-    swaps: tuple[Swap, ...]
-    schema: SchemaSwap | None
-    is_whole_home: bool
-
-
-@dataclass(frozen=True)
-class Restored:
-    """What a restore put into place, and what it moved aside."""
-
-    restored: tuple[str, ...]
-    aside: tuple[str, ...]
 
 
 def restore(source: Path, places: Places, *, replace: bool) -> Restored:
@@ -78,62 +48,68 @@ def restore(source: Path, places: Places, *, replace: bool) -> Restored:
     changed then.
     """
     ensure_folder(places.home)
-    with _one_at_a_time(places.home), _no_writers(places.database):
-        _finish(places)
+    with _told(), _one_at_a_time(places.home), _no_writers(places.database):
+        finish(places)
         try:
             plan = _stage(source, places, datetime.now(UTC).strftime("%Y%m%d-%H%M%S"))
             if not replace:
                 _refuse_what_is_there(places, plan)
-            _refuse_when_in_use(places.database)
-            _write_plan(places.home, plan)
-            return _finish(places) or Restored((), ())
+            _refuse_what_cannot_be_swapped(places, plan)
+            write_plan(places.home, plan)
+            return finish(places) or Restored((), ())
         except BaseException:
             if not is_restore_pending(places.home):
-                _remove_staged(places)
+                remove_staged(places)
             raise
 
 
-def is_restore_pending(home: Path) -> bool:
-    """Tell whether a restore was interrupted after its plan was written."""
-    return (home / PLAN).exists()
-
-
 def finish_restore(places: Places) -> Restored | None:
-    """Finish a restore that was interrupted; None when there is none, which costs one look.
+    """Finish a restore that was interrupted, or clean up after it; None when there is none, which costs a look.
 
     Raises: Damaged when its plan cannot be read.
     """
-    if not is_restore_pending(places.home):
+    if not is_restore_pending(places.home) and not any(
+        os.path.lexists(files.staged_path(p)) for p in all_places(places)
+    ):
         return None
-    with _one_at_a_time(places.home), _no_writers(places.database):
-        return _finish(places)
+    with _told(), _one_at_a_time(places.home), _no_writers(places.database):
+        return finish(places)
 
 
 def _stage(source: Path, places: Places, mark: str) -> Plan:
     """Unpack everything beside its place, and check it."""
-    _remove_staged(places)
+    if isinstance(places.database, SqliteTarget) and source == places.database.path:
+        raise Invalid(f"{source} is the database itself. Name a backup.")  # and opening it here would drop its locks
     start = _first_bytes(source)
-    if start.startswith(_SQLITE_MAGIC):
-        place = _sqlite_place(places, source)
-        files.copy_database(source, _staged(place), is_still=True)
-        _check_database(_staged(place), source)
-        return Plan((_swap(place, mark),), None, is_whole_home=False)
     if not start:
         raise Damaged(f"{source} is empty. Use another backup.")
-    if not start.startswith(_GZIP_MAGIC):
-        raise Invalid(f"{source} is neither an archive of `perdure db backup` nor a copy of a database.")
+    if start.startswith(_SQLITE_MAGIC):
+        return _stage_copy(source, places, mark)
+    if start.startswith(_GZIP_MAGIC):
+        return _stage_archive(source, places, mark)
+    raise Invalid(f"{source} is neither an archive of `perdure db backup` nor a copy of a database.")
+
+
+def _stage_copy(source: Path, places: Places, mark: str) -> Plan:
+    place = _sqlite_place(places, source)
+    files.copy_database(source, files.staged_path(place), is_still=True)
+    _check_database(files.staged_path(place), source)
+    return _plan(places, (swap_for(place, mark),), mark, is_whole_home=False)
+
+
+def _stage_archive(source: Path, places: Places, mark: str) -> Plan:
     dump = places.home / DATABASE if isinstance(places.database, PostgresTarget) else places.database.path
     if dump is None:
         raise Invalid("A database in memory cannot be restored. Name a file or a PostgreSQL URL.")
     targets = {DATABASE: dump, **places.folders}
     for place in targets.values():
         ensure_folder(place.parent)
-    manifest = unpack_archive(source, {name: _staged(place) for name, place in targets.items()})
+    manifest = unpack_archive(source, {name: files.staged_path(place) for name, place in targets.items()})
     for place in places.folders.values():
-        if place.exists():
-            _staged(place).mkdir(mode=FOLDER_MODE, exist_ok=True)  # what the archive does not have, goes too
-    folders = tuple(_swap(place, mark) for place in places.folders.values() if _staged(place).exists())
-    return _plan_of(manifest, places, dump, folders, source, mark)
+        if os.path.lexists(place):
+            files.staged_path(place).mkdir(mode=FOLDER_MODE, exist_ok=True)  # what the archive does not have, goes too
+    staged = [place for place in places.folders.values() if files.staged_path(place).exists()]
+    return _plan_of(manifest, places, dump, tuple(swap_for(place, mark) for place in staged), source, mark)
 
 
 def _plan_of(
@@ -142,13 +118,18 @@ def _plan_of(
     kind = "postgresql" if isinstance(places.database, PostgresTarget) else "sqlite"
     if manifest.database != kind:
         raise Invalid(
-            f"{source} holds a {manifest.database} database, and this home uses {kind}. Nothing was restored."
+            f"{source} holds a {manifest.database!r} database, and this home uses {kind}. Nothing was restored."
         )
     if isinstance(places.database, PostgresTarget):
-        schema = plan_swap(places.database, _staged(dump), f"replaced_{mark.replace('-', '_')}")
-        return Plan(folders, schema, is_whole_home=True)
-    _check_database(_staged(dump), source)
-    return Plan((_swap(dump, mark), *folders), None, is_whole_home=True)
+        return _plan(places, folders, mark, dump=str(files.staged_path(dump)))
+    _check_database(files.staged_path(dump), source)
+    return _plan(places, (swap_for(dump, mark), *folders), mark)
+
+
+def _plan(
+    places: Places, swaps: tuple[Swap, ...], mark: str, *, dump: str | None = None, is_whole_home: bool = True
+) -> Plan:
+    return Plan(str(places.home), places.database.shown, swaps, dump, mark.replace("-", "_"), is_whole_home)
 
 
 def _check_database(path: Path, source: Path) -> None:
@@ -156,21 +137,23 @@ def _check_database(path: Path, source: Path) -> None:
 
     Raises: Damaged, Invalid, Conflict
     """
-    files.recognise(path, shown=source)
+    if files.recognise(path, shown=source).version == 0:
+        raise Invalid(f"{source} holds a database without tables, which is no backup.")
     with faults.translated(source), contextlib.closing(connect(path)) as connection:
         problems = [row[0] for row in connection.execute("PRAGMA integrity_check") if row[0] != "ok"]
+        problems += [f"rows of {row[0]} point nowhere" for row in connection.execute("PRAGMA foreign_key_check")]
     if problems:
-        raise Damaged(f"{source} holds a damaged database: {problems[0]}. Use another backup.")
+        raise Damaged(f"{source} holds a damaged database: {' '.join(problems[0].split())}. Use another backup.")
     with faults.translated(source):
         files.open_for_writing(path).close()
     fsync(path)
 
 
 def _refuse_what_is_there(places: Places, plan: Plan) -> None:
-    taken = [swap.place for swap in plan.swaps if Path(swap.place).exists()]
+    taken = [swap.place for swap in plan.swaps if os.path.lexists(swap.place)]
     if plan.is_whole_home:
         taken += [str(path) for path in sorted(places.home.iterdir()) if not any(map(path.match, _KEPT))]
-    if plan.schema is not None and plan.schema.aside:
+    if isinstance(places.database, PostgresTarget) and has_tables(places.database):
         taken.append(places.database.shown)
     if taken:
         raise Conflict(
@@ -179,84 +162,26 @@ def _refuse_what_is_there(places: Places, plan: Plan) -> None:
         )
 
 
-def _write_plan(home: Path, plan: Plan) -> None:
-    failpoints.hit("store.restore.plan.before")
-    with new_file(home / PLAN) as part:
-        part.write_text(json.dumps(asdict(plan), indent=1), encoding="utf-8")
-    failpoints.hit("store.restore.plan.after")
-
-
-def _finish(places: Places) -> Restored | None:
-    """Do what the plan says and was not done yet. The caller holds both locks."""
-    path = places.home / PLAN
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        schema = SchemaSwap(**content["schema"]) if content["schema"] else None
-        plan = Plan(tuple(Swap(**swap) for swap in content["swaps"]), schema, content["is_whole_home"])
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise Damaged(f"{path} cannot be read, so the restore that it belongs to cannot go on.") from error
-    if plan.schema is not None and isinstance(places.database, PostgresTarget):
-        swap_schema(places.database, plan.schema)
-    for swap in plan.swaps:
-        _carry_out(Path(swap.new), Path(swap.place), Path(swap.aside))
-    failpoints.hit("store.restore.done.before")
-    path.unlink()
-    fsync(places.home)
-    failpoints.hit("store.restore.done.after")
-    restored = [swap.place for swap in plan.swaps]
-    aside = [swap.aside for swap in plan.swaps if Path(swap.aside).exists()]
-    if plan.schema is not None:
-        restored.insert(0, places.database.shown)
-        aside = [*([f"the schema {plan.schema.aside}"] if plan.schema.aside else []), *aside]
-    log.info("restored %s; aside: %s", ", ".join(restored), ", ".join(aside) or "nothing")
-    return Restored(tuple(restored), tuple(aside))
-
-
-def _carry_out(new: Path, place: Path, aside: Path) -> None:
-    """Swap one thing; do nothing when it was done before."""
-    if not new.exists():
-        return
-    failpoints.hit("store.restore.swap.before")
-    for old, kept in zip((place, *files.side_paths(place)), (aside, *files.side_paths(aside)), strict=True):
-        if old.exists():
-            old.rename(kept)
-    fsync(place.parent)
-    failpoints.hit("store.restore.swap.between")
-    new.rename(place)
-    fsync(place.parent)
-    failpoints.hit("store.restore.swap.after")
-
-
-def _swap(place: Path, mark: str) -> Swap:
-    aside = unused(place.with_name(f"{place.name}.replaced-{mark}"))
-    return Swap(str(_staged(place)), str(place), str(aside))
-
-
-def _staged(place: Path) -> Path:
-    return place.with_name(f".{place.name}.restoring")
-
-
-def _remove_staged(places: Places) -> None:
-    """Remove what an earlier restore left behind that was killed before it had a plan."""
-    database = places.database.path if isinstance(places.database, SqliteTarget) else places.home / DATABASE
-    for place in (*places.folders.values(), *([database] if database else [])):
-        staged = _staged(place)
-        if staged.is_dir():
-            shutil.rmtree(staged)
-        for part in (staged, *files.side_paths(staged)):
-            part.unlink(missing_ok=True)
-
-
 def _sqlite_place(places: Places, source: Path) -> Path:
     if not isinstance(places.database, SqliteTarget) or places.database.path is None:
         raise Invalid(f"{source} is a SQLite database, and this home does not use a SQLite file.")
     return places.database.path
 
 
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """Say in a sentence what the operating system refuses; what was begun is gone on with by the next start."""
+    try:
+        yield
+    except OSError as error:
+        kind = Unavailable if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBUSY) else Denied
+        raise kind(f"{error.filename or 'The home'}: {error.strerror}.") from error
+
+
 def _first_bytes(source: Path) -> bytes:
     try:
+        if source.exists() and not (source.is_file() or source.is_dir()):
+            raise Invalid(f"{source} is no file.")
         with source.open("rb") as file:
             return file.read(len(_SQLITE_MAGIC))
     except FileNotFoundError as error:
@@ -293,13 +218,18 @@ def _no_writers(database: SqliteTarget | PostgresTarget) -> Iterator[None]:
             lock.release()
 
 
-def _refuse_when_in_use(database: SqliteTarget | PostgresTarget) -> None:
-    """See that nobody, this process included, has the database open.
+def _refuse_what_cannot_be_swapped(places: Places, plan: Plan) -> None:
+    """See that every swap can be made, and that nobody, this process included, has the database open.
 
-    Raises: Conflict
+    Raises: Conflict, Invalid; Damaged, Denied, Unavailable for PostgreSQL.
     """
+    for swap in plan.swaps:
+        if os.path.ismount(swap.place):
+            raise Invalid(f"{swap.place} is a mount point, which cannot be moved aside.")
+    database = places.database
     if isinstance(database, PostgresTarget):
-        refuse_when_in_use(database)
+        if plan.dump is not None:
+            refuse_a_dump(database, Path(plan.dump))
     elif database.path is not None and database.path.exists() and _is_open_elsewhere(database.path):
         raise _in_use(database.path)
 

@@ -6,6 +6,7 @@ wait too. What such a thread has begun is then cut off as by a kill, which every
 
 import asyncio
 import contextlib
+import os
 import queue
 import threading
 from collections.abc import Callable
@@ -24,11 +25,11 @@ class Threads:
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._is_stopped = False
+        self._pid = os.getpid()
 
     async def run(self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a blocking function on one of the threads. Cancelling the wait does not undo what was begun."""
-        if self._is_stopped:
-            raise RuntimeError(f"the threads {self._name} have been stopped")
+        self._refuse_misuse()
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
 
@@ -48,6 +49,19 @@ class Threads:
             self._threads.append(thread)
             thread.start()
         return await future
+
+    def post(self, fn: Callable[[], None]) -> None:
+        """Run a function after all that was asked for before, and let nobody wait for it."""
+        self._jobs.put(fn)
+
+    def _refuse_misuse(self) -> None:
+        """Say what would otherwise wait for ever."""
+        if self._is_stopped:
+            raise RuntimeError(f"the threads {self._name} have been stopped")
+        if os.getpid() != self._pid:
+            raise RuntimeError("this database was opened before a fork; open it anew in the child")
+        if threading.current_thread() in self._threads:
+            raise RuntimeError("a function that runs in a transaction cannot wait for another transaction")
 
     def stop(self, *, wait: bool = False) -> None:
         """Take no more jobs; finish those that were taken."""

@@ -1,15 +1,17 @@
 """What the function given to `DatabaseClient.transaction` works with."""
 
+import inspect
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
 sql_log = logging.getLogger("perdure.store.sql")
 
 Parameters = Mapping[str, Any] | Sequence[Mapping[str, Any]]
+T = TypeVar("T")
 
 
 class Transaction:
@@ -17,6 +19,7 @@ class Transaction:
 
     def __init__(self, connection: sa.Connection) -> None:
         self.connection = connection
+        self._results: list[sa.CursorResult[Any]] = []
 
     @property
     def dialect(self) -> str:
@@ -26,7 +29,9 @@ class Transaction:
     def execute(self, statement: sa.Executable | str, parameters: Parameters | None = None) -> sa.CursorResult[Any]:
         """Run a statement of SQLAlchemy Core, or plain SQL with `:name` parameters."""
         executable = sa.text(statement) if isinstance(statement, str) else statement
-        return self.connection.execute(executable, parameters)
+        result = self.connection.execute(executable, parameters)
+        self._results.append(result)
+        return result
 
     def scalar(self, statement: sa.Executable | str, parameters: Parameters | None = None) -> Any:
         """Return the first column of the first row, or None."""
@@ -37,6 +42,26 @@ class Transaction:
         """Open a savepoint: an error that leaves the block undoes the block and nothing else."""
         with self.connection.begin_nested():
             yield
+
+    def close_results(self) -> None:
+        """Let go of rows that nobody has read: an open one would hold the state that it sees."""
+        for result in self._results:
+            result.close()
+
+
+def run_in(core: sa.Connection, fn: Callable[[Transaction], T]) -> T:
+    """Run a function in the transaction that is open on a connection.
+
+    Raises: TypeError when what it returns could only be used after the transaction has ended.
+    """
+    transaction = Transaction(core)
+    try:
+        result = fn(transaction)
+    finally:
+        transaction.close_results()
+    if isinstance(result, sa.Result) or inspect.isawaitable(result) or inspect.isgenerator(result):
+        raise TypeError(f"a transaction cannot return a {type(result).__name__}: read and finish everything inside it")
+    return result
 
 
 def log_statements(engine: sa.Engine) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from perdure.interfaces.cli.edge import run
+from perdure.store.migrations import CHAIN
 from perdure.store.sqlite.lockfile import LockFile
 from tests.interfaces.cli.test_db import spoil_the_middle
 
@@ -159,7 +160,7 @@ def test_a_database_in_memory_is_current_at_once(
 ) -> None:
     monkeypatch.setenv("PERDURE_DATABASE_URL", ":memory:")
     assert run(["db", "status", "--json"]) == 0
-    assert '"version": "0001"' in capsys.readouterr().out
+    assert f'"version": "{CHAIN.head:04d}"' in capsys.readouterr().out
     assert run(["doctor"]) == 0
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from perdure import Damaged, DatabaseClient, Unavailable, failpoints
+from perdure.store.migrations import CHAIN
 from perdure.store.sqlite.file_database import SqliteFileDatabase
 from perdure.store.sqlite.lockfile import LockFile
 from perdure.store.transaction import Transaction
@@ -190,4 +191,4 @@ async def test_opening_a_current_database_imports_neither_alembic_nor_sqlalchemy
         "asyncio.run(main())\n"
         "print([name for name in ('alembic', 'sqlalchemy', 'psycopg', 'typer') if name in sys.modules])\n"
     )
-    assert children.python(program) == "1\n[]\n"
+    assert children.python(program) == f"{CHAIN.head}\n[]\n"

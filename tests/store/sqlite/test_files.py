@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from perdure import Conflict, Damaged, DatabaseClient, Denied, Invalid
+from perdure.store.migrations import CHAIN
 from perdure.store.sqlite.connection import APPLICATION_ID
 from tests import children
 from tests.rows import new_project, project_names
@@ -52,7 +53,7 @@ async def test_the_file_says_whose_it_is(sqlite_path: Path) -> None:
     await new_database(sqlite_path)
     with closing(sqlite3.connect(sqlite_path)) as plain:
         assert plain.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
-        assert plain.execute("PRAGMA user_version").fetchone() == (1,)
+        assert plain.execute("PRAGMA user_version").fetchone() == (CHAIN.head,)
         assert plain.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 

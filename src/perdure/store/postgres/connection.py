@@ -9,6 +9,10 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
 CONNECT_TIMEOUT_S = 10
+APPLICATION_NAME = "perdure"
+"""How a restore tells our connections from others."""
+MIGRATION_LOCK = 0x5045524455524531
+"""The key of the advisory lock that orders migrating and restoring processes."""
 
 
 def connect(url: str, *, autocommit: bool = False, is_reader: bool = False) -> "psycopg.Connection[Any]":
@@ -21,10 +25,11 @@ def connect(url: str, *, autocommit: bool = False, is_reader: bool = False) -> "
 
     options = parse_url(url)
     options.setdefault("connect_timeout", CONNECT_TIMEOUT_S)
-    options.setdefault("application_name", "perdure")
+    options["application_name"] = APPLICATION_NAME
     connection = psycopg.connect(**options, autocommit=True)
-    if connection.execute("SHOW synchronous_commit").fetchone() == ("off",):
-        connection.execute("SET synchronous_commit = on")
+    level = connection.execute("SHOW synchronous_commit").fetchone()
+    stays = level[0] if level and level[0] != "off" else "on"  # said for this session, it cannot change under us
+    connection.execute(f"SET synchronous_commit = {stays}".encode())
     if is_reader:
         connection.execute("SET default_transaction_read_only = on")
         connection.execute("SET default_transaction_isolation = 'repeatable read'")

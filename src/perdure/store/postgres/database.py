@@ -10,7 +10,7 @@ from perdure.store.database import Health
 from perdure.store.durable import new_file
 from perdure.store.migrations import CHAIN, Chain
 from perdure.store.postgres import faults, tools
-from perdure.store.postgres.connection import connect, engine_over, raw, require_driver
+from perdure.store.postgres.connection import MIGRATION_LOCK, connect, engine_over, raw, require_driver
 from perdure.store.target import PostgresTarget
 from perdure.store.threads import Threads
 
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from perdure.store.transaction import Transaction
 
 READERS = 4
-_MIGRATION_LOCK = 0x5045524455524531
-"""The key of the advisory lock that orders migrating processes."""
+_LOCK_WAIT_S = 30
 
 T = TypeVar("T")
 
@@ -61,9 +60,9 @@ class PostgresDatabase:
 
     async def read(self, fn: "Callable[[Transaction], T]") -> T:
         """See Database.read."""
-        from perdure.store.transaction import Transaction
+        from perdure.store.transaction import run_in
 
-        return await self._readers.run(self._read, lambda core: fn(Transaction(core)))
+        return await self._readers.run(self._read, lambda core: run_in(core, fn))
 
     async def health(self) -> Health:
         """See Database.health."""
@@ -98,7 +97,8 @@ class PostgresDatabase:
         try:
             with engine.connect() as core:
                 connection = raw(core)
-                connection.execute("SELECT pg_advisory_lock(%s)", [_MIGRATION_LOCK])
+                connection.execute(f"SET lock_timeout = '{_LOCK_WAIT_S}s'")
+                connection.execute("SELECT pg_advisory_lock(%s)", [MIGRATION_LOCK])
                 version = self._version(connection)
                 connection.commit()
                 if version < self._chain.head:  # nobody did it while we waited
@@ -110,14 +110,15 @@ class PostgresDatabase:
         return version_of(connection, self._chain, self._target.shown)
 
     def _write(self, fn: "Callable[[Transaction], T]") -> T:
-        from perdure.store.transaction import Transaction
+        from perdure.store.transaction import run_in
 
         with (
             faults.translated(self._target.shown),
             self._writing.connect() as core,
             core.begin() as transaction,
         ):
-            result = fn(Transaction(core))
+            result = run_in(core, fn)
+            _refuse_when_aborted(core)
             failpoints.hit("store.commit.before")
             self._commit(transaction)
         failpoints.hit("store.commit.after")
@@ -142,7 +143,8 @@ class PostgresDatabase:
             return fn(core)
 
     def _health(self) -> Health:
-        with faults.translated(self._target.shown), connect(self._target.url, autocommit=True) as connection:
+        with faults.translated(self._target.shown), self._writing.begin() as core:
+            connection = raw(core)
             return Health(
                 database="postgresql",
                 location=self._target.shown,
@@ -164,6 +166,20 @@ class PostgresDatabase:
         self._readers.stop(wait=True)
         self._reading.dispose()
         self._writing.dispose()
+
+
+def _refuse_when_aborted(core: "sa.Connection") -> None:
+    """See that a transaction can be committed: the server answers a COMMIT after an error with a silent ROLLBACK.
+
+    Raises: Conflict
+    """
+    from psycopg.pq import TransactionStatus
+
+    if raw(core).info.transaction_status != TransactionStatus.INTRANS:
+        raise Conflict(
+            "A statement of this transaction was refused, or it was ended inside its own function. Nothing was stored;"
+            " to go on after a refusal, use `with tx.nested():`."
+        )
 
 
 def version_of(connection: "psycopg.Connection[Any]", chain: Chain, location: str) -> int:

@@ -25,6 +25,7 @@ _CODES: dict[str, type[PerdureError]] = {
     "23514": Invalid,  # check
     "25006": Denied,  # read-only transaction
     "3D000": Unavailable,  # no such database
+    "55P03": Unavailable,  # a lock that was waited for too long
     "42501": Denied,
 }
 _NOT_LET_IN = ("password", "authentication", "role", "pg_hba")
@@ -49,13 +50,15 @@ def translated(location: str) -> Iterator[None]:
 
 def translate(error: "psycopg.Error", location: str) -> PerdureError | None:
     """Say what happened; None when it is a mistake in our own SQL, which should stay what it is."""
-    from psycopg import InterfaceError, OperationalError
+    from psycopg import DataError, InterfaceError, OperationalError
 
     state = error.sqlstate or ""
     reason = (str(error).strip() or "no reason given").splitlines()[0].rstrip(".?! ")
     kind = _CODES.get(state) or _CLASSES.get(state[:2])
     if kind is not None:
         return kind(f"The database at {location} refused: {reason}.")
+    if not state and isinstance(error, DataError):
+        return Invalid(f"The database at {location} cannot store this: {reason}.")
     if not state and isinstance(error, OperationalError | InterfaceError):
         if any(word in reason for word in _NOT_LET_IN):
             return Denied(f"The database at {location} does not let us in: {reason}.")

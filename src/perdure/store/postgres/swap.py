@@ -1,31 +1,38 @@
 """Replace our tables in a PostgreSQL database by those of a dump; the old ones stay, in a schema of their own."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from perdure import failpoints
-from perdure.errors import Conflict
+from perdure.errors import Conflict, Damaged
 from perdure.store.durable import fsync
 from perdure.store.postgres import faults, tools
-from perdure.store.postgres.connection import connect
+from perdure.store.postgres.connection import APPLICATION_NAME, MIGRATION_LOCK, connect
 from perdure.store.target import PostgresTarget
 
-
-@dataclass(frozen=True)
-class SchemaSwap:
-    """A dump that is ready, and the schema that our tables go to, unless there are none."""
-
-    dump: str
-    aside: str | None
+if TYPE_CHECKING:
+    import psycopg
 
 
-def plan_swap(target: PostgresTarget, dump: Path, aside: str) -> SchemaSwap:
-    """Say what has to be done to have the tables of a dump instead of those that are there.
+def refuse_a_dump(target: PostgresTarget, dump: Path) -> None:
+    """See that a dump can be put in the place of our tables, before anything is moved.
 
-    Raises: Unavailable when `pg_restore` is missing, or the server does not answer.
+    Raises: Damaged or Invalid for the dump; Conflict when the database is in use; Denied when tables may not be moved;
+    Unavailable when `pg_restore` is missing, too old, or the server does not answer.
     """
-    tools.require("pg_restore")
-    return SchemaSwap(str(dump), aside if has_tables(target) else None)
+    tools.examine(target, dump)
+    with faults.translated(target.shown), connect(target.url) as connection:
+        others = connection.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+            " AND application_name = %s AND pid <> pg_backend_pid()",
+            [APPLICATION_NAME],
+        ).fetchone()
+        if others and others[0]:
+            raise Conflict(f"{target.shown} is in use. Stop the programs that use it, then restore again.")
+        _move_aside(connection, "perdure_trial")
+        connection.rollback()
 
 
 def has_tables(target: PostgresTarget) -> bool:
@@ -34,51 +41,51 @@ def has_tables(target: PostgresTarget) -> bool:
         return bool(tools.ours_in(connection))
 
 
-def refuse_when_in_use(target: PostgresTarget) -> None:
-    """See that no other process of ours is connected.
+def swap_tables(target: PostgresTarget, dump: Path, mark: str) -> str | None:
+    """Move our tables aside, load the dump, remove it, and return the schema that the old ones went to.
 
-    Raises: Conflict
+    Done again after a kill, it moves aside what is there then, whatever it is, and loads the dump: nothing is guessed
+    from what a database looks like. Nobody migrates meanwhile.
     """
-    query = (
-        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
-        " AND application_name = 'perdure' AND pid <> pg_backend_pid()"
-    )
-    with faults.translated(target.shown), connect(target.url, autocommit=True) as connection:
-        row = connection.execute(query).fetchone()
-    if row and row[0]:
-        raise Conflict(f"{target.shown} is in use. Stop the programs that use it, then restore again.")
-
-
-def swap_schema(target: PostgresTarget, swap: SchemaSwap) -> None:
-    """Move our tables aside and load the dump; do what of it was not done before.
-
-    Raises: Unavailable when `pg_restore` is missing or fails.
-    """
-    dump = Path(swap.dump)
     if not dump.exists():
-        return
+        return None
     failpoints.hit("store.restore.swap.before")
-    if swap.aside and not _is_aside(target, swap.aside):
-        _move_aside(target, swap.aside)
-    failpoints.hit("store.restore.swap.between")
-    if not has_tables(target):
+    with _nobody_migrates(target):
+        aside = _aside(target, mark)
+        failpoints.hit("store.restore.swap.between")
         tools.restore(target, dump)
+        if not has_tables(target):
+            raise Damaged(f"pg_restore put no table of ours into {target.shown}. What was there is in {aside}.")
     dump.unlink()
     fsync(dump.parent)
     failpoints.hit("store.restore.swap.after")
+    return aside
 
 
-def _is_aside(target: PostgresTarget, aside: str) -> bool:
-    with faults.translated(target.shown), connect(target.url, autocommit=True) as connection:
-        return connection.execute("SELECT FROM pg_namespace WHERE nspname = %s", [aside]).fetchone() is not None
+def _aside(target: PostgresTarget, mark: str) -> str | None:
+    with faults.translated(target.shown), connect(target.url) as connection:
+        if not tools.ours_in(connection):
+            return None
+        rows = connection.execute("SELECT nspname FROM pg_namespace").fetchall()
+        taken = {row[0] for row in rows}
+        names = (f"replaced_{mark}{'' if number == 1 else f'_{number}'}" for number in range(1, len(taken) + 2))
+        name = next(name for name in names if name not in taken)
+        _move_aside(connection, name)
+        return name
 
 
-def _move_aside(target: PostgresTarget, aside: str) -> None:
+def _move_aside(connection: "psycopg.Connection[Any]", schema: str) -> None:
     """Move our tables and views, and nothing else, into a new schema; their indexes and sequences go with them."""
     from psycopg.sql import SQL, Identifier
 
-    with faults.translated(target.shown), connect(target.url) as connection:
-        connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(aside)))
-        for name in tools.ours_in(connection):
-            move = SQL("ALTER TABLE {} SET SCHEMA {}")  # PostgreSQL takes this for a view too
-            connection.execute(move.format(Identifier(name), Identifier(aside)))
+    connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(schema)))
+    for name in tools.ours_in(connection):
+        move = SQL("ALTER TABLE {} SET SCHEMA {}")  # PostgreSQL takes this for a view too
+        connection.execute(move.format(Identifier(name), Identifier(schema)))
+
+
+@contextmanager
+def _nobody_migrates(target: PostgresTarget) -> Iterator[None]:
+    with faults.translated(target.shown), connect(target.url, autocommit=True) as connection:
+        connection.execute("SELECT pg_advisory_lock(%s)", [MIGRATION_LOCK])
+        yield  # the lock goes with the connection

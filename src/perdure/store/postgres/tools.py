@@ -1,12 +1,13 @@
-"""`pg_dump` and `pg_restore`, run with the password kept out of the command line."""
+"""`pg_dump` and `pg_restore`, run with everything secret kept out of the command line."""
 
 import os
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perdure.errors import Unavailable
+from perdure.errors import Damaged, Invalid, Unavailable
 from perdure.store.postgres import faults
 from perdure.store.postgres.connection import connect, parse_url
 from perdure.store.target import PostgresTarget
@@ -26,12 +27,26 @@ def dump(target: PostgresTarget, path: Path) -> None:
             " AND relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT relname = ANY(%s)",
             [_names()],
         ).fetchall()
-    options = ["--format=custom", "--no-owner", "--no-privileges", f"--schema={current_schema(target)}"]
+    options = ["--format=custom", "--no-owner", "--no-privileges", _schema_option(target)]
     _run("pg_dump", target, [*options, *[f"--exclude-table={row[0]}" for row in foreign], f"--file={path}"])
 
 
+def examine(target: PostgresTarget, path: Path) -> None:
+    """Read such a file to its end, and see that it holds our tables, in the schema that the database uses.
+
+    Raises: Unavailable when pg_restore is missing or too old for it; Damaged; Invalid
+    """
+    listing = _run("pg_restore", None, ["--list", str(path)])
+    if f" TABLE DATA {current_schema(target)} alembic_version " not in listing:
+        raise Invalid(f"The backup is not of the schema {current_schema(target)}, which {target.shown} uses.")
+    try:
+        _run("pg_restore", None, [f"--file={os.devnull}", str(path)])
+    except Unavailable as error:
+        raise Damaged(f"The dump in the backup cannot be read to its end: {error.detail}") from error
+
+
 def restore(target: PostgresTarget, path: Path) -> None:
-    """Load such a file into an empty database, in one transaction.
+    """Load such a file into a schema that has no tables of ours, in one transaction.
 
     Raises: Unavailable when pg_restore is missing or fails; the database is then as it was.
     """
@@ -73,14 +88,26 @@ def require(name: str) -> str:
     return program
 
 
-def _run(name: str, target: PostgresTarget, options: list[str]) -> None:
-    from psycopg.conninfo import make_conninfo
+def _schema_option(target: PostgresTarget) -> str:
+    """Name the schema for pg_dump, which takes a pattern; pg_restore takes a name."""
+    quoted = current_schema(target).replace('"', '""')
+    return f'--schema="{quoted}"'
 
-    parts = parse_url(target.url)
-    password = parts.pop("password", None)
-    environment = {**os.environ, **({"PGPASSWORD": str(password)} if password else {})}
-    command = [require(name), f"--dbname={make_conninfo('', **parts)}", *options]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+def _run(name: str, target: PostgresTarget | None, options: list[str]) -> str:
+    """Run a program. How to reach the server stands in a private file: everybody can see a command line."""
+    with tempfile.TemporaryDirectory(prefix="perdure-") as folder:
+        environment = dict(os.environ)
+        if target is not None:
+            service = Path(folder) / "service.conf"
+            lines = [f"{key}={value}" for key, value in parse_url(target.url).items()]
+            service.write_text("\n".join(["[perdure]", *lines, ""]), encoding="utf-8")
+            environment["PGSERVICEFILE"] = str(service)
+            options = ["--dbname=service=perdure", *options]
+        done = subprocess.run(
+            [require(name), *options], env=environment, capture_output=True, text=True, errors="replace", check=False
+        )
     if done.returncode != 0:
         reason = " ".join(done.stderr.split())[:500]
-        raise Unavailable(f"{name} failed on {target.shown}: {reason}")
+        raise Unavailable(f"{name} failed{f' on {target.shown}' if target else ''}: {reason}")
+    return done.stdout

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from perdure.errors import Conflict
+
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
@@ -51,6 +53,16 @@ def engine_over(connection: sqlite3.Connection) -> "sa.Engine":
     engine = sa.create_engine("sqlite://", creator=lambda: connection, poolclass=sa.StaticPool)
     sa.event.listen(engine, "begin", lambda core: core.exec_driver_sql("BEGIN IMMEDIATE"))
     return engine
+
+
+def refuse_when_over(core: "sa.Connection") -> None:
+    """See that a transaction is still open before it is committed: what came after its end was stored by itself.
+
+    Raises: Conflict
+    """
+    raw = core.connection.driver_connection
+    if not (isinstance(raw, sqlite3.Connection) and raw.in_transaction):
+        raise Conflict("The transaction was ended inside its own function. What of it was stored is not known.")
 
 
 def reading_engine(path: Path, size: int) -> "sa.Engine":

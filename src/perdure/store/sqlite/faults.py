@@ -64,6 +64,8 @@ def translated(location: object) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise (translate(error, str(location)) or error) from error
+    except UnicodeDecodeError as error:
+        raise Damaged(f"{location} is damaged: a text in it is no text. It was left as it is.") from error
 
 
 @contextmanager
@@ -85,6 +87,8 @@ def translate(error: sqlite3.Error, location: str) -> PerdureError | None:
     name = _name(error)
     if name in _CONFLICTS:
         return Conflict(f"The database refused the change: {error}.")
+    if str(error) == "unsupported file format":
+        name = "SQLITE_CORRUPT"
     kind, sentence = _MEANINGS.get("_".join(name.split("_")[:2]), (None, ""))
     return kind(sentence.format(location=location, error=error, name=name)) if kind else None
 

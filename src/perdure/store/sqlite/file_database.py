@@ -16,7 +16,7 @@ from perdure.store.database import Health
 from perdure.store.migrations import CHAIN, Chain
 from perdure.store.sqlite import faults, files
 from perdure.store.sqlite.checkpoint import CheckpointPlan
-from perdure.store.sqlite.connection import connect, engine_over, pragma, reading_engine
+from perdure.store.sqlite.connection import connect, engine_over, pragma, reading_engine, refuse_when_over
 from perdure.store.sqlite.facts import health_of, problems_of
 from perdure.store.sqlite.lockfile import LockFile
 from perdure.store.threads import Threads
@@ -63,8 +63,8 @@ class SqliteFileDatabase:
         try:
             await database._writer.run(database._open, migrate)
         except BaseException:
+            database._writer.post(database._abandon)  # after what still runs there, when it was we who were cancelled
             database._writer.stop()
-            database._lock.close()
             raise
         return database
 
@@ -74,9 +74,9 @@ class SqliteFileDatabase:
 
     async def read(self, fn: "Callable[[Transaction], T]") -> T:
         """See Database.read."""
-        from perdure.store.transaction import Transaction
+        from perdure.store.transaction import run_in
 
-        return await self._readers.run(self._read, lambda core: fn(Transaction(core)))
+        return await self._readers.run(self._read, lambda core: run_in(core, fn))
 
     async def health(self) -> Health:
         """See Database.health."""
@@ -105,6 +105,7 @@ class SqliteFileDatabase:
         be done to it and there is nothing to wait for; the first write opens the connection then.
         """
         ensure_folder(self._path.parent)
+        files.refuse_strangers(self._path)
         try:
             self._lock.acquire(_PATIENCE_S)
         except Unavailable:
@@ -116,6 +117,14 @@ class SqliteFileDatabase:
             self._connect()
         finally:
             self._lock.release()
+
+    def _abandon(self) -> None:
+        """Let go of a file that could not be opened."""
+        with suppress(PerdureError):
+            self._lock.acquire(_PATIENCE_S)
+            self._disconnect()
+            self._lock.release()
+        self._lock.close()
 
     def _is_current(self) -> bool:
         with faults.translated(self._path):
@@ -158,10 +167,11 @@ class SqliteFileDatabase:
             return result
 
     def _commit(self, engine: "sa.Engine", fn: "Callable[[Transaction], T]") -> T:
-        from perdure.store.transaction import Transaction
+        from perdure.store.transaction import run_in
 
         with faults.translated_from_core(self._path), engine.begin() as core:
-            result = fn(Transaction(core))
+            result = run_in(core, fn)
+            refuse_when_over(core)
             failpoints.hit("store.commit.before")
         failpoints.hit("store.commit.after")
         return result

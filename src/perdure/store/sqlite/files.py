@@ -58,6 +58,22 @@ def side_paths(path: Path) -> tuple[Path, Path]:
     return path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")
 
 
+def staged_path(path: Path) -> Path:
+    """Where a restore unpacks what is to take the place of something."""
+    return path.with_name(f".{path.name}.restoring")
+
+
+def refuse_strangers(path: Path) -> None:
+    """Refuse what was never ours before a lock file is put beside it.
+
+    Raises: Invalid, Damaged, Denied
+    """
+    if _file_size(path) and not lock_path(path).exists():
+        if is_too_small(path):
+            raise Damaged(f"{path} is too small to be a database. It was left as it is; name another file.")
+        recognise(path)
+
+
 def prepare(path: Path, lock: LockFile, chain: Chain, *, migrate: bool) -> None:
     """See to it that a database of ours is at `path`: make a new one, or recognise and migrate what is there.
 
@@ -96,13 +112,22 @@ def is_there(path: Path, lock: LockFile) -> bool:
             f"{path} is empty, but it was a database before. Restore a backup with"
             " `perdure db restore --replace ARCHIVE`, or remove the file to begin anew."
         )
-    if size and size < SMALLEST_BYTES:
+    if is_too_small(path):
         raise Damaged(f"{path} is too small to be a database. It was left as it is; name another file.")
     return bool(size)
 
 
+def is_too_small(path: Path) -> bool:
+    """Tell whether a file is there that cannot be a database."""
+    return 0 < (_file_size(path) or 0) < SMALLEST_BYTES
+
+
 def create(path: Path, chain: Chain, *, migrate: bool) -> None:
     """Make a new database whole under another name, then rename it into its place."""
+    if staged_path(path).exists():
+        raise Conflict(
+            f"A restore of {path} was interrupted. Open its home to finish it, for example by `perdure db status`."
+        )
     for leftover in path.parent.glob(f".{path.name}.new-*"):
         leftover.unlink(missing_ok=True)  # of a process that was killed here; we hold the lock
     new = path.with_name(f".{path.name}.new-{secrets.token_hex(4)}")
@@ -130,6 +155,10 @@ def recognise(path: Path, chain: Chain = CHAIN, *, shown: Path | None = None) ->
     Raises: Damaged when it cannot be read; Invalid when it is another program's; Conflict when it is newer.
     """
     found = probe(path)
+    if found.is_ours and found.version < 1 and not found.is_empty:
+        raise Damaged(
+            f"{shown or path} says that its version is {found.version}, but it has tables. It was left as it is."
+        )
     if not (found.is_ours or found.is_blank):
         raise Invalid(f"{shown or path} is a SQLite database of another program. It was left as it is.")
     if found.version > chain.head:

@@ -70,8 +70,8 @@ class LockFile:
     def _acquire_between_processes(self, deadline: float) -> None:
         pause_s = _FIRST_PAUSE_S
         while True:
-            if self._fd < 0:
-                self._open()
+            if self._fd < 0 and not self._open():
+                continue  # it was removed between two looks
             try:
                 fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -84,19 +84,21 @@ class LockFile:
                 return
             self.close()  # somebody removed or replaced the file: what we hold, nobody else would see
 
-    def _open(self) -> None:
+    def _open(self) -> bool:
+        """Open the file, or make it; false when it was there and then was not."""
         try:
             self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, FILE_MODE)
             self.is_new = True
         except FileExistsError:
             try:
-                self._fd = os.open(self.path, os.O_RDWR)
+                self._fd = os.open(self.path, os.O_RDWR | os.O_NOFOLLOW)
             except FileNotFoundError:
-                return  # removed between the two calls; the caller tries again
+                return False
             except OSError as error:
                 raise Denied(f"The lock file {self.path} cannot be opened: {error.strerror}.") from error
         except OSError as error:
             raise Denied(f"The folder {self.path.parent} cannot be written: {error.strerror}.") from error
+        return True
 
     def _is_still_in_place(self) -> bool:
         ours = os.fstat(self._fd)
@@ -107,20 +109,21 @@ class LockFile:
         return (ours.st_dev, ours.st_ino) == (named.st_dev, named.st_ino)
 
     def _who_holds_it(self) -> str:
-        pid = _holder(os.fstat(self._fd).st_ino)
+        pid = _holder(os.fstat(self._fd))
         who = f"Process {pid}" if pid else "Another process"
         return f"{who} holds {self.path} and does not let go. Wait for it, or end it, and try again."
 
 
-def _holder(inode: int) -> int | None:
-    """Find who holds a lock on this inode; Linux tells, other systems do not."""
+def _holder(status: os.stat_result) -> int | None:
+    """Find who holds a lock on a file; Linux tells, other systems do not."""
+    file = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     try:
         lines = Path("/proc/locks").read_text(encoding="ascii").splitlines()
     except OSError:
         return None
     for line in lines:
         fields = line.split()
-        if len(fields) > 5 and fields[1] == "FLOCK" and fields[5].rpartition(":")[2] == str(inode):
+        if len(fields) > 5 and fields[1] == "FLOCK" and fields[5] == file:
             pid = int(fields[4])
             return pid if pid > 0 else None
     return None

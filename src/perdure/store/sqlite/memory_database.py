@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from perdure.store.database import Health
 from perdure.store.durable import new_file
 from perdure.store.sqlite import faults
-from perdure.store.sqlite.connection import connect, engine_over
+from perdure.store.sqlite.connection import connect, engine_over, refuse_when_over
 from perdure.store.sqlite.facts import health_of, problems_of
 from perdure.store.sqlite.files import upgrade_connection
 from perdure.store.target import MEMORY
@@ -41,15 +41,20 @@ class SqliteMemoryDatabase:
 
     async def write(self, fn: "Callable[[Transaction], T]") -> T:
         """See Database.write."""
-        from perdure.store.transaction import Transaction
+        from perdure.store.transaction import run_in
 
-        return await self._thread.run(self._run, lambda core: fn(Transaction(core)))
+        def whole(core: "sa.Connection") -> T:
+            result = run_in(core, fn)
+            refuse_when_over(core)
+            return result
+
+        return await self._thread.run(self._run, whole)
 
     async def read(self, fn: "Callable[[Transaction], T]") -> T:
         """See Database.read."""
-        from perdure.store.transaction import Transaction
+        from perdure.store.transaction import run_in
 
-        return await self._thread.run(self._read, lambda core: fn(Transaction(core)))
+        return await self._thread.run(self._read, lambda core: run_in(core, fn))
 
     async def health(self) -> Health:
         """See Database.health."""
