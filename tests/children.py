@@ -16,6 +16,7 @@ from typing import Any
 from perdure import failpoints
 
 _PRELOADED = [
+    "concurrent.futures.thread",
     "perdure.app",
     "perdure.store.migrate",
     "perdure.store.postgres.database",

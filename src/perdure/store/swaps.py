@@ -113,7 +113,7 @@ def _read_plan(path: Path, places: Places) -> Plan:
         plan = Plan(**content | {"swaps": tuple(Swap(**swap) for swap in content["swaps"])})
         expected = {str(place): str(files.staged_path(place)) for place in all_places(places)}
         is_ours = all(
-            expected[swap.place] == swap.new and Path(swap.aside).parent == Path(swap.place).parent
+            expected.get(swap.place) == swap.new and Path(swap.aside).parent == Path(swap.place).parent
             for swap in plan.swaps
         )
         is_ours = is_ours and plan.dump in (None, *expected.values())

@@ -43,24 +43,33 @@ class Transaction:
         with self.connection.begin_nested():
             yield
 
+    @property
+    def has_run(self) -> bool:
+        """Whether any statement was run."""
+        return bool(self._results)
+
     def close_results(self) -> None:
         """Let go of rows that nobody has read: an open one would hold the state that it sees."""
         for result in self._results:
             result.close()
 
 
-def run_in(core: sa.Connection, fn: Callable[[Transaction], T]) -> T:
-    """Run a function in the transaction that is open on a connection.
+def run_in(
+    core: sa.Connection, fn: Callable[[Transaction], T], require_open: Callable[[Transaction], None] | None = None
+) -> T:
+    """Run a function in the transaction that is open on a connection, and see that it still is afterwards.
 
-    Raises: TypeError when what it returns could only be used after the transaction has ended.
+    Raises: TypeError when what it returns would do its work only after the transaction has ended.
     """
     transaction = Transaction(core)
     try:
         result = fn(transaction)
     finally:
         transaction.close_results()
-    if isinstance(result, sa.Result) or inspect.isawaitable(result) or inspect.isgenerator(result):
-        raise TypeError(f"a transaction cannot return a {type(result).__name__}: read and finish everything inside it")
+    if inspect.isawaitable(result) or inspect.isgenerator(result):
+        raise TypeError(f"a transaction cannot return a {type(result).__name__}: finish everything inside it")
+    if require_open is not None:
+        require_open(transaction)
     return result
 
 

@@ -117,8 +117,7 @@ class PostgresDatabase:
             self._writing.connect() as core,
             core.begin() as transaction,
         ):
-            result = run_in(core, fn)
-            _refuse_when_aborted(core)
+            result = run_in(core, fn, _refuse_when_aborted)
             failpoints.hit("store.commit.before")
             self._commit(transaction)
         failpoints.hit("store.commit.after")
@@ -168,14 +167,15 @@ class PostgresDatabase:
         self._writing.dispose()
 
 
-def _refuse_when_aborted(core: "sa.Connection") -> None:
+def _refuse_when_aborted(transaction: "Transaction") -> None:
     """See that a transaction can be committed: the server answers a COMMIT after an error with a silent ROLLBACK.
 
     Raises: Conflict
     """
     from psycopg.pq import TransactionStatus
 
-    if raw(core).info.transaction_status != TransactionStatus.INTRANS:
+    status = raw(transaction.connection).info.transaction_status
+    if transaction.has_run and status != TransactionStatus.INTRANS:
         raise Conflict(
             "A statement of this transaction was refused, or it was ended inside its own function. Nothing was stored;"
             " to go on after a refusal, use `with tx.nested():`."

@@ -15,6 +15,8 @@ from perdure.errors import Conflict
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
+    from perdure.store.transaction import Transaction
+
 BUSY_TIMEOUT_S = 10.0
 APPLICATION_ID = 0x50445552  # "PDUR": `file perdure.db` and we can tell our databases from others
 
@@ -55,12 +57,12 @@ def engine_over(connection: sqlite3.Connection) -> "sa.Engine":
     return engine
 
 
-def refuse_when_over(core: "sa.Connection") -> None:
+def refuse_when_over(transaction: "Transaction") -> None:
     """See that a transaction is still open before it is committed: what came after its end was stored by itself.
 
     Raises: Conflict
     """
-    raw = core.connection.driver_connection
+    raw = transaction.connection.connection.driver_connection
     if not (isinstance(raw, sqlite3.Connection) and raw.in_transaction):
         raise Conflict("The transaction was ended inside its own function. What of it was stored is not known.")
 

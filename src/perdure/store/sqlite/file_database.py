@@ -170,8 +170,7 @@ class SqliteFileDatabase:
         from perdure.store.transaction import run_in
 
         with faults.translated_from_core(self._path), engine.begin() as core:
-            result = run_in(core, fn)
-            refuse_when_over(core)
+            result = run_in(core, fn, refuse_when_over)
             failpoints.hit("store.commit.before")
         failpoints.hit("store.commit.after")
         return result

@@ -43,12 +43,7 @@ class SqliteMemoryDatabase:
         """See Database.write."""
         from perdure.store.transaction import run_in
 
-        def whole(core: "sa.Connection") -> T:
-            result = run_in(core, fn)
-            refuse_when_over(core)
-            return result
-
-        return await self._thread.run(self._run, whole)
+        return await self._thread.run(self._run, lambda core: run_in(core, fn, refuse_when_over))
 
     async def read(self, fn: "Callable[[Transaction], T]") -> T:
         """See Database.read."""
