@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol
 import psycopg
 import pytest
 
-Refusal = Literal["check", "not null", "unique", "foreign key", "type"]
+Refusal = Literal["check", "not null", "unique", "foreign key", "type", "trigger"]
 
 _SQLITE = {
     "check": "CHECK constraint failed",
@@ -16,6 +16,7 @@ _SQLITE = {
     "unique": "UNIQUE constraint failed",
     "foreign key": "FOREIGN KEY constraint failed",
     "type": "cannot store",
+    "trigger": "events",
 }
 _POSTGRESQL = {
     "check": "23514",
@@ -23,6 +24,7 @@ _POSTGRESQL = {
     "unique": "23505",
     "foreign key": "23503",
     "type": "22P02",
+    "trigger": "P0001",
 }
 
 
@@ -36,7 +38,10 @@ class PlainSql(Protocol):
         ...
 
     def refuses(self, why: Refusal, statement: str, values: Mapping[str, Any] | None = None, rule: str = "") -> None:
-        """Assert that the database refuses a statement for this reason, naming this rule where it names any."""
+        """Assert that the database refuses a statement for this reason, naming this rule where it names any.
+
+        The rule of a trigger is the sentence that it says.
+        """
         ...
 
 
@@ -61,6 +66,8 @@ class _Sqlite:
         self._connection.execute("ROLLBACK TO attempt")
         if why == "check":
             assert str(refused.value).endswith(f": {rule}") or not rule, refused.value
+        if why == "trigger":
+            assert str(refused.value) == rule
 
 
 class _Postgres:
@@ -77,7 +84,8 @@ class _Postgres:
         with pytest.raises(psycopg.Error) as refused, self._connection.transaction():
             self.run(statement, values)
         assert refused.value.sqlstate == _POSTGRESQL[why], refused.value
-        assert refused.value.diag.constraint_name == rule or not rule
+        named = refused.value.diag.message_primary if why == "trigger" else refused.value.diag.constraint_name
+        assert named == rule or not rule
 
 
 def _pyformat(statement: str, names: Sequence[str] | Mapping[str, Any]) -> str:

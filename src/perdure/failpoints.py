@@ -10,6 +10,11 @@ from contextlib import contextmanager
 
 POINTS = frozenset(
     {
+        # one append of the runner, and one run of a tool
+        "kernel.append.before",
+        "kernel.append.after",
+        "kernel.effect.before",
+        "kernel.effect.after",
         # one write transaction
         "store.commit.before",
         "store.commit.after",

@@ -76,7 +76,9 @@ async def migrate_to_two(url: str, folder: Path) -> None:
     await (await open_with(url, chain_with(folder, REBUILD))).close()
 
 
-@pytest.mark.parametrize(("point", "version"), [("store.migrate.commit.before", 1), ("store.migrate.commit.after", 2)])
+@pytest.mark.parametrize(
+    ("point", "version"), [("store.migrate.commit.before", CHAIN.head), ("store.migrate.commit.after", CHAIN.head + 1)]
+)
 async def test_a_kill_in_a_migration_leaves_the_old_or_the_new_schema(
     database_url: str, tmp_path: Path, point: str, version: int
 ) -> None:
@@ -86,7 +88,7 @@ async def test_a_kill_in_a_migration_leaves_the_old_or_the_new_schema(
     children.run_until(point, migrate_to_two, database_url, chains)
     assert version_in(database_url) == version
     database = await open_with(database_url, chain_with(chains, REBUILD))
-    assert (await database.health()).version == 2
+    assert (await database.health()).version == CHAIN.head + 1
     assert await database.read(project_names) == ["a"]
     await database.close()
 
@@ -112,11 +114,11 @@ async def test_a_kill_around_the_copy_before_a_migration_leaves_the_old_schema(
     chains = tmp_path / "chains"
     chains.mkdir()
     children.run_until(point, migrate_to_two, str(sqlite_path), chains)
-    assert version_in(str(sqlite_path)) == 1
+    assert version_in(str(sqlite_path)) == CHAIN.head
     for copy in sqlite_path.parent.glob("perdure.db.before-*"):
-        assert version_in(str(copy)) == 1
+        assert version_in(str(copy)) == CHAIN.head
     await migrate_to_two(str(sqlite_path), chains)
-    assert version_in(str(sqlite_path)) == 2
+    assert version_in(str(sqlite_path)) == CHAIN.head + 1
 
 
 async def test_a_kill_in_the_first_migration_of_postgresql_is_made_good_by_the_next_start(

@@ -91,11 +91,23 @@ def row(table: str, project: str = "one", **changes: Any) -> dict[str, Any]:
         "sessions": own | inside | {"type": "interview", "started_at": NOW},
         "builder_drafts": {"session_id": f"{project}-new", "state_json": "{}", "revision": 1}
         | {"initial_description": "D", "phase": "basics", "mode": "bot", "created_at": NOW, "updated_at": NOW},
+        "goals": own
+        | {"text": "G", "mind": "command", "status": "open", "last_seq": 3, "last_hash": bytes(32)}
+        | {"created_at": NOW, "updated_at": NOW},
+        "events": {"goal_no": goal_no(project), "seq": 1, "id": bytes(16), "type": "goal", "v": 1, "iteration": 0}
+        | {"timestamp": NOW, "payload": "{}", "hash": bytes(32)},
+        "inbox": own | {"goal_no": goal_no(project), "kind": "signal", "payload": "{}", "key": "k", "created_at": NOW},
+        "leases": {"worker": f"{project}-new", "host": "h", "home_id": "h", "boot_id": "b", "deadline": NOW},
         "builder_memory": own
         | {"purpose_category": "c", "initial_description": "D", "chosen_tone": "t", "chosen_model": "m"}
         | {"chosen_skills": "[]", "bot_slug": "b", "created_at": NOW},
     }
     return rows[table] | changes
+
+
+def goal_no(project: str) -> int:
+    """The number of the goal that `begin` makes beside a project."""
+    return int.from_bytes(project.encode())
 
 
 def add(sql: PlainSql, table: str, project: str = "one", **changes: Any) -> None:
@@ -105,7 +117,7 @@ def add(sql: PlainSql, table: str, project: str = "one", **changes: Any) -> None
 
 
 def begin(sql: PlainSql, *projects: str) -> None:
-    """Make projects with the rows that can be named; only a sub-feature names another, its feature."""
+    """Make projects, and a goal beside each, with the rows that can be named; a sub-feature names its feature."""
     for project in projects or ("one",):
         add(sql, "projects", id=project)
         add(sql, "features", project, id=f"{project}-feature")
@@ -114,6 +126,7 @@ def begin(sql: PlainSql, *projects: str) -> None:
         add(sql, "tasks", project, id=f"{project}-task")
         add(sql, "tasks", project, id=f"{project}-needed")
         add(sql, "requirements", project, id=f"{project}-requirement")
+        add(sql, "goals", project, id=f"{project}-goal", goal_no=goal_no(project))
 
 
 def fill(sql: PlainSql, *projects: str) -> None:

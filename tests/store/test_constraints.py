@@ -11,12 +11,27 @@ import sqlalchemy as sa
 
 from perdure.store.schema import metadata
 from tests.sql import PlainSql, Refusal, insert
-from tests.store.rows import NOW, REFERENCES, Reference, add, begin, row
+from tests.store.rows import NOW, REFERENCES, Reference, add, begin, goal_no, row
 
 TABLES = tuple(metadata.tables)
 PROJECT_TABLES = tuple(name for name, table in metadata.tables.items() if "project_id" in table.c)
-NUMBERS = {"task_dependencies": "edge_no", "task_history": "entry_no", "requirement_features": "link_no"}
+NUMBERS = {
+    "task_dependencies": "edge_no",
+    "task_history": "entry_no",
+    "requirement_features": "link_no",
+    "goals": "goal_no",
+    "events": "event_no",
+    "inbox": "inbox_no",
+}
 """Keys that the database gives out."""
+NAMES = {"builder_drafts": "session_id", "leases": "worker"}
+"""Keys that are names, where they are not called `id`."""
+GOAL_REFERENCES: dict[str, tuple[str, Mapping[str, Any]]] = {
+    "fk_goals_parent_id": ("goals", {"parent_id": "nowhere", "parent_seq": 1}),
+    "fk_events_goal_no": ("events", {"goal_no": 1}),
+    "fk_inbox_goal_no": ("inbox", {"goal_no": 1}),
+}
+"""Rows that point at a goal that is not there."""
 
 FEATURE_STATUSES = "backlog planning in_progress ai_review human_review done"
 BUSY = "assigned in_progress qa_loop merging"
@@ -39,6 +54,10 @@ VOCABULARIES = {
     ("metrics", "type"): "token_usage task_duration qa_iterations cost_usd",
     ("sessions", "type"): "interview planning execution review",
     ("sessions", "status"): "active paused completed",
+    ("goals", "mind"): "command plan flow model",
+    ("goals", "status"): "open waiting done stopped",
+    ("goals", "waiting_for"): "person signal timer limit",
+    ("goals", "runner"): "cli server",
     ("builder_drafts", "phase"): "basics personality model skills review",
     ("builder_drafts", "mode"): "bot reconfigure skill batch",
 }
@@ -55,6 +74,8 @@ OPTIONAL = {
     "requirements": "source confidence",
     "metrics": "agent_id task_id metadata",
     "sessions": "data ended_at",
+    "goals": "bot reason waiting_for workdir parent_id parent_seq start_key worker deleted_at",
+    "events": "key",
 }
 
 DEFAULTS: dict[str, dict[str, Any]] = {
@@ -65,6 +86,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "checkpoints": {"pinned": False},
     "requirements": {"priority": "should", "validated": False},
     "sessions": {"status": "active"},
+    "goals": {"runner": "cli", "steps": 0, "cost_usd": 0.0, "epoch": 1, "inbox_count": 0},
     "builder_drafts": {"schema_version": 1, "question_count": 0},
 }
 
@@ -109,7 +131,8 @@ def _refused_words() -> Iterator[Refused]:
 
 
 def _refused_json() -> Iterator[Refused]:
-    for table, column in (("metrics", "metadata"), ("sessions", "data"), ("builder_memory", "chosen_skills")):
+    columns = {"metrics": "metadata", "sessions": "data", "builder_memory": "chosen_skills", "inbox": "payload"}
+    for table, column in columns.items():
         for text in ("", "{'a': 1}", "NaN", '"line\nbreak"'):
             yield Refused(f"ck_{table}_{column}_json", table, {column: text}, postgresql="type")
 
@@ -117,6 +140,7 @@ def _refused_json() -> Iterator[Refused]:
 BELOW_0, ABOVE_1 = math.nextafter(0, -1), math.nextafter(1, 2)
 ATOMIC = {"size": "atomic"}
 A_GOAL = {"goal_id": "g"}
+A_PARENT = {"parent_id": "one-goal"}
 
 REFUSED = (
     *_refused_words(),
@@ -166,6 +190,20 @@ REFUSED = (
     Refused("ck_builder_drafts_schema_version", "builder_drafts", {"schema_version": 0}),
     Refused("ck_builder_drafts_revision", "builder_drafts", {"revision": 0}),
     Refused("ck_builder_drafts_question_count", "builder_drafts", {"question_count": -1}),
+    Refused("ck_goals_parent", "goals", {"parent_id": "one-goal"}),
+    Refused("ck_goals_parent", "goals", {"parent_seq": 1}),
+    Refused("ck_goals_parent", "goals", A_PARENT | {"parent_seq": 0}),
+    Refused("ck_goals_parent", "goals", A_PARENT | {"parent_seq": 3}),
+    Refused("ck_goals_counts", "goals", {"steps": -1}),
+    Refused("ck_goals_counts", "goals", {"last_seq": 0}),
+    Refused("ck_goals_counts", "goals", {"epoch": 0}),
+    Refused("ck_goals_counts", "goals", {"inbox_count": -1}),
+    Refused("ck_goals_cost_usd", "goals", {"cost_usd": BELOW_0}),
+    Refused("ck_goals_cost_usd", "goals", {"cost_usd": math.inf}),
+    Refused("ck_goals_last_hash", "goals", {"last_hash": bytes(31)}),
+    Refused("ck_events_seq", "events", {"seq": 0}),
+    Refused("ck_events_id", "events", {"id": bytes(17)}),
+    Refused("ck_events_hash", "events", {"hash": b""}),
 )
 
 ACCEPTED: tuple[tuple[str, Mapping[str, Any]], ...] = (
@@ -190,6 +228,10 @@ ACCEPTED: tuple[tuple[str, Mapping[str, Any]], ...] = (
     ("metrics", {"metadata": '{"a": [1, null, "\\u00e9"]}'}),
     ("sessions", {"ended_at": NOW}),
     ("sessions", {"data": "null"}),
+    ("goals", A_PARENT | {"parent_seq": 1}),
+    ("goals", A_PARENT | {"parent_seq": 2}),
+    ("goals", {"cost_usd": sys.float_info.max, "last_seq": 1}),
+    ("events", {"payload": "damaged"}),
 )
 
 DUPLICATES = (
@@ -197,9 +239,14 @@ DUPLICATES = (
         Duplicate(f"pk_{table}", table, {key: "same"}, {key: "same"}, "two")
         for table in TABLES
         if table not in NUMBERS
-        for key in ["session_id" if table == "builder_drafts" else "id"]
+        for key in [NAMES.get(table, "id")]
     ),
     *(Duplicate(f"pk_{table}", table, {key: 7}, {key: 7}, "two") for table, key in NUMBERS.items()),
+    Duplicate("uq_goals_id", "goals", {}, {}),
+    Duplicate("uq_goals_start_key", "goals", {"start_key": "k"}, {"start_key": "k"}, "two"),
+    Duplicate("uq_events_goal_no_seq", "events", {}, {}),
+    Duplicate("uq_events_key", "events", {"key": "k"}, {"key": "k", "seq": 2}),
+    Duplicate("uq_inbox_goal_no_key", "inbox", {}, {"id": "another"}),
     Duplicate("uq_task_dependencies_project_id_task_id_depends_on_id", "task_dependencies", {}, {}),
     Duplicate("uq_requirement_features_project_id_requirement_id_feature_id", "requirement_features", {}, {}),
     Duplicate(
@@ -215,6 +262,10 @@ DUPLICATES = (
         {"id": "second", "assigned_agent": "one-agent", "status": "merging"},
     ),
 )
+
+
+def _key(table: sa.Table | None) -> set[str]:
+    return set() if table is None else set(table.primary_key.columns.keys())
 
 
 def _optional(table: str) -> list[str]:
@@ -261,9 +312,11 @@ def test_a_change_of_a_row_is_checked_like_a_new_row(sql: PlainSql) -> None:
 @pytest.mark.parametrize(("table", "column"), VOCABULARIES, ids=[".".join(key) for key in VOCABULARIES])
 def test_every_word_of_a_vocabulary_is_accepted(sql: PlainSql, table: str, column: str) -> None:
     begin(sql)
-    key = "session_id" if table == "builder_drafts" else NUMBERS.get(table, "id")
+    key = NAMES.get(table, NUMBERS.get(table, "id"))
     for number, word in enumerate(VOCABULARIES[table, column].split()):
         changes: dict[str, Any] = {key: number if table in NUMBERS else word, column: word}
+        if table == "goals":
+            changes["id"] = word
         if column == "from_status":  # a transition leads to another status
             changes["to_status"] = "queued" if word == "pending" else "pending"
         add(sql, table, **changes)
@@ -285,8 +338,8 @@ def test_each_unique_rule_of_the_schema_is_tried() -> None:
         for table in metadata.tables.values()
         for rule in (*table.constraints, *(index for index in table.indexes if index.unique))
         if isinstance(rule, sa.PrimaryKeyConstraint)
-        or (isinstance(rule, sa.UniqueConstraint | sa.Index) and "id" not in rule.columns)
-    }  # one with `id` is the target of references: the primary key alone keeps it unique
+        or (isinstance(rule, sa.UniqueConstraint | sa.Index) and set(rule.columns.keys()).isdisjoint(_key(rule.table)))
+    }  # one with the key in it is the target of references: the primary key alone keeps it unique
     assert rules == {case.rule for case in DUPLICATES}
 
 
@@ -296,9 +349,8 @@ def test_each_reference_of_the_schema_is_tried() -> None:
         for table in metadata.tables.values()
         for constraint in table.foreign_key_constraints
     }
-    assert {name for name, columns in references.items() if columns != {"project_id"}} == {
-        reference.rule for reference in REFERENCES
-    }
+    tried = {reference.rule for reference in REFERENCES} | set(GOAL_REFERENCES)
+    assert {name for name, columns in references.items() if columns != {"project_id"}} == tried
 
 
 @pytest.mark.parametrize(("table", "column"), REQUIRED, ids=[".".join(names) for names in REQUIRED])
@@ -354,7 +406,9 @@ def test_text_in_an_integer_column_is_refused(sql: PlainSql, table: str) -> None
         refuses_row(sql, "type", table, {column: "soon"})
 
 
-@pytest.mark.parametrize(("table", "column"), [("requirements", "confidence"), ("metrics", "value")])
+@pytest.mark.parametrize(
+    ("table", "column"), [("requirements", "confidence"), ("metrics", "value"), ("goals", "cost_usd")]
+)
 def test_text_in_a_real_column_is_refused(sql: PlainSql, table: str, column: str) -> None:
     begin(sql)
     assert column in _columns(table, sa.Double)
@@ -432,3 +486,49 @@ def test_a_task_cannot_name_a_sub_feature_of_another_feature(sql: PlainSql) -> N
     add(sql, "features", id="another")
     changes = {"feature_id": "another", "sub_feature_id": "one-sub-feature"}
     refuses_row(sql, "foreign key", "tasks", changes, rule="fk_tasks_project_id_feature_id_sub_feature_id")
+
+
+@pytest.mark.parametrize("rule", GOAL_REFERENCES)
+def test_a_row_cannot_belong_to_a_goal_that_is_not_there(sql: PlainSql, rule: str) -> None:
+    begin(sql)
+    table, changes = GOAL_REFERENCES[rule]
+    refuses_row(sql, "foreign key", table, changes, rule=rule)
+
+
+def test_any_number_of_events_may_have_no_key(sql: PlainSql) -> None:
+    begin(sql)
+    for seq in (1, 2):
+        add(sql, "events", seq=seq)
+
+
+def test_an_event_is_never_changed(sql: PlainSql) -> None:
+    begin(sql)
+    add(sql, "events")
+    sql.run("UPDATE goals SET deleted_at = 1")
+    sql.refuses("trigger", "UPDATE events SET payload = 'other'", rule="events are never changed")
+    sql.refuses("trigger", "UPDATE events SET seq = seq", rule="events are never changed")
+
+
+def test_an_event_goes_only_when_its_goal_is_deleted(sql: PlainSql) -> None:
+    begin(sql, "one", "two")
+    for project in ("one", "two"):
+        add(sql, "events", project)
+    sql.refuses("trigger", "DELETE FROM events", rule="events go only when their goal is deleted")
+    sql.run("UPDATE goals SET deleted_at = 1 WHERE id = 'one-goal'")
+    sql.refuses("trigger", "DELETE FROM events", rule="events go only when their goal is deleted")
+    sql.run("DELETE FROM events WHERE goal_no = :number", {"number": goal_no("one")})
+    assert sql.run("SELECT goal_no FROM events") == [(goal_no("two"),)]
+
+
+def test_a_goal_cannot_go_before_its_events(sql: PlainSql) -> None:
+    begin(sql)
+    add(sql, "events")
+    sql.refuses("foreign key", "DELETE FROM goals", rule="fk_events_goal_no")
+
+
+@pytest.mark.parametrize("backend", ["postgresql"])
+@pytest.mark.parametrize("tables", ["events", "goals CASCADE"])
+def test_events_are_never_truncated(sql: PlainSql, tables: str) -> None:
+    begin(sql)
+    sql.run("UPDATE goals SET deleted_at = 1")
+    sql.refuses("trigger", f"TRUNCATE {tables}", rule="events are never changed")

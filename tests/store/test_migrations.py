@@ -20,10 +20,10 @@ from perdure.store.target import PostgresTarget, parse_target
 from tests.postgres import PostgresServer
 from tests.rows import new_project, project_names
 
+NEXT, AFTER = (f"{CHAIN.head + number:04d}" for number in (1, 2))
+
 REBUILD = """
 from alembic import op
-revision = "0002"
-down_revision = "0001"
 def upgrade():
     with op.batch_alter_table("projects", recreate="auto") as batch:
         batch.create_check_constraint("ck_projects_name", "name <> ''")
@@ -31,15 +31,11 @@ def upgrade():
 ADD = """
 import sqlalchemy as sa
 from alembic import op
-revision = "0003"
-down_revision = "0002"
 def upgrade():
     op.add_column("features", sa.Column("color", sa.Text()))
 """
 FAIL = """
 from alembic import op
-revision = "0002"
-down_revision = "0001"
 def upgrade():
     op.execute("CREATE TABLE half (id TEXT)")
     op.execute("UPDATE projects SET name = 'changed'")
@@ -47,8 +43,6 @@ def upgrade():
 """
 ORPHAN = """
 from alembic import op
-revision = "0002"
-down_revision = "0001"
 def upgrade():
     op.execute("DELETE FROM projects")
 """
@@ -59,7 +53,8 @@ def chain_with(folder: Path, *scripts: str) -> Chain:
     target = folder / f"chain-{len(list(folder.iterdir()))}"
     shutil.copytree(CHAIN.folder, target, ignore=shutil.ignore_patterns("__pycache__"))
     for number, script in enumerate(scripts, CHAIN.head + 1):
-        (target / "versions" / f"{number:04d}_made_up.py").write_text(script)
+        revision = f'revision, down_revision = "{number:04d}", "{number - 1:04d}"'
+        (target / "versions" / f"{number:04d}_made_up.py").write_text(f"{script}{revision}\n")
     return Chain(target, CHAIN.head + len(scripts))
 
 
@@ -71,13 +66,25 @@ async def open_with(url: str, chain: Chain = CHAIN, *, migrate: bool = True) -> 
     return await SqliteFileDatabase.open(target.path, migrate=migrate, debug=False, chain=chain)
 
 
-async def filled(url: str) -> None:
-    """A database of today with a project and a feature in it."""
-    database = await open_with(url)
+def chain_until(folder: Path, head: int) -> Chain:
+    """Our chain as it was when a revision was its newest."""
+    target = folder / f"until-{head}"
+    shutil.copytree(CHAIN.folder, target, ignore=shutil.ignore_patterns("__pycache__"))
+    for script in (target / "versions").glob("*.py"):
+        if int(script.name[:4]) > head:
+            script.unlink()
+    return Chain(target, head)
+
+
+async def filled(url: str, chain: Chain = CHAIN) -> None:
+    """A database with a project and a feature in it, of today or of an earlier day."""
+    database = await open_with(url, chain)
     await database.write(new_project("a"))
     await database.write(
-        lambda tx: tx.execute(
-            "INSERT INTO features (id, project_id, name, created_at, updated_at) VALUES ('f', 'a', 'f', 1, 1)"
+        lambda tx: (
+            tx.execute(
+                "INSERT INTO features (id, project_id, name, created_at, updated_at) VALUES ('f', 'a', 'f', 1, 1)"
+            ).rowcount
         )
     )
     await database.close()
@@ -100,15 +107,26 @@ async def test_a_database_that_was_made_without_migrating_is_migrated_later(data
         assert await db.verify() == []
 
 
+@pytest.mark.parametrize("version", range(1, CHAIN.head))
+async def test_a_database_of_every_earlier_version_becomes_todays_and_keeps_its_rows(
+    database_url: str, tmp_path: Path, version: int
+) -> None:
+    await filled(database_url, chain_until(tmp_path, version))
+    async with await DatabaseClient.create(database_url) as db:
+        assert (await db.health()).version == CHAIN.head
+        assert await db.verify() == []
+        assert await db.read(project_names) == ["a"]
+
+
 async def test_an_existing_database_goes_through_all_new_migrations_and_keeps_its_rows(
     database_url: str, tmp_path: Path
 ) -> None:
     await filled(database_url)
     database = await open_with(database_url, chain_with(tmp_path, REBUILD, ADD))
-    assert (await database.health()).version == 3
+    assert (await database.health()).version == CHAIN.head + 2
     assert await database.read(project_names) == ["a"]
     assert await database.read(lambda tx: tx.scalar("SELECT color FROM features WHERE id = 'f'")) is None
-    assert await database.read(lambda tx: tx.scalar("SELECT version_num FROM alembic_version")) == "0003"
+    assert await database.read(lambda tx: tx.scalar("SELECT version_num FROM alembic_version")) == AFTER
     await database.close()
 
 
@@ -125,7 +143,7 @@ async def test_a_migration_that_fails_leaves_version_schema_and_rows(database_ur
     with pytest.raises(RuntimeError, match="on purpose"):
         await open_with(database_url, chain_with(tmp_path, FAIL))
     database = await open_with(database_url)
-    assert (await database.health()).version == 1
+    assert (await database.health()).version == CHAIN.head
     assert await database.read(project_names) == ["a"]
     assert await database.verify() == []
     with pytest.raises(Exception, match="half"):
@@ -135,11 +153,10 @@ async def test_a_migration_that_fails_leaves_version_schema_and_rows(database_ur
 
 async def test_migrations_before_the_one_that_fails_stay(database_url: str, tmp_path: Path) -> None:
     await filled(database_url)
-    fails_later = FAIL.replace('"0002"', '"0003"').replace('"0001"', '"0002"')
     with pytest.raises(RuntimeError, match="on purpose"):
-        await open_with(database_url, chain_with(tmp_path, REBUILD, fails_later))
+        await open_with(database_url, chain_with(tmp_path, REBUILD, FAIL))
     database = await open_with(database_url, chain_with(tmp_path, REBUILD))
-    assert (await database.health()).version == 2
+    assert (await database.health()).version == CHAIN.head + 1
     await database.close()
 
 
@@ -155,9 +172,9 @@ async def test_a_migration_that_would_leave_orphans_is_undone(sqlite_path: Path,
 async def test_the_file_is_copied_before_it_is_migrated(sqlite_path: Path, tmp_path: Path) -> None:
     await filled(str(sqlite_path))
     await (await open_with(str(sqlite_path), chain_with(tmp_path, REBUILD))).close()
-    (copy,) = sqlite_path.parent.glob("perdure.db.before-0002-*")
+    (copy,) = sqlite_path.parent.glob(f"perdure.db.before-{NEXT}-*")
     with closing(sqlite3.connect(copy)) as plain:
-        assert plain.execute("PRAGMA user_version").fetchone() == (1,)
+        assert plain.execute("PRAGMA user_version").fetchone() == (CHAIN.head,)
         assert plain.execute("SELECT name FROM projects").fetchall() == [("a",)]
     assert copy.stat().st_mode & 0o777 == 0o600
 
@@ -170,7 +187,7 @@ async def test_a_new_database_needs_no_copy(sqlite_path: Path) -> None:
 async def test_todays_program_refuses_tomorrows_database(database_url: str, tmp_path: Path) -> None:
     await filled(database_url)
     await (await open_with(database_url, chain_with(tmp_path, REBUILD))).close()
-    with pytest.raises(Conflict, match="0002"):
+    with pytest.raises(Conflict, match=NEXT):
         await open_with(database_url)
 
 

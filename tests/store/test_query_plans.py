@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from perdure.kernel.ports import Status
+from perdure.store.goals.rows import listing
 from perdure.store.schema import metadata
 from tests.sql import PlainSql
 from tests.store.rows import NOW, begin, row
@@ -35,6 +37,15 @@ WHERE project_id = 'p1' AND status = 'pending' AND NOT EXISTS (
     SELECT 1 FROM task_dependencies AS edge
     JOIN tasks AS needed ON needed.project_id = edge.project_id AND needed.id = edge.depends_on_id
     WHERE edge.project_id = task.project_id AND edge.task_id = task.id AND needed.status <> 'completed')"""
+
+
+def listed(status: Status | None = None, before: str | None = None) -> str:
+    """The query of the state store, with its values written into it."""
+    statement, values = listing(status, before, 50)
+    for value in values:
+        statement = statement.replace("?", repr(value), 1)
+    return statement
+
 
 QUESTIONS = (
     Question(
@@ -127,6 +138,9 @@ QUESTIONS = (
         "SELECT * FROM metrics WHERE project_id = 'p1' AND agent_id = 'p1-005'",
         "idx_metrics_agent",
     ),
+    Question("goals of a status newest first", listed("open"), "idx_goals_status", is_ordered=True),
+    Question("goals of a status before one", listed("open", "p1-005"), "idx_goals_status", is_ordered=True),
+    Question("forks of a goal", "SELECT id FROM goals WHERE parent_id = 'p1-goal'", "idx_goals_parent"),
     Question(
         "sessions of a project",
         "SELECT * FROM sessions WHERE project_id = 'p1' ORDER BY started_at",
@@ -171,6 +185,8 @@ def one_of_each(project: str, number: int) -> dict[str, dict[str, Any]]:
         "requirement_features": {"feature_id": name},
         "metrics": {"id": name, "task_id": name, "agent_id": name, "timestamp": moment},
         "sessions": {"id": name, "started_at": moment},
+        "goals": {"id": name, "status": "open" if number % 5 == 0 else "done"}
+        | {"parent_id": f"{project}-goal", "parent_seq": 1},
         "builder_drafts": {"session_id": name, "updated_at": moment},
         "builder_memory": {"id": name, "purpose_category": f"c{number % 5}", "created_at": moment},
     }
@@ -202,3 +218,13 @@ def test_a_question_is_answered_through_its_index(sql: PlainSql, question: Quest
 def test_each_index_of_the_schema_answers_a_question() -> None:
     indexes = {index.name for table in metadata.tables.values() for index in table.indexes if not index.unique}
     assert indexes == {question.index for question in QUESTIONS}
+
+
+@pytest.mark.parametrize("before", [None, "p1-005"])
+def test_all_goals_are_listed_by_one_range_of_their_numbers(sql: PlainSql, before: str | None) -> None:
+    populate(sql)
+    index = "INTEGER PRIMARY KEY" if sql.name == "sqlite" else "pk_goals"
+    question = Question("all goals", listed(before=before), index, is_ordered=True)
+    steps = plan(sql, question)
+    assert [step for step in steps if index in step], steps
+    assert not [step for step in steps if is_unwanted(step, question)], steps

@@ -28,6 +28,7 @@ TYPE_NAMES = {
     "BIGINT": "INTEGER",
     "DOUBLE PRECISION": "REAL",
     "BOOLEAN": "INTEGER",
+    "BYTEA": "BLOB",
 }
 
 

@@ -72,6 +72,8 @@ class GoalState:
     messages: list[str] = field(default_factory=list)
     tokens: int = 0
     cost_usd: float = 0.0
+    busy_us: int = 0
+    """How long calls of tools took, added up."""
     termination: Termination | None = None
 
     @property
@@ -84,6 +86,11 @@ class GoalState:
         if self.termination is not None:
             return "done" if self.termination.reason == "done" else "stopped"
         return "waiting" if self.waiting_for is not None else "open"
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a tool call is open that runs, or is to be run, by itself."""
+        return any(isinstance(call.call, ToolCall) and call.unknown is None for call in self.open_calls.values())
 
     @property
     def waiting_for(self) -> WaitingFor | None:
@@ -176,6 +183,7 @@ def _answer(state: GoalState, body: ToolOutput | OutcomeUnknown | Decision, even
     match body:
         case ToolOutput():
             after = replace(before, outcome=body, ended_us=event.timestamp_us)
+            state.busy_us += body.duration_ms * 1000
             state.tokens += int((body.usage or {}).get("tokens", 0))
             state.cost_usd += float((body.usage or {}).get("cost_usd", 0.0))
         case OutcomeUnknown():

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from perdure.kernel.events import Action, Event, Parent, Termination, ToolCall, ToolOutput
+from perdure.kernel.events import Action, Event, MindKind, Parent, Termination, ToolCall, ToolOutput
 from perdure.kernel.fold import GoalState, Status, WaitingFor
 
 __all__ = [
@@ -18,8 +18,10 @@ __all__ = [
     "InboxRow",
     "Leases",
     "Mind",
+    "MindKind",
     "Parent",
     "Policy",
+    "Runner",
     "StateStore",
     "Status",
     "Summary",

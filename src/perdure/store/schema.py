@@ -2,15 +2,17 @@
 
 Rules of a project: its rows go with it; whatever points inside a project carries `project_id`, so that nothing
 can point into another one; such references are NO ACTION, and a sub-feature goes with its feature.
+
+Rules of a goal: its events are never changed, and go only when it is deleted; triggers see to that.
 """
 
 from collections.abc import Iterable
-from enum import StrEnum
-from typing import Any
+from typing import Any, get_args
 
 import sqlalchemy as sa
 
 from perdure.forge.ports import BuilderMode, BuilderPhase
+from perdure.kernel.ports import MindKind, Runner, Status, WaitingFor
 from perdure.projects.ports import (
     BUSY_TASK_STATUSES,
     AgentStatus,
@@ -25,7 +27,7 @@ from perdure.projects.ports import (
     TaskSize,
     TaskStatus,
 )
-from perdure.store.types import Flag, Integer, Json, Micros, Real, Text
+from perdure.store.types import Bytes, Flag, Integer, Json, Micros, Real, Text
 
 LARGEST_REAL = "1.7976931348623157e308"
 """Refuses infinity on both databases, and NaN on PostgreSQL, where NaN is larger than everything."""
@@ -70,7 +72,7 @@ def _inside(
     )
 
 
-def _one_of(column: str, words: type[StrEnum]) -> sa.CheckConstraint:
+def _one_of(column: str, words: Iterable[str]) -> sa.CheckConstraint:
     return sa.CheckConstraint(f"{column} IN ({', '.join(repr(str(word)) for word in words)})", name=column)
 
 
@@ -379,6 +381,108 @@ builder_memory = _table(
     *_json("chosen_skills"),
     sa.Index("idx_builder_memory_category", "purpose_category", "created_at", "id"),
     sa.Index("idx_builder_memory_created", "created_at", "id"),
+)
+
+goals = _table(
+    "goals",
+    _number("goal_no"),
+    _column("id", Text),
+    _column("text", Text),
+    _column("mind", Text),
+    _column("bot", Text, optional=True),
+    _column("status", Text),
+    _column("reason", Text, optional=True),
+    _column("waiting_for", Text, optional=True),
+    _column("workdir", Text, optional=True),
+    sa.Column("parent_id", Text, sa.ForeignKey("goals.id"), nullable=True),
+    _column("parent_seq", Integer, optional=True),
+    _column("runner", Text, "'cli'"),
+    _column("start_key", Text, optional=True),
+    _column("steps", Integer, "0"),
+    _column("cost_usd", Real, "0"),
+    _column("last_seq", Integer),
+    _column("last_hash", Bytes),
+    _column("epoch", Integer, "1"),
+    _column("worker", Text, optional=True),
+    _column("inbox_count", Integer, "0"),
+    _column("created_at", Micros),
+    _column("updated_at", Micros),
+    _column("deleted_at", Micros, optional=True),
+    sa.UniqueConstraint("id"),
+    _one_of("mind", get_args(MindKind)),
+    _one_of("status", get_args(Status)),
+    _one_of("waiting_for", (*get_args(WaitingFor), "limit")),
+    _one_of("runner", get_args(Runner)),
+    _check(
+        "parent",
+        "(parent_id IS NULL) = (parent_seq IS NULL) AND (parent_seq IS NULL OR parent_seq BETWEEN 1 AND last_seq - 1)",
+    ),
+    _check("counts", "steps >= 0 AND last_seq >= 1 AND epoch >= 1 AND inbox_count >= 0"),
+    _check("cost_usd", f"cost_usd >= 0 AND cost_usd <= {LARGEST_REAL}"),
+    _check("last_hash", "length(last_hash) = 32"),
+    sa.Index("idx_goals_status", "status", "goal_no"),
+    sa.Index("idx_goals_parent", "parent_id"),
+)
+sa.Index(
+    "uq_goals_start_key",
+    goals.c.start_key,
+    unique=True,
+    sqlite_where=goals.c.start_key.is_not(None),
+    postgresql_where=goals.c.start_key.is_not(None),
+)
+
+
+def _goal() -> sa.Column[int]:
+    return sa.Column("goal_no", Integer, sa.ForeignKey("goals.goal_no"), nullable=False)
+
+
+events = _table(
+    "events",
+    _number("event_no"),
+    _goal(),
+    _column("seq", Integer),
+    _column("id", Bytes),
+    _column("type", Text),
+    _column("v", Integer),
+    _column("iteration", Integer),
+    _column("timestamp", Micros),
+    _column("payload", Text),
+    _column("hash", Bytes),
+    _column("key", Text, optional=True),
+    sa.UniqueConstraint("goal_no", "seq"),
+    _check("seq", "seq >= 1"),
+    _check("id", "length(id) = 16"),
+    _check("hash", "length(hash) = 32"),
+)
+sa.Index(
+    "uq_events_key",
+    events.c.goal_no,
+    events.c.key,
+    unique=True,
+    sqlite_where=events.c.key.is_not(None),
+    postgresql_where=events.c.key.is_not(None),
+)
+
+inbox = _table(
+    "inbox",
+    _number("inbox_no"),
+    _goal(),
+    _column("id", Text),
+    _column("kind", Text),
+    _column("payload", Json),
+    _column("key", Text),
+    _column("created_at", Micros),
+    sa.UniqueConstraint("goal_no", "key"),
+    *_json("payload"),
+)
+
+leases = _table(
+    "leases",
+    sa.Column("worker", Text, primary_key=True, nullable=False),
+    _column("host", Text),
+    _column("home_id", Text),
+    _column("boot_id", Text),
+    _column("deadline", Integer),
 )
 
 VIEWS = ("requirement_list", "task_list")

@@ -13,6 +13,7 @@ Integer = sa.BigInteger().with_variant(sa.INTEGER(), "sqlite")
 Micros = Integer
 """A moment: microseconds since 1970, UTC."""
 Real: sa.Double[float] = sa.Double().with_variant(sa.REAL(), "sqlite")
+Bytes = sa.LargeBinary()
 Json = sa.Text()
 """JSON as the text that was written; its column has a check that it parses."""
 

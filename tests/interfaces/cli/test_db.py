@@ -59,10 +59,11 @@ def tables_in(path: Path) -> set[str]:
 
 
 def spoil_the_middle(path: Path) -> None:
-    """Overwrite whole pages in the middle of a database that nobody has open."""
+    """Overwrite the page of a table in the middle of a database that nobody has open."""
+    with closing(sqlite3.connect(path)) as plain:
+        (page,) = plain.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'tasks'").fetchone()
     content = bytearray(path.read_bytes())
-    middle = len(content) // 2 // 4096 * 4096
-    content[middle : middle + 2 * 4096] = b"\xa5" * (2 * 4096)
+    content[(page - 1) * 4096 : page * 4096] = b"\xa5" * 4096
     path.write_bytes(content)
 
 

@@ -75,10 +75,19 @@ def _aside(target: PostgresTarget, mark: str) -> str | None:
 
 
 def _move_aside(connection: "psycopg.Connection[Any]", schema: str) -> None:
-    """Move our tables and views, and nothing else, into a new schema; their indexes and sequences go with them."""
+    """Move our tables, views and trigger functions, and nothing else, into a new schema; their indexes go with them."""
     from psycopg.sql import SQL, Identifier
 
     connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(schema)))
+    functions = connection.execute(
+        "SELECT DISTINCT p.proname FROM pg_trigger t"
+        " JOIN pg_proc p ON p.oid = t.tgfoid JOIN pg_class c ON c.oid = t.tgrelid"
+        " WHERE NOT t.tgisinternal AND c.relname = ANY(%s)"
+        " AND c.relnamespace = current_schema()::regnamespace AND p.pronamespace = current_schema()::regnamespace",
+        [tools.ours_in(connection)],
+    ).fetchall()
+    for (name,) in functions:
+        connection.execute(SQL("ALTER FUNCTION {}() SET SCHEMA {}").format(Identifier(name), Identifier(schema)))
     for name in tools.ours_in(connection):
         move = SQL("ALTER TABLE {} SET SCHEMA {}")  # PostgreSQL takes this for a view too
         connection.execute(move.format(Identifier(name), Identifier(schema)))

@@ -1,0 +1,122 @@
+"""The history of one goal as its owner writes it: recorded in memory first, made durable by `commit`.
+
+Everything that was recorded since the last commit becomes durable in one append. After an append that failed nobody
+knows what is stored, so a journal that failed once fails ever after; whoever goes on loads anew.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
+
+from perdure import failpoints
+from perdure.errors import Conflict
+from perdure.kernel.events import Body, Event, GoalBegun, Tip, seal
+from perdure.kernel.fold import GoalState, apply, fold
+from perdure.kernel.ports import Appended, Clock, Ids, StateStore, Summary, Worker
+
+
+class Journal:
+    """The one writer of a goal's history, and the state that it leads to."""
+
+    def __init__(self, store: StateStore, clock: Clock, ids: Ids, worker: Worker, state: GoalState, epoch: int) -> None:
+        self.state = state
+        self.epoch = epoch
+        self._store = store
+        self._clock = clock
+        self._ids = ids
+        self._worker = worker
+        self._pending: list[Event] = []
+        self._stored_seq = state.tip.seq
+        self._has_failed = False
+
+    @classmethod
+    def begin(
+        cls, store: StateStore, clock: Clock, ids: Ids, worker: Worker, body: GoalBegun, goal_id: str
+    ) -> "Journal":
+        """Begin a new goal; it exists when the first commit has returned."""
+        first = seal(body, Tip(goal_id), event_id=ids.event_id(), iteration=0, timestamp_us=clock.now_us())
+        journal = cls(store, clock, ids, worker, fold([first]), epoch=1)
+        journal._pending.append(first)
+        journal._stored_seq = 0
+        return journal
+
+    @property
+    def goal_id(self) -> str:
+        return self.state.goal_id
+
+    def record(self, *bodies: Body, is_decision: bool = False) -> None:
+        """Add events to the state; they are durable after the next commit. A decision of the mind counts as one."""
+        iteration = self.state.iteration + is_decision
+        for body in bodies:
+            event = seal(
+                body,
+                self.state.tip,
+                event_id=self._ids.event_id(),
+                iteration=iteration,
+                timestamp_us=self._clock.now_us(),
+            )
+            apply(self.state, event)
+            self._pending.append(event)
+
+    async def commit(
+        self,
+        *,
+        key: str | None = None,
+        taken: Sequence[str] = (),
+        release: bool = False,
+        waiting_for: Literal["limit"] | None = None,
+    ) -> Appended:
+        """Make all that was recorded durable, in one append; nothing happens when there is nothing to do.
+
+        Raises: Conflict when the goal is no longer ours; whatever the store raises.
+        """
+        if self._has_failed:
+            raise Conflict(f"An append to {self.goal_id} failed before; load it again to go on.")
+        if not (self._pending or taken or release):
+            return Appended(self._stored_seq, inbox_waiting=False)
+        self._has_failed = True
+        failpoints.hit("kernel.append.before")
+        done = await self._store.append_event(
+            self.goal_id,
+            self._pending,
+            expected_seq=self._stored_seq,
+            epoch=self.epoch,
+            summary=self.summary(waiting_for),
+            key=key,
+            worker=self._worker.id,
+            taken=taken,
+            release=release,
+        )
+        failpoints.hit("kernel.append.after")
+        self._has_failed = False
+        self._pending = []
+        self._stored_seq = done.seq
+        return done
+
+    def summary(self, waiting_for: Literal["limit"] | None = None) -> Summary:
+        """Say what a list shows of the goal as it is now."""
+        found = summarise(self.state)
+        if waiting_for is not None and found.status == "open":
+            return replace(found, status="waiting", waiting_for=waiting_for)
+        return found
+
+
+def summarise(state: GoalState) -> Summary:
+    """Say what a list shows of a state."""
+    begun = state.begun
+    return Summary(
+        goal_id=state.goal_id,
+        text=begun.text,
+        mind=begun.mind.kind,
+        status=state.status,
+        created_us=state.created_us,
+        updated_us=state.updated_us,
+        last_seq=state.tip.seq,
+        steps=state.steps,
+        cost_usd=state.cost_usd,
+        reason=state.termination.reason if state.termination else None,
+        waiting_for=state.waiting_for,
+        bot=begun.bot,
+        workdir=begun.workdir,
+        parent=begun.parent,
+    )

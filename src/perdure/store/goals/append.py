@@ -1,0 +1,111 @@
+"""What one append asks for, and why it is refused: the same for every store."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from perdure.errors import Conflict, Invalid, NotFound
+from perdure.kernel.ports import Event, Status, Summary
+
+ENDED: tuple[Status, ...] = ("done", "stopped")
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """One call of `StateStore.append_event`."""
+
+    goal_id: str
+    events: tuple[Event, ...]
+    expected_seq: int
+    epoch: int
+    summary: Summary
+    key: str | None
+    worker: str | None
+    taken: frozenset[str]
+    release: bool
+
+    @property
+    def makes_goal(self) -> bool:
+        return bool(self.events) and self.events[0].type == "goal"
+
+    @property
+    def seq(self) -> int:
+        """Where the goal is afterwards."""
+        return self.expected_seq + len(self.events)
+
+    @property
+    def hash(self) -> bytes | None:
+        """The hash of the last event, which covers all events before it; None without events."""
+        return self.events[-1].hash if self.events else None
+
+    @property
+    def is_in_order(self) -> bool:
+        """Whether the events follow `expected_seq` without a gap, and a new goal begins where its parent was left."""
+        parent = self.summary.parent
+        begins_at = parent.seq if parent else 0
+        return all(event.seq == seq for seq, event in enumerate(self.events, self.expected_seq + 1)) and (
+            not self.makes_goal or self.expected_seq == begins_at
+        )
+
+    def require_one_goal(self) -> None:
+        """Refuse the events of another goal.
+
+        Raises: Invalid
+        """
+        if any(event.goal_id != self.goal_id for event in self.events):
+            raise Invalid(f"Events of another goal cannot be appended to {self.goal_id}.")
+
+    def refusal(self, status: Status, last_seq: int, epoch: int) -> Conflict:
+        """Say why a goal that is like this refuses the append."""
+        if not self.is_in_order:
+            return Conflict(f"The events for {self.goal_id} do not follow event {self.expected_seq} without a gap.")
+        if self.makes_goal:
+            return Conflict(f"There is a goal {self.goal_id} already.")
+        if status in ENDED:
+            return ended(self.goal_id)
+        if epoch != self.epoch:
+            return Conflict(f"{self.goal_id} has another owner by now (epoch {epoch}, ours is {self.epoch}).")
+        if last_seq != self.expected_seq:
+            return Conflict(f"{self.goal_id} is at event {last_seq} by now, not at {self.expected_seq}.")
+        return self.not_in_inbox()
+
+    def not_in_inbox(self) -> Conflict:
+        return Conflict(f"Something that is to be taken from the inbox of {self.goal_id} is not there any more.")
+
+    def other_events(self) -> Conflict:
+        return Conflict(f"The key {self.key} names other events of {self.goal_id}.")
+
+
+def ended(goal_id: str) -> Conflict:
+    """Say that nothing can be done to a goal any more."""
+    return Conflict(f"{goal_id} has ended.")
+
+
+def missing(goal_id: str) -> NotFound:
+    """Say that there is no such goal."""
+    return NotFound(f"There is no goal {goal_id}.")
+
+
+def the_one(prefix: str, found: Sequence[Summary]) -> Summary:
+    """Choose among goals whose ids begin with a prefix, the shortest first: the one with that id, or the only one.
+
+    Raises: NotFound, Conflict
+    """
+    if not found:
+        raise NotFound(f"There is no goal whose id begins with {prefix!r}.")
+    if len(found) > 1 and found[0].goal_id != prefix:
+        raise Conflict(f"Several goals begin with {prefix!r}, {found[0].goal_id} and {found[1].goal_id} among them.")
+    return found[0]
+
+
+def json_text(payload: dict[str, Any]) -> str:
+    """Write what is posted to an inbox.
+
+    Raises: Invalid
+    """
+    try:
+        return orjson.dumps(payload).decode()
+    except TypeError as error:
+        raise Invalid(f"A value cannot be kept as JSON: {error}.") from error

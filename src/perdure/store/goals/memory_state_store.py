@@ -1,0 +1,207 @@
+"""The histories of goals in memory, gone with the process: for runs that leave nothing behind, and for tests."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import orjson
+from uuid_utils import uuid7
+
+from perdure.errors import Conflict, NotFound
+from perdure.kernel.ports import Appended, Event, InboxRow, Parent, Status, Summary, Worker
+from perdure.store.goals.append import ENDED, Append, ended, json_text, missing, the_one
+from perdure.store.goals.leases import IsDead, Lease, nobody_is_dead, owned
+
+
+@dataclass(slots=True)
+class _Goal:
+    """What a row of goals, and the rows that belong to it, are elsewhere."""
+
+    summary: Summary
+    events: list[Event] = field(default_factory=list)
+    keys: dict[str, Event] = field(default_factory=dict)
+    inbox: dict[str, InboxRow] = field(default_factory=dict)
+    epoch: int = 1
+    is_deleted: bool = False
+
+    @property
+    def has_ended(self) -> bool:
+        return self.summary.status in ENDED
+
+    def accepts(self, append: Append) -> bool:
+        is_as_expected = (self.summary.last_seq, self.epoch) == (append.expected_seq, append.epoch)
+        return is_as_expected and append.is_in_order and not self.has_ended and append.taken <= self.inbox.keys()
+
+    def take(self, append: Append) -> Appended:
+        worker = None if append.release else self.summary.worker
+        self.summary = replace(append.summary, last_seq=append.seq, worker=worker)
+        self.events += append.events
+        if append.key is not None and append.events:
+            self.keys[append.key] = append.events[-1]
+        for row_id in append.taken:
+            del self.inbox[row_id]
+        return Appended(append.seq, inbox_waiting=bool(self.inbox))
+
+
+class InMemoryStateStore:
+    """The histories of goals, and the leases on them, in memory. See StateStore and Leases.
+
+    Nothing is awaited inside a method, so each is one transaction.
+    """
+
+    def __init__(
+        self,
+        *,
+        now_us: Callable[[], int] = lambda: time.time_ns() // 1000,
+        boottime_s: Callable[[], float] = time.monotonic,
+        is_dead: IsDead = nobody_is_dead,
+    ) -> None:
+        self._now_us = now_us
+        self._boottime_s = boottime_s
+        self._is_dead = is_dead
+        self._goals: dict[str, _Goal] = {}
+        self._leases: dict[str, Lease] = {}
+
+    async def append_event(  # noqa: PLR0913 (see the port)
+        self,
+        goal_id: str,
+        events: Sequence[Event],
+        *,
+        expected_seq: int,
+        epoch: int,
+        summary: Summary,
+        key: str | None = None,
+        worker: str | None = None,
+        taken: Sequence[str] = (),
+        release: bool = False,
+    ) -> Appended:
+        """See StateStore.append_event."""
+        append = Append(goal_id, tuple(events), expected_seq, epoch, summary, key, worker, frozenset(taken), release)
+        append.require_one_goal()
+        goal = self._goals.get(goal_id)
+        if goal is not None and (answer := _first_answer(goal, append)) is not None:
+            return answer
+        if append.makes_goal:
+            return self._create(append)
+        goal = self._goal(goal_id)
+        if not goal.accepts(append):
+            raise append.refusal(goal.summary.status, goal.summary.last_seq, goal.epoch)
+        return goal.take(append)
+
+    async def load(self, goal_id: str, *, after: int = 0) -> list[Event]:
+        """See StateStore.load."""
+        goal = self._goal(goal_id)
+        parts = [goal.events]
+        upto = goal.summary.last_seq
+        while (parent := goal.summary.parent) is not None:
+            goal = self._goal(parent.goal_id)
+            upto = min(upto, parent.seq)
+            parts.append([event for event in goal.events if event.seq <= upto])
+        return [event for part in reversed(parts) for event in part if event.seq > after]
+
+    async def list_goals(
+        self, *, status: Status | None = None, limit: int = 50, before: str | None = None
+    ) -> list[Summary]:
+        """See StateStore.list_goals."""
+        ids = list(self._goals)
+        if before is not None:
+            ids = ids[: ids.index(before)] if before in self._goals else []
+        newest = (self._goals[goal_id] for goal_id in reversed(ids))
+        found = [goal.summary for goal in newest if not goal.is_deleted and status in (None, goal.summary.status)]
+        return found[:limit]
+
+    async def find(self, prefix: str) -> Summary:
+        """See StateStore.find."""
+        found = [summary for summary in await self.list_goals(limit=len(self._goals)) if _begins(summary, prefix)]
+        return the_one(prefix, sorted(found, key=lambda summary: len(summary.goal_id)))
+
+    async def delete(self, goal_id: str) -> None:
+        """See StateStore.delete."""
+        goal = self._goal(goal_id)
+        if not goal.has_ended:
+            raise Conflict(f"{goal_id} has not ended; cancel it first.")
+        for name, other in self._goals.items():
+            if not other.is_deleted and other.summary.parent and other.summary.parent.goal_id == goal_id:
+                raise Conflict(f"{goal_id} has a fork, {name}; delete that first.")
+        self._goals[goal_id] = _Goal(replace(goal.summary, text="", bot=None, workdir=None), is_deleted=True)
+
+    async def post(self, goal_id: str, kind: str, payload: dict[str, Any], *, key: str) -> None:
+        """See StateStore.post."""
+        content = orjson.loads(json_text(payload))
+        goal = self._goal(goal_id)
+        if key in goal.keys or any(row.key == key for row in goal.inbox.values()):
+            return
+        if goal.has_ended:
+            raise ended(goal_id)
+        row = InboxRow(str(uuid7()), kind, content, key, self._now_us())
+        goal.inbox[row.id] = row
+
+    async def inbox(self, goal_id: str) -> list[InboxRow]:
+        """See StateStore.inbox."""
+        return list(self._goals[goal_id].inbox.values()) if goal_id in self._goals else []
+
+    async def renew(self, worker: Worker, ttl_s: float) -> None:
+        """See Leases.renew."""
+        self._leases[worker.id] = Lease(worker, self._boottime_us() + round(ttl_s * 1_000_000))
+
+    async def claim(self, goal_id: str, worker: Worker) -> int:
+        """See Leases.claim."""
+        goal = self._goal(goal_id)
+        if goal.has_ended:
+            raise ended(goal_id)
+        lease = self._leases.get(goal.summary.worker or "")
+        is_ours = goal.summary.worker == worker.id
+        if lease is not None and not is_ours and lease.is_live(self._boottime_us(), worker, self._is_dead):
+            raise owned(goal_id, lease.worker)
+        goal.epoch += 1
+        goal.summary = replace(goal.summary, worker=worker.id)
+        return goal.epoch
+
+    async def release(self, goal_id: str, worker: Worker, epoch: int) -> None:
+        """See Leases.release."""
+        goal = self._goals.get(goal_id)
+        if goal is not None and (goal.summary.worker, goal.epoch) == (worker.id, epoch):
+            goal.summary = replace(goal.summary, worker=None)
+
+    def _create(self, append: Append) -> Appended:
+        if not append.is_in_order or append.goal_id in self._goals:
+            raise append.refusal("open", 0, 0)
+        if append.taken:
+            raise append.not_in_inbox()
+        self._require_parent(append.summary.parent)
+        self._goals[append.goal_id] = goal = _Goal(replace(append.summary, worker=append.worker))
+        return goal.take(append)
+
+    def _require_parent(self, parent: Parent | None) -> None:
+        if parent is None:
+            return
+        found = self._goals.get(parent.goal_id)
+        if found is None or found.is_deleted or found.summary.last_seq < parent.seq:
+            raise NotFound(f"There is no event {parent.seq} of {parent.goal_id} to fork from.")
+
+    def _goal(self, goal_id: str) -> _Goal:
+        goal = self._goals.get(goal_id)
+        if goal is None or goal.is_deleted:
+            raise missing(goal_id)
+        return goal
+
+    def _boottime_us(self) -> int:
+        return round(self._boottime_s() * 1_000_000)
+
+
+def _first_answer(goal: _Goal, append: Append) -> Appended | None:
+    """Answer an append that was made before; None when it is a new one.
+
+    Raises: Conflict
+    """
+    known = goal.keys.get(append.key or "")
+    if append.key is None or known is None:
+        return None
+    if known.hash != append.hash:
+        raise append.other_events()
+    return Appended(known.seq, inbox_waiting=bool(goal.inbox))
+
+
+def _begins(summary: Summary, prefix: str) -> bool:
+    return summary.goal_id.startswith(prefix)

@@ -1,0 +1,80 @@
+"""Each kind of state store in turn, empty."""
+
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from perdure.store.goals.memory_state_store import InMemoryStateStore
+from perdure.store.goals.postgres import PostgresLeases, PostgresStateStore
+from perdure.store.goals.sqlite import SqliteLeases, SqliteStateStore
+from perdure.store.postgres.database import PostgresDatabase
+from perdure.store.sqlite.file_database import SqliteFileDatabase
+from perdure.store.target import PostgresTarget, parse_target
+from perdure.store.transaction import Transaction
+from tests.contracts.histories import Stored
+from tests.postgres import PostgresServer
+
+BOOTTIME_S = 1_000_000.0
+
+
+@pytest.fixture(scope="session")
+def goals_url(postgres: PostgresServer) -> str:
+    """One PostgreSQL database for all tests of goals; each finds it empty."""
+    return postgres.new_database("goals")
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgresql"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str | Path | None:
+    """Where the goals are: a URL, a file, or nowhere."""
+    match request.param:
+        case "memory":
+            return None
+        case "sqlite":
+            return Path(shutil.copy(request.getfixturevalue("migrated_sqlite"), tmp_path / "goals.db"))
+        case _:
+            return str(request.getfixturevalue("goals_url"))
+
+
+@pytest.fixture
+async def stored(place: str | Path | None) -> AsyncIterator[Stored]:
+    match place:
+        case None:
+            dead: set[str] = set()
+            store = InMemoryStateStore(boottime_s=lambda: BOOTTIME_S, is_dead=dead.__contains__)
+            yield Stored(store, store, dead)
+        case Path() as path:
+            async with in_sqlite(path) as stored:
+                yield stored
+        case url:
+            async with in_postgres(url) as stored:
+                yield stored
+
+
+@asynccontextmanager
+async def in_sqlite(path: Path) -> AsyncIterator[Stored]:
+    database = await SqliteFileDatabase.open(path, migrate=True, debug=False)
+    dead: set[str] = set()
+    leases = SqliteLeases(database, boottime_s=lambda: BOOTTIME_S, is_dead=dead.__contains__)
+    yield Stored(SqliteStateStore(database), leases, dead, database, is_bound_to_boot=True)
+    await database.close()
+
+
+@asynccontextmanager
+async def in_postgres(url: str) -> AsyncIterator[Stored]:
+    target = parse_target(url)
+    assert isinstance(target, PostgresTarget)
+    database = await PostgresDatabase.open(target, migrate=True, debug=False)
+    await database.write(_empty)
+    dead: set[str] = set()
+    leases = PostgresLeases(database, is_dead=dead.__contains__)
+    yield Stored(PostgresStateStore(database), leases, dead, database)
+    await database.close()
+
+
+def _empty(tx: Transaction) -> None:
+    tx.execute("UPDATE goals SET deleted_at = 1")  # nothing else lets events go
+    for table in ("events", "inbox", "goals", "leases"):
+        tx.execute(f"DELETE FROM {table}")

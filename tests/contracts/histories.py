@@ -1,0 +1,93 @@
+"""Goals as the contract of the state store needs them: a history that is written step by step, and plain SQL beside."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from uuid_utils import uuid7
+
+from perdure.kernel.events import Body, Event, GoalBegun, Message, MindSpec, Parent, Termination, Tip, seal
+from perdure.kernel.fold import fold
+from perdure.kernel.ports import Appended, Leases, StateStore, Summary, Worker
+from perdure.store.database import Database
+
+NOW = 1_760_000_000_000_000
+WORKER = Worker("w1", "host", "home", "boot")
+OTHER = Worker("w2", "host", "home", "boot")
+
+
+@dataclass
+class Stored:
+    """One kind of store with its leases; `database` is what is under it, where there is one."""
+
+    store: StateStore
+    leases: Leases
+    dead: set[str]
+    database: Database | None = None
+    is_bound_to_boot: bool = False
+
+
+@dataclass
+class History:
+    """One goal, as its owner writes it."""
+
+    stored: Stored
+    goal_id: str
+    epoch: int = 1
+    events: list[Event] = field(default_factory=list)
+    worker: Worker = WORKER
+
+    def next(self, *bodies: Body, timestamp_us: int = NOW) -> list[Event]:
+        """Seal bodies behind what is there, without storing them."""
+        tip = Tip(self.goal_id, self.events[-1].seq, self.events[-1].hash) if self.events else Tip(self.goal_id)
+        made = []
+        for body in bodies:
+            made.append(seal(body, tip, event_id=str(uuid7()), iteration=0, timestamp_us=timestamp_us))
+            tip = Tip(self.goal_id, made[-1].seq, made[-1].hash)
+        return made
+
+    def summary(self, events: Sequence[Event]) -> Summary:
+        state = fold([*self.events, *events])
+        reason = state.termination.reason if state.termination else None
+        summary = Summary(self.goal_id, state.begun.text, "command", state.status, NOW, NOW, 0, reason=reason)
+        return replace(summary, last_seq=state.tip.seq, parent=state.begun.parent, bot=state.begun.bot)
+
+    async def append(self, *bodies: Body, timestamp_us: int = NOW, **options: Any) -> Appended:
+        """Store bodies; `seq` and `epoch` are right unless said otherwise."""
+        made = self.next(*bodies, timestamp_us=timestamp_us)
+        done = await self.store(made, **options)
+        self.events += made
+        return done
+
+    async def store(self, events: Sequence[Event], **options: Any) -> Appended:
+        asked: dict[str, Any] = {
+            "expected_seq": len(self.events),
+            "epoch": self.epoch,
+            "worker": self.worker.id,
+        } | options
+        summary = asked.pop("summary", None) or self.summary(events)
+        return await self.stored.store.append_event(self.goal_id, events, summary=summary, **asked)
+
+    async def fork(self, goal_id: str, seq: int) -> "History":
+        """Make a goal that goes on from an event of this one."""
+        fork = History(self.stored, goal_id, events=self.events[:seq])
+        await fork.append(GoalBegun("fork", MindSpec("command"), parent=Parent(self.goal_id, seq)))
+        return fork
+
+
+async def begin(stored: Stored, goal_id: str = "g", *bodies: Body, text: str = "echo", **options: Any) -> History:
+    """Make a goal."""
+    history = History(stored, goal_id)
+    await history.append(GoalBegun(text, MindSpec("command")), *bodies, **options)
+    return history
+
+
+async def end(history: History) -> None:
+    await history.append(Termination("done"))
+
+
+def said(events: Sequence[Event]) -> list[int]:
+    return [event.seq for event in events]
+
+
+HELLO = Message("hello")
