@@ -1,5 +1,6 @@
 """What the function given to `DatabaseClient.transaction` works with."""
 
+import functools
 import inspect
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,7 +29,7 @@ class Transaction:
 
     def execute(self, statement: sa.Executable | str, parameters: Parameters | None = None) -> sa.CursorResult[Any]:
         """Run a statement of SQLAlchemy Core, or plain SQL with `:name` parameters."""
-        executable = sa.text(statement) if isinstance(statement, str) else statement
+        executable = _text(statement) if isinstance(statement, str) else statement
         result = self.connection.execute(executable, parameters)
         self._results.append(result)
         return result
@@ -52,6 +53,12 @@ class Transaction:
         """Let go of rows that nobody has read: an open one would hold the state that it sees."""
         for result in self._results:
             result.close()
+
+
+@functools.lru_cache(maxsize=512)
+def _text(statement: str) -> sa.TextClause:
+    """Parse plain SQL; the same statement is parsed once."""
+    return sa.text(statement)
 
 
 def run_in(
