@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from perdure.interfaces.cli.edge import run
+from perdure.minds.plan_file import parse_plan
 from perdure.settings import DEFINITIONS
 from scripts.write_reference import pages
 
@@ -60,7 +61,7 @@ def test_every_command_of_the_readme_works(
         assert program == ".venv/bin/perdure"
         assert run(arguments) == 0, line
     assert (tmp_path / "user" / "perdure.tar.gz").exists()
-    assert capsys.readouterr().err == ""
+    assert "Traceback" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("page", "says"), [("README.md", "'projects'"), ("docs/reference/python.md", "['a']")])
@@ -69,6 +70,11 @@ def test_the_python_of_a_page_works(page: str, says: str) -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert says in done.stdout
+
+
+def test_the_plan_of_the_how_to_is_a_plan() -> None:
+    (plan,) = blocks((ROOT / "docs/how-to/run-a-plan.md").read_text(), "yaml")
+    assert [step.id for step in parse_plan(plan, "report.yaml").steps] == ["fetch", "sure", "send"]
 
 
 def test_no_page_names_a_registry_or_a_path_of_somebodys_machine() -> None:

@@ -13,6 +13,7 @@ from perdure.errors import PerdureError, Unavailable
 from perdure.store.target import PostgresTarget, SqliteTarget, parse_target
 
 if TYPE_CHECKING:
+    from perdure.kernel.ports import Leases, StateStore
     from perdure.store.database import Database, Health
     from perdure.store.transaction import Transaction
 
@@ -28,8 +29,9 @@ class DatabaseClient:
         count = await db.transaction(lambda tx: tx.scalar("SELECT count(*) FROM tasks"))
     """
 
-    def __init__(self, database: "Database") -> None:
+    def __init__(self, database: "Database", *, is_postgres: bool = False) -> None:
         self._database = database
+        self._is_postgres = is_postgres
         self._closing: concurrent.futures.Future[None] | None = None
 
     @classmethod
@@ -53,7 +55,7 @@ class DatabaseClient:
             case PostgresTarget() as target:
                 from perdure.store.postgres.database import PostgresDatabase
 
-                return cls(await PostgresDatabase.open(target, migrate=migrate, debug=debug))
+                return cls(await PostgresDatabase.open(target, migrate=migrate, debug=debug), is_postgres=True)
 
     @staticmethod
     def exists(url_or_path: str | os.PathLike[str]) -> bool:
@@ -133,6 +135,23 @@ class DatabaseClient:
         Raises: Conflict when the file exists; Denied; Unavailable when `pg_dump` is missing.
         """
         await self._open().backup(Path(path))
+
+    def state_store(self) -> "StateStore":
+        """Return the histories of goals in this database."""
+        from perdure.store.goals.postgres import PostgresStateStore
+        from perdure.store.goals.sqlite import SqliteStateStore
+
+        kind = PostgresStateStore if self._is_postgres else SqliteStateStore
+        return kind(self._open())
+
+    def leases(self, *, boottime_s: Callable[[], float], is_dead: Callable[[str], bool]) -> "Leases":
+        """Return who owns which goal in this database."""
+        from perdure.store.goals.postgres import PostgresLeases
+        from perdure.store.goals.sqlite import SqliteLeases
+
+        if self._is_postgres:
+            return PostgresLeases(self._open(), is_dead=is_dead)
+        return SqliteLeases(self._open(), boottime_s=boottime_s, is_dead=is_dead)
 
     async def close(self) -> None:
         """Finish what was asked for and let go. May be called again, by anyone, at any time."""

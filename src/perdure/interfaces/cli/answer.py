@@ -6,7 +6,7 @@ import sys
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TextIO
 
 from perdure.errors import Unavailable
 
@@ -51,10 +51,8 @@ def _print_parts(answer: Answer) -> None:
     for part in answer.parts:
         if isinstance(part, str):
             print(_wrapped(part))
-        elif sys.stdout.isatty():
-            _print_rich(part)
         else:
-            _print_plain(part)
+            print_table(part, sys.stdout)
 
 
 def _wrapped(text: str) -> str:
@@ -74,15 +72,23 @@ def to_json(data: dict[str, Any]) -> str:
     return json.dumps(data, indent=2, ensure_ascii=True)
 
 
-def _print_plain(table: Table) -> None:
+def print_table(table: Table, stream: TextIO) -> None:
+    """Print a table: with colours on a terminal, as plain lines elsewhere."""
+    if stream.isatty():
+        _print_rich(table, stream)
+    else:
+        _print_plain(table, stream)
+
+
+def _print_plain(table: Table, stream: TextIO) -> None:
     lines = [table.headers, *table.rows]
     widths = [max(len(line[column]) for line in lines) for column in range(len(table.headers))]
     for line in lines:
         cells = [cell.ljust(width) for cell, width in zip(line, widths, strict=True)]
-        print("  ".join(cells).rstrip())
+        print("  ".join(cells).rstrip(), file=stream)
 
 
-def _print_rich(table: Table) -> None:
+def _print_rich(table: Table, stream: TextIO) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table as RichTable
@@ -91,4 +97,4 @@ def _print_rich(table: Table) -> None:
     rich = RichTable(*table.headers, box=box.SIMPLE_HEAD, pad_edge=False)
     for row in table.rows:
         rich.add_row(*[Text(cell, style=_STYLES.get(cell, "")) for cell in row])
-    Console().print(rich)
+    Console(file=stream).print(rich)

@@ -5,16 +5,18 @@ from typing import Annotated
 import typer
 
 from perdure import __version__
-from perdure.interfaces.cli import config, db, demo, doctor
+from perdure.interfaces.cli import config, db, demo, doctor, goal, run
 
 
 def build() -> typer.Typer:
     """Put all commands together."""
     app = _group("A home for AI agents that cannot lose their work.")
     app.callback()(_root)
+    run.register(app)
     doctor.register(app)
     demo.register(app)
     for name, module, about in (
+        ("goal", goal, "Goals: list, show, resume, replay, answer, decide, cancel."),
         ("db", db, "The database: migrate, look, verify, back up, restore."),
         ("config", config, "The settings and where each came from."),
     ):

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from perdure import __version__
 from perdure.errors import Damaged, Denied, Invalid, NotFound, PerdureError, Unavailable
@@ -22,6 +22,11 @@ from perdure.store.restore import finish_restore, restore
 from perdure.store.sqlite.facts import sqlite_version
 from perdure.store.swaps import Places, Restored, is_restore_pending
 from perdure.store.target import parse_target
+
+if TYPE_CHECKING:
+    from perdure.app.goals import Goals
+    from perdure.app.system import WorkerIdentity
+    from perdure.kernel.ports import Leases
 
 _LITTLE_SPACE_MB = 200
 _READ_WHOLE_BYTES = 100_000_000
@@ -39,6 +44,18 @@ class Perdure:
     def __init__(self, settings: Settings, database: DatabaseClient) -> None:
         self.settings = settings
         self.database = database
+
+    @property
+    def goals(self) -> "Goals":
+        """The goals of this home."""
+        from perdure.app.goals import Goals
+
+        return Goals(self.settings, self.database.state_store(), self._leases)
+
+    def _leases(self, identity: "WorkerIdentity") -> "Leases":
+        from perdure.app.system import SystemClock
+
+        return self.database.leases(boottime_s=SystemClock().boottime_s, is_dead=identity.is_dead)
 
     @classmethod
     @asynccontextmanager
