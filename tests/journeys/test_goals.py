@@ -116,6 +116,66 @@ def test_what_a_killed_program_left_running_is_ended_before_anything_is_repeated
     assert not Path(f"/proc/{pid}").exists() or "Z" in Path(f"/proc/{pid}/stat").read_text().split()[2]
 
 
+def started(work: Path) -> "subprocess.Popen[str]":
+    """Start the plan, and wait until `build` runs."""
+    program = subprocess.Popen(
+        [sys.executable, "-c", START, "run", "--plan", "plan.yaml"], stderr=subprocess.PIPE, text=True
+    )
+    done = work / "done.txt"
+    until(lambda: done.exists() and "build" in done.read_text())
+    return program
+
+
+START = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    "from perdure.interfaces.cli import main; main()"
+)
+"""As a terminal starts it: who is started in the background of a test may have been told to ignore Ctrl-C."""
+
+
+def test_one_interrupt_ends_after_the_step_and_says_how_to_go_on(work: Path) -> None:
+    quick = PLAN.replace("test -e go || sleep 600", "while ! test -e go; do sleep 0.05; done")
+    (work / "plan.yaml").write_text(quick)
+    with started(work) as program:
+        program.send_signal(signal.SIGINT)
+        assert program.stderr is not None
+        assert "Ending after the step" in program.stderr.readline()
+        (work / "go").touch()
+        assert program.wait(30) == 130
+        assert "perdure run --resume" in program.stderr.read()
+    assert perdure("run", "--resume", goals()[0]["id"]).returncode == 5
+
+
+def test_a_second_interrupt_ends_at_once_and_leaves_the_step_unknown(work: Path) -> None:
+    with started(work) as program:
+        program.send_signal(signal.SIGINT)
+        assert program.stderr is not None
+        assert "Ending after the step" in program.stderr.readline()
+        program.send_signal(signal.SIGINT)
+        assert program.wait(30) == 130
+        assert "Traceback" not in program.stderr.read()
+    (work / "go").touch()
+    assert perdure("run", "--resume", goals()[0]["id"]).returncode == 5
+
+
+def test_a_goal_that_is_being_run_cannot_be_resumed_by_another(work: Path) -> None:
+    program = started(work)
+    again = perdure("run", "--resume", goals()[0]["id"])
+    assert again.returncode == 4
+    assert "being worked on" in again.stderr
+    program.kill()
+    program.communicate()
+
+
+def test_of_many_that_resume_at_once_one_runs_it(work: Path) -> None:
+    (work / "plan.yaml").write_text(PLAN.replace("needs: [fetch]", "needs: [fetch], effect: idempotent"))
+    goal = killed_in_build(work)
+    resume = [sys.executable, "-m", "perdure", "run", "--resume", goal]
+    many = [subprocess.Popen(resume, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for _ in range(6)]
+    assert {one.wait(60) for one in many} <= {4, 5}
+    assert (work / "done.txt").read_text() == "fetch\nbuild\nbuild\n"
+
+
 def test_a_cancelled_goal_ends_with_130(work: Path) -> None:
     goal = killed_in_build(work)
     assert perdure("goal", "cancel", goal).returncode == 130

@@ -1,5 +1,6 @@
 """The edge of the command line: every error becomes one sentence, or one JSON object, and an exit code."""
 
+import asyncio
 import contextlib
 import logging
 import os
@@ -40,7 +41,7 @@ def run(arguments: Sequence[str]) -> int:
         if is_debugging:
             traceback.print_exc()
         return _tell(error, as_json=as_json)
-    except (KeyboardInterrupt, typer.Abort):
+    except (KeyboardInterrupt, asyncio.CancelledError, typer.Abort):
         return _interrupted()
     except BrokenPipeError:
         return leave_quietly()
