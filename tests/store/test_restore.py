@@ -78,6 +78,8 @@ async def test_an_unknown_file_in_the_home_counts_too(archive: Path, tmp_path: P
 async def test_settings_and_logs_do_not_make_a_home_full(archive: Path, tmp_path: Path) -> None:
     home = tmp_path / "used"
     (home / "logs").mkdir(parents=True)
+    (home / "run").mkdir()
+    (home / "home_id").write_text("x")
     (home / "config.toml").write_text("")
     await restore_backup(settings_of(home), archive, replace=False)
     assert (home / "config.toml").exists()

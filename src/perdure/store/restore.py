@@ -37,8 +37,8 @@ from perdure.store.target import PostgresTarget, SqliteTarget
 _SQLITE_MAGIC = b"SQLite format 3\0"
 _GZIP_MAGIC = b"\x1f\x8b"
 _PATIENCE_S = 3.0
-_KEPT = (CONFIG_FILE, "logs", "*.lock", "*.replaced-*", ".*")
-"""What a home may hold and still count as empty: settings, logs, locks, and what earlier restores moved aside."""
+_KEPT = (CONFIG_FILE, "logs", "run", "home_id", "*.lock", "*.replaced-*", ".*")
+"""What a home may hold and still count as empty: settings, logs, locks, its name, what restores moved aside."""
 
 
 def restore(source: Path, places: Places, *, replace: bool) -> Restored:
