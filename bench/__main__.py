@@ -36,7 +36,7 @@ measurements, floor and ours in turn in one run. Python {platform.python_version
 {table}
 
 - **floor** is the driver alone: one `INSERT` and one `COMMIT` through `sqlite3` or `psycopg`, no threads, no lock.
-- **on tmpfs** a flush costs nothing; what is left is our own time. Of it, SQLAlchemy Core takes more than half and the
+- **on tmpfs** a flush costs nothing; what is left is our own time. Of it, SQLAlchemy Core takes about half and the
   hand-off to the writer's thread about a quarter. This is the path for relational work, a few transactions at a time;
   the events of goals will be written by the driver alone, in groups.
 - **on disk** and **on PostgreSQL** the flush is the physical limit.
