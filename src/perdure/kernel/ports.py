@@ -1,6 +1,6 @@
 """What the kernel asks of the outside, and the values that cross the border. The docstrings are the specification."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -177,12 +177,16 @@ class StateStore(Protocol):
         """Return what was posted and not yet taken, in order of arrival."""
         ...
 
+    async def posted(self, worker_id: str) -> list[str]:
+        """Return the goals that a worker owns and whose inbox is not empty: one query, however many goals it has."""
+        ...
+
 
 class Leases(Protocol):
     """Who may append to a goal. The epoch, which rises with each owner, fences out all owners before."""
 
     async def renew(self, worker: Worker, ttl_s: float) -> None:
-        """Say that a worker lives for so long; the first time makes it known."""
+        """Say that a worker lives for so long; the first time makes it known. No flush: a power cut may undo it."""
         ...
 
     async def claim(self, goal_id: str, worker: Worker) -> int:
@@ -194,6 +198,10 @@ class Leases(Protocol):
 
     async def release(self, goal_id: str, worker: Worker, epoch: int) -> None:
         """Give a goal back; nothing happens when it is not ours any more."""
+        ...
+
+    async def living(self, worker_ids: Collection[str], observer: Worker) -> frozenset[str]:
+        """Tell which of some workers live, as somebody who stands where `observer` does would see it at a claim."""
         ...
 
 
@@ -214,6 +222,13 @@ class Tool(Protocol):
 
     @property
     def name(self) -> str: ...
+
+    def validate(self, arguments: Mapping[str, Any]) -> None:
+        """See whether arguments make sense, before the intent to run them is recorded; nothing is touched.
+
+        Raises: Invalid, saying what was expected.
+        """
+        ...
 
     async def run(self, context: CallContext) -> ToolOutput:
         """Run a call to its end. Failure is an outcome, not an exception. Cancelling ends all that was begun."""
