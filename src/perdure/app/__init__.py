@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -25,8 +26,6 @@ from perdure.store.target import parse_target
 
 if TYPE_CHECKING:
     from perdure.app.goals import Goals
-    from perdure.app.system import WorkerIdentity
-    from perdure.kernel.ports import Leases
 
 _LITTLE_SPACE_MB = 200
 _READ_WHOLE_BYTES = 100_000_000
@@ -44,18 +43,24 @@ class Perdure:
     def __init__(self, settings: Settings, database: DatabaseClient) -> None:
         self.settings = settings
         self.database = database
+        self._goals: Goals | None = None
 
     @property
     def goals(self) -> "Goals":
         """The goals of this home."""
-        from perdure.app.goals import Goals
+        if self._goals is None:
+            from perdure.app.goals import Goals
+            from perdure.app.system import SystemClock, is_dead
 
-        return Goals(self.settings, self.database.state_store(), self._leases)
+            home = self.settings.home
+            leases = self.database.leases(boottime_s=SystemClock().boottime_s, is_dead=partial(is_dead, home))
+            self._goals = Goals(home, self.database.state_store(), leases)
+        return self._goals
 
-    def _leases(self, identity: "WorkerIdentity") -> "Leases":
-        from perdure.app.system import SystemClock
-
-        return self.database.leases(boottime_s=SystemClock().boottime_s, is_dead=identity.is_dead)
+    async def close(self) -> None:
+        """Stop working; the database stays open for whoever opened it."""
+        if self._goals is not None:
+            await self._goals.close()
 
     @classmethod
     @asynccontextmanager
@@ -94,7 +99,26 @@ async def open_home(
     if must_exist and not DatabaseClient.exists(settings.database_url):
         raise NotFound(f"There is no database at {settings.database_url}. `perdure db migrate` makes one.")
     async with await DatabaseClient.create(settings.database_url, migrate=migrate, debug=debug) as database:
-        yield Perdure(settings, database)
+        p = Perdure(settings, database)
+        try:
+            yield p
+        finally:
+            await p.close()
+
+
+@asynccontextmanager
+async def open_ephemeral() -> AsyncIterator["Goals"]:
+    """Open goals that are kept in memory alone; nothing is left when the block ends."""
+    from perdure.app.goals import Goals
+    from perdure.store.goals.memory_state_store import InMemoryStateStore
+
+    with tempfile.TemporaryDirectory(prefix="perdure-ephemeral-") as folder:
+        store = InMemoryStateStore()
+        goals = Goals(Path(folder), store, store)
+        try:
+            yield goals
+        finally:
+            await goals.close()
 
 
 async def back_up(settings: Settings, path: Path) -> Manifest:

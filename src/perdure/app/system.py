@@ -1,6 +1,7 @@
 """The clock, names and identity of this machine and process: adapters of what the kernel asks for."""
 
 import asyncio
+import contextlib
 import fcntl
 import os
 import re
@@ -15,6 +16,7 @@ from perdure.kernel.ports import Worker
 from perdure.settings import FILE_MODE, ensure_folder
 from perdure.tools.processes import boot_id
 
+_WORKER_ID = re.compile(r"\d+-[0-9a-f]{16}")
 _SLUG_LENGTH = 32
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
 
@@ -55,52 +57,86 @@ class WorkerIdentity:
     """The worker that this process is; it holds a lock file for as long as it lives, so that others see it."""
 
     def __init__(self, home: Path) -> None:
-        self._folder = home / "run"
-        ensure_folder(self._folder)
-        self.worker = Worker(
-            id=f"{os.getpid()}-{secrets.token_hex(8)}",
-            host=socket.gethostname(),
-            home_id=_home_id(home),
-            boot_id=boot_id(),
-        )
-        self._fd = os.open(self._path(self.worker.id), os.O_RDWR | os.O_CREAT | os.O_EXCL, FILE_MODE)
-        fcntl.flock(self._fd, fcntl.LOCK_EX)
+        folder = home / "run"
+        ensure_folder(folder)
+        _sweep(folder)
+        self._fd = -1
+        while self._fd < 0:
+            self.worker = observer(home, worker_id=f"{os.getpid()}-{secrets.token_hex(8)}")
+            self._path = folder / f"{self.worker.id}.lock"
+            self._fd = _locked(self._path)
 
     def close(self) -> None:
         """Stop being a worker."""
-        self._path(self.worker.id).unlink(missing_ok=True)
+        self._path.unlink(missing_ok=True)
         os.close(self._fd)
 
-    def is_dead(self, worker_id: str) -> bool:
-        """Tell of a worker of this home whether it is certainly dead: its file is gone, or its lock is free."""
+
+def observer(home: Path, worker_id: str = "") -> Worker:
+    """Say where we stand: on which host, in which home, since which start of the machine."""
+    return Worker(id=worker_id, host=socket.gethostname(), home_id=_home_id(home), boot_id=boot_id())
+
+
+def is_dead(home: Path, worker_id: str) -> bool:
+    """Tell of a worker of this home whether it is certainly dead: its file is gone, or its lock is free.
+
+    The lock is only shared for the test, so that two who look at the same moment do not take each other for it.
+    """
+    if not _WORKER_ID.fullmatch(worker_id):
+        return False
+    try:
+        fd = os.open(home / "run" / f"{worker_id}.lock", os.O_RDONLY)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(fd)
+    return True
+
+
+def _locked(path: Path) -> int:
+    """Make a file and lock it; -1 when somebody took it for the file of a dead worker and removed it in between."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, FILE_MODE)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    if path.exists():
+        return fd
+    os.close(fd)
+    return -1
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what dead workers left. A file goes while we hold its lock, so that nobody alive can hold it."""
+    for path in folder.glob("*.lock"):
         try:
-            fd = os.open(self._path(worker_id), os.O_RDWR)
-        except FileNotFoundError:
-            return True
+            fd = os.open(path, os.O_RDWR)
         except OSError:
-            return False
+            continue
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
+            path.unlink(missing_ok=True)
+        except OSError:
+            continue
         finally:
             os.close(fd)
-        return True
-
-    def _path(self, worker_id: str) -> Path:
-        return self._folder / f"{worker_id}.lock"
 
 
 def _home_id(home: Path) -> str:
-    """Return the random name of a home, which is made once and kept in it."""
+    """Return the random name of a home, which is made once, whole or not at all, and kept in it."""
     path = home / "home_id"
+    part = home / f".home_id-{secrets.token_hex(8)}"
     try:
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
-    except FileExistsError:
+        if not path.exists():
+            part.touch(FILE_MODE, exist_ok=False)
+            part.write_text(secrets.token_hex(16), encoding="ascii")
+            with contextlib.suppress(FileExistsError):
+                os.link(part, path)
         return path.read_text(encoding="ascii").strip()
     except OSError as error:
-        raise Denied(f"{path} cannot be written: {error.strerror}.") from error
-    with os.fdopen(fd, "w", encoding="ascii") as file:
-        name = secrets.token_hex(16)
-        file.write(name)
-    return name
+        raise Denied(f"{path} cannot be read or written: {error.strerror}.") from error
+    finally:
+        part.unlink(missing_ok=True)

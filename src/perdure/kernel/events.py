@@ -265,6 +265,11 @@ def expected_hash(event: Event, previous: bytes) -> bytes:
     return _chain(previous, content)
 
 
+def fingerprint(body: Body) -> str:
+    """Return the SHA-256 of exactly what a person is shown of an event: its payload."""
+    return hashlib.sha256(encode(body)[1].encode()).hexdigest()
+
+
 def _chain(previous: bytes, content: list[Any]) -> bytes:
     return hashlib.sha256(previous + orjson.dumps(content)).digest()
 

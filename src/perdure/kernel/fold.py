@@ -11,6 +11,7 @@ from perdure.kernel.events import (
     Decision,
     Event,
     GoalBegun,
+    LimitName,
     LimitRaised,
     Limits,
     Message,
@@ -23,11 +24,14 @@ from perdure.kernel.events import (
     Wait,
     decode,
 )
+from perdure.kernel.limits import Used, reached
 
 Status = Literal["open", "waiting", "done", "stopped"]
 """As it is stored; `running` and `interrupted` are told apart by the lease when it is read."""
 
-WaitingFor = Literal["person", "signal", "timer"]
+WaitingFor = Literal["person", "signal", "timer", "limit"]
+
+_ORDER: tuple[WaitingFor, ...] = ("person", "limit", "signal", "timer")
 
 Call = ToolCall | Ask | Wait
 
@@ -39,6 +43,8 @@ class CallState:
     call: Call
     seq: int
     began_us: int
+    needs_approval: bool = False
+    """What a model decided begins only when the policy or a person has approved it."""
     outcome: ToolOutput | None = None
     unknown: OutcomeUnknown | None = None
     decision: Decision | None = None
@@ -49,9 +55,19 @@ class CallState:
         return self.outcome is None and not self._is_decided
 
     @property
+    def awaits_approval(self) -> bool:
+        return self.is_open and self.needs_approval and self.decision is None and self.unknown is None
+
+    @property
+    def runs(self) -> bool:
+        """Whether it is a tool call that runs, or is to be run, by itself."""
+        is_held = self.unknown is not None or self.awaits_approval
+        return isinstance(self.call, ToolCall) and self.is_open and not is_held
+
+    @property
     def _is_decided(self) -> bool:
-        """An approval opens the way for a call; every other decision ends it."""
-        return self.decision is not None and self.decision.decision != "approve"
+        """An approval opens the way for a call, a denial is followed by its outcome; other decisions end it."""
+        return self.decision is not None and self.decision.decision not in ("approve", "deny")
 
 
 @dataclass(slots=True)
@@ -63,22 +79,29 @@ class GoalState:
     created_us: int
     updated_us: int
     limits: Limits
-    iteration: int = 0
+    used: Used = field(default_factory=Used)
+    called_iteration: int = 0
+    """The last decision of the mind that was more than a message."""
     calls: dict[str, CallState] = field(default_factory=dict)
     open_calls: dict[str, CallState] = field(default_factory=dict)
     steps: int = 0
     """How many tool calls are settled."""
     signals: list[Signal] = field(default_factory=list)
     messages: list[str] = field(default_factory=list)
-    tokens: int = 0
-    cost_usd: float = 0.0
-    busy_us: int = 0
-    """How long calls of tools took, added up."""
     termination: Termination | None = None
 
     @property
     def goal_id(self) -> str:
         return self.tip.goal_id
+
+    @property
+    def is_governed(self) -> bool:
+        """Whether the policy is asked: what a person typed or put into a plan, that person has allowed."""
+        return self.begun.mind.kind == "model"
+
+    @property
+    def reached_limit(self) -> LimitName | None:
+        return reached(self.limits, self.used)
 
     @property
     def status(self) -> Status:
@@ -89,16 +112,18 @@ class GoalState:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a tool call is open that runs, or is to be run, by itself."""
-        return any(isinstance(call.call, ToolCall) and call.unknown is None for call in self.open_calls.values())
+        """Whether a tool call runs, or is to be run, by itself."""
+        return any(call.runs for call in self.open_calls.values())
 
     @property
     def waiting_for(self) -> WaitingFor | None:
-        """What the goal waits for, when nothing in it can run: a person before a signal before a timer."""
-        found = {_waits_for(call) for call in self.open_calls.values()}
-        if self.termination is not None or None in found:
+        """What the goal waits for, when nothing in it can run: a person before a limit, a signal and a timer."""
+        if self.termination is not None or self.is_busy:
             return None
-        return next((kind for kind in ("person", "signal", "timer") if kind in found), None)
+        found = {_waits_for(call) for call in self.open_calls.values()}
+        if self.reached_limit is not None:
+            found.add("limit")
+        return next((kind for kind in _ORDER if kind in found), None)
 
 
 def fold(events: Iterable[Event]) -> GoalState:
@@ -117,8 +142,8 @@ def fold(events: Iterable[Event]) -> GoalState:
     return state
 
 
-def apply(state: GoalState, event: Event) -> None:
-    """Take one more event into the state.
+def apply(state: GoalState, event: Event, body: Body | None = None) -> None:
+    """Take one more event into the state; whoever has just made it from a body gives that too.
 
     Raises: Damaged when it does not follow from what was before.
     """
@@ -126,10 +151,10 @@ def apply(state: GoalState, event: Event) -> None:
         raise Damaged(f"Event {state.tip.seq + 1} of {event.goal_id} is missing; {event.seq} follows instead.")
     if state.termination is not None:
         raise Damaged(f"Event {event.seq} of {event.goal_id} comes after the end.")
-    _take(state, decode(event), event)
+    _take(state, decode(event) if body is None else body, event)
     state.tip = Tip(event.goal_id, event.seq, event.hash)
     state.updated_us = event.timestamp_us
-    state.iteration = max(state.iteration, event.iteration)
+    state.used.iterations = max(state.used.iterations, event.iteration)
 
 
 def _begin(event: Event) -> GoalState:
@@ -173,7 +198,10 @@ def _fork(state: GoalState, body: GoalBegun) -> None:
 def _open(state: GoalState, call: Call, event: Event) -> None:
     if call.call_id in state.calls:
         raise Damaged(f"Event {event.seq} of {event.goal_id} begins call {call.call_id} a second time.")
-    state.calls[call.call_id] = state.open_calls[call.call_id] = CallState(call, event.seq, event.timestamp_us)
+    needs_approval = isinstance(call, ToolCall) and state.is_governed
+    begun = CallState(call, event.seq, event.timestamp_us, needs_approval)
+    state.calls[call.call_id] = state.open_calls[call.call_id] = begun
+    state.called_iteration = event.iteration
 
 
 def _answer(state: GoalState, body: ToolOutput | OutcomeUnknown | Decision, event: Event) -> None:
@@ -183,9 +211,7 @@ def _answer(state: GoalState, body: ToolOutput | OutcomeUnknown | Decision, even
     match body:
         case ToolOutput():
             after = replace(before, outcome=body, ended_us=event.timestamp_us)
-            state.busy_us += body.duration_ms * 1000
-            state.tokens += int((body.usage or {}).get("tokens", 0))
-            state.cost_usd += float((body.usage or {}).get("cost_usd", 0.0))
+            _use(state.used, body)
         case OutcomeUnknown():
             after = replace(before, unknown=body)
         case Decision():
@@ -196,11 +222,16 @@ def _answer(state: GoalState, body: ToolOutput | OutcomeUnknown | Decision, even
         state.steps += isinstance(after.call, ToolCall)
 
 
-def _waits_for(call: CallState) -> WaitingFor | None:
+def _use(used: Used, outcome: ToolOutput) -> None:
+    used.seconds += outcome.duration_ms / 1000
+    if outcome.usage:
+        used.tokens += int(outcome.usage.get("tokens", 0))
+        used.usd += float(outcome.usage.get("cost_usd", 0.0))
+
+
+def _waits_for(call: CallState) -> WaitingFor:
     match call.call:
-        case Ask():
-            return "person"
         case Wait(signal=signal):
             return "signal" if signal else "timer"
-        case ToolCall():
-            return "person" if call.unknown is not None else None
+        case Ask() | ToolCall():
+            return "person"

@@ -4,15 +4,16 @@ Everything that was recorded since the last commit becomes durable in one append
 knows what is stored, so a journal that failed once fails ever after; whoever goes on loads anew.
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Literal
+from collections.abc import Callable, Sequence
 
 from perdure import failpoints
 from perdure.errors import Conflict
 from perdure.kernel.events import Body, Event, GoalBegun, Tip, seal
 from perdure.kernel.fold import GoalState, apply, fold
 from perdure.kernel.ports import Appended, Clock, Ids, StateStore, Summary, Worker
+
+Listener = Callable[[Sequence[Event], GoalState], None]
+"""Is told of events when they are durable, and of the state that they have led to."""
 
 
 class Journal:
@@ -27,7 +28,9 @@ class Journal:
         self._worker = worker
         self._pending: list[Event] = []
         self._stored_seq = state.tip.seq
+        self._has_let_go = False
         self._has_failed = False
+        self._listeners: list[Listener] = []
 
     @classmethod
     def begin(
@@ -44,9 +47,20 @@ class Journal:
     def goal_id(self) -> str:
         return self.state.goal_id
 
+    def has_let_go(self) -> bool:
+        """Tell whether the goal was given back by the last commit."""
+        return self._has_let_go
+
+    def listen(self, listener: Listener) -> None:
+        """Tell somebody of every event from now on, when it is durable and not before."""
+        self._listeners.append(listener)
+
     def record(self, *bodies: Body, is_decision: bool = False) -> None:
-        """Add events to the state; they are durable after the next commit. A decision of the mind counts as one."""
-        iteration = self.state.iteration + is_decision
+        """Add events to the state; they are durable after the next commit. A decision of the mind counts as one.
+
+        Raises: Invalid when a body cannot be kept; nothing of it is recorded then.
+        """
+        iteration = self.state.used.iterations + is_decision
         for body in bodies:
             event = seal(
                 body,
@@ -55,17 +69,10 @@ class Journal:
                 iteration=iteration,
                 timestamp_us=self._clock.now_us(),
             )
-            apply(self.state, event)
+            apply(self.state, event, body)
             self._pending.append(event)
 
-    async def commit(
-        self,
-        *,
-        key: str | None = None,
-        taken: Sequence[str] = (),
-        release: bool = False,
-        waiting_for: Literal["limit"] | None = None,
-    ) -> Appended:
+    async def commit(self, *, key: str | None = None, taken: Sequence[str] = (), release: bool = False) -> Appended:
         """Make all that was recorded durable, in one append; nothing happens when there is nothing to do.
 
         Raises: Conflict when the goal is no longer ours; whatever the store raises.
@@ -81,7 +88,7 @@ class Journal:
             self._pending,
             expected_seq=self._stored_seq,
             epoch=self.epoch,
-            summary=self.summary(waiting_for),
+            summary=summarise(self.state),
             key=key,
             worker=self._worker.id,
             taken=taken,
@@ -89,16 +96,12 @@ class Journal:
         )
         failpoints.hit("kernel.append.after")
         self._has_failed = False
-        self._pending = []
+        stored, self._pending = self._pending, []
         self._stored_seq = done.seq
+        self._has_let_go = release and (self.state.termination is not None or not done.inbox_waiting)
+        for listener in self._listeners:
+            listener(stored, self.state)
         return done
-
-    def summary(self, waiting_for: Literal["limit"] | None = None) -> Summary:
-        """Say what a list shows of the goal as it is now."""
-        found = summarise(self.state)
-        if waiting_for is not None and found.status == "open":
-            return replace(found, status="waiting", waiting_for=waiting_for)
-        return found
 
 
 def summarise(state: GoalState) -> Summary:
@@ -113,7 +116,7 @@ def summarise(state: GoalState) -> Summary:
         updated_us=state.updated_us,
         last_seq=state.tip.seq,
         steps=state.steps,
-        cost_usd=state.cost_usd,
+        cost_usd=state.used.usd,
         reason=state.termination.reason if state.termination else None,
         waiting_for=state.waiting_for,
         bot=begun.bot,

@@ -1,16 +1,26 @@
-"""What a goal may use. Limits count across resumes, because they are counted from the events."""
+"""What a goal may use. Limits count across resumes, because what was used is counted from the events."""
 
-from perdure.kernel.events import LimitName
-from perdure.kernel.fold import GoalState
+from dataclasses import dataclass
+
+from perdure.kernel.events import LimitName, Limits
 
 
-def reached(state: GoalState) -> LimitName | None:
-    """Return the limit that a goal has reached, if any: it begins nothing new until that is raised."""
-    limits = state.limits
-    used: dict[LimitName, tuple[float, float | None]] = {
-        "iterations": (state.iteration, limits.iterations),
-        "tokens": (state.tokens, limits.tokens),
-        "usd": (state.cost_usd, limits.usd),
-        "seconds": (state.busy_us / 1e6, limits.seconds),
+@dataclass(slots=True)
+class Used:
+    """What a goal has used: decisions of its mind, tokens, money, and the time that its tools took, added up."""
+
+    iterations: int = 0
+    tokens: int = 0
+    usd: float = 0.0
+    seconds: float = 0.0
+
+
+def reached(limits: Limits, used: Used) -> LimitName | None:
+    """Return a limit that was reached, if any: the goal begins nothing new until that one is raised."""
+    pairs: dict[LimitName, tuple[float, float | None]] = {
+        "iterations": (used.iterations, limits.iterations),
+        "tokens": (used.tokens, limits.tokens),
+        "usd": (used.usd, limits.usd),
+        "seconds": (used.seconds, limits.seconds),
     }
-    return next((name for name, (spent, most) in used.items() if most is not None and spent >= most), None)
+    return next((name for name, (spent, most) in pairs.items() if most is not None and spent >= most), None)

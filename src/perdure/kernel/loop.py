@@ -4,30 +4,30 @@ N steps cost N + 1 commits: each outcome and the intents that follow from it are
 """
 
 import asyncio
-import contextlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
 from perdure import failpoints
-from perdure.errors import PerdureError
-from perdure.kernel import limits
-from perdure.kernel.events import Body, Decision, LimitRaised, Termination, ToolCall, ToolError, ToolOutput, Wait
+from perdure.errors import Invalid, PerdureError
+from perdure.kernel import guards
+from perdure.kernel.admission import admit, tool_for
+from perdure.kernel.events import Decision, ToolCall, ToolError, ToolOutput, Wait
 from perdure.kernel.fold import GoalState
+from perdure.kernel.inbox import take_posts
 from perdure.kernel.journal import Journal
-from perdure.kernel.ports import Appended, CallContext, Clock, InboxRow, Mind, StateStore, Tool
-from perdure.kernel.recovery import recover, tool_for
+from perdure.kernel.ports import CallContext, Clock, Means, StateStore
+from perdure.kernel.recovery import recover
 
-POLL_S = 0.5
-"""How often a goal that only waits for its tools looks into its inbox."""
+LONGEST_NAP_S = 10.0
+"""A moment is waited for in naps no longer than this, because the clock may be set meanwhile."""
 
-Outcome = Literal["ended", "waiting", "limit", "interrupted"]
+Outcome = Literal["ended", "waiting", "interrupted"]
 
 
 @dataclass(frozen=True)
 class Ran:
-    """How a run of the loop ended."""
+    """How a run of the loop ended, and where the goal stands."""
 
     outcome: Outcome
     state: GoalState
@@ -36,27 +36,29 @@ class Ran:
 class Loop:
     """One run of one goal, by its owner."""
 
-    def __init__(
-        self, journal: Journal, store: StateStore, mind: Mind, tools: Mapping[str, Tool], clock: Clock, workdir: str
-    ) -> None:
-        self._journal = journal
+    def __init__(self, journal: Journal, store: StateStore, means: Means, clock: Clock) -> None:
+        self.journal = journal
         self._store = store
-        self._mind = mind
-        self._tools = tools
+        self._means = means
         self._clock = clock
-        self._workdir = workdir
         self._running: dict[str, asyncio.Task[ToolOutput]] = {}
-        self._stop = asyncio.Event()
-        self._inbox_waiting = False
-        self._is_released = False
+        self._wake = asyncio.Event()
+        self._is_stopping = False
+        self._has_posts = False
 
     @property
     def state(self) -> GoalState:
-        return self._journal.state
+        return self.journal.state
 
     def stop(self) -> None:
         """Begin nothing new, let what runs finish, then give the goal back."""
-        self._stop.set()
+        self._is_stopping = True
+        self._wake.set()
+
+    def look(self) -> None:
+        """Look into the inbox: somebody has posted something."""
+        self._has_posts = True
+        self._wake.set()
 
     async def run(self, *, is_resumed: bool) -> Ran:
         """Run until the goal has ended, waits for somebody, or was stopped.
@@ -64,85 +66,95 @@ class Loop:
         Raises: Conflict when the goal is no longer ours; what runs is ended then.
         """
         try:
-            again = await recover(self._journal, self._tools, self._workdir) if is_resumed else []
             if is_resumed:
-                await self._take_inbox()
-            return await self._turn(again)
+                await recover(self.journal, self._means)
+                await take_posts(self.journal, self._store, self._end_all)
+            return await self._run()
         finally:
             await self._end_all()
 
-    async def _turn(self, again: list[ToolCall]) -> Ran:
-        while True:
-            begun, wake_us = await self._decide()
+    async def _run(self) -> Ran:
+        while not self.journal.has_let_go():
+            wake_us = await self._decide()
             outcome = self._outcome(wake_us)
-            appended = await self._commit(outcome)
-            if outcome is not None:
-                return Ran(outcome, self.state)
-            self._inbox_waiting = self._inbox_waiting or appended.inbox_waiting
-            for call in (*again, *begun):
-                self._start(call)
-            again = []
-            if self._inbox_waiting:
-                await self._take_inbox()
+            done = await self.journal.commit(release=outcome is not None)
+            if self.journal.has_let_go():
+                return Ran(outcome or "ended", self.state)
+            self._start_new()
+            if self._has_posts or done.inbox_waiting:
+                self._has_posts = False
+                await take_posts(self.journal, self._store, self._end_all)
             else:
                 await self._wait(wake_us)
             self._collect()
+        return Ran("ended", self.state)
 
-    async def _commit(self, outcome: Outcome | None) -> Appended:
-        if self._is_released:
-            return Appended(self.state.tip.seq, inbox_waiting=False)
-        self._is_released = outcome is not None
-        waiting_for: Literal["limit"] | None = "limit" if outcome == "limit" else None
-        return await self._journal.commit(release=self._is_released, waiting_for=waiting_for)
-
-    async def _decide(self) -> tuple[list[ToolCall], int | None]:
-        """Ask the mind, and record what it wants; return the calls to begin and when to ask again."""
-        if self.state.termination is not None or self._stop.is_set() or limits.reached(self.state):
-            return [], None
-        decided = await self._mind.decide(self.state, self._clock.now_us())
-        bodies: list[Body] = [*decided.actions, *([decided.end] if decided.end else [])]
+    async def _decide(self) -> int | None:
+        """Ask the mind, and record what it wants; return when it wants to be asked again."""
+        state = self.state
+        if state.termination is not None or self._is_stopping or state.reached_limit is not None:
+            return None
+        end = guards.verdict(state)
+        if end is not None:
+            self.journal.record(end)
+            return None
+        decided = await self._means.mind.decide(state, self._clock.now_us())
+        bodies = admit(decided.actions, state, self._means.tools, self._means.policy)
+        if decided.end is not None:
+            bodies.append(decided.end)
         if bodies:
-            self._journal.record(*bodies, is_decision=True)
-        return [body for body in bodies if isinstance(body, ToolCall)], decided.wake_us
+            self.journal.record(*bodies, is_decision=True)
+        return decided.wake_us
 
     def _outcome(self, wake_us: int | None) -> Outcome | None:
         """Say whether this run is over: nothing runs, and nothing will by itself."""
-        if self.state.termination is not None:
+        state = self.state
+        if state.termination is not None:
             return "ended"
-        if self.state.is_busy:
+        if state.is_busy:
             return None
-        if self._stop.is_set():
+        if self._is_stopping:
             return "interrupted"
-        if limits.reached(self.state):
-            return "limit"
+        if state.reached_limit is not None:
+            return "waiting"
         return None if wake_us is not None or self._timers() else "waiting"
 
-    def _start(self, call: ToolCall) -> None:
-        self._running[call.call_id] = asyncio.create_task(self._run_tool(call))
+    def _start_new(self) -> None:
+        """Begin every call that is to run and does not: decided just now, approved, or left by somebody who died."""
+        if len(self._running) == len(self.state.open_calls):
+            return
+        for call_id, call in self.state.open_calls.items():
+            if isinstance(call.call, ToolCall) and call_id not in self._running and call.runs:
+                task = asyncio.create_task(self._run_tool(call.call))
+                task.add_done_callback(lambda _task: self._wake.set())
+                self._running[call_id] = task
 
     async def _run_tool(self, call: ToolCall) -> ToolOutput:
         try:
-            tool = tool_for(call, self._tools)
-            environment = self._mind.environment(self.state, call)
+            tool = tool_for(call, self._means.tools)
+            environment = self._means.mind.environment(self.state, call)
             failpoints.hit("kernel.effect.before")
-            output = await tool.run(CallContext(self._journal.goal_id, call, self._workdir, environment))
+            output = await tool.run(CallContext(self.journal.goal_id, call, self._means.workdir, environment))
             failpoints.hit("kernel.effect.after")
         except PerdureError as error:
-            return ToolOutput(call.call_id, ok=False, error=ToolError(error.code, error.detail))
+            return _failure(call.call_id, error)
         except Exception as error:  # noqa: BLE001 (the worker's edge: a broken tool is an outcome)
             return ToolOutput(call.call_id, ok=False, error=ToolError("internal", f"{type(error).__name__}: {error}"))
         return output
 
     def _collect(self) -> None:
         """Record the outcomes that are there, and the timers that have run out."""
-        for call_id, task in list(self._running.items()):
-            if task.done():
-                del self._running[call_id]
-                self._journal.record(task.result())
-        now_us = self._clock.now_us()
-        for call_id, due_us in self._timers().items():
+        for call_id in [call_id for call_id, task in self._running.items() if task.done()]:
+            output = self._running.pop(call_id).result()
+            try:
+                self.journal.record(output)
+            except Invalid as error:
+                self.journal.record(_failure(call_id, error))
+        timers = self._timers()
+        now_us = self._clock.now_us() if timers else 0
+        for call_id, due_us in timers.items():
             if due_us <= now_us:
-                self._journal.record(Decision(call_id, "elapsed", by="timer"))
+                self.journal.record(Decision(call_id, "elapsed", by="timer"))
 
     def _timers(self) -> dict[str, int]:
         return {
@@ -152,59 +164,42 @@ class Loop:
         }
 
     async def _wait(self, wake_us: int | None) -> None:
-        """Wait for an outcome, a moment, a stop, or the next look into the inbox."""
-        now_us = self._clock.now_us()
+        """Wait for an outcome, a stop, a post or a moment."""
         moments = [*self._timers().values(), *([wake_us] if wake_us is not None else [])]
-        pause_s = min([POLL_S, *(max(moment - now_us, 0) / 1e6 for moment in moments)])
-        running: set[asyncio.Future[Any]] = set(self._running.values())
-        others: set[asyncio.Future[Any]] = {asyncio.ensure_future(self._clock.sleep(pause_s))}
-        if not self._stop.is_set():
-            others.add(asyncio.ensure_future(self._stop.wait()))
-        done, _ = await asyncio.wait(running | others, return_when=asyncio.FIRST_COMPLETED)
-        for future in others:
-            future.cancel()
-        self._inbox_waiting = not done & running
-
-    async def _take_inbox(self) -> None:
-        """Turn what was posted into events, in order of arrival, each in an append of its own."""
-        self._inbox_waiting = False
-        for row in await self._store.inbox(self._journal.goal_id):
-            body = self._body_of(row)
-            if isinstance(body, Termination):
-                await self._end_all()
-                for call in list(self.state.open_calls.values()):
-                    if isinstance(call.call, ToolCall) and call.unknown is None:
-                        error = ToolError("cancelled", "The goal was cancelled while this ran.")
-                        self._journal.record(ToolOutput(call.call.call_id, ok=False, error=error))
-            if body is not None:
-                self._journal.record(body)
-            self._is_released = self.state.termination is not None
-            await self._journal.commit(key=row.key, taken=[row.id], release=self._is_released)
-            if self._is_released:
-                return
-
-    def _body_of(self, row: InboxRow) -> Body | None:
-        """Return the event that a row becomes; None when it no longer fits anything."""
-        match row.kind:
-            case "decision":
-                decision = Decision(**row.payload)
-                return decision if decision.call_id in self.state.open_calls else None
-            case "limit":
-                return LimitRaised(**row.payload)
-            case "cancel":
-                return Termination("cancelled", detail=row.payload.get("why"))
-            case _:
-                return None
+        if moments:
+            pause_s = max(min(moments) - self._clock.now_us(), 0) / 1e6
+            others = {
+                asyncio.ensure_future(self._clock.sleep(min(pause_s, LONGEST_NAP_S))),
+                asyncio.ensure_future(self._wake.wait()),
+            }
+            try:
+                await asyncio.wait(others, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                await _cancelled(others)
+        else:
+            await self._wake.wait()
+        self._wake.clear()
 
     async def _end_all(self) -> None:
         """End what still runs; each tool sees to its own processes."""
-        tasks = list(self._running.values())
+        tasks = set(self._running.values())
         self._running.clear()
-        for task in tasks:
-            task.cancel()
-        for task in tasks:
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+        await _cancelled(tasks)
+
+
+async def _cancelled(tasks: "set[asyncio.Task[Any]]") -> None:
+    """Cancel tasks, wait until each has ended, and hear nothing more of them."""
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks)
+    for task in tasks:
+        if not task.cancelled():
+            task.exception()
+
+
+def _failure(call_id: str, error: PerdureError) -> ToolOutput:
+    return ToolOutput(call_id, ok=False, error=ToolError(error.code, error.detail))
 
 
 def moment_us(text: str) -> int:

@@ -17,6 +17,7 @@ __all__ = [
     "Ids",
     "InboxRow",
     "Leases",
+    "Means",
     "Mind",
     "MindKind",
     "Parent",
@@ -50,7 +51,7 @@ class Summary:
     steps: int = 0
     cost_usd: float = 0.0
     reason: str | None = None
-    waiting_for: WaitingFor | Literal["limit"] | None = None
+    waiting_for: WaitingFor | None = None
     bot: str | None = None
     workdir: str | None = None
     parent: Parent | None = None
@@ -130,9 +131,10 @@ class StateStore(Protocol):
         """Append events to a goal: all or nothing, and durable when it returns.
 
         The goal must be at `expected_seq` and `epoch`. Events that begin with a `goal` event make the goal, owned by
-        `worker` at epoch 1; for a fork `expected_seq` is where it left its parent. `taken` inbox rows go, and the goal
-        is given back, in the same transaction. `key` names this one call and wins over seq and epoch: the same key with
-        the same events returns the first answer. A conflict of one goal leaves the appends of all others alone.
+        `worker` at epoch 1; for a fork `expected_seq` is where it left its parent. `taken` inbox rows go in the same
+        transaction. With `release` the goal is given back in it too, unless it has not ended and more waits in its
+        inbox: then it is kept, and `inbox_waiting` says so. `key` names this one call and wins over seq and epoch: the
+        same key with the same events returns the first answer. A conflict of one goal leaves all others alone.
 
         Raises: Conflict when somebody else has appended, claimed or taken an inbox row, or the key names other events;
         NotFound; Unavailable.
@@ -246,7 +248,22 @@ class Tool(Protocol):
 class Policy(Protocol):
     """What may be done without asking."""
 
+    @property
+    def name(self) -> str:
+        """Who has decided, as it is recorded."""
+        ...
+
     def judge(self, call: ToolCall) -> Verdict: ...
+
+
+@dataclass(frozen=True)
+class Means:
+    """What a goal is run with: who decides, what acts, what may be done without asking, and in which folder."""
+
+    mind: Mind
+    tools: Mapping[str, Tool]
+    policy: Policy
+    workdir: str
 
 
 class Clock(Protocol):

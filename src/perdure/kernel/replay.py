@@ -44,5 +44,5 @@ def _hash(state: GoalState) -> str:
     calls = {
         call_id: [call.call.step, call.outcome, call.unknown, call.decision] for call_id, call in state.calls.items()
     }
-    content = [state.tip.seq, state.status, state.iteration, state.limits, calls, state.termination]
+    content = [state.tip.seq, state.status, state.used.iterations, state.limits, calls, state.termination]
     return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()

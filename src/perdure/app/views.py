@@ -1,0 +1,53 @@
+"""A goal as every surface shows it: one JSON form, from its summary in a list or from its whole history."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from perdure.kernel.events import Termination, iso
+from perdure.kernel.fold import GoalState
+from perdure.kernel.journal import summarise
+from perdure.kernel.ports import Summary
+
+GoalStatus = Literal["running", "interrupted", "waiting", "done", "stopped"]
+
+
+@dataclass(frozen=True)
+class GoalView:
+    """What can be seen of a goal at a moment; `is_running` is what the lease says, not the events."""
+
+    summary: Summary
+    is_running: bool = False
+    termination: Termination | None = None
+
+    @classmethod
+    def of_state(cls, state: GoalState, *, is_running: bool = False) -> "GoalView":
+        """Look at a goal whose history was folded."""
+        return cls(summarise(state), is_running=is_running, termination=state.termination)
+
+    @property
+    def status(self) -> GoalStatus:
+        """Tell the running from the interrupted, which the events alone cannot."""
+        if self.summary.status == "open":
+            return "running" if self.is_running else "interrupted"
+        return self.summary.status
+
+    def wire(self) -> dict[str, Any]:
+        """Return the one JSON form of a goal."""
+        goal = self.summary
+        parent = goal.parent
+        return {
+            "id": goal.goal_id,
+            "text": goal.text,
+            "mind": goal.mind,
+            "bot": goal.bot,
+            "status": self.status,
+            "reason": goal.reason,
+            "waiting_for": goal.waiting_for,
+            "created_at": iso(goal.created_us),
+            "updated_at": iso(goal.updated_us),
+            "last_seq": goal.last_seq,
+            "steps": goal.steps,
+            "cost_usd": goal.cost_usd,
+            "parent": {"goal_id": parent.goal_id, "seq": parent.seq} if parent else None,
+            "output": self.termination.value if self.termination else None,
+        }

@@ -1,0 +1,42 @@
+"""Guards for minds that choose freely, that is models: they end a goal that goes round in circles.
+
+Commands, plans and flows are never ended for repeating themselves; only their own `retry` bounds them.
+"""
+
+from itertools import islice
+
+from perdure.kernel.events import Termination, ToolCall
+from perdure.kernel.fold import CallState, GoalState
+
+TIMES = 3
+
+
+def verdict(state: GoalState) -> Termination | None:
+    """Return the end of a goal whose last three decisions led nowhere."""
+    if not state.is_governed or state.termination is not None:
+        return None
+    if state.used.iterations - state.called_iteration >= TIMES:
+        return Termination("no_progress", f"The last {TIMES} decisions were messages only.")
+    last = [call for call in islice(reversed(state.calls.values()), TIMES) if call.outcome is not None]
+    if len(last) < TIMES:
+        return None
+    if _are_same([_error(call) for call in last]) and _error(last[0]) is not None:
+        return Termination("repeated_failure", f"The same error came {TIMES} times: {_error(last[0])}")
+    if _are_same([_deed(call) for call in last]):
+        return Termination("no_progress", f"The same call had the same result {TIMES} times.")
+    return None
+
+
+def _error(call: CallState) -> object:
+    error = call.outcome.error if call.outcome else None
+    return None if error is None else f"{error.code}: {error.message}"
+
+
+def _deed(call: CallState) -> object:
+    what = (call.call.tool, call.call.arguments) if isinstance(call.call, ToolCall) else None
+    outcome = call.outcome
+    return (what, outcome.ok, outcome.output) if outcome else None
+
+
+def _are_same(values: list[object]) -> bool:
+    return all(value == values[0] for value in values)

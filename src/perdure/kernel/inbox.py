@@ -1,0 +1,63 @@
+"""What others have posted to a goal, turned into events by whoever owns it: in order of arrival, each exactly once."""
+
+from collections.abc import Awaitable, Callable
+
+from perdure.kernel.decisions import events_of
+from perdure.kernel.events import Body, LimitRaised, Termination, ToolError, ToolOutput
+from perdure.kernel.fold import GoalState
+from perdure.kernel.journal import Journal
+from perdure.kernel.ports import InboxRow, Means, StateStore
+from perdure.kernel.recovery import recover
+
+
+async def take_posts(journal: Journal, store: StateStore, end_all: Callable[[], Awaitable[None]]) -> None:
+    """Record what was posted, each row in the append that removes it; a cancelled goal ends all that runs first.
+
+    Raises: Conflict when the goal is no longer ours.
+    """
+    for row in await store.inbox(journal.goal_id):
+        bodies = _bodies_of(row, journal.state)
+        is_end = any(isinstance(body, Termination) for body in bodies)
+        if is_end:
+            await end_all()
+            journal.record(*_cut_short(journal.state))
+        journal.record(*bodies)
+        await journal.commit(key=row.key if bodies else None, taken=[row.id], release=is_end)
+        if is_end:
+            return
+
+
+def _bodies_of(row: InboxRow, state: GoalState) -> list[Body]:
+    """Return the events that a row becomes; none when it no longer fits anything."""
+    match row.kind:
+        case "decision":
+            return events_of(state, row.payload)
+        case "limit":
+            return [LimitRaised(**row.payload)]
+        case "cancel":
+            return [Termination("cancelled", detail=row.payload.get("why"))]
+        case _:
+            return []
+
+
+def _cut_short(state: GoalState) -> list[ToolOutput]:
+    """Return the outcomes of calls that were ended because their goal was."""
+    error = ToolError("cancelled", "The goal was cancelled while this ran.")
+    return [ToolOutput(call_id, ok=False, error=error) for call_id, call in state.open_calls.items() if call.runs]
+
+
+async def drain(journal: Journal, store: StateStore, means: Means) -> None:
+    """Record what was posted, and give the goal back without running it; a cancelled goal leaves nothing running.
+
+    Raises: Conflict when the goal is no longer ours.
+    """
+    if any(row.kind == "cancel" for row in await store.inbox(journal.goal_id)):
+        await recover(journal, means)
+    while not journal.has_let_go():
+        await take_posts(journal, store, _nothing_runs)
+        if not journal.has_let_go():
+            await journal.commit(release=True)
+
+
+async def _nothing_runs() -> None:
+    """End what a runner that never started anything has begun."""
