@@ -104,7 +104,7 @@ def test_usage_adds_up_and_limits_can_be_raised() -> None:
             LimitRaised("iterations", 9),
         )
     )
-    assert (state.tokens, state.cost_usd, state.limits) == (20, 1.0, Limits(iterations=9))
+    assert (state.used.tokens, state.used.usd, state.limits) == (20, 1.0, Limits(iterations=9))
 
 
 def test_messages_and_signals_are_kept_in_order() -> None:

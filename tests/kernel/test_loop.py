@@ -1,18 +1,13 @@
 """The loop: what runs, what is recorded, and what a death at any point leaves behind."""
 
-from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from perdure import Conflict, Damaged, failpoints
 from perdure.kernel.events import OutcomeUnknown, Termination, ToolCall, decode
 from perdure.kernel.replay import replay
-from perdure.store.goals.memory_state_store import InMemoryStateStore
-from perdure.store.goals.sqlite import SqliteLeases, SqliteStateStore
-from perdure.store.sqlite.file_database import SqliteFileDatabase
 from tests.kernel.world import World
 
 PLAN = """
@@ -36,18 +31,6 @@ class Died(BaseException):
 
 def die() -> None:
     raise Died
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
-    if request.param == "memory":
-        memory = InMemoryStateStore(is_dead=lambda _worker: True)
-        yield World(memory, memory)
-        return
-    database = await SqliteFileDatabase.open(tmp_path / "perdure.db", migrate=True, debug=False)
-    leases = SqliteLeases(database, boottime_s=lambda: 1.0, is_dead=lambda _worker: True)
-    yield World(SqliteStateStore(database), leases)
-    await database.close()
 
 
 async def types(world: World, goal_id: str = "goal-a") -> list[str]:

@@ -2,15 +2,18 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import UUID
 
-from perdure.kernel.events import GoalBegun, MindSpec, ToolError, ToolOutput
-from perdure.kernel.fold import fold
+from perdure import Invalid
+from perdure.kernel.events import GoalBegun, Limits, MindSpec, ToolCall, ToolError, ToolOutput
+from perdure.kernel.fold import GoalState, fold
+from perdure.kernel.inbox import drain
 from perdure.kernel.journal import Journal
 from perdure.kernel.loop import Loop, Ran
-from perdure.kernel.ports import CallContext, Check, Leases, StateStore, Worker
+from perdure.kernel.ports import CallContext, Check, Decided, Leases, Means, Mind, Policy, StateStore, Verdict, Worker
 from perdure.minds.factory import make_mind
 
 
@@ -56,12 +59,17 @@ class CountingTool:
     checks: dict[str, Check] = field(default_factory=dict)
     reaped: list[str] = field(default_factory=list)
     during: Callable[[CallContext], None] = lambda _context: None
+    then: Callable[[CallContext], Awaitable[None]] = lambda _context: asyncio.sleep(0)
+
+    def validate(self, arguments: Mapping[str, Any]) -> None:
+        if "argv" not in arguments:
+            raise Invalid("argv was expected.")
 
     async def run(self, context: CallContext) -> ToolOutput:
         call = context.call
         self.effects[call.step] += 1
         self.during(context)
-        await asyncio.sleep(0)
+        await self.then(context)
         if self.fails[call.step] > 0:
             self.fails[call.step] -= 1
             return ToolOutput(call.call_id, ok=False, error=ToolError("exit", "exit code 1"))
@@ -75,6 +83,30 @@ class CountingTool:
 
 
 @dataclass
+class FixedPolicy:
+    """Says the same of everything."""
+
+    verdict: Verdict
+    name: str = "policy"
+
+    def judge(self, call: ToolCall) -> Verdict:  # noqa: ARG002 (as the port says)
+        return self.verdict
+
+
+@dataclass
+class ScriptedMind:
+    """A model whose decisions are written down; after the last it has nothing more to say."""
+
+    decisions: list[Decided]
+
+    async def decide(self, state: GoalState, now_us: int) -> Decided:  # noqa: ARG002 (as the port says)
+        return self.decisions.pop(0) if self.decisions and not state.open_calls else Decided()
+
+    def environment(self, state: GoalState, call: ToolCall) -> Mapping[str, str]:  # noqa: ARG002 (as the port says)
+        return {}
+
+
+@dataclass
 class World:
     """Everything that a goal needs, and a way to run it again after a death."""
 
@@ -83,30 +115,55 @@ class World:
     clock: HandClock = field(default_factory=HandClock)
     ids: CountedIds = field(default_factory=CountedIds)
     tool: CountingTool = field(default_factory=CountingTool)
+    policy: Policy = field(default_factory=lambda: FixedPolicy("allow"))
+    minds: list[Mind] = field(default_factory=list)
+    watch: Callable[[Loop], None] = lambda _loop: None
+    dead: set[str] = field(default_factory=set)
     workers: int = 0
 
     def new_worker(self) -> Worker:
+        """Make a worker; the one before it is dead."""
+        self.dead.add(f"worker-{self.workers}")
         self.workers += 1
         return Worker(f"worker-{self.workers}", "here", "home", "boot")
 
-    async def start(self, plan: str, goal_id: str = "goal-a") -> Ran:
+    async def start(self, plan: str | MindSpec, goal_id: str = "goal-a", limits: Limits | None = None) -> Ran:
         """Run a new goal."""
         worker = self.new_worker()
         await self.leases.renew(worker, 30)
-        begun = GoalBegun("a", MindSpec("plan", plan=plan), workdir="/")
+        spec = MindSpec("plan", plan=plan) if isinstance(plan, str) else plan
+        begun = GoalBegun("a", spec, limits=limits or Limits(), workdir="/")
         journal = Journal.begin(self.store, self.clock, self.ids, worker, begun, goal_id)
         return await self._loop(journal).run(is_resumed=False)
 
+    async def script(self, *decisions: Decided, goal_id: str = "goal-a", limits: Limits | None = None) -> Ran:
+        """Run a new goal of a model that decides what is written here, one decision after the other."""
+        self.minds.append(ScriptedMind(list(decisions)))
+        return await self.start(MindSpec("model"), goal_id, limits)
+
     async def resume(self, goal_id: str = "goal-a") -> Ran:
         """Run a goal again, after whoever ran it has died."""
+        return await self._loop(await self._claimed(goal_id)).run(is_resumed=True)
+
+    async def settle(self, goal_id: str = "goal-a") -> GoalState:
+        """Record what was posted to a goal that nobody runs, without running it."""
+        journal = await self._claimed(goal_id)
+        await drain(journal, self.store, {"exec": self.tool}, workdir="/")
+        return journal.state
+
+    async def _claimed(self, goal_id: str) -> Journal:
         worker = self.new_worker()
         await self.leases.renew(worker, 30)
         epoch = await self.leases.claim(goal_id, worker)
         state = fold(await self.store.load(goal_id))
-        journal = Journal(self.store, self.clock, self.ids, worker, state, epoch)
-        return await self._loop(journal).run(is_resumed=True)
+        return Journal(self.store, self.clock, self.ids, worker, state, epoch)
 
     def _loop(self, journal: Journal) -> Loop:
+        loop = Loop(journal, self.store, self._means(journal), self.clock)
+        self.watch(loop)
+        return loop
+
+    def _means(self, journal: Journal) -> Means:
         begun = journal.state.begun
-        mind = make_mind(begun.mind, begun.text, jobs=4)
-        return Loop(journal, self.store, mind, {"exec": self.tool}, self.clock, workdir="/")
+        mind = self.minds.pop(0) if self.minds else make_mind(begun.mind, begun.text, jobs=4)
+        return Means(mind, {"exec": self.tool}, self.policy, workdir="/")

@@ -172,7 +172,7 @@ class Goals:
             async with self._worker.holding(goal_id) as worker:
                 journal = await self._claimed(goal_id, worker)
                 async with self._given_back(journal, worker):
-                    await drain(journal, self._store, self._means_of(journal.state, Manner()))
+                    await drain(journal, self._store, self._tools(), self._workdir(journal.state))
                 return GoalView.of_state(journal.state)
         except Conflict:
             return await self.find(goal_id)  # somebody runs it, and will take what was posted
@@ -208,8 +208,10 @@ class Goals:
         return [GoalView(goal, is_running=goal.worker in living) for goal in summaries]
 
     def _means_of(self, state: GoalState, manner: Manner) -> Means:
-        begun = state.begun
-        return self._means(begun.mind, begun.text, begun.workdir or str(self._home), manner)
+        return self._means(state.begun.mind, state.begun.text, self._workdir(state), manner)
+
+    def _workdir(self, state: GoalState) -> str:
+        return state.begun.workdir or str(self._home)
 
     def _means(self, mind: MindSpec, text: str, workdir: str, manner: Manner) -> Means:
         return Means(make_mind(mind, text, manner.jobs), self._tools(), manner.policy, workdir)

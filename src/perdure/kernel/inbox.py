@@ -1,12 +1,12 @@
 """What others have posted to a goal, turned into events by whoever owns it: in order of arrival, each exactly once."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from perdure.kernel.decisions import events_of
 from perdure.kernel.events import Body, LimitRaised, Termination, ToolError, ToolOutput
 from perdure.kernel.fold import GoalState
 from perdure.kernel.journal import Journal
-from perdure.kernel.ports import InboxRow, Means, StateStore
+from perdure.kernel.ports import InboxRow, StateStore, Tool
 from perdure.kernel.recovery import recover
 
 
@@ -46,13 +46,13 @@ def _cut_short(state: GoalState) -> list[ToolOutput]:
     return [ToolOutput(call_id, ok=False, error=error) for call_id, call in state.open_calls.items() if call.runs]
 
 
-async def drain(journal: Journal, store: StateStore, means: Means) -> None:
+async def drain(journal: Journal, store: StateStore, tools: Mapping[str, Tool], workdir: str) -> None:
     """Record what was posted, and give the goal back without running it; a cancelled goal leaves nothing running.
 
     Raises: Conflict when the goal is no longer ours.
     """
     if any(row.kind == "cancel" for row in await store.inbox(journal.goal_id)):
-        await recover(journal, means)
+        await recover(journal, tools, workdir)
     while not journal.has_let_go():
         await take_posts(journal, store, _nothing_runs)
         if not journal.has_let_go():

@@ -67,7 +67,7 @@ class Loop:
         """
         try:
             if is_resumed:
-                await recover(self.journal, self._means)
+                await recover(self.journal, self._means.tools, self._means.workdir)
                 await take_posts(self.journal, self._store, self._end_all)
             return await self._run()
         finally:
@@ -102,9 +102,10 @@ class Loop:
         bodies = admit(decided.actions, state, self._means.tools, self._means.policy)
         if decided.end is not None:
             bodies.append(decided.end)
-        if bodies:
-            self.journal.record(*bodies, is_decision=True)
-        return decided.wake_us
+        if not bodies:
+            return decided.wake_us
+        self.journal.record(*bodies, is_decision=True)
+        return decided.wake_us if self.state.open_calls else 0  # nothing came of it: ask again, at once
 
     def _outcome(self, wake_us: int | None) -> Outcome | None:
         """Say whether this run is over: nothing runs, and nothing will by itself."""

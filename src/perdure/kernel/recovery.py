@@ -1,14 +1,16 @@
 """What to do with calls that were begun by somebody who died: by their effect, run again, ask, or leave to a person."""
 
+from collections.abc import Mapping
+
 from perdure.kernel.admission import tool_for
 from perdure.kernel.events import OutcomeUnknown, ToolCall, ToolOutput
 from perdure.kernel.journal import Journal
-from perdure.kernel.ports import CallContext, Means
+from perdure.kernel.ports import CallContext, Tool
 
 _WHY = "We stopped between the start of this call and the record of its outcome"
 
 
-async def recover(journal: Journal, means: Means) -> None:
+async def recover(journal: Journal, tools: Mapping[str, Tool], workdir: str) -> None:
     """Settle what is open, in the order it was begun; a call that stays as it was is to be run again.
 
     Before anything is asked or repeated, what is left of the call's processes is ended. A pure or idempotent call is
@@ -20,11 +22,11 @@ async def recover(journal: Journal, means: Means) -> None:
         call = state.call
         if not (isinstance(call, ToolCall) and state.runs):
             continue
-        tool = tool_for(call, means.tools)
+        tool = tool_for(call, tools)
         await tool.reap(journal.goal_id, call.call_id)
         if call.effect != "once":
             continue
-        match await tool.check(CallContext(journal.goal_id, call, means.workdir)):
+        match await tool.check(CallContext(journal.goal_id, call, workdir)):
             case "happened":
                 journal.record(
                     OutcomeUnknown(call.call_id, f"{_WHY}; its check says that it happened."),

@@ -1,0 +1,158 @@
+"""Decisions of people: posted to the inbox, taken once, in order, by the goal's owner; refused when they fit none."""
+
+import asyncio
+
+import pytest
+
+from perdure import Conflict, Invalid
+from perdure.kernel.decisions import choose
+from perdure.kernel.events import Decision, Limits, Termination, ToolCall, decode, fingerprint
+from perdure.kernel.fold import GoalState, fold
+from perdure.kernel.ports import Decided
+from tests.kernel.test_loop import ASKING, PLAN, Died, die
+from tests.kernel.world import FixedPolicy, ScriptedMind, World
+
+CALL = ToolCall("act.1", "act", "exec", {"argv": ["rm", "-r", "x"]}, "once")
+END = Decided(end=Termination("done"))
+
+
+async def state_of(world: World) -> GoalState:
+    return fold(await world.store.load("goal-a"))
+
+
+async def post(world: World, decision: Decision, key: str = "k") -> None:
+    payload = {name: getattr(decision, name) for name in decision.__slots__}
+    await world.store.post("goal-a", "decision", payload, key=key)
+
+
+async def parked(world: World) -> GoalState:
+    """A goal of a model that waits for an approval."""
+    world.policy = FixedPolicy("ask")
+    ran = await world.script(Decided([CALL]), END)
+    assert (ran.outcome, ran.state.waiting_for) == ("waiting", "person")
+    assert not world.tool.effects
+    return ran.state
+
+
+async def test_an_approval_carries_the_hash_of_what_was_shown_and_runs_it_once(world: World) -> None:
+    decision = choose(await parked(world), "approve", None)
+    assert decision.shown_sha256 == fingerprint(CALL)
+    await post(world, decision)
+    world.minds = [scripted_end()]
+    ran = await world.resume()
+    assert ran.state.status == "done"
+    assert world.tool.effects == {"act": 1}
+    assert any(decode(event) == decision for event in await world.store.load("goal-a"))
+
+
+async def test_an_approval_of_other_bytes_is_dropped(world: World) -> None:
+    await parked(world)
+    await post(world, Decision("act.1", "approve", shown_sha256="0" * 64))
+    assert (await world.settle()).waiting_for == "person"
+    assert await world.store.inbox("goal-a") == []
+    assert not world.tool.effects
+
+
+async def test_a_denial_is_an_outcome(world: World) -> None:
+    await post(world, choose(await parked(world), "deny", "act.1", "too risky"))
+    state = await world.settle()
+    outcome = state.calls["act.1"].outcome
+    assert outcome is not None
+    assert outcome.error is not None
+    assert (outcome.error.code, outcome.error.message) == ("denied", "Denied by person: too risky.")
+    assert not world.tool.effects
+
+
+async def test_an_approved_call_that_was_begun_and_not_recorded_is_unknown(world: World) -> None:
+    await post(world, choose(await parked(world), "approve", None))
+    world.tool.during = lambda _context: die()
+    world.minds = [scripted_end()]
+    with pytest.raises(Died):
+        await world.resume()
+    world.minds = [scripted_end()]
+    assert (await world.resume()).outcome == "waiting"
+    assert (await state_of(world)).calls["act.1"].unknown is not None
+    assert world.tool.effects == {"act": 1}
+
+
+async def test_what_was_not_approved_yet_is_not_unknown_after_a_crash(world: World) -> None:
+    await parked(world)
+    world.minds = [scripted_end()]
+    assert (await world.resume()).state.calls["act.1"].awaits_approval
+
+
+async def test_settling_records_and_gives_back_and_runs_nothing(world: World) -> None:
+    await world.start(ASKING)
+    await post(world, choose(await state_of(world), "answer", None, "yes"))
+    state = await world.settle()
+    assert not state.open_calls
+    assert not world.tool.effects
+    summary = await world.store.find("goal-a")
+    assert (summary.status, summary.worker) == ("open", None)
+    assert (await world.resume()).state.status == "done"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "call_id", "value", "kind"),
+    [
+        ("approve", None, None, Conflict),
+        ("answer", "other.1", "yes", Conflict),
+        ("retry", "sure.1", None, Conflict),
+        ("answer", None, "perhaps", Invalid),
+        ("shrug", None, None, Invalid),
+        ("elapsed", "sure.1", None, Invalid),
+    ],
+)
+async def test_a_decision_that_fits_nothing_is_refused(
+    world: World, verdict: str, call_id: str | None, value: object, kind: type[Exception]
+) -> None:
+    await world.start(ASKING)
+    state = await state_of(world)
+    with pytest.raises(kind):
+        choose(state, verdict, call_id, value)
+
+
+async def test_of_two_answers_the_first_counts(world: World) -> None:
+    await world.start(ASKING)
+    state = await state_of(world)
+    await post(world, choose(state, "answer", None, "yes"), "k1")
+    await post(world, choose(state, "answer", None, "no"), "k2")
+    assert (await world.resume()).state.status == "done"
+    decisions = [body for event in await world.store.load("goal-a") if isinstance(body := decode(event), Decision)]
+    assert [decision.value for decision in decisions] == ["yes"]
+
+
+async def test_an_answer_that_came_while_the_goal_was_parking_is_taken_before_it_is_given_back(world: World) -> None:
+    """Who posts sees a live owner and leaves it to that one, so the owner must not go without it."""
+    answer = Decision("sure.1", "answer", "yes")
+    world.tool.then = lambda context: post(world, answer) if context.call.step == "work" else asyncio.sleep(0)
+    ran = await world.start(ASKING + "  - {id: work, exec: [work]}\n")
+    assert ran.state.status == "done"
+    assert world.tool.effects == {"work": 1, "send": 1}
+
+
+async def test_cancelling_a_goal_that_nobody_runs_leaves_nothing_running(world: World) -> None:
+    world.tool.during = lambda context: die() if context.call.step == "send" else None
+    with pytest.raises(Died):
+        await world.start(PLAN)
+    await world.store.post("goal-a", "cancel", {}, key="k")
+    state = await world.settle()
+    assert state.termination == Termination("cancelled")
+    assert world.tool.reaped == ["send.1"]
+    assert state.calls["send.1"].unknown is not None
+
+
+async def test_a_limit_parks_the_goal_and_a_higher_one_lets_it_go_on_across_resumes(world: World) -> None:
+    ran = await world.start(PLAN, limits=Limits(iterations=2))
+    assert (ran.outcome, ran.state.waiting_for) == ("waiting", "limit")
+    assert (await world.store.find("goal-a")).waiting_for == "limit"
+    assert (await world.resume()).state.waiting_for == "limit"
+    await world.store.post("goal-a", "limit", {"name": "iterations", "value": 3}, key="k1")
+    assert (await world.resume()).state.waiting_for == "limit"
+    await world.store.post("goal-a", "limit", {"name": "iterations", "value": 9}, key="k2")
+    assert (await world.resume()).state.status == "done"
+    assert world.tool.effects == {"fetch": 1, "build": 1, "send": 1}
+
+
+def scripted_end() -> ScriptedMind:
+    return ScriptedMind([END])
