@@ -11,6 +11,8 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
+from uuid_utils import uuid7
+
 from perdure.errors import Denied
 from perdure.kernel.ports import Worker
 from perdure.settings import FILE_MODE, ensure_folder
@@ -42,8 +44,6 @@ class SystemIds:
 
     def event_id(self) -> str:
         """See Ids.event_id."""
-        from uuid_utils import uuid7
-
         return str(uuid7())
 
     def goal_id(self, text: str) -> str:

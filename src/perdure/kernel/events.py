@@ -293,14 +293,13 @@ def _require_finite(value: Any) -> None:
     if isinstance(value, float):
         if not math.isfinite(value):
             raise ValueError(f"{value} is not a number of JSON")
-    elif isinstance(value, dict):
-        for item in value.values():
-            _require_finite(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            _require_finite(item)
+    elif isinstance(value, dict | list | tuple):
+        for item in value.values() if isinstance(value, dict) else value:
+            if type(item) not in _ALWAYS_FINITE:
+                _require_finite(item)
 
 
+_ALWAYS_FINITE = frozenset({str, int, bool, type(None)})
 _KINDS: dict[type, str] = {Message: "message", ToolCall: "tool_call", Ask: "ask", Wait: "wait"}
 _ACTIONS: dict[str, type[Action]] = {"message": Message, "tool_call": ToolCall, "ask": Ask, "wait": Wait}
 _TYPES: dict[type, str] = {

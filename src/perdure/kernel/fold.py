@@ -106,9 +106,13 @@ class GoalState:
     @property
     def status(self) -> Status:
         """Where the goal stands: it waits when all that is open waits for somebody."""
+        return self.status_when(self.waiting_for)
+
+    def status_when(self, waiting_for: WaitingFor | None) -> Status:
+        """Return the status of one who knows already what the goal waits for."""
         if self.termination is not None:
             return "done" if self.termination.reason == "done" else "stopped"
-        return "waiting" if self.waiting_for is not None else "open"
+        return "waiting" if waiting_for is not None else "open"
 
     @property
     def is_busy(self) -> bool:
@@ -118,7 +122,7 @@ class GoalState:
     @property
     def waiting_for(self) -> WaitingFor | None:
         """What the goal waits for, when nothing in it can run: a person before a limit, a signal and a timer."""
-        if self.termination is not None or self.is_busy:
+        if self.termination is not None or self.is_busy or not (self.open_calls or self.reached_limit):
             return None
         found = {_waits_for(call) for call in self.open_calls.values()}
         if self.reached_limit is not None:
@@ -210,7 +214,10 @@ def _answer(state: GoalState, body: ToolOutput | OutcomeUnknown | Decision, even
         raise Damaged(f"Event {event.seq} of {event.goal_id} settles call {body.call_id}, which is not open.")
     match body:
         case ToolOutput():
-            after = replace(before, outcome=body, ended_us=event.timestamp_us)
+            after = CallState(
+                *(before.call, before.seq, before.began_us, before.needs_approval),
+                *(body, before.unknown, before.decision, event.timestamp_us),
+            )
             _use(state.used, body)
         case OutcomeUnknown():
             after = replace(before, unknown=body)

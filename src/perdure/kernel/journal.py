@@ -107,18 +107,19 @@ class Journal:
 def summarise(state: GoalState) -> Summary:
     """Say what a list shows of a state."""
     begun = state.begun
+    waiting_for = state.waiting_for
     return Summary(
         goal_id=state.goal_id,
         text=begun.text,
         mind=begun.mind.kind,
-        status=state.status,
+        status=state.status_when(waiting_for),
         created_us=state.created_us,
         updated_us=state.updated_us,
         last_seq=state.tip.seq,
         steps=state.steps,
         cost_usd=state.used.usd,
         reason=state.termination.reason if state.termination else None,
-        waiting_for=state.waiting_for,
+        waiting_for=waiting_for,
         bot=begun.bot,
         workdir=begun.workdir,
         parent=begun.parent,
