@@ -1,7 +1,7 @@
 """Paths that stay inside the goal's folder, also while somebody swaps links under our feet."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,23 +11,37 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LONGEST_BYTES = 4096
 
 
+def require_path(path: object) -> str:
+    """Return a path that could be one, wherever it leads.
+
+    Raises: Invalid
+    """
+    if not isinstance(path, str) or not path:
+        raise Invalid("A path was expected to be a text that is not empty.")
+    try:
+        encoded = os.fsencode(path)
+    except UnicodeEncodeError as error:
+        raise Invalid(f"{path!r:.80} cannot be a path: {error}.") from error
+    if b"\0" in encoded:
+        raise Invalid(f"{path!r:.80} cannot be a path: it holds a zero byte.")
+    if len(encoded) > _LONGEST_BYTES:
+        raise Invalid(f"A path of {len(path)} characters is too long; at most {_LONGEST_BYTES} bytes were expected.")
+    return path
+
+
 def confined(workdir: str, path: object) -> Path:
     """Return the place that a path leads to, all links followed.
 
     Raises: Invalid when it is no path, or leads out of the goal's folder.
     """
-    if not isinstance(path, str) or not path:
-        raise Invalid("A path was expected to be a text that is not empty.")
+    name = require_path(path)
     try:
-        is_too_long = len(os.fsencode(path)) > _LONGEST_BYTES
         root = Path(workdir).resolve()
-        place = (root / path).resolve()
-    except (ValueError, RuntimeError, OSError) as error:  # a zero byte, a lone surrogate, a circle of links
-        raise Invalid(f"{path!r} cannot be a path: {error}.") from error
-    if is_too_long:
-        raise Invalid(f"A path of {len(path)} characters is too long; at most {_LONGEST_BYTES} bytes were expected.")
+        place = (root / name).resolve()
+    except (ValueError, RuntimeError, OSError) as error:  # a circle of links, a name that is too long
+        raise Invalid(f"{name!r:.80} cannot be a path: {error}.") from error
     if not place.is_relative_to(root):
-        raise Invalid(f"{path!r} leads out of the goal's folder {root}. Use a path inside of it.")
+        raise Invalid(f"{name!r:.80} leads out of the goal's folder {root}. Use a path inside of it.")
     return place
 
 
@@ -35,7 +49,6 @@ def confined(workdir: str, path: object) -> Path:
 def opened_folder(workdir: str, path: object, *, make: bool = False) -> Iterator[tuple[int, str]]:
     """Give the block the open folder that a confined path lies in, and the last part of the path.
 
-    Each folder on the way is opened without following a link, so that nothing swapped in later leads outside.
     With `make`, folders that are not there are made, durably.
 
     Raises: Invalid when the path leads out, or is the goal's folder itself; OSError.
@@ -44,17 +57,30 @@ def opened_folder(workdir: str, path: object, *, make: bool = False) -> Iterator
     parts = confined(workdir, path).relative_to(root).parts
     if not parts:
         raise Invalid(f"{path!r} is the goal's folder; a file in it was expected.")
+    folder = descend(root, parts[:-1], make=make)
+    try:
+        yield folder, parts[-1]
+    finally:
+        os.close(folder)
+
+
+def descend(root: Path, parts: Sequence[str], *, make: bool = False) -> int:
+    """Open a folder in a folder, each on the way without following a link: nothing swapped in leads outside.
+
+    Raises: OSError
+    """
     folder = os.open(root, _FOLDER)
     try:
-        for part in parts[:-1]:
+        for part in parts:
             if make:
                 _make(part, folder)
             inner = os.open(part, _FOLDER, dir_fd=folder)
             os.close(folder)
             folder = inner
-        yield folder, parts[-1]
-    finally:
+    except BaseException:
         os.close(folder)
+        raise
+    return folder
 
 
 def _make(name: str, folder: int) -> None:

@@ -1,11 +1,12 @@
 """The tools `read_file` and `write_file`: files of the goal's folder, and of no other."""
 
 import asyncio
+import codecs
 import hashlib
 import os
 import re
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 from perdure.errors import Conflict, Invalid, PerdureError
 from perdure.kernel.events import ToolOutput
 from perdure.kernel.ports import CallContext, Check
-from perdure.tools.confine import opened_folder
+from perdure.tools.confine import opened_folder, require_path
 from perdure.tools.outcome import failed
 
 MAX_BYTES = 1 << 20
@@ -28,6 +29,10 @@ class ReadFileTool:
     """Reads a file; it changes nothing, so it is `pure`."""
 
     name = "read_file"
+
+    def validate(self, arguments: Mapping[str, Any]) -> None:
+        """See Tool.validate. Where the path leads is known only when it is read."""
+        _to_read(arguments)
 
     async def run(self, context: CallContext) -> ToolOutput:
         """See Tool.run. The hash is of the whole file, also when only its beginning is returned."""
@@ -45,6 +50,10 @@ class WriteFileTool:
     """Writes a file: after a crash it is the old one or the new one."""
 
     name = "write_file"
+
+    def validate(self, arguments: Mapping[str, Any]) -> None:
+        """See Tool.validate. Where the path leads is known only when it is written."""
+        _to_write(arguments)
 
     async def run(self, context: CallContext) -> ToolOutput:
         """See Tool.run. It is durable when it returns; a cancellation waits for the write."""
@@ -72,21 +81,19 @@ class _Seen:
 class _Wanted:
     """A file as it should be, and the hash that it must have before: None when it must not be there."""
 
-    path: object
+    path: str
     content: bytes
     sha256: str
     expected: object
 
 
 def _read(context: CallContext) -> dict[str, Any]:
-    arguments = _known(context, {"path", "max_bytes"})
-    limit = arguments.get("max_bytes", MAX_BYTES)
-    if isinstance(limit, bool) or not isinstance(limit, int) or not 0 <= limit <= MAX_BYTES:
-        raise Invalid(f"max_bytes was expected to be a whole number from 0 to {MAX_BYTES}, not {limit!r:.80}.")
-    with opened_folder(context.workdir, arguments.get("path")) as (folder, name):
+    path, limit = _to_read(context.call.arguments)
+    with opened_folder(context.workdir, path) as (folder, name):
         seen = _look(folder, name, limit)
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
     return {
-        "content": seen.beginning.decode(errors="replace"),
+        "content": decoder.decode(seen.beginning, final=seen.size <= limit),  # a cut leaves no half of a character
         "size": seen.size,
         "sha256": seen.sha256,
         "truncated": seen.size > limit,
@@ -94,7 +101,7 @@ def _read(context: CallContext) -> dict[str, Any]:
 
 
 def _write(context: CallContext) -> dict[str, Any]:
-    wanted = _wanted(context)
+    wanted = _to_write(context.call.arguments)
     with opened_folder(context.workdir, wanted.path, make=not isinstance(wanted.expected, str)) as (folder, name):
         before = _look_if_there(folder, name)
         found = before.sha256 if before else None
@@ -115,9 +122,10 @@ def _write(context: CallContext) -> dict[str, Any]:
 
 def _check(context: CallContext) -> Check:
     try:
-        wanted = _wanted(context)
+        wanted = _to_write(context.call.arguments)
         with opened_folder(context.workdir, wanted.path) as (folder, name):
             seen = _look_if_there(folder, name)
+            os.fsync(folder)  # who gave it its name may have died before that was durable
     except FileNotFoundError:  # not even its folder
         seen = None
     except (PerdureError, OSError):
@@ -128,28 +136,35 @@ def _check(context: CallContext) -> Check:
     return "not_happened" if found == wanted.expected else "unknown"
 
 
-def _wanted(context: CallContext) -> _Wanted:
-    arguments = _known(context, {"path", "content", "expected_sha256"})
-    expected = arguments.get("expected_sha256", _ANYTHING)
+def _to_read(arguments: Any) -> tuple[str, int]:
+    given = _known("read_file", arguments, {"path", "max_bytes"})
+    limit = given.get("max_bytes", MAX_BYTES)
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 0 <= limit <= MAX_BYTES:
+        raise Invalid(f"max_bytes was expected to be a whole number from 0 to {MAX_BYTES}, not {limit!r:.80}.")
+    return require_path(given.get("path")), limit
+
+
+def _to_write(arguments: Any) -> _Wanted:
+    given = _known("write_file", arguments, {"path", "content", "expected_sha256"})
+    expected = given.get("expected_sha256", _ANYTHING)
     is_hash = isinstance(expected, str) and _SHA256.fullmatch(expected)
     if expected is not _ANYTHING and expected is not None and not is_hash:
         raise Invalid("expected_sha256 was expected to be 64 hexadecimal digits in lower case, or null.")
-    text = arguments.get("content")
+    text = given.get("content")
     if not isinstance(text, str):
         raise Invalid("content was expected to be a text.")
     try:
         content = text.encode()
     except UnicodeEncodeError as error:
         raise Invalid(f"content is no Unicode text: {error}.") from error
-    return _Wanted(arguments.get("path"), content, hashlib.sha256(content).hexdigest(), expected)
+    return _Wanted(require_path(given.get("path")), content, hashlib.sha256(content).hexdigest(), expected)
 
 
-def _known(context: CallContext, names: set[str]) -> dict[str, Any]:
-    arguments = context.call.arguments
-    if not isinstance(arguments, dict):
-        raise Invalid("The arguments were expected to be an object.")
+def _known(tool: str, arguments: Any, names: set[str]) -> Mapping[str, Any]:
+    if not isinstance(arguments, Mapping):
+        raise Invalid(f"The arguments of {tool} were expected to be an object.")
     if unknown := sorted(map(repr, arguments.keys() - names)):
-        raise Invalid(f"{context.call.tool} has no argument {unknown[0]}. It has: {', '.join(sorted(names))}.")
+        raise Invalid(f"{tool} has no argument {unknown[0]}. It has: {', '.join(sorted(names))}.")
     return arguments
 
 
@@ -220,6 +235,8 @@ async def _outcome(context: CallContext, work: Callable[[], dict[str, Any]]) -> 
     try:
         outcome = await asyncio.shield(attempted)
     except asyncio.CancelledError:
-        await asyncio.wait([attempted])
+        while not attempted.done():  # a thread cannot be stopped, however often we are asked
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([attempted])
         raise
     return replace(outcome, duration_ms=round((loop.time() - begun_s) * 1000))
