@@ -1,6 +1,7 @@
 """Calls of tools as the kernel makes them, and processes that a test can watch from outside."""
 
 import asyncio
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -49,14 +50,57 @@ def code_of(outcome: ToolOutput) -> str:
     return outcome.error.code
 
 
-async def appearance(path: Path) -> str:
-    """Wait until a file has a whole line, and return it."""
-    async with asyncio.timeout(_PATIENCE_S):
-        while True:
-            text = path.read_text() if path.exists() else ""
-            if text.endswith("\n"):
-                return text.strip()
-            await asyncio.sleep(0.005)
+class Fifo:
+    """A named pipe between a program and its test: lines that the program writes, or that it waits for."""
+
+    def __init__(self, path: Path) -> None:
+        if not path.exists():
+            os.mkfifo(path)
+        self._file = os.open(path, os.O_RDWR | os.O_NONBLOCK)  # both ends: nobody waits for the other to open it
+        self._seen = b""
+
+    async def line(self) -> str:
+        """Wait for a line."""
+        async with asyncio.timeout(_PATIENCE_S):
+            while b"\n" not in self._seen:
+                await _readable(self._file)
+                self._seen += os.read(self._file, 4096)
+        line, _, self._seen = self._seen.partition(b"\n")
+        return line.decode()
+
+    def let_go(self) -> None:
+        """Write a line to whoever reads."""
+        os.write(self._file, b"\n")
+
+    def close(self) -> None:
+        os.close(self._file)
+
+
+async def _readable(file: int) -> None:
+    loop, ready = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(file, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(file)
+
+
+async def end_of(pid: int) -> None:
+    """Wait for the end of a process, which may be nobody's child."""
+    try:
+        file = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            await _readable(file)
+    finally:
+        os.close(file)
+
+
+def notes(run_dir: Path) -> list[str]:
+    """The notes that stand."""
+    return sorted(path.name for path in run_dir.glob("*/*"))
 
 
 def is_running(pid: int) -> bool:
@@ -74,10 +118,10 @@ def known(pid: int) -> Birth:
     return birth
 
 
-async def begin(tool: Tool, context: CallContext, seen: Path) -> tuple[asyncio.Task[ToolOutput], int]:
-    """Run a call in the background until its program has written its pid to a file."""
+async def begin(tool: Tool, context: CallContext, told: Fifo) -> tuple[asyncio.Task[ToolOutput], int]:
+    """Run a call in the background until its program has told its pid."""
     task = asyncio.create_task(tool.run(context))
-    return task, int(await appearance(seen))
+    return task, int(await told.line())
 
 
 def assert_empty(leader: int) -> None:

@@ -1,10 +1,12 @@
 """Fixtures of the tools' tests."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from perdure.tools.exec import ExecTool
+from tests.tools.calls import Fifo
 
 
 @pytest.fixture
@@ -25,3 +27,19 @@ def run_dir(tmp_path: Path) -> Path:
 def tool(run_dir: Path) -> ExecTool:
     """The tool `exec`, which kills soon."""
     return ExecTool(run_dir, kill_after_s=0.2)
+
+
+@pytest.fixture
+def told(workdir: Path) -> Iterator[Fifo]:
+    """What programs write to `pid` in the goal's folder."""
+    fifo = Fifo(workdir / "pid")
+    yield fifo
+    fifo.close()
+
+
+@pytest.fixture
+def gate(workdir: Path) -> Iterator[Fifo]:
+    """What programs wait for when they read `gate` in the goal's folder."""
+    fifo = Fifo(workdir / "gate")
+    yield fifo
+    fifo.close()

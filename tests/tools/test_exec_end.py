@@ -3,13 +3,16 @@
 import asyncio
 import os
 import signal
+import subprocess
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from perdure.tools import processes
+from perdure.tools import child, processes
+from perdure.tools.burial import Burial, pidfd_of
+from perdure.tools.command import parse_command
 from perdure.tools.exec import ExecTool
 from perdure.tools.notes import note_path, read_note, write_note
 from perdure.tools.processes import Birth
@@ -18,13 +21,15 @@ from tests.tools.calls import (
     CALL,
     GOAL,
     LONG_S,
-    appearance,
+    Fifo,
     assert_empty,
     begin,
     call,
     code_of,
+    end_of,
     is_running,
     known,
+    notes,
     python,
     shell,
 )
@@ -38,8 +43,7 @@ if os.fork() == 0:
         time.sleep({LONG_S})
     os._exit(0)
 os.wait()
-while not os.path.exists('pid') or not open('pid').read().endswith('\\n'):
-    time.sleep(0.005)
+open('gate').readline()
 print('done')
 """
 SILENT = "null = os.open('/dev/null', os.O_RDWR); os.dup2(null, 1); os.dup2(null, 2)"
@@ -68,8 +72,13 @@ async def test_a_program_may_tidy_up_on_term(run_dir: Path, workdir: Path) -> No
     assert outcome.output["stdout"] == "tidied\n"
 
 
-async def test_a_program_that_closes_its_output_is_waited_for(tool: ExecTool, workdir: Path) -> None:
-    outcome = await tool.run(call(workdir, shell("exec >&- 2>&-; sleep 0.1; touch ran; exit 4")))
+async def test_a_program_that_closes_its_output_is_waited_for(
+    tool: ExecTool, workdir: Path, told: Fifo, gate: Fifo
+) -> None:
+    line = "exec >&- 2>&-; echo $$ >pid; read x <gate; touch ran; exit 4"
+    task, _ = await begin(tool, call(workdir, shell(line)), told)
+    gate.let_go()
+    outcome = await task
     assert outcome.output["exit_code"] == 4
     assert (workdir / "ran").exists()
 
@@ -82,22 +91,51 @@ async def test_a_program_that_closes_its_output_is_still_ended_in_time(tool: Exe
 
 
 @pytest.mark.parametrize("setup", ["pass", SILENT, "os.setpgid(0, 0)"], ids=["loud", "silent", "own group"])
-async def test_what_a_program_leaves_behind_ends_soon_after_it(tool: ExecTool, workdir: Path, setup: str) -> None:
-    outcome = await tool.run(call(workdir, python(FORK_TWICE.replace("SETUP", setup))))
+async def test_what_a_program_leaves_behind_ends_soon_after_it(
+    tool: ExecTool, workdir: Path, setup: str, told: Fifo, gate: Fifo
+) -> None:
+    task, left = await begin(tool, call(workdir, python(FORK_TWICE.replace("SETUP", setup))), told)
+    gate.let_go()
+    outcome = await task
     assert outcome.ok
     assert outcome.output["stdout"] == "done\n"
     assert outcome.duration_ms < 10_000
-    assert not is_running(int(await appearance(workdir / "pid")))
+    assert not is_running(left)
+
+
+FORK_FOREVER = """
+import os
+if os.fork() == 0:
+    alive = os.open('alive', os.O_WRONLY)
+    null = os.open('/dev/null', os.O_RDWR); os.dup2(null, 1); os.dup2(null, 2)
+    while True:
+        if os.fork():
+            os._exit(0)
+"""
+
+
+async def test_one_that_forks_and_dies_all_the_time_does_not_slip_away(tool: ExecTool, workdir: Path) -> None:
+    os.mkfifo(workdir / "alive")
+    alive = os.open(workdir / "alive", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert (await tool.run(call(workdir, python(FORK_FOREVER)))).ok
+        assert os.read(alive, 1) == b"", "nobody has it open any more"
+    finally:
+        os.close(alive)
 
 
 async def test_what_is_said_within_the_patience_is_heard(tool: ExecTool, workdir: Path) -> None:
-    outcome = await tool.run(call(workdir, shell("(sleep 0.1; echo late) & exit 0")))
+    line = "leader=$$; (while kill -0 $leader; do :; done 2>/dev/null; echo late) & exit 0"
+    outcome = await tool.run(call(workdir, shell(line)))
     assert outcome.output["stdout"] == "late\n"
 
 
-async def test_one_that_left_the_session_with_our_pipe_does_not_hold_us(tool: ExecTool, workdir: Path) -> None:
-    outcome = await tool.run(call(workdir, python(FORK_TWICE.replace("SETUP", "os.setsid()"))))
-    escaped = int(await appearance(workdir / "pid"))
+async def test_one_that_left_the_session_with_our_pipe_does_not_hold_us(
+    tool: ExecTool, workdir: Path, told: Fifo, gate: Fifo
+) -> None:
+    task, escaped = await begin(tool, call(workdir, python(FORK_TWICE.replace("SETUP", "os.setsid()"))), told)
+    gate.let_go()
+    outcome = await task
     try:
         assert outcome.ok
         assert outcome.output["stdout"] == "done\n"
@@ -106,32 +144,41 @@ async def test_one_that_left_the_session_with_our_pipe_does_not_hold_us(tool: Ex
         os.kill(escaped, signal.SIGKILL)
 
 
-async def test_cancelling_returns_when_the_whole_session_is_gone(tool: ExecTool, workdir: Path, run_dir: Path) -> None:
+async def test_cancelling_returns_when_the_whole_session_is_gone(
+    tool: ExecTool, workdir: Path, run_dir: Path, told: Fifo
+) -> None:
     line = f"trap '' TERM; sleep {LONG_S} & echo $$ >pid; sleep {LONG_S}; sleep {LONG_S}"
-    task, leader = await begin(tool, call(workdir, shell(line)), workdir / "pid")
+    task, leader = await begin(tool, call(workdir, shell(line)), told)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     assert_empty(leader)
-    assert list(run_dir.iterdir()) == []
+    assert notes(run_dir) == []
 
 
-async def test_cancelling_twice_does_not_wait_for_a_tidy_end(run_dir: Path, workdir: Path) -> None:
-    line = f"trap 'echo x >term' TERM; echo $$ >pid; while :; do sleep {LONG_S} & wait; done"
+async def test_cancelling_twice_does_not_wait_for_a_tidy_end(run_dir: Path, workdir: Path, told: Fifo) -> None:
+    line = f"trap 'echo term >pid' TERM; echo $$ >pid; while :; do sleep {LONG_S} & wait; done"
     tool = ExecTool(run_dir, kill_after_s=LONG_S)
-    task, leader = await begin(tool, call(workdir, shell(line)), workdir / "pid")
+    task, leader = await begin(tool, call(workdir, shell(line)), told)
     task.cancel()
-    await appearance(workdir / "term")
+    assert await told.line() == "term"
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await processes.end_session(Birth(leader, known_or_gone(leader), processes.boot_id()), patience_s=10)
+    assert not is_running(leader)
+    assert notes(run_dir), "who did not wait for the end leaves the note to whoever comes next"
+    await tool.reap(GOAL, CALL)
     assert_empty(leader)
 
 
-def known_or_gone(pid: int) -> str:
-    birth = processes.birth_of(pid)
-    return birth.started if birth else ""
+@pytest.mark.parametrize("has_pidfd", [True, False])
+async def test_the_end_of_a_child_is_told(has_pidfd: bool) -> None:
+    process = subprocess.Popen(["sh", "-c", "read x; exit 3"], stdin=subprocess.PIPE)  # noqa: ASYNC220 (as exec does)
+    buried = Burial(process, pidfd_of(process.pid) if has_pidfd else None)
+    assert buried.exit_code is None
+    process.communicate(b"\n")
+    await buried.wait()
+    assert buried.exit_code == 3
 
 
 async def test_cancelling_at_any_moment_leaves_nothing(tool: ExecTool, workdir: Path, run_dir: Path) -> None:
@@ -142,7 +189,7 @@ async def test_cancelling_at_any_moment_leaves_nothing(tool: ExecTool, workdir: 
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert not run_dir.exists() or list(run_dir.iterdir()) == []
+        assert notes(run_dir) == []
 
 
 async def test_many_programs_run_at_the_same_time(tool: ExecTool, workdir: Path) -> None:
@@ -159,72 +206,51 @@ async def reap_call(run_dir: Path, kill_after_s: float) -> None:
     await ExecTool(run_dir, kill_after_s=kill_after_s).reap(GOAL, CALL)
 
 
-async def orphaned(run_dir: Path, workdir: Path, line: str) -> int:
+async def orphaned(run_dir: Path, workdir: Path, line: str, told: Fifo) -> int:
     """Kill a process of ours in the middle of a call, and return the pid of the program that it leaves behind."""
     parent = children.start(run_call, run_dir, workdir, line)
-    leader = int(await appearance(workdir / "pid"))
+    leader = int(await told.line())
     parent.kill()
     assert children.end_of(parent) == -signal.SIGKILL
     return leader
 
 
 @pytest.mark.parametrize("trap", ["", "trap '' TERM; "], ids=["meek", "stubborn"])
-async def test_after_a_kill_another_process_ends_what_was_left(run_dir: Path, workdir: Path, trap: str) -> None:
+async def test_after_a_kill_another_process_ends_what_was_left(
+    run_dir: Path, workdir: Path, trap: str, told: Fifo
+) -> None:
     line = f"{trap}sleep {LONG_S} & echo $$ >pid; sleep {LONG_S}; sleep {LONG_S}"
-    leader = await orphaned(run_dir, workdir, line)
+    leader = await orphaned(run_dir, workdir, line, told)
     assert is_running(leader)
     children.run(reap_call, run_dir, 0.2)
     assert_empty(leader)
-    assert list(run_dir.iterdir()) == []
+    assert notes(run_dir) == []
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc to know whose a process is")
-async def test_after_a_kill_those_whose_leader_is_gone_are_ended_too(run_dir: Path, workdir: Path) -> None:
-    line = f"sleep {LONG_S} & echo $! >member; echo $$ >pid; sleep {LONG_S}; true"
-    leader = await orphaned(run_dir, workdir, line)
-    member = int(await appearance(workdir / "member"))
+async def test_after_a_kill_those_whose_leader_is_gone_are_ended_too(run_dir: Path, workdir: Path, told: Fifo) -> None:
+    line = f"sleep {LONG_S} & echo $$ >pid; echo $! >pid; sleep {LONG_S}; true"
+    leader = await orphaned(run_dir, workdir, line, told)
+    member = int(await told.line())
     os.kill(leader, signal.SIGKILL)
     children.run(reap_call, run_dir, 5.0)
     assert not is_running(member)
     assert_empty(leader)
 
 
-async def begin_and_die(run_dir: Path, workdir: Path) -> None:
-    path = note_path(run_dir, GOAL, CALL)
-    path.parent.mkdir(parents=True)
-    os.mkfifo(path)  # nobody reads it: the note is never finished, so the program is never let go
-    await ExecTool(run_dir).run(call(workdir, shell("touch ran")))
+async def begin_and_die(workdir: Path) -> None:
+    def die(birth: Birth) -> None:
+        (workdir / "pid").write_text(f"{birth.pid}\n")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    child.start(parse_command(call(workdir, shell("touch ran")))[0], die)
 
 
-async def test_a_program_whose_note_was_never_finished_never_starts(run_dir: Path, workdir: Path) -> None:
-    parent = children.start(begin_and_die, run_dir, workdir)
-    path = note_path(run_dir, GOAL, CALL)
-    async with asyncio.timeout(20):
-        waiting: list[int] = []
-        while not waiting:
-            await asyncio.sleep(0.005)
-            waiting = [pid for pid in processes._pids() if is_at_the_gate(pid, workdir)]
-        parent.kill()
-        assert children.end_of(parent) == -signal.SIGKILL
-        await end_of_all(waiting)
+async def test_a_program_whose_note_was_never_finished_never_starts(workdir: Path, told: Fifo) -> None:
+    parent = children.start(begin_and_die, workdir)
+    await end_of(int(await told.line()))
+    assert children.end_of(parent) == -signal.SIGKILL
     assert not (workdir / "ran").exists()
-    path.unlink()
-
-
-async def end_of_all(pids: list[int]) -> None:
-    while any(map(is_running, pids)):  # noqa: ASYNC110 (nobody tells us: they are not our children)
-        await asyncio.sleep(0.005)
-
-
-def is_at_the_gate(pid: int, workdir: Path) -> bool:
-    if processes._session(pid) != pid or not is_in(pid, workdir):
-        return False
-    return "PERDURE_GATE" in processes._printed("/bin/ps", "-o", "command=", "-p", str(pid))
-
-
-def is_in(pid: int, workdir: Path) -> bool:
-    folder = Path(f"/proc/{pid}/cwd")
-    return not folder.exists() or folder.resolve() == workdir.resolve()
 
 
 @pytest.fixture
@@ -239,8 +265,12 @@ async def stranger() -> AsyncIterator[asyncio.subprocess.Process]:
 
 @pytest.mark.parametrize(
     "change",
-    [lambda birth: replace(birth, started="1"), lambda birth: replace(birth, boot_id="another")],
-    ids=["pid used again", "rebooted"],
+    [
+        lambda birth: replace(birth, started="1"),
+        lambda birth: replace(birth, boot_id="another"),
+        lambda birth: replace(birth, boot_id=""),
+    ],
+    ids=["pid used again", "rebooted", "of an unknown boot"],
 )
 async def test_a_stranger_with_the_same_pid_is_never_touched(
     tool: ExecTool, run_dir: Path, stranger: asyncio.subprocess.Process, change: Callable[[Birth], Birth]
@@ -248,29 +278,27 @@ async def test_a_stranger_with_the_same_pid_is_never_touched(
     write_note(note_path(run_dir, GOAL, CALL), change(known(stranger.pid)))
     await tool.reap(GOAL, CALL)
     assert is_running(stranger.pid)
-    assert list(run_dir.iterdir()) == []
+    assert notes(run_dir) == []
 
 
 async def test_the_end_of_a_call_leaves_a_later_note_of_another_alone(
-    tool: ExecTool, run_dir: Path, workdir: Path, stranger: asyncio.subprocess.Process
+    tool: ExecTool, run_dir: Path, workdir: Path, stranger: asyncio.subprocess.Process, told: Fifo, gate: Fifo
 ) -> None:
     note, other = note_path(run_dir, GOAL, CALL), known(stranger.pid)
-    task, _ = await begin(
-        tool, call(workdir, shell("echo $$ >pid; until test -e go; do sleep 0.01; done")), workdir / "pid"
-    )
+    task, _ = await begin(tool, call(workdir, shell("echo $$ >pid; read x <gate")), told)
     write_note(note, other)
-    (workdir / "go").touch()
+    gate.let_go()
     assert (await task).ok
     assert read_note(note) == other
 
 
 async def test_strangers_in_a_session_without_a_leader_are_never_touched(
-    tool: ExecTool, run_dir: Path, workdir: Path
+    tool: ExecTool, run_dir: Path, workdir: Path, told: Fifo
 ) -> None:
-    line = f"sleep {LONG_S} >/dev/null 2>&1 & echo $! >member"
+    line = f"sleep {LONG_S} >/dev/null 2>&1 & echo $! >pid"
     leader = await asyncio.create_subprocess_exec("sh", "-c", line, cwd=workdir, start_new_session=True)
     await leader.wait()
-    member = int(await appearance(workdir / "member"))
+    member = int(await told.line())
     write_note(note_path(run_dir, GOAL, CALL), Birth(leader.pid, "1", processes.boot_id()))
     await tool.reap(GOAL, CALL)
     assert is_running(member)
@@ -285,7 +313,7 @@ async def test_a_torn_note_is_removed(tool: ExecTool, run_dir: Path, torn: bytes
     note.parent.mkdir(parents=True)
     note.write_bytes(torn)
     await tool.reap(GOAL, CALL)
-    assert list(run_dir.iterdir()) == []
+    assert notes(run_dir) == []
 
 
 async def test_a_call_without_a_note_needs_no_reaping(tool: ExecTool, run_dir: Path) -> None:
@@ -304,3 +332,9 @@ async def test_a_system_without_proc_is_asked_through_ps(stranger: asyncio.subpr
     await stranger.wait()
     assert processes._look_with_ps(stranger.pid) is None
     assert processes.birth_of(stranger.pid) is None
+
+
+def test_a_system_that_does_not_answer_proves_nothing() -> None:
+    assert processes._printed("/no/such/program") == ""
+    assert processes.boot_id()
+    assert not processes.is_ours(replace(known(os.getpid()), boot_id=""), "")

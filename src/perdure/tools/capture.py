@@ -3,30 +3,32 @@
 import asyncio
 import codecs
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 LIMIT_BYTES = 1 << 20
 _HALF = LIMIT_BYTES // 2
+_CHUNK = 1 << 16
 
 
-class Capture(asyncio.Protocol):
+class Capture:
     """The reading end of a pipe. Memory stays bounded however much is written."""
 
     def __init__(self) -> None:
-        self.ended: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
-        self._transport: asyncio.ReadTransport | None = None
+        self._loop = asyncio.get_running_loop()
+        self.ended: asyncio.Future[None] = self._loop.create_future()
+        self._file = -1
         self._head = bytearray()
         self._tail = bytearray()
         self._total = 0
 
-    @asynccontextmanager
-    async def writing_end(self) -> AsyncIterator[int]:
+    @contextmanager
+    def writing_end(self) -> Iterator[int]:
         """Begin to read, and give the block the writing end; a block that fails ends the reading too."""
-        reading, writing = os.pipe()
+        self._file, writing = os.pipe()
         try:
-            pipe = os.fdopen(reading, "rb", buffering=0)
-            self._transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: self, pipe)
+            os.set_blocking(self._file, False)
+            self._loop.add_reader(self._file, self._read)
             yield writing
         except BaseException:
             self.close()
@@ -34,22 +36,37 @@ class Capture(asyncio.Protocol):
         finally:
             os.close(writing)
 
+    def drain(self) -> None:
+        """Read all that is there already."""
+        while not self.ended.done() and self._read():
+            pass
+
     def close(self) -> None:
         """Read no more, whoever still holds the writing end."""
-        if self._transport is not None:
-            self._transport.close()
+        if not self.ended.done():
+            self.ended.set_result(None)
+            self._loop.remove_reader(self._file)
+            os.close(self._file)
 
-    def data_received(self, data: bytes) -> None:
+    def _read(self) -> bool:
+        """Read once; tell whether there was something."""
+        try:
+            data = os.read(self._file, _CHUNK)
+        except BlockingIOError:
+            return False
+        if data:
+            self._take(data)
+        else:
+            self.close()
+        return bool(data)
+
+    def _take(self, data: bytes) -> None:
         self._total += len(data)
         room = _HALF - len(self._head)
         self._head += data[:room]
         self._tail += data[room:]
         if len(self._tail) > 2 * _HALF:
             del self._tail[:-_HALF]
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if not self.ended.done():
-            self.ended.set_result(exc)
 
     @property
     def is_truncated(self) -> bool:

@@ -2,13 +2,13 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from perdure.errors import Denied, Invalid, NotFound
 from perdure.kernel.ports import CallContext
-from perdure.tools.confine import confined
+from perdure.tools.confine import confined, require_path
 
 _KEYS = frozenset({"argv", "shell", "timeout_s", "env", "cwd", "check"})
 _LONGEST_S = 1e9
@@ -29,27 +29,48 @@ def key_mark(goal_id: str, call_id: str) -> str:
     return f"PERDURE_IDEMPOTENCY_KEY={goal_id}/{call_id}"
 
 
-def parse_command(context: CallContext) -> tuple[Command, Command | None]:
-    """Return the command of a call, and the one that checks whether it has happened, which is never given to a shell.
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The arguments of a call, as far as they can be looked at without touching anything."""
+
+    argv: tuple[str, ...]
+    check: tuple[str, ...] | None
+    cwd: str | None
+    env: Mapping[str, str]
+    timeout_s: float | None
+
+
+def parse_arguments(arguments: Any) -> Asked:
+    """Read the arguments of a call; a check is never given to a shell.
 
     Raises: Invalid, saying what was expected.
     """
-    arguments = context.call.arguments
-    if not isinstance(arguments, dict):
+    if not isinstance(arguments, Mapping):
         raise Invalid("The arguments of exec were expected to be an object.")
     if unknown := sorted(map(repr, arguments.keys() - _KEYS)):
         raise Invalid(f"exec has no argument {unknown[0]}. It has: {', '.join(sorted(_KEYS))}.")
-    shell = _or_default(arguments.get("shell"), default=False)
-    if not isinstance(shell, bool):
+    shell, check, cwd = (arguments.get(name) for name in ("shell", "check", "cwd"))
+    if not isinstance(shell, bool | None):
         raise Invalid("shell was expected to be true or false.")
-    cwd = _folder(context.workdir, arguments.get("cwd"))
-    environment = _environment(context, cwd)
-    timeout_s = _timeout(arguments.get("timeout_s"))
-    argv = _argv("argv", arguments.get("argv"), shell=shell)
-    command = Command(argv, cwd, environment, timeout_s)
-    if arguments.get("check") is None:
-        return command, None
-    return command, Command(_argv("check", arguments["check"], shell=False), cwd, environment, timeout_s)
+    return Asked(
+        argv=_argv("argv", arguments.get("argv"), shell=bool(shell)),
+        check=None if check is None else _argv("check", check, shell=False),
+        cwd=None if cwd is None else require_path(cwd),
+        env=_env(arguments.get("env")),
+        timeout_s=_timeout(arguments.get("timeout_s")),
+    )
+
+
+def parse_command(context: CallContext) -> tuple[Command, Command | None]:
+    """Return the command of a call, and the one that checks whether it has happened.
+
+    Raises: Invalid, saying what was expected.
+    """
+    asked = parse_arguments(context.call.arguments)
+    cwd = _folder(context.workdir, asked.cwd)
+    environment = _environment(context, asked.env, cwd)
+    command = Command(asked.argv, cwd, environment, asked.timeout_s)
+    return command, None if asked.check is None else replace(command, argv=asked.check)
 
 
 def find_program(command: Command) -> str:
@@ -80,7 +101,7 @@ def _argv(name: str, value: Any, *, shell: bool) -> tuple[str, ...]:
     return ("/bin/sh", "-c", *value) if shell else tuple(value)
 
 
-def _folder(workdir: str, cwd: Any) -> Path:
+def _folder(workdir: str, cwd: str | None) -> Path:
     place = confined(workdir, "." if cwd is None else cwd)
     if not os.path.isdir(place):  # noqa: PTH112 (never raises, Path.is_dir does)
         raise Invalid(f"{place} is not a folder; the program was to run in it.")
@@ -96,25 +117,26 @@ def _timeout(value: Any) -> float | None:
     return float(value)
 
 
-def _environment(context: CallContext, cwd: Path) -> dict[str, str]:
-    given = _or_default(context.call.arguments.get("env"), default={})
-    if not isinstance(given, dict):
+def _env(given: Any) -> Mapping[str, str]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
         raise Invalid("env was expected to be an object of texts.")
     for name, value in given.items():
         _require_text("env", name)
         _require_text(f"env {name}", value)
         if not name or "=" in name:
-            raise Invalid(f"{name!r} cannot be the name of a variable.")
+            raise Invalid(f"{name!r:.80} cannot be the name of a variable.")
+    return given
+
+
+def _environment(context: CallContext, given: Mapping[str, str], cwd: Path) -> dict[str, str]:
     seen = {name: value.replace("\0", "") for name, value in context.environment.items()}  # as $(...) does
     name, _, key = key_mark(context.goal_id, context.call.call_id).partition("=")
     ours = {name: key, "PERDURE_GOAL_ID": context.goal_id}
     for value in (*seen.values(), *ours.values()):
         _require_text("The environment", value)
     return {**os.environ, "PWD": str(cwd), **given, **seen, **ours}
-
-
-def _or_default(value: Any, *, default: Any) -> Any:
-    return default if value is None else value
 
 
 def _require_text(name: str, value: Any) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,8 @@ from perdure.errors import PerdureError, Unavailable
 from perdure.kernel.events import ToolError, ToolOutput
 from perdure.kernel.ports import CallContext, Check
 from perdure.tools import child
-from perdure.tools.command import Command, key_mark, parse_command
-from perdure.tools.notes import note_path, read_note, remove_note, write_note
+from perdure.tools.command import Command, key_mark, parse_arguments, parse_command
+from perdure.tools.notes import Folders, note_path, read_note, remove_note, write_note
 from perdure.tools.outcome import failed
 from perdure.tools.processes import KILL_AFTER_S, end_session, is_ours
 
@@ -32,6 +33,11 @@ class ExecTool:
     def __init__(self, run_dir: Path, *, kill_after_s: float = KILL_AFTER_S) -> None:
         self._run_dir = run_dir
         self._kill_after_s = kill_after_s
+        self._folders = Folders()
+
+    def validate(self, arguments: Mapping[str, Any]) -> None:
+        """See Tool.validate. Whether the program and its folder are there is known only when it runs."""
+        parse_arguments(arguments)
 
     async def run(self, context: CallContext) -> ToolOutput:
         """See Tool.run. Those that the program leaves in its session end half a second after it."""
@@ -61,17 +67,17 @@ class ExecTool:
 
         Raises: Unavailable when the system does not let it end.
         """
-        path = note_path(self._run_dir, goal_id, call_id)
+        path = self._note_path(goal_id, call_id)
         leader = read_note(path)
         if leader is not None and is_ours(leader, key_mark(goal_id, call_id)):
             await end_session(leader, kill_after_s=self._kill_after_s)
         remove_note(path, leader)
 
     async def _run(self, command: Command, context: CallContext) -> ToolOutput:
-        path = note_path(self._run_dir, context.goal_id, context.call.call_id)
+        path = self._note_path(context.goal_id, context.call.call_id)
         begun = None
         try:
-            begun = await child.start(command, lambda birth: write_note(path, birth))
+            begun = child.start(command, lambda birth: write_note(path, birth))
             is_in_time = await begun.wait(command.timeout_s)
         finally:
             unended = await self._end(begun) if begun else None
@@ -81,6 +87,11 @@ class ExecTool:
         if error and unended:
             error = replace(error, message=f"{error.message} {unended.detail}")
         return ToolOutput(context.call.call_id, ok=error is None, output=_output_of(begun), error=error)
+
+    def _note_path(self, goal_id: str, call_id: str) -> Path:
+        path = note_path(self._run_dir, goal_id, call_id)
+        self._folders.use(path.parent)
+        return path
 
     async def _end(self, begun: child.Child) -> Unavailable | None:
         try:
@@ -92,7 +103,7 @@ class ExecTool:
 
 def _output_of(ended: child.Child) -> dict[str, Any]:
     return {
-        "exit_code": ended.process.returncode,
+        "exit_code": ended.exit_code,
         "stdout": ended.stdout.text(),
         "stderr": ended.stderr.text(),
         "stdout_truncated": ended.stdout.is_truncated,
@@ -101,7 +112,7 @@ def _output_of(ended: child.Child) -> dict[str, Any]:
 
 
 def _error_of(ended: child.Child, passed_s: float | None) -> ToolError | None:
-    code = ended.process.returncode
+    code = ended.exit_code
     if passed_s is not None:
         return ToolError("timeout", f"The program ran longer than {passed_s:g} s and was ended.")
     if code is not None and code < 0:

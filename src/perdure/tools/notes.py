@@ -3,6 +3,7 @@
 import hashlib
 import os
 import re
+import weakref
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -13,6 +14,7 @@ from perdure.errors import PerdureError, Unavailable
 from perdure.settings import FILE_MODE, ensure_folder
 from perdure.tools.processes import Birth
 
+_MOST_KEPT = 64
 _PLAIN = re.compile(r"[a-z0-9][a-z0-9_-]{0,99}")
 
 
@@ -27,8 +29,7 @@ def write_note(path: Path, birth: Birth) -> None:
     Raises: Unavailable when it cannot be written.
     """
     try:
-        ensure_folder(path.parent)
-        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
+        file = _opened(path)
         with os.fdopen(file, "wb") as note:
             note.write(orjson.dumps(asdict(birth)))
     except (PerdureError, OSError) as error:
@@ -47,12 +48,40 @@ def read_note(path: Path) -> Birth | None:
 
 
 def remove_note(path: Path, birth: Birth | None) -> None:
-    """Forget who ran, and the folder of the goal with its last note; a note of somebody else is left alone."""
-    if birth != read_note(path):
-        return
-    with suppress(OSError):
-        path.unlink()
-        path.parent.rmdir()
+    """Forget who ran; a note of somebody else is left alone."""
+    if birth == read_note(path):
+        with suppress(OSError):
+            path.unlink()
+
+
+class Folders:
+    """The folders that notes are in. Each is kept for the next call of its goal, and goes, once empty, with this."""
+
+    def __init__(self) -> None:
+        self._used: set[Path] = set()
+        weakref.finalize(self, _remove_empty, self._used)
+
+    def use(self, folder: Path) -> None:
+        """Remember to remove a folder; of goals that came and went, not too many are kept."""
+        if folder not in self._used and len(self._used) >= _MOST_KEPT:
+            _remove_empty(self._used)
+        self._used.add(folder)
+
+
+def _remove_empty(folders: set[Path]) -> None:
+    for folder in folders:
+        with suppress(OSError):
+            folder.rmdir()
+    folders.clear()
+
+
+def _opened(path: Path) -> int:
+    """Open a note to be written; its folder is there, but for the first of a goal."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    with suppress(FileNotFoundError):
+        return os.open(path, flags, FILE_MODE)
+    ensure_folder(path.parent)
+    return os.open(path, flags, FILE_MODE)
 
 
 def _file_name(name: str) -> str:
