@@ -13,7 +13,7 @@ from perdure.kernel.events import (
     Verdict,
     seal,
 )
-from perdure.kernel.fold import fold
+from perdure.kernel.fold import apply, fold
 from perdure.kernel.ports import Decided, GoalState, Mind
 
 SECOND_US = 1_000_000
@@ -26,17 +26,21 @@ class History:
     def __init__(self, mind: Mind) -> None:
         self.mind = mind
         self.now_us = START_US
-        self.events: list[Event] = []
-        self.add(GoalBegun("g", MindSpec("plan")))
+        self.events = [self._sealed(GoalBegun("g", MindSpec("plan")), Tip("g"))]
+        self.state = self.folded()
+        """Lives as long as the history, as it does in the loop."""
 
-    @property
-    def state(self) -> GoalState:
+    def folded(self) -> GoalState:
+        """The state as a resume would find it."""
         return fold(self.events)
 
     def add(self, *bodies: Body) -> None:
         for body in bodies:
-            tip = Tip("g", self.events[-1].seq, self.events[-1].hash) if self.events else Tip("g")
-            self.events.append(seal(body, tip, event_id="e", iteration=0, timestamp_us=self.now_us))
+            self.events.append(self._sealed(body, self.state.tip))
+            apply(self.state, self.events[-1])
+
+    def _sealed(self, body: Body, tip: Tip) -> Event:
+        return seal(body, tip, event_id="e", iteration=0, timestamp_us=self.now_us)
 
     async def step(self) -> Decided:
         """Ask the mind once and record what it wants."""

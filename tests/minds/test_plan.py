@@ -1,12 +1,16 @@
 """The plan mind: what starts when, what is skipped, and how a goal ends."""
 
+import time
+
 import pytest
 
 from perdure import Invalid
 from perdure.kernel.events import Ask, Termination, ToolCall, ToolError, ToolOutput, Wait, iso
 from perdure.kernel.ports import Decided
-from perdure.minds.plan import OUT_BYTES, PlanMind
+from perdure.minds.handed import ALL_OUT_BYTES, OUT_BYTES
+from perdure.minds.plan import PlanMind
 from perdure.minds.plan_file import parse_plan
+from perdure.minds.plan_shape import Exec, Plan, PlanStep
 from tests.minds.history import SECOND_US, START_US, History
 
 
@@ -184,6 +188,31 @@ async def test_a_step_may_ask_for_a_skipped_need() -> None:
     assert await history.begun() == ["c.1"]
 
 
+async def test_a_step_that_asks_for_a_skipped_one_does_not_start_when_a_failure_skipped_it() -> None:
+    history = goal(
+        "id: a, exec: x",
+        "id: b, exec: x, needs: [a]",
+        "id: otherwise, exec: x, needs: [b], if: {step: b, is: skipped}",
+    )
+    await history.step()
+    history.fail("a.1")
+    assert statuses(await ended(history)) == {"a": "failed", "b": "skipped", "otherwise": "skipped"}
+
+
+async def test_a_step_that_asks_for_a_skipped_one_does_not_start_in_a_goal_that_fails_elsewhere() -> None:
+    history = goal(
+        "id: a, exec: x",
+        "id: b, exec: x, needs: [a], if: {step: a, is: failed}",
+        "id: otherwise, exec: x, needs: [b], if: {step: b, is: skipped}",
+        "id: elsewhere, exec: x",
+        jobs=2,
+    )
+    await history.step()
+    history.fail("elsewhere.1")
+    history.succeed("a.1")
+    assert statuses(await ended(history))["otherwise"] == "skipped"
+
+
 async def test_a_question_that_nobody_needs_does_not_keep_a_failed_goal_from_ending() -> None:
     history = goal("id: a, exec: x", "id: b, ask: {question: q}", "id: c, wait: 1d")
     await history.step()
@@ -340,3 +369,46 @@ async def test_a_long_output_is_cut_between_two_characters() -> None:
     history.succeed("a.1", "x" + "é" * OUT_BYTES)
     seen = (await environment(history, "b"))["PERDURE_OUT_A"]
     assert seen == "x" + "é" * (OUT_BYTES // 2 - 1)
+
+
+async def outputs_of_many(count: int, size: int) -> dict[str, str]:
+    """What a step sees that needs one that needs so many others, each of which wrote so much."""
+    steps = [f"id: s{number}, exec: x" for number in range(count)]
+    names = ", ".join(f"s{number}" for number in range(count))
+    history = goal(*steps, f"id: near, exec: x, needs: [{names}]", "id: last, exec: x, needs: [s0, near]", jobs=count)
+    await history.step()
+    for number in range(count):
+        history.succeed(f"s{number}.1", "x" * size)
+    await history.step()
+    history.succeed("near.1", "y" * size)
+    return await environment(history, "last")
+
+
+async def test_outputs_that_are_too_much_together_are_left_out_whole_and_named_the_nearest_kept() -> None:
+    seen = await outputs_of_many(40, OUT_BYTES)
+    left_out = seen.pop("PERDURE_LEFT_OUT").split()
+    assert {"PERDURE_OUT_NEAR", "PERDURE_OUT_S0"} <= {*seen}
+    assert {len(text) for text in seen.values()} == {OUT_BYTES}
+    assert sorted([*seen, *left_out]) == sorted(["PERDURE_OUT_NEAR", *(f"PERDURE_OUT_S{n}" for n in range(40))])
+    assert ALL_OUT_BYTES - 2 * OUT_BYTES < sum(map(len, seen.values())) <= ALL_OUT_BYTES
+
+
+async def test_outputs_that_fit_together_are_all_seen() -> None:
+    seen = await outputs_of_many(40, 1000)
+    assert len(seen) == 41
+    assert "PERDURE_LEFT_OUT" not in seen
+
+
+async def test_a_plan_of_many_steps_is_decided_in_little_time() -> None:
+    count = 2000
+    steps = tuple(PlanStep(f"s{number}", Exec(("x",))) for number in range(count))
+    history = History(PlanMind(Plan("g", steps)))
+    spent_s = 0.0
+    for _ in range(count):
+        began_s = time.process_time()
+        decided = await history.mind.decide(history.state, history.now_us)
+        spent_s += time.process_time() - began_s
+        history.add(*decided.actions)
+        history.succeed(next(iter(history.state.open_calls)))
+    assert (await ended(history)).reason == "done"
+    assert spent_s < 2.5

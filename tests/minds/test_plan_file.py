@@ -162,6 +162,8 @@ def test_the_goal_may_be_a_word_that_other_yaml_takes_for_a_boolean() -> None:
         ("- {id: a, exec: x, cwd: b/../../c}", "3: cwd must lie inside the goal's folder"),
         ("- {id: a, exec: x, env: {1A: x}}", "3: '1A' cannot be the name of an environment variable."),
         ("- {id: a, exec: x, env: {PERDURE_OUT_B: x}}", "3: 'PERDURE_OUT_B' is set by Perdure itself"),
+        ("- {id: a, exec: x, env: {PERDURE_GOAL_ID: x}}", "3: 'PERDURE_GOAL_ID' is set by Perdure itself"),
+        ("- {id: a, exec: x, env: {PERDURE_LEFT_OUT: x}}", "3: 'PERDURE_LEFT_OUT' is set by Perdure itself"),
         ("- {id: a, exec: x, id: b}", "3: A step has the key 'id' twice."),
         ("- {id: a, exec: x, [b]: c}", "3: A key must be text, not a list."),
         ("- hello", "3: A step must be a mapping (key: value), not 'hello'."),

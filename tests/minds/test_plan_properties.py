@@ -9,9 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perdure.kernel.events import Action, Ask, ToolCall, Verdict
-from perdure.kernel.fold import CallState
+from perdure.kernel.fold import CallState, GoalState
+from perdure.kernel.ports import Decided
 from perdure.minds.plan import PlanMind
 from perdure.minds.plan_shape import Condition, Ending, Exec, Pause, Plan, PlanStep, Question, Retry, Work
+from perdure.minds.standing import standing
 from tests.minds.history import SECOND_US, History
 
 WORKS: Sequence[Work] = (Exec(("x",)), Exec(("x",)), Question("q"), Pause(seconds=1))
@@ -41,6 +43,7 @@ class World:
     """Whatever may happen to a goal, drawn by chance; and what must never happen, checked at each decision."""
 
     def __init__(self, plan: Plan, jobs: int, data: st.DataObject) -> None:
+        self.plan = plan
         self.history = History(PlanMind(plan, jobs))
         self.steps = {step.id: step for step in plan.steps}
         self.jobs = jobs
@@ -49,15 +52,39 @@ class World:
 
     async def run(self) -> None:
         for _ in range(PATIENCE):
-            before = self.history.state
-            again = await self.history.mind.decide(before, self.history.now_us)
+            before = {**self.history.state.calls}
+            fresh = await self.fresh()
+            again = await self.history.mind.decide(self.history.state, self.history.now_us)
             decided = await self.history.step()
-            assert decided == again, "the same state gives the same answer"
-            self.check(decided.actions, before.calls)
+            assert decided == again == fresh, "the same state gives the same answer, whoever is asked"
+            self.check(decided.actions, before)
             if decided.end is not None:
                 return
             self.happen(decided.wake_us)
+            is_hasty: bool = self.data.draw(st.booleans())
+            if is_hasty and self.history.state.open_calls:
+                self.happen(None)
         raise AssertionError("the mind does not come to an end")
+
+    async def fresh(self) -> Decided:
+        """What a mind decides that is made anew, after a resume."""
+        mind, state = PlanMind(self.plan, self.jobs), self.history.folded()
+        for each in self.history.state.calls.values():
+            if isinstance(each.call, ToolCall):
+                seen = self.history.mind.environment(self.history.state, each.call)
+                assert mind.environment(state, each.call) == seen
+        decided = await PlanMind(self.plan, self.jobs).decide(state, self.history.now_us)
+        assert decided == await mind.decide(state, self.history.now_us)
+        self.check_standings(decided)
+        return decided
+
+    def check_standings(self, decided: Decided) -> None:
+        """A decision is what the plain rules say, applied to all steps at once."""
+        found = standings(self.plan, self.history.state)
+        expected = {name for name, each in found.items() if each in {"ready", "again"}}
+        assert {getattr(action, "step", "") for action in decided.actions} <= expected
+        if decided.end is not None:
+            assert {name: each["status"] for name, each in decided.end.value.items()} == found
 
     def check(self, actions: Sequence[Action], before: dict[str, CallState]) -> None:
         for action in actions:
@@ -107,6 +134,28 @@ class World:
             outcome(name)
 
 
+def standings(plan: Plan, state: GoalState) -> dict[str, str]:
+    """Where each step stands, found in the slow and simple way: over and over, until nothing changes."""
+    found = {step.id: str(standing(state, step.id, step.retry).status) for step in plan.steps}
+    is_failing = "failed" in found.values()
+    for _ in plan.steps:
+        for step in plan.steps:
+            if found[step.id] == "pending":
+                found[step.id] = not_begun(step, found, is_failing=is_failing)
+    return found
+
+
+def not_begun(step: PlanStep, found: dict[str, str], *, is_failing: bool) -> str:
+    condition = step.condition
+    if is_failing and (condition is None or condition.ending != "failed"):
+        return "skipped"
+    wanted = dict.fromkeys(step.needs, "done") | ({condition.step: condition.ending} if condition else {})
+    settled = {need for need in step.needs if found[need] in get_args(Ending)}
+    if any(found[need] != wanted[need] for need in settled):
+        return "skipped"
+    return "ready" if len(settled) == len(step.needs) else "pending"
+
+
 def _has_failed(each: CallState) -> bool:
     if each.outcome is not None:
         return not each.outcome.ok
@@ -127,7 +176,7 @@ def test_a_plan_in_which_all_goes_well_ends_done(plan: Plan, jobs: int) -> None:
     async def run() -> str:
         history = History(PlanMind(plan, jobs))
         while (decided := await history.step()).end is None:
-            for name, each in history.state.open_calls.items():
+            for name, each in [*history.state.open_calls.items()]:
                 if isinstance(each.call, ToolCall):
                     history.succeed(name)
                 else:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from perdure.kernel.events import Effect
-from perdure.minds.plan_shape import OUT_PREFIX, Ending, Pause
+from perdure.minds.plan_shape import LEFT_OUT, OUT_PREFIX, Ending, Pause
 from perdure.minds.yaml_text import Wrong, is_null, is_plain, kind_of, pairs
 
 MAX_ID = 64
@@ -23,6 +23,7 @@ _FLOAT = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][-+]?[0-
 _DURATION = re.compile(r"([0-9]{1,12})([smhd])", re.ASCII)
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_OURS = {"PERDURE_IDEMPOTENCY_KEY", "PERDURE_GOAL_ID", LEFT_OUT}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _EFFECTS: Mapping[str, Effect] = {"pure": "pure", "idempotent": "idempotent", "once": "once"}
@@ -165,7 +166,7 @@ def environment(node: Node) -> dict[str, str]:
     for name, (key, value) in pairs(node, "env").items():
         if not _ENV_NAME.fullmatch(name):
             raise Wrong(key, f"{name!r} cannot be the name of an environment variable.")
-        if name.startswith(OUT_PREFIX) or name == "PERDURE_IDEMPOTENCY_KEY":
+        if name.startswith(OUT_PREFIX) or name in _OURS:
             raise Wrong(key, f"{name!r} is set by Perdure itself; choose another name.")
         found[name] = text(value)
     return found

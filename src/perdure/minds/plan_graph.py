@@ -10,12 +10,26 @@ Draft = tuple[PlanStep, Fields]
 """A step that was read, and where it stands in the file."""
 
 
-def needs_first(needs: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """Order steps so that each comes after all that it needs.
+class Graph:
+    """Steps that were checked, and which need which."""
 
-    Raises: CycleError
-    """
-    return tuple(TopologicalSorter(needs).static_order())
+    def __init__(self, steps: Sequence[PlanStep]) -> None:
+        self.steps = {step.id: step for step in steps}
+        self.positions = {step.id: at for at, step in enumerate(steps)}
+        self.dependants: dict[str, list[PlanStep]] = {step.id: [] for step in steps}
+        for step in steps:
+            for need in step.needs:
+                self.dependants[need].append(step)
+
+    def all_needs(self, name: str) -> list[str]:
+        """Return what a step needs, and what that needs, each once: the nearest first."""
+        found, ahead = {name}, [name]
+        for step in ahead:
+            for need in self.steps[step].needs:
+                if need not in found:
+                    found.add(need)
+                    ahead.append(need)
+        return ahead[1:]
 
 
 def check_graph(drafts: Sequence[Draft], problems: Problems) -> None:
@@ -68,7 +82,7 @@ def _check_cycles(drafts: Sequence[Draft], problems: Problems) -> None:
     needs = {step.id: step.needs for step, _ in drafts}
     while True:
         try:
-            needs_first(needs)
+            TopologicalSorter(needs).prepare()
         except CycleError as error:
             cycle = [*reversed(error.args[1][1:])]
         else:

@@ -9,6 +9,8 @@ from perdure.kernel.events import Effect
 Ending = Literal["done", "failed", "skipped"]
 
 OUT_PREFIX = "PERDURE_OUT_"
+LEFT_OUT = "PERDURE_LEFT_OUT"
+"""Names the variables that were too much together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,15 @@ class PlanStep:
     effect: Effect = "once"
     retry: Retry = NO_RETRY
     condition: Condition | None = None
+
+    @property
+    def is_tool(self) -> bool:
+        """Whether it takes one of the slots for what runs at the same time."""
+        return isinstance(self.work, Exec | UseTool)
+
+    @property
+    def asks_for_failure(self) -> bool:
+        return self.condition is not None and self.condition.ending == "failed"
 
     @property
     def out_name(self) -> str:

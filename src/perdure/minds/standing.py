@@ -22,10 +22,6 @@ class Standing:
     """When another try is due, if the status is `again`."""
 
     @property
-    def is_settled(self) -> bool:
-        return self.status in {"done", "failed", "skipped"}
-
-    @property
     def is_aborted(self) -> bool:
         return self._decision is not None and self._decision.decision == "abort"
 
@@ -60,9 +56,9 @@ def call_id(step: str, attempt: int) -> str:
     return f"{step}.{attempt}"
 
 
-def standing(state: GoalState, step: str, retry: Retry = NO_RETRY) -> Standing:
-    """Tell where a step stands by its calls alone; without any, it is pending."""
-    attempt, last = 0, None
+def standing(state: GoalState, step: str, retry: Retry = NO_RETRY, after: int = 0) -> Standing:
+    """Tell where a step stands by its calls alone; without any, it is pending. Attempts up to `after` are known."""
+    attempt, last = after, state.calls.get(call_id(step, after))
     while (call := state.calls.get(call_id(step, attempt + 1))) is not None:
         attempt, last = attempt + 1, call
     return PENDING if last is None else _begun(last, attempt, retry)

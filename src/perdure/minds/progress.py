@@ -1,0 +1,122 @@
+"""Where all steps of a plan stand, kept up to date: a look costs what is new in the state, not what is in the plan."""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator
+from itertools import islice
+
+from perdure.kernel.events import ToolCall
+from perdure.kernel.fold import GoalState
+from perdure.minds.handed import Variable, variable
+from perdure.minds.plan_graph import Graph
+from perdure.minds.plan_shape import PlanStep
+from perdure.minds.standing import PENDING, READY, SKIPPED, Standing, standing
+
+Positions = list[int]
+"""Steps by their place in the file, in that order."""
+
+
+class Progress:
+    """The standings of one goal's steps. All of it follows from the state; made anew, it says the same.
+
+    What is settled stays settled, so that each step and each need is walked at most once in the life of a goal.
+    """
+
+    def __init__(self, graph: Graph, state: GoalState) -> None:
+        self.state = state
+        self.found: dict[str, Standing] = dict.fromkeys(graph.steps, PENDING)
+        self.ready_tools: Positions = []
+        self.ready_others: Positions = []
+        self.again: Positions = []
+        self.given: dict[str, Variable] = {}
+        """What those that need a step see of it."""
+        self.is_failing = False
+        self.is_aborted = False
+        self._graph = graph
+        self._calls_seen = 0
+        self._open: set[str] = set()
+        self._unsettled = len(self.found)
+        self._news: list[str] = []
+        self._missing = {name: len(step.needs) for name, step in graph.steps.items()}
+        for name, count in self._missing.items():
+            if count == 0:
+                self._put(name, READY)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is left to do; a failed goal does not wait for questions and pauses that nobody needs."""
+        return self._unsettled == (sum(map(self._only_waits, self._open)) if self.is_failing else 0)
+
+    def look(self) -> None:
+        """Take in what has happened since the last look."""
+        touched = self._open | {step for step in self._new_steps() if step in self.found}
+        was_failing = self.is_failing
+        for name in touched:
+            before = self.found[name]
+            now = standing(self.state, name, self._graph.steps[name].retry, after=before.attempt)
+            if now.last is not before.last:
+                self._put(name, now)
+        if self.is_failing and not was_failing:
+            self._start_no_more()
+        while self._news:
+            self._tell(self._news.pop())
+
+    def _new_steps(self) -> Iterator[str]:
+        calls = self.state.calls
+        count, self._calls_seen = len(calls) - self._calls_seen, len(calls)
+        return (each.call.step for each in islice(reversed(calls.values()), count))
+
+    def _put(self, name: str, now: Standing) -> None:
+        before, self.found[name] = self.found[name], now
+        self._unlist(name, before)
+        match now.status:
+            case "open":
+                self._open.add(name)
+            case "ready" | "again":
+                insort(self._list_of(name, now), self._graph.positions[name])
+            case "done" | "failed" | "skipped":
+                self._settle(name, now)
+
+    def _settle(self, name: str, now: Standing) -> None:
+        self._unsettled -= 1
+        self._news.append(name)
+        self.is_failing = self.is_failing or now.status == "failed"
+        self.is_aborted = self.is_aborted or now.is_aborted
+        if now.status != "skipped" and self._graph.dependants[name]:
+            self.given[name] = variable(self._graph.steps[name].out_name, now.output)
+
+    def _unlist(self, name: str, before: Standing) -> None:
+        self._open.discard(name)
+        if before.status in {"ready", "again"}:
+            positions = self._list_of(name, before)
+            del positions[bisect_left(positions, self._graph.positions[name])]
+
+    def _list_of(self, name: str, of: Standing) -> Positions:
+        if of.status == "again":
+            return self.again
+        return self.ready_tools if self._graph.steps[name].is_tool else self.ready_others
+
+    def _start_no_more(self) -> None:
+        """Skip what was not begun, except what asks for a failure."""
+        for name, step in self._graph.steps.items():
+            if self.found[name].status in {"pending", "ready"} and not step.asks_for_failure:
+                self._put(name, SKIPPED)
+
+    def _tell(self, name: str) -> None:
+        """Tell those that need a step how it has ended: it must be as their `if` says, or else done."""
+        for step in self._graph.dependants[name]:
+            if self.found[step.id].status != "pending":
+                continue
+            if self.found[name].status != _wanted(step, name):
+                self._put(step.id, SKIPPED)
+                continue
+            self._missing[step.id] -= 1
+            if self._missing[step.id] == 0:
+                self._put(step.id, READY)
+
+    def _only_waits(self, name: str) -> bool:
+        last = self.found[name].last
+        return last is not None and not isinstance(last.call, ToolCall)
+
+
+def _wanted(step: PlanStep, need: str) -> str:
+    return step.condition.ending if step.condition is not None and step.condition.step == need else "done"
