@@ -1,4 +1,15 @@
-"""Rules for what may be done without asking."""
+"""Rules for what may be done without asking: a net; what a program can reach is the sandbox's business.
+
+What allows is read narrowly: every character counts, and an argument that it does not name is not allowed by it. What
+asks or denies is read widely, so that another spelling does not evade it.
+"""
+
+import posixpath
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
 
 from perdure.kernel.events import ToolCall
 from perdure.kernel.ports import Verdict
@@ -9,3 +20,76 @@ class AllowAll:
 
     def judge(self, call: ToolCall) -> Verdict:  # noqa: ARG002 (the port names it)
         return "allow"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A verdict on a tool, by shell-style patterns at dotted paths (`argv.0`); without any, whatever its arguments."""
+
+    tool: str
+    verdict: Verdict
+    arguments: Mapping[str, str] = field(default_factory=dict)
+
+    def is_about(self, call: ToolCall) -> bool:
+        paths = [(path.split("."), pattern) for path, pattern in self.arguments.items()]
+        if self.verdict == "allow":
+            return fnmatchcase(call.tool, self.tool) and (not paths or _is_named(call.arguments, paths))
+        return _fits_widely(call.tool, self.tool) and all(_is_touched(call.arguments, *each) for each in paths)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The strictest rule that is about a call decides: deny before ask before allow. Without one, a person is asked."""
+
+    rules: Sequence[Rule]
+
+    def judge(self, call: ToolCall) -> Verdict:
+        try:
+            found = {rule.verdict for rule in self.rules if rule.is_about(call)}
+        except RecursionError:  # nested so deep that nobody has looked at all of it
+            return "ask"
+        return "deny" if "deny" in found else "allow" if found == {"allow"} else "ask"
+
+
+def _is_named(value: Any, paths: Sequence[tuple[list[str], str]]) -> bool:
+    """Say whether a value is as all paths say, and no key goes without a path; a list may go on after what is named."""
+    items, whole = _items(value), [pattern for path, pattern in paths if not path]
+    heads = {path[0] for path, _ in paths if path}
+    unnamed = [] if whole or isinstance(value, list) else [item for key, item in items.items() if key not in heads]
+    return (
+        all(_fits(leaf, pattern) for pattern in whole for leaf in _leaves(value))
+        and all(item is None or item is False for item in unnamed)
+        and heads <= items.keys()
+        and all(
+            _is_named(items[head], [(path[1:], each) for path, each in paths if path[:1] == [head]]) for head in heads
+        )
+    )
+
+
+def _is_touched(value: Any, path: list[str], pattern: str) -> bool:
+    """Say whether anything at a path, or below it, is as a pattern says."""
+    for key in path:
+        value = _items(value).get(key, [])
+    return any(_fits_widely(leaf, pattern) for leaf in _leaves(value))
+
+
+def _fits(text: str, pattern: str) -> bool:
+    """A wildcard does not climb out of the folder that stands before it."""
+    return fnmatchcase(text, pattern) and (pattern in {"*", text} or ".." not in text.split("/"))
+
+
+def _fits_widely(text: str, pattern: str) -> bool:
+    folded, wanted = (unicodedata.normalize("NFKC", each).casefold() for each in (text, pattern))
+    return any(fnmatchcase(each, wanted) for each in (folded, posixpath.basename(folded), posixpath.normpath(folded)))
+
+
+def _items(value: Any) -> dict[str, Any]:
+    if isinstance(value, list):
+        return {str(at): item for at, item in enumerate(value)}
+    return {**value} if isinstance(value, Mapping) else {}
+
+
+def _leaves(value: Any) -> list[str]:
+    if isinstance(value, Mapping | list):
+        return [leaf for item in _items(value).values() for leaf in _leaves(item)]
+    return [str(value).lower() if value is None or isinstance(value, bool) else str(value)]
