@@ -18,6 +18,16 @@ POINTS = frozenset(
         # one write transaction
         "store.commit.before",
         "store.commit.after",
+        # one transaction that appends of several goals may share
+        "store.append.before",
+        "store.append.after",
+        # a lease taken, renewed, given back
+        "store.claim.before",
+        "store.claim.after",
+        "store.renew.before",
+        "store.renew.after",
+        "store.release.before",
+        "store.release.after",
         # a new SQLite file, made beside its place and renamed into it
         "store.create.before",
         "store.create.after",

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from perdure.store.migrations import CHAIN
+from perdure.store.raw import RawDatabase
 
 if TYPE_CHECKING:
     from perdure.store.transaction import Transaction
@@ -27,7 +28,7 @@ class Health:
         return CHAIN.head
 
 
-class Database(Protocol):
+class Database(RawDatabase, Protocol):
     """One open database. Every method is async; the functions given to it are not, and run on its threads."""
 
     async def write(self, fn: "Callable[[Transaction], T]") -> T:

@@ -9,11 +9,15 @@ import contextlib
 import os
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+Job = Callable[[], Callable[[], None] | None]
+"""Something to do; what it returns tells those who wait, and is called when the thread counts as idle again."""
+Settled = tuple["asyncio.Future[Any]", object, BaseException | None]
 
 
 class Threads:
@@ -22,40 +26,45 @@ class Threads:
     def __init__(self, name: str, count: int) -> None:
         self._name = name
         self._count = count
-        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
+        self._unfinished = 0
+        self._counting = threading.Lock()
         self._is_stopped = False
         self._pid = os.getpid()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing that was asked for is still to be done."""
+        return self._unfinished == 0
+
     async def run(self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a blocking function on one of the threads. Cancelling the wait does not undo what was begun."""
-        self._refuse_misuse()
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
+        self.refuse_misuse()
+        return await self._ask(lambda: fn(*args, **kwargs))
 
-        def job() -> None:
-            if future.cancelled():
-                return
-            try:
-                result, error = fn(*args, **kwargs), None
-            except BaseException as raised:  # noqa: BLE001 (it is handed over, and raised there)
-                result, error = None, raised
-            with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits any more
-                loop.call_soon_threadsafe(_settle, future, result, error)
+    async def finish(self, fn: Callable[[], None]) -> None:
+        """Run a last function after all that was asked for; from now on, nothing else is taken."""
+        self.refuse_misuse()
+        waiting = self._ask(fn)
+        self.stop()
+        await waiting
 
+    def post(self, job: Job) -> None:
+        """Do a job after all that was asked for before, and let nobody wait for it."""
+        with self._counting:
+            self._unfinished += 1
         self._jobs.put(job)
         if len(self._threads) < self._count:
             thread = threading.Thread(target=self._work, name=f"{self._name}-{len(self._threads)}", daemon=True)
             self._threads.append(thread)
             thread.start()
-        return await future
 
-    def post(self, fn: Callable[[], None]) -> None:
-        """Run a function after all that was asked for before, and let nobody wait for it."""
-        self._jobs.put(fn)
+    def refuse_misuse(self) -> None:
+        """Say what would otherwise wait for ever.
 
-    def _refuse_misuse(self) -> None:
-        """Say what would otherwise wait for ever."""
+        Raises: RuntimeError
+        """
         if self._is_stopped:
             raise RuntimeError(f"the threads {self._name} have been stopped")
         if os.getpid() != self._pid:
@@ -72,18 +81,46 @@ class Threads:
             for thread in self._threads:
                 thread.join()
 
+    def _ask(self, fn: Callable[[], T]) -> "asyncio.Future[T]":
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+
+        def job() -> Callable[[], None] | None:
+            if future.cancelled():
+                return None
+            try:
+                done = (future, fn(), None)
+            except BaseException as error:  # noqa: BLE001 (it is handed over, and raised there)
+                return lambda error=error: settle(loop, [(future, None, error)])  # type: ignore[misc]
+            return lambda: settle(loop, [done])
+
+        self.post(job)
+        return future
+
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
-            job()
+            tell = job()
+            with self._counting:
+                self._unfinished -= 1
+            if tell is not None:
+                tell()
+            del job, tell  # what they hold is not to live until the next one comes
 
 
-def _settle(future: "asyncio.Future[Any]", result: object, error: BaseException | None) -> None:
-    if future.cancelled():
-        return
-    if error is None:
-        future.set_result(result)
-    elif isinstance(error, StopIteration | KeyboardInterrupt | SystemExit):
-        # asyncio would not carry these as they are, or would end the loop with them
-        future.set_exception(RuntimeError(f"{type(error).__name__} in a function that ran on another thread"))
-    else:
-        future.set_exception(error)
+def settle(loop: asyncio.AbstractEventLoop, outcomes: Iterable[Settled]) -> None:
+    """Tell those who wait in a loop how it ended, from another thread, by one wake-up."""
+    with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits any more
+        loop.call_soon_threadsafe(_settle_all, outcomes)
+
+
+def _settle_all(outcomes: Iterable[Settled]) -> None:
+    for future, result, error in outcomes:
+        if future.done():
+            continue  # who waited was cancelled
+        if error is None:
+            future.set_result(result)
+        elif isinstance(error, StopIteration | KeyboardInterrupt | SystemExit):
+            # asyncio would not carry these as they are, or would end the loop with them
+            future.set_exception(RuntimeError(f"{type(error).__name__} in a function that ran on another thread"))
+        else:
+            future.set_exception(error)

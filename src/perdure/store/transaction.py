@@ -2,14 +2,13 @@
 
 import functools
 import inspect
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
-sql_log = logging.getLogger("perdure.store.sql")
+from perdure.store.raw import sql_log
 
 Parameters = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 T = TypeVar("T")

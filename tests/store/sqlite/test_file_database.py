@@ -159,13 +159,13 @@ async def test_after_a_disk_error_the_connection_is_opened_anew_and_nothing_is_r
         raise error
 
     database = await SqliteFileDatabase.open(sqlite_path, migrate=True, debug=False)
-    before = database._connection
+    before = database._writer._connection
     with failpoints.armed("store.commit.before", fails), pytest.raises(Unavailable, match="not known"):
         await database.write(new_project("a"))
     assert calls == 1
-    assert database._connection is None
+    assert database._writer._connection is None
     await database.write(new_project("b"))
-    assert database._connection is not before
+    assert database._writer._connection is not before
     assert await database.read(project_names) == ["b"]
     await database.close()
 

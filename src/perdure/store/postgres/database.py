@@ -1,16 +1,19 @@
 """The adapter for PostgreSQL: one thread writes, a few read."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from perdure import failpoints
-from perdure.errors import Conflict, Invalid, Unavailable
+from perdure.errors import Conflict, Invalid
 from perdure.store.database import Health
 from perdure.store.durable import new_file
+from perdure.store.groups import Groups, Outcomes, do_items
 from perdure.store.migrations import CHAIN, Chain
 from perdure.store.postgres import faults, tools
 from perdure.store.postgres.connection import MIGRATION_LOCK, connect, engine_over, raw, require_driver
+from perdure.store.postgres.writer import PostgresTransaction, Writer, refuse_when_aborted
+from perdure.store.raw import Item, RawTransaction, Result, Work
 from perdure.store.target import PostgresTarget
 from perdure.store.threads import Threads
 
@@ -32,15 +35,18 @@ class PostgresDatabase:
     def __init__(self, target: PostgresTarget, *, debug: bool, chain: Chain) -> None:
         self._target = target
         self._chain = chain
-        self._writer = Threads("perdure-writer", 1)
-        self._readers = Threads("perdure-reader", READERS)
-        self._writing = engine_over(target.url, size=1)
-        self._reading = engine_over(target.url, size=READERS, is_reader=True)
+        self._debug = debug
+        self._writing = Threads("perdure-writer", 1)
+        self._reading = Threads("perdure-reader", READERS)
+        self._writer = Writer(target, is_logged=debug)
+        self._groups = Groups(self._writing, self._write_group)
+        self._writing_engine = engine_over(target.url, size=1)
+        self._reading_engine = engine_over(target.url, size=READERS, is_reader=True)
         if debug:
             from perdure.store.transaction import log_statements
 
-            log_statements(self._writing)
-            log_statements(self._reading)
+            log_statements(self._writing_engine)
+            log_statements(self._reading_engine)
 
     @classmethod
     async def open(cls, target: PostgresTarget, *, migrate: bool, debug: bool, chain: Chain = CHAIN) -> Self:
@@ -48,7 +54,7 @@ class PostgresDatabase:
         require_driver()
         database = cls(target, debug=debug, chain=chain)
         try:
-            await database._writer.run(database._open, migrate)
+            await database._writing.run(database._open, migrate)
         except BaseException:
             await database.close()
             raise
@@ -56,33 +62,48 @@ class PostgresDatabase:
 
     async def write(self, fn: "Callable[[Transaction], T]") -> T:
         """See Database.write."""
-        return await self._writer.run(self._write, fn)
+        self._groups.seal()
+        return await self._writing.run(self._write, fn)
+
+    async def write_raw(self, fn: Callable[[RawTransaction], T], *, flush: bool = True) -> T:
+        """See RawDatabase.write_raw."""
+        self._groups.seal()
+        return await self._writing.run(self._writer.write_raw, fn, flush=flush)
+
+    async def group(self, work: Work[Item, Result], item: Item, *, is_only: bool = False) -> Result:
+        """See RawDatabase.group."""
+        return await self._groups.add(work, item, is_only=is_only)
 
     async def read(self, fn: "Callable[[Transaction], T]") -> T:
         """See Database.read."""
         from perdure.store.transaction import run_in
 
-        return await self._readers.run(self._read, lambda core: run_in(core, fn))
+        return await self._reading.run(self._read, lambda core: run_in(core, fn))
+
+    async def read_raw(self, fn: Callable[[RawTransaction], T]) -> T:
+        """See RawDatabase.read_raw."""
+        return await self._reading.run(
+            self._read, lambda core: fn(PostgresTransaction(raw(core), is_logged=self._debug))
+        )
 
     async def health(self) -> Health:
         """See Database.health."""
-        return await self._writer.run(self._health)
+        return await self._writing.run(self._health)
 
     async def verify(self) -> list[str]:
         """See Database.verify."""
-        return await self._readers.run(self._read, _problems)
+        return await self._reading.run(self._read, _problems)
 
     async def backup(self, path: Path) -> None:
         """See Database.backup."""
-        await self._readers.run(self._backup, path)
+        await self._reading.run(self._backup, path)
 
     async def close(self) -> None:
         """See Database.close."""
-        await self._writer.run(self._close)
-        self._writer.stop()
+        await self._writing.finish(self._close)
 
     def _open(self, migrate: bool) -> None:
-        with faults.translated(self._target.shown):
+        with faults.translated_from_core(self._target.shown):
             with connect(self._target.url, autocommit=True) as connection:
                 if _one(connection, "SELECT current_schema()") is None:
                     raise Invalid(f"The schema that {self._target.shown} asks for is not there: CREATE SCHEMA first.")
@@ -109,12 +130,15 @@ class PostgresDatabase:
     def _version(self, connection: "psycopg.Connection[Any]") -> int:
         return version_of(connection, self._chain, self._target.shown)
 
+    def _write_group(self, work: Work[Any, Any], items: Sequence[Any]) -> Outcomes:
+        return do_items(work, items, self._writer.write_group)
+
     def _write(self, fn: "Callable[[Transaction], T]") -> T:
         from perdure.store.transaction import run_in
 
         with (
-            faults.translated(self._target.shown),
-            self._writing.connect() as core,
+            faults.translated_from_core(self._target.shown),
+            self._writing_engine.connect() as core,
             core.begin() as transaction,
         ):
             result = run_in(core, fn, _refuse_when_aborted)
@@ -131,18 +155,15 @@ class PostgresDatabase:
             transaction.commit()
         except DBAPIError as error:
             if error.connection_invalidated:
-                raise Unavailable(
-                    f"The connection to {self._target.shown} broke during a commit. Whether the change was stored"
-                    " is not known; look first."
-                ) from error
+                raise faults.unknown_outcome(self._target.shown) from error
             raise
 
     def _read(self, fn: "Callable[[sa.Connection], T]") -> T:
-        with faults.translated(self._target.shown), self._reading.begin() as core:
+        with faults.translated_from_core(self._target.shown), self._reading_engine.begin() as core:
             return fn(core)
 
     def _health(self) -> Health:
-        with faults.translated(self._target.shown), self._writing.begin() as core:
+        with faults.translated_from_core(self._target.shown), self._writing_engine.begin() as core:
             connection = raw(core)
             return Health(
                 database="postgresql",
@@ -162,24 +183,16 @@ class PostgresDatabase:
             tools.dump(self._target, part)
 
     def _close(self) -> None:
-        self._readers.stop(wait=True)
-        self._reading.dispose()
-        self._writing.dispose()
+        self._reading.stop(wait=True)
+        self._writer.close()
+        self._reading_engine.dispose()
+        self._writing_engine.dispose()
 
 
 def _refuse_when_aborted(transaction: "Transaction") -> None:
-    """See that a transaction can be committed: the server answers a COMMIT after an error with a silent ROLLBACK.
-
-    Raises: Conflict
-    """
-    from psycopg.pq import TransactionStatus
-
-    status = raw(transaction.connection).info.transaction_status
-    if transaction.has_run and status != TransactionStatus.INTRANS:
-        raise Conflict(
-            "A statement of this transaction was refused, or it was ended inside its own function. Nothing was stored;"
-            " to go on after a refusal, use `with tx.nested():`."
-        )
+    """See refuse_when_aborted; a function that ran nothing has nothing to lose."""
+    if transaction.has_run:
+        refuse_when_aborted(raw(transaction.connection))
 
 
 def version_of(connection: "psycopg.Connection[Any]", chain: Chain, location: str) -> int:

@@ -34,18 +34,35 @@ _NOT_LET_IN = ("password", "authentication", "role", "pg_hba")
 
 @contextmanager
 def translated(location: str) -> Iterator[None]:
-    """Turn the driver's errors, bare or inside SQLAlchemy's, into ours."""
+    """Turn the driver's errors into ours."""
     import psycopg
-    from sqlalchemy.exc import DBAPIError
 
     try:
         yield
     except psycopg.Error as error:
         raise (translate(error, location) or error) from error
-    except DBAPIError as error:
-        if isinstance(error.orig, psycopg.Error):
-            raise (translate(error.orig, location) or error) from error
-        raise
+
+
+@contextmanager
+def translated_from_core(location: str) -> Iterator[None]:
+    """Turn SQLAlchemy's errors, and the driver's, into ours."""
+    import psycopg
+    from sqlalchemy.exc import DBAPIError
+
+    with translated(location):
+        try:
+            yield
+        except DBAPIError as error:
+            if isinstance(error.orig, psycopg.Error):
+                raise (translate(error.orig, location) or error) from error
+            raise
+
+
+def unknown_outcome(location: str) -> Unavailable:
+    """Say that a connection broke while the server may or may not have committed."""
+    return Unavailable(
+        f"The connection to {location} broke during a commit. Whether the change was stored is not known; look first."
+    )
 
 
 def translate(error: "psycopg.Error", location: str) -> PerdureError | None:

@@ -1,5 +1,6 @@
 """When to move the write-ahead log back into the database file."""
 
+import os
 from pathlib import Path
 
 PAGES = 1000
@@ -35,6 +36,6 @@ class CheckpointPlan:
 
 def _size(path: Path) -> int:
     try:
-        return path.stat().st_size
+        return os.stat(path).st_size
     except FileNotFoundError:
         return 0

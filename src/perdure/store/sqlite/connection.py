@@ -6,11 +6,12 @@ itself; the engine's `begin` does.
 
 import os
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from perdure.errors import Conflict
+from perdure.errors import Conflict, Damaged
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 BUSY_TIMEOUT_S = 10.0
 APPLICATION_ID = 0x50445552  # "PDUR": `file perdure.db` and we can tell our databases from others
+
+FileId = tuple[int, int]
+NO_FILE: FileId = (0, 0)
 
 
 def connect(path: Path | None, *, mode: str = "rw", is_reader: bool = False) -> sqlite3.Connection:
@@ -48,12 +52,33 @@ def pragma(connection: sqlite3.Connection, name: str) -> int | str:
     return value
 
 
-def engine_over(connection: sqlite3.Connection) -> "sa.Engine":
-    """Make an engine over one writing connection, which stays open whatever the engine does."""
+def file_now(path: Path) -> FileId:
+    """Say which file has this name now: a connection to one that was moved aside writes what nobody sees.
+
+    Raises: Damaged when there is none.
+    """
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        raise Damaged(f"{path} was moved or removed while it was in use; nothing was written.") from error
+    return status.st_dev, status.st_ino
+
+
+def engine_over(connection: sqlite3.Connection, *, begin: str = "BEGIN IMMEDIATE") -> "sa.Engine":
+    """Make an engine over one connection, which stays open whatever the engine does."""
     import sqlalchemy as sa
 
     engine = sa.create_engine("sqlite://", creator=lambda: connection, poolclass=sa.StaticPool)
-    sa.event.listen(engine, "begin", lambda core: core.exec_driver_sql("BEGIN IMMEDIATE"))
+    sa.event.listen(engine, "begin", lambda core: core.exec_driver_sql(begin))
+    return engine
+
+
+def observed(engine: "sa.Engine", *, is_logged: bool) -> "sa.Engine":
+    """Log the statements of an engine where that is asked for."""
+    from perdure.store.transaction import log_statements
+
+    if is_logged:
+        log_statements(engine)
     return engine
 
 
@@ -67,16 +92,8 @@ def refuse_when_over(transaction: "Transaction") -> None:
         raise Conflict("The transaction was ended inside its own function. What of it was stored is not known.")
 
 
-def reading_engine(path: Path, size: int) -> "sa.Engine":
-    """Make an engine over a small pool of reading connections; each transaction sees one state."""
-    import sqlalchemy as sa
-
-    engine = sa.create_engine(
-        "sqlite://",
-        creator=lambda: connect(path, is_reader=True),
-        poolclass=sa.QueuePool,
-        pool_size=size,
-        max_overflow=0,
-    )
-    sa.event.listen(engine, "begin", lambda core: core.exec_driver_sql("BEGIN"))
-    return engine
+def roll_back(connection: sqlite3.Connection) -> None:
+    """Undo what is open on a connection, if anything is; SQLite may have done so itself."""
+    if connection.in_transaction:
+        with suppress(sqlite3.Error):
+            connection.execute("ROLLBACK")

@@ -56,6 +56,22 @@ class LockFile:
             self._between_threads.release()
             raise
 
+    def acquire_now(self) -> bool:
+        """Take the lock if it is free at this moment; false when somebody has it, or its file has to be made anew."""
+        if not self._between_threads.acquire(blocking=False):
+            return False
+        is_ours = False
+        try:
+            if self._fd >= 0:
+                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                is_ours = self._is_still_in_place()
+        except BlockingIOError:
+            pass
+        finally:
+            if not is_ours:
+                self._between_threads.release()
+        return is_ours
+
     def release(self) -> None:
         """Give the lock back."""
         fcntl.flock(self._fd, fcntl.LOCK_UN)

@@ -1,16 +1,19 @@
 """The adapter for a private SQLite database in memory: one connection, one thread, gone at close."""
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from perdure.store.database import Health
 from perdure.store.durable import new_file
+from perdure.store.groups import Groups, Outcomes, do_items
+from perdure.store.raw import Item, RawTransaction, Result, Work
 from perdure.store.sqlite import faults
-from perdure.store.sqlite.connection import connect, engine_over, refuse_when_over
+from perdure.store.sqlite.connection import connect, engine_over, observed, refuse_when_over, roll_back
 from perdure.store.sqlite.facts import health_of, problems_of
 from perdure.store.sqlite.files import upgrade_connection
+from perdure.store.sqlite.writer import Commit, commit_group, commit_write, transact
 from perdure.store.target import MEMORY
 from perdure.store.threads import Threads
 
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 
     from perdure.store.transaction import Transaction
 
+A = TypeVar("A")
 T = TypeVar("T")
 
 
@@ -28,6 +32,7 @@ class SqliteMemoryDatabase:
     def __init__(self, *, debug: bool) -> None:
         self._debug = debug
         self._thread = Threads("perdure-memory", 1)
+        self._groups = Groups(self._thread, self._write_group)
         self._connection = connect(None)
         self._engine: sa.Engine | None = None
 
@@ -43,13 +48,27 @@ class SqliteMemoryDatabase:
         """See Database.write."""
         from perdure.store.transaction import run_in
 
+        self._groups.seal()
         return await self._thread.run(self._run, lambda core: run_in(core, fn, refuse_when_over))
+
+    async def write_raw(self, fn: Callable[[RawTransaction], T], *, flush: bool = True) -> T:  # noqa: ARG002 (no disk)
+        """See RawDatabase.write_raw."""
+        self._groups.seal()
+        return await self._thread.run(self._transact, fn, commit_write)
+
+    async def group(self, work: Work[Item, Result], item: Item, *, is_only: bool = False) -> Result:
+        """See RawDatabase.group."""
+        return await self._groups.add(work, item, is_only=is_only)
 
     async def read(self, fn: "Callable[[Transaction], T]") -> T:
         """See Database.read."""
         from perdure.store.transaction import run_in
 
         return await self._thread.run(self._read, lambda core: run_in(core, fn))
+
+    async def read_raw(self, fn: Callable[[RawTransaction], T]) -> T:
+        """See RawDatabase.read_raw."""
+        return await self._thread.run(self._read_raw, fn)
 
     async def health(self) -> Health:
         """See Database.health."""
@@ -65,28 +84,34 @@ class SqliteMemoryDatabase:
 
     async def close(self) -> None:
         """See Database.close."""
-        await self._thread.run(self._connection.close)
-        self._thread.stop()
+        await self._thread.finish(self._connection.close)
 
     def _run(self, fn: "Callable[[sa.Connection], T]") -> T:
         if self._engine is None:
-            from perdure.store.transaction import log_statements
-
-            self._engine = engine_over(self._connection)
-            if self._debug:
-                log_statements(self._engine)
+            self._engine = observed(engine_over(self._connection), is_logged=self._debug)
         with faults.translated_from_core(MEMORY), self._engine.begin() as core:
             return fn(core)
 
     def _read(self, fn: "Callable[[sa.Connection], T]") -> T:
-        def guarded(core: "sa.Connection") -> T:
-            core.exec_driver_sql("PRAGMA query_only = ON")
-            try:
-                return fn(core)
-            finally:
-                core.exec_driver_sql("PRAGMA query_only = OFF")
+        return self._run(lambda core: self._only_reading(fn, core))
 
-        return self._run(guarded)
+    def _read_raw(self, fn: Callable[[RawTransaction], T]) -> T:
+        return self._transact(lambda raw: self._only_reading(fn, raw), roll_back)
+
+    def _only_reading(self, fn: Callable[[A], T], argument: A) -> T:
+        """Refuse what would write inside a transaction that is open."""
+        self._connection.execute("PRAGMA query_only = ON")
+        try:
+            return fn(argument)
+        finally:
+            self._connection.execute("PRAGMA query_only = OFF")
+
+    def _transact(self, fn: Callable[[RawTransaction], T], commit: Commit) -> T:
+        with faults.translated(MEMORY):
+            return transact(self._connection, fn, commit, is_logged=self._debug)
+
+    def _write_group(self, work: Work[Any, Any], items: Sequence[Any]) -> Outcomes:
+        return do_items(work, items, lambda fn, _is_single: self._transact(fn, commit_group))
 
     def _backup(self, path: Path) -> None:
         with new_file(path) as part, faults.translated(MEMORY):

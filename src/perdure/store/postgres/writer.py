@@ -1,0 +1,151 @@
+"""The writer's own connection to PostgreSQL, for the hot path: a transaction is begun only where one is needed."""
+
+import functools
+import select
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from perdure import failpoints
+from perdure.errors import Conflict
+from perdure.store.postgres import faults
+from perdure.store.postgres.connection import connect
+from perdure.store.raw import RawTransaction
+from perdure.store.target import PostgresTarget
+
+if TYPE_CHECKING:
+    import psycopg
+
+T = TypeVar("T")
+Commit = Callable[[Callable[[], object]], None]
+
+
+class PostgresTransaction(RawTransaction):
+    """A transaction on a connection of psycopg, which wants places of values to be written `%s`."""
+
+    def _written(self, statement: str) -> str:
+        return _marked(super()._written(statement))
+
+
+@functools.lru_cache(maxsize=256)
+def _marked(statement: str) -> str:
+    return statement.replace("?", "%s")
+
+
+class Writer:
+    """The writer's own connection, opened when first needed and replaced when it broke. Used by one thread."""
+
+    def __init__(self, target: PostgresTarget, *, is_logged: bool) -> None:
+        self._target = target
+        self._is_logged = is_logged
+        self._connection: psycopg.Connection[Any] | None = None
+
+    def write_raw(self, fn: Callable[[RawTransaction], T], *, flush: bool) -> T:
+        """Run a function in one transaction."""
+
+        def unflushed(raw: RawTransaction) -> T:
+            raw.execute("SET LOCAL synchronous_commit = off")
+            return fn(raw)
+
+        return self._transact(fn if flush else unflushed, _commit_write)
+
+    def write_group(self, fn: Callable[[RawTransaction], T], is_single: bool) -> T:
+        """Run a function that does all items of a group: in one transaction, unless it is one by itself."""
+        return self._run_single(fn) if is_single else self._transact(fn, _commit_group)
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _transact(self, fn: Callable[[RawTransaction], T], commit: Commit) -> T:
+        with faults.translated(self._target.shown):
+            connection = self._sound_connection()
+            try:
+                connection.execute("BEGIN")
+                result = fn(PostgresTransaction(connection, is_logged=self._is_logged))
+                refuse_when_aborted(connection)
+                commit(lambda: self._end(lambda: connection.execute("COMMIT")))
+            except BaseException:
+                _roll_back(connection)
+                raise
+        return result
+
+    def _run_single(self, fn: Callable[[RawTransaction], T]) -> T:
+        with faults.translated(self._target.shown):
+            raw = PostgresTransaction(self._sound_connection(), is_logged=self._is_logged)
+            failpoints.hit("store.append.before")
+            result = self._end(lambda: fn(raw))
+            failpoints.hit("store.append.after")
+        return result
+
+    def _end(self, commit: Callable[[], T]) -> T:
+        """Commit; when the connection breaks meanwhile, nobody can know what the server did."""
+        import psycopg
+
+        try:
+            return commit()
+        except psycopg.OperationalError as error:
+            if self._connection is None or self._connection.closed:
+                raise faults.unknown_outcome(self._target.shown) from error
+            raise
+
+    def _sound_connection(self) -> "psycopg.Connection[Any]":
+        if self._connection is not None and not _is_sound(self._connection):
+            self.close()
+        if self._connection is None:
+            self._connection = connect(self._target.url, autocommit=True)
+        return self._connection
+
+
+def refuse_when_aborted(connection: "psycopg.Connection[Any]") -> None:
+    """See that a transaction can be committed: the server answers a COMMIT after an error with a silent ROLLBACK.
+
+    Raises: Conflict
+    """
+    from psycopg.pq import TransactionStatus
+
+    if connection.info.transaction_status != TransactionStatus.INTRANS:
+        raise Conflict(
+            "A statement of this transaction was refused, or it was ended inside its own function. Nothing was stored;"
+            " to go on after a refusal, use `with tx.nested():`."
+        )
+
+
+def _is_sound(connection: "psycopg.Connection[Any]") -> bool:
+    """Tell whether a connection still stands: a server that ended it has told so, which can be seen without asking."""
+    import psycopg
+
+    if connection.closed:
+        return False
+    waiting = select.poll()
+    waiting.register(connection.fileno(), select.POLLIN)
+    if not waiting.poll(0):
+        return True
+    try:
+        connection.execute("SELECT 1")
+    except psycopg.Error:
+        return False
+    return True
+
+
+def _roll_back(connection: "psycopg.Connection[Any]") -> None:
+    import psycopg
+    from psycopg.pq import TransactionStatus
+
+    if not connection.closed and connection.info.transaction_status != TransactionStatus.IDLE:
+        with suppress(psycopg.Error):
+            connection.execute("ROLLBACK")
+
+
+def _commit_write(commit: Callable[[], object]) -> None:
+    failpoints.hit("store.commit.before")
+    commit()
+    failpoints.hit("store.commit.after")
+
+
+def _commit_group(commit: Callable[[], object]) -> None:
+    failpoints.hit("store.append.before")
+    commit()
+    failpoints.hit("store.append.after")

@@ -1,0 +1,165 @@
+"""Who writes a SQLite file: whoever holds the lock file, on one connection that flushes and one that does not."""
+
+import logging
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from perdure import failpoints
+from perdure.store.migrations import Chain
+from perdure.store.raw import RawTransaction
+from perdure.store.sqlite import faults, files
+from perdure.store.sqlite.checkpoint import CheckpointPlan
+from perdure.store.sqlite.connection import (
+    NO_FILE,
+    engine_over,
+    file_now,
+    observed,
+    refuse_when_over,
+    roll_back,
+)
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+    from perdure.store.transaction import Transaction
+
+_BUSY_AT_CLOSE_MS = 100
+
+T = TypeVar("T")
+Commit = Callable[[sqlite3.Connection], None]
+log = logging.getLogger(__name__)
+
+
+class Writer:
+    """The writing connections to a file. The caller of every method holds the lock file."""
+
+    def __init__(self, path: Path, chain: Chain, *, is_logged: bool) -> None:
+        self.has_written = False
+        self._path = path
+        self._chain = chain
+        self._is_logged = is_logged
+        self._file = NO_FILE
+        self._connection: sqlite3.Connection | None = None
+        self._unflushed: sqlite3.Connection | None = None
+        self._engine: sa.Engine | None = None
+        self._wal, _ = files.side_paths(path)
+        self._plan = CheckpointPlan()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the connection to the file that is there now is open."""
+        return self._connection is not None and self._file == file_now(self._path)
+
+    @property
+    def is_checkpoint_due(self) -> bool:
+        """Count one commit, and tell whether about 1,000 pages have gathered in the log."""
+        return self._plan.is_due(self._wal)
+
+    def connect(self) -> None:
+        """Open the writing connection. The lock is held, so the file cannot change meanwhile."""
+        with faults.translated(self._path):
+            self._connection = files.open_for_writing(self._path)
+        self._file = file_now(self._path)
+
+    def disconnect(self) -> None:
+        """Close the connections; the last one to close checkpoints."""
+        for connection in (self._unflushed, self._connection):
+            if connection is not None:
+                connection.close()
+        self._connection = self._unflushed = self._engine = None
+
+    def write_core(self, fn: "Callable[[Transaction], T]") -> T:
+        """Run a function in one transaction on SQLAlchemy's connection."""
+        from perdure.store.transaction import run_in
+
+        connection = self._flushing_connection()
+        if self._engine is None:
+            self._engine = observed(engine_over(connection), is_logged=self._is_logged)
+        with faults.translated_from_core(self._path), self._engine.begin() as core:
+            result = run_in(core, fn, refuse_when_over)
+            failpoints.hit("store.commit.before")
+        failpoints.hit("store.commit.after")
+        return result
+
+    def write_raw(self, fn: Callable[[RawTransaction], T], *, flush: bool) -> T:
+        """Run a function in one transaction on the driver's connection."""
+        connection = self._flushing_connection() if flush else self._unflushed_connection()
+        return self._transact(connection, fn, commit_write)
+
+    def write_group(self, fn: Callable[[RawTransaction], T]) -> T:
+        """Run a function that does all items of a group in one transaction."""
+        return self._transact(self._flushing_connection(), fn, commit_group)
+
+    def checkpoint(self) -> None:
+        """Move the log back into the file. What was committed stays so, whatever happens here."""
+        if self._connection is None:
+            return
+        try:
+            _, pages, _ = self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        except sqlite3.Error as error:
+            log.warning("a checkpoint of %s failed: %s", self._path, error)
+            if faults.is_io_error(error):
+                self.disconnect()
+        else:
+            self._plan.done(self._wal, pages)
+
+    def checkpoint_before_close(self) -> None:
+        """Leave no log behind, unless somebody is in the way."""
+        if self._connection is not None:
+            try:
+                self._connection.execute(f"PRAGMA busy_timeout = {_BUSY_AT_CLOSE_MS}")
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            except sqlite3.Error as error:
+                log.info("the log of %s stays: %s", self._path, error)
+
+    def _transact(self, connection: sqlite3.Connection, fn: Callable[[RawTransaction], T], commit: Commit) -> T:
+        with faults.translated(self._path):
+            return transact(connection, fn, commit, is_logged=self._is_logged)
+
+    def _flushing_connection(self) -> sqlite3.Connection:
+        if not self.is_ready:
+            self.disconnect()
+            files.recognise(self._path, self._chain)
+            self.connect()
+        self.has_written = True
+        assert self._connection is not None  # noqa: S101 (connect has opened it)
+        return self._connection
+
+    def _unflushed_connection(self) -> sqlite3.Connection:
+        """Return a connection whose commits are as whole as all, but not flushed one by one."""
+        self._flushing_connection()
+        if self._unflushed is None:
+            with faults.translated(self._path):
+                self._unflushed = files.open_for_writing(self._path)
+                self._unflushed.execute("PRAGMA synchronous = NORMAL")
+        return self._unflushed
+
+
+def transact(
+    connection: sqlite3.Connection, fn: Callable[[RawTransaction], T], commit: Commit, *, is_logged: bool
+) -> T:
+    """Run a function in one transaction on the driver's connection."""
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        result = fn(RawTransaction(connection, is_logged=is_logged))
+        commit(connection)
+    except BaseException:
+        roll_back(connection)
+        raise
+    return result
+
+
+def commit_write(connection: sqlite3.Connection) -> None:
+    """Commit a transaction of one."""
+    failpoints.hit("store.commit.before")
+    connection.execute("COMMIT")
+    failpoints.hit("store.commit.after")
+
+
+def commit_group(connection: sqlite3.Connection) -> None:
+    """Commit a transaction that several may share."""
+    failpoints.hit("store.append.before")
+    connection.execute("COMMIT")
+    failpoints.hit("store.append.after")
