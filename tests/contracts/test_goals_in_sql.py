@@ -8,8 +8,10 @@ from uuid import UUID
 import pytest
 
 from perdure import Damaged
+from perdure.kernel.ports import StateStore
 from perdure.store.database import Database
-from perdure.store.goals.sql_state_store import SqlStateStore
+from perdure.store.goals.postgres import PostgresStateStore
+from perdure.store.goals.sqlite import SqliteStateStore
 from perdure.store.postgres.database import PostgresDatabase
 from perdure.store.sqlite.file_database import SqliteFileDatabase
 from perdure.store.target import PostgresTarget, parse_target
@@ -93,14 +95,20 @@ async def test_of_two_processes_one_appends_and_one_claims(stored: Stored, place
     another = await opened(str(place))
     try:
         goal = await begin(stored)
-        attempts = [stored, replace(stored, store=SqlStateStore(another))] * 4
+        theirs = state_store_in(another)
+        attempts = [stored, replace(stored, store=theirs)] * 4
         done = await asyncio.gather(
             *[replace(goal, stored=attempt).store(goal.next(HELLO)) for attempt in attempts], return_exceptions=True
         )
         assert sorted(type(result).__name__ for result in done) == ["Appended", *["Conflict"] * 7]
-        assert [event.seq for event in await SqlStateStore(another).load("g")] == [1, 2]
+        assert [event.seq for event in await theirs.load("g")] == [1, 2]
     finally:
         await another.close()
+
+
+def state_store_in(database: Database) -> StateStore:
+    is_sqlite = isinstance(database, SqliteFileDatabase)
+    return SqliteStateStore(database) if is_sqlite else PostgresStateStore(database)
 
 
 async def opened(place: str) -> Database:

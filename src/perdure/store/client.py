@@ -15,6 +15,7 @@ from perdure.store.target import PostgresTarget, SqliteTarget, parse_target
 if TYPE_CHECKING:
     from perdure.kernel.ports import Leases, StateStore
     from perdure.store.database import Database, Health
+    from perdure.store.goals.sql_state_store import SqlStateStore
     from perdure.store.transaction import Transaction
 
 BOOKKEEPING = frozenset({"alembic_version"})
@@ -32,6 +33,7 @@ class DatabaseClient:
     def __init__(self, database: "Database", *, is_postgres: bool = False) -> None:
         self._database = database
         self._is_postgres = is_postgres
+        self._store: SqlStateStore | None = None
         self._closing: concurrent.futures.Future[None] | None = None
 
     @classmethod
@@ -137,21 +139,30 @@ class DatabaseClient:
         await self._open().backup(Path(path))
 
     def state_store(self) -> "StateStore":
-        """Return the histories of goals in this database."""
-        from perdure.store.goals.postgres import PostgresStateStore
-        from perdure.store.goals.sqlite import SqliteStateStore
-
-        kind = PostgresStateStore if self._is_postgres else SqliteStateStore
-        return kind(self._open())
+        """Return the histories of goals in this database: one store, which knows all goals that run here."""
+        return self._goals()
 
     def leases(self, *, boottime_s: Callable[[], float], is_dead: Callable[[str], bool]) -> "Leases":
         """Return who owns which goal in this database."""
-        from perdure.store.goals.postgres import PostgresLeases
+        database, let_go = self._open(), self._goals().let_go
+        if self._is_postgres:
+            from perdure.store.goals.postgres import PostgresLeases
+
+            return PostgresLeases(database, is_dead=is_dead, let_go=let_go)
         from perdure.store.goals.sqlite import SqliteLeases
 
-        if self._is_postgres:
-            return PostgresLeases(self._open(), is_dead=is_dead)
-        return SqliteLeases(self._open(), boottime_s=boottime_s, is_dead=is_dead)
+        return SqliteLeases(database, boottime_s=boottime_s, is_dead=is_dead, let_go=let_go)
+
+    def _goals(self) -> "SqlStateStore":
+        if self._store is None and self._is_postgres:
+            from perdure.store.goals.postgres import PostgresStateStore
+
+            self._store = PostgresStateStore(self._open())
+        elif self._store is None:
+            from perdure.store.goals.sqlite import SqliteStateStore
+
+            self._store = SqliteStateStore(self._open())
+        return self._store
 
     async def close(self) -> None:
         """Finish what was asked for and let go. May be called again, by anyone, at any time."""

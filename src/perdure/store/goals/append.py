@@ -31,6 +31,11 @@ class Append:
         return bool(self.events) and self.events[0].type == "goal"
 
     @property
+    def is_plain(self) -> bool:
+        """Whether the goal is there and all that happens is that it moves on."""
+        return not (self.taken or self.makes_goal)
+
+    @property
     def seq(self) -> int:
         """Where the goal is afterwards."""
         return self.expected_seq + len(self.events)

@@ -1,7 +1,7 @@
 """The histories of goals in memory, gone with the process: for runs that leave nothing behind, and for tests."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -141,6 +141,10 @@ class InMemoryStateStore:
         """See StateStore.inbox."""
         return list(self._goals[goal_id].inbox.values()) if goal_id in self._goals else []
 
+    async def posted(self, worker_id: str) -> list[str]:
+        """See StateStore.posted."""
+        return [name for name, goal in self._goals.items() if goal.summary.worker == worker_id and goal.inbox]
+
     async def renew(self, worker: Worker, ttl_s: float) -> None:
         """See Leases.renew."""
         self._leases[worker.id] = Lease(worker, self._boottime_us() + round(ttl_s * 1_000_000))
@@ -163,6 +167,12 @@ class InMemoryStateStore:
         goal = self._goals.get(goal_id)
         if goal is not None and (goal.summary.worker, goal.epoch) == (worker.id, epoch):
             goal.summary = replace(goal.summary, worker=None)
+
+    async def living(self, worker_ids: Collection[str], observer: Worker) -> frozenset[str]:
+        """See Leases.living."""
+        known = [lease for name, lease in self._leases.items() if name in worker_ids]
+        now_us = self._boottime_us()
+        return frozenset(lease.worker.id for lease in known if lease.is_live(now_us, observer, self._is_dead))
 
     def _create(self, append: Append) -> Appended:
         if not append.is_in_order or append.goal_id in self._goals:

@@ -1,18 +1,14 @@
-"""Plain SQL on either database, and the rows of goals as the values that they stand for."""
+"""The rows of goals as the values that they stand for."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
 from perdure.errors import Invalid
 from perdure.kernel.ports import Event, InboxRow, Parent, Status, Summary
 from perdure.store.goals.append import Append
-
-if TYPE_CHECKING:
-    import sqlalchemy as sa
-
-    from perdure.store.transaction import Transaction
+from perdure.store.raw import Values
 
 _ALL = "goal_no > 0"
 """All numbers are; said so that SQLite goes by them instead of sorting."""
@@ -21,30 +17,8 @@ _SUMMARY = (
     "SELECT id, text, mind, status, created_at, updated_at, last_seq, steps, cost_usd, reason, waiting_for, bot,"
     " workdir, parent_id, parent_seq, runner, worker FROM goals WHERE deleted_at IS NULL"
 )
+POSTED = "SELECT id FROM goals WHERE worker = ? AND inbox_count > 0 ORDER BY goal_no"
 BY_PREFIX = f"{_SUMMARY} AND substr(id, 1, ?) = ? ORDER BY length(id), goal_no DESC LIMIT 2"
-
-Values = tuple[Any, ...]
-
-
-def run(tx: "Transaction", statement: str, *values: Any) -> "sa.CursorResult[Any]":
-    """Run a statement of plain SQL whose values stand as `?`."""
-    return tx.connection.exec_driver_sql(_marked(tx, statement), values)
-
-
-def first(tx: "Transaction", statement: str, *values: Any) -> Values | None:
-    """Run a statement and return its first row."""
-    row = run(tx, statement, *values).first()
-    return None if row is None else tuple(row)
-
-
-def run_many(tx: "Transaction", statement: str, rows: Sequence[Values]) -> None:
-    """Run a statement once for each row of values."""
-    tx.connection.exec_driver_sql(_marked(tx, statement), list(rows))
-
-
-def _marked(tx: "Transaction", statement: str) -> str:
-    """Write the places of values as the driver wants them."""
-    return statement.replace("?", "%s") if tx.dialect == "postgresql" else statement
 
 
 def listing(status: Status | None, before: str | None, limit: int) -> tuple[str, Values]:
@@ -69,16 +43,23 @@ def event_values(append: Append, goal_no: int) -> Iterator[Values]:
 
     Raises: Invalid
     """
+    last = append.seq
     for event in append.events:
-        try:
-            event_id = bytes.fromhex(event.id.replace("-", ""))
-        except ValueError as error:
-            raise Invalid(f"The id of an event is a UUID, which {event.id!r} is not.") from error
-        key = append.key if event.seq == append.seq else None
         yield (
-            *(goal_no, event.seq, event_id, event.type, event.v, event.iteration),
-            *(event.timestamp_us, event.payload, event.hash, key),
+            *(goal_no, event.seq, id_bytes(event), event.type, event.v, event.iteration),
+            *(event.timestamp_us, event.payload, event.hash, append.key if event.seq == last else None),
         )
+
+
+def id_bytes(event: Event) -> bytes:
+    """Write the id of an event as it is stored.
+
+    Raises: Invalid
+    """
+    try:
+        return bytes.fromhex(event.id.replace("-", ""))
+    except ValueError as error:
+        raise Invalid(f"The id of an event is a UUID, which {event.id!r} is not.") from error
 
 
 def event_of(goal_id: str, row: Sequence[Any]) -> Event:

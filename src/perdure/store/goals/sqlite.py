@@ -1,31 +1,82 @@
 """Goals in SQLite."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from perdure.kernel.ports import Worker
-from perdure.store.database import Database
-from perdure.store.goals.leases import IsDead, SqlLeases, nobody_is_dead
+from perdure.store.goals.append import Append
+from perdure.store.goals.leases import IsDead, LetGo, SqlLeases, nobody_asks, nobody_is_dead
 from perdure.store.goals.sql_state_store import SqlStateStore
+from perdure.store.goals.swap import Appends, Swapped, swap
+from perdure.store.raw import RawDatabase, RawTransaction
 
-if TYPE_CHECKING:
-    from perdure.store.transaction import Transaction
+_GO_ON = (
+    "UPDATE goals SET reason = ?, waiting_for = ?, steps = ?, cost_usd = ?, updated_at = ?, last_seq = ?, last_hash = ?"
+    " WHERE goal_no = ? AND id = ? AND last_seq = ? AND epoch = ? AND status = ? AND inbox_count = 0"
+    " AND deleted_at IS NULL AND status IN ('open', 'waiting')"
+)
+
+
+class SqliteAppends(Appends):
+    """Appends to histories in SQLite. See Work.
+
+    Most appends leave the status as it is and find the inbox empty. For those there is a shorter swap, which touches
+    no index and returns nothing: it takes half the time. It finds the row by the number that was learnt before, and
+    sees by the id that the row is still that goal's.
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def forget(self, goal_id: str) -> None:
+        """See Appends.forget."""
+        self._numbers.pop(goal_id, None)
+
+    def _swap(self, raw: RawTransaction, append: Append) -> Swapped:
+        goal_no = self._numbers.get(append.goal_id)
+        if goal_no is not None and _only_goes_on(append) and _goes_on(raw, append, goal_no):
+            return goal_no, 0
+        swapped = swap(raw, append)
+        if isinstance(swapped, tuple):
+            self._numbers[append.goal_id] = swapped[0]
+        return swapped
+
+
+def _only_goes_on(append: Append) -> bool:
+    return append.is_plain and not append.release and bool(append.events) and append.is_in_order
+
+
+def _goes_on(raw: RawTransaction, append: Append, goal_no: int) -> bool:
+    summary = append.summary
+    moved = raw.execute(
+        _GO_ON,
+        *(summary.reason, summary.waiting_for, summary.steps, summary.cost_usd, summary.updated_us),
+        *(append.seq, append.hash, goal_no, append.goal_id, append.expected_seq, append.epoch, summary.status),
+    )
+    return bool(moved.rowcount == 1)
 
 
 class SqliteStateStore(SqlStateStore):
     """The histories of goals in SQLite. See StateStore."""
+
+    def __init__(self, database: RawDatabase) -> None:
+        super().__init__(database, SqliteAppends())
 
 
 class SqliteLeases(SqlLeases):
     """The leases in SQLite, on the clock of this machine since it was started. See Leases."""
 
     def __init__(
-        self, database: Database, *, boottime_s: Callable[[], float], is_dead: IsDead = nobody_is_dead
+        self,
+        database: RawDatabase,
+        *,
+        boottime_s: Callable[[], float],
+        is_dead: IsDead = nobody_is_dead,
+        let_go: LetGo = nobody_asks,
     ) -> None:
-        super().__init__(database, is_dead=is_dead)
+        super().__init__(database, is_dead=is_dead, let_go=let_go)
         self._boottime_s = boottime_s
 
-    def _now_us(self, tx: "Transaction") -> int:  # noqa: ARG002 (SQLite has no clock of its own)
+    def _now_us(self, raw: RawTransaction) -> int:  # noqa: ARG002 (SQLite has no clock of its own)
         return round(self._boottime_s() * 1_000_000)
 
     def _has_clock_of(self, owner: Worker, claimant: Worker) -> bool:

@@ -1,0 +1,149 @@
+"""One append as statements: the row of the goal is swapped first, and nothing is read before it is written.
+
+Whoever changes a goal touches its row first, so that on PostgreSQL too the lock of that row orders all who do.
+"""
+
+from collections.abc import Sequence
+
+from perdure.errors import NotFound, PerdureError
+from perdure.kernel.ports import Appended
+from perdure.store.goals.append import Append, missing
+from perdure.store.goals.rows import event_values
+from perdure.store.raw import RawTransaction, Values
+
+_CREATE = (
+    "INSERT INTO goals (id, text, mind, bot, workdir, runner, parent_id, parent_seq, created_at, worker,"
+    " status, reason, waiting_for, steps, cost_usd, updated_at, last_seq, last_hash)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " ON CONFLICT (id) DO NOTHING RETURNING goal_no, inbox_count"
+)
+_ADVANCE = (
+    "UPDATE goals SET status = ?, reason = ?, waiting_for = ?, steps = ?, cost_usd = ?, updated_at = ?,"
+    " last_seq = ?, last_hash = coalesce(?, last_hash), inbox_count = inbox_count - ?,"
+    " worker = CASE WHEN ? THEN NULL ELSE worker END"
+    " WHERE id = ? AND last_seq = ? AND epoch = ? AND deleted_at IS NULL AND status IN ('open', 'waiting')"
+)
+_RETURNING = " RETURNING goal_no, inbox_count"
+_HOLD_PARENT = "UPDATE goals SET epoch = epoch WHERE id = ? AND last_seq >= ? AND deleted_at IS NULL RETURNING goal_no"
+_INSERT_EVENTS = (
+    "INSERT INTO events (goal_no, seq, id, type, v, iteration, timestamp, payload, hash, key)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_GOAL = "SELECT goal_no, inbox_count, status, last_seq, epoch FROM goals WHERE id = ? AND deleted_at IS NULL"
+_KNOWN = "SELECT seq, hash FROM events WHERE goal_no = ? AND key = ?"
+
+Answer = Appended | PerdureError
+Swapped = Values | PerdureError | None
+"""The number of a goal and how much is in its inbox; why not, when nothing else is to be looked up; or None."""
+
+
+def swap(raw: RawTransaction, append: Append) -> Swapped:
+    """Make the goal's row, or move it on; nothing has changed when it is not as expected."""
+    if not append.is_in_order:
+        return None
+    return _create(raw, append) if append.makes_goal else _advance(raw, append)
+
+
+def _create(raw: RawTransaction, append: Append) -> Swapped:
+    if append.taken:
+        return append.not_in_inbox()
+    summary, parent = append.summary, append.summary.parent
+    if parent is not None and raw.first(_HOLD_PARENT, parent.goal_id, parent.seq) is None:
+        return NotFound(f"There is no event {parent.seq} of {parent.goal_id} to fork from.")
+    return raw.first(
+        _CREATE,
+        *(append.goal_id, summary.text, summary.mind, summary.bot, summary.workdir, summary.runner),
+        *((parent.goal_id, parent.seq) if parent else (None, None)),
+        *(summary.created_us, None if append.release else append.worker),
+        *_moving(append),
+    )
+
+
+def _advance(raw: RawTransaction, append: Append) -> Values | None:
+    taken = append.taken
+    where: Values = (append.goal_id, append.expected_seq, append.epoch)
+    if not taken:
+        return raw.first(_ADVANCE + _RETURNING, *_moving(append), 0, append.release, *where)
+    inside = f"inbox WHERE inbox.goal_no = goals.goal_no AND inbox.id IN ({_places(taken)})"
+    statement = f"{_ADVANCE} AND (SELECT count(*) FROM {inside}) = ?{_RETURNING}"  # noqa: S608
+    swapped = raw.first(statement, *_moving(append), len(taken), append.release, *where, *taken, len(taken))
+    if swapped is not None:
+        delete = f"DELETE FROM inbox WHERE goal_no = ? AND id IN ({_places(taken)})"  # noqa: S608
+        if raw.execute(delete, swapped[0], *taken).rowcount != len(taken):
+            raise append.not_in_inbox()  # somebody took it between the two, which undoes the swap
+    return swapped
+
+
+def _moving(append: Append) -> Values:
+    """What changes with every append."""
+    summary = append.summary
+    return (
+        *(summary.status, summary.reason, summary.waiting_for, summary.steps, summary.cost_usd, summary.updated_us),
+        *(append.seq, append.hash),
+    )
+
+
+def _places(values: Sequence[object] | frozenset[str]) -> str:
+    return ", ".join("?" * len(values))
+
+
+class Appends:
+    """Appends to histories that share a transaction: a swap each, then all events at once. See Work."""
+
+    def forget(self, goal_id: str) -> None:
+        """Let go of what was learnt of a goal."""
+
+    def is_single(self, items: Sequence[Append]) -> bool:  # noqa: ARG002 (see Work)
+        """See Work.is_single."""
+        return False
+
+    def together(self, raw: RawTransaction, items: Sequence[Append]) -> list[Answer]:
+        """See Work.together. Who was refused is answered last: its key may be that of another in the group."""
+        swapped = [self._swap(raw, append) for append in items]
+        rows: list[Values] = []
+        for append, found in zip(items, swapped, strict=True):
+            if isinstance(found, tuple):
+                rows += event_values(append, found[0])
+        if rows:
+            raw.execute_many(_INSERT_EVENTS, rows)
+        return [_answer(raw, append, found) for append, found in zip(items, swapped, strict=True)]
+
+    def alone(self, raw: RawTransaction, item: Append) -> Answer:
+        """See Work.alone. The key is looked up first: it may be what could not be stored twice."""
+        return known_answer(raw, item) or self.together(raw, [item])[0]
+
+    def _swap(self, raw: RawTransaction, append: Append) -> Swapped:
+        return swap(raw, append)
+
+
+def _answer(raw: RawTransaction, append: Append, swapped: Swapped) -> Answer:
+    """Answer an append by what became of its swap."""
+    if swapped is None:
+        return first_answer(raw, append)
+    if isinstance(swapped, PerdureError):
+        return swapped
+    return Appended(append.seq, inbox_waiting=swapped[1] > 0)
+
+
+def first_answer(raw: RawTransaction, append: Append) -> Answer:
+    """Answer an append that could not be made: as the first time when it was made before, or with why not."""
+    row = raw.first(_GOAL, append.goal_id)
+    if row is None:
+        return append.refusal("open", 0, 0) if append.makes_goal else missing(append.goal_id)
+    goal_no, inbox_count, *now = row
+    return _known(raw, append, goal_no, inbox_count) or append.refusal(*now)
+
+
+def known_answer(raw: RawTransaction, append: Append) -> Answer | None:
+    """Answer an append whose key is in the history already."""
+    row = raw.first(_GOAL, append.goal_id) if append.key is not None else None
+    return None if row is None else _known(raw, append, row[0], row[1])
+
+
+def _known(raw: RawTransaction, append: Append, goal_no: int, inbox_count: int) -> Answer | None:
+    known = raw.first(_KNOWN, goal_no, append.key) if append.key is not None else None
+    if known is None:
+        return None
+    if known[1] != append.hash:
+        return append.other_events()
+    return Appended(known[0], inbox_waiting=inbox_count > 0)
