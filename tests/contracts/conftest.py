@@ -57,8 +57,9 @@ async def stored(place: str | Path | None) -> AsyncIterator[Stored]:
 async def in_sqlite(path: Path) -> AsyncIterator[Stored]:
     database = await SqliteFileDatabase.open(path, migrate=True, debug=False)
     dead: set[str] = set()
-    leases = SqliteLeases(database, boottime_s=lambda: BOOTTIME_S, is_dead=dead.__contains__)
-    yield Stored(SqliteStateStore(database), leases, dead, database, is_bound_to_boot=True)
+    store = SqliteStateStore(database)
+    leases = SqliteLeases(database, boottime_s=lambda: BOOTTIME_S, is_dead=dead.__contains__, let_go=store.let_go)
+    yield Stored(store, leases, dead, database, is_bound_to_boot=True)
     await database.close()
 
 

@@ -111,3 +111,22 @@ async def test_a_worker_that_was_not_heard_of_for_a_day_is_forgotten(stored: Sto
     await stored.leases.renew(WORKER, 30)
     query = "SELECT worker FROM leases ORDER BY worker"
     assert await stored.database.read(lambda tx: list(tx.execute(query).scalars())) == ["late", "w1"]
+
+
+async def test_who_lives_is_told_as_a_claim_would_see_it(stored: Stored) -> None:
+    expired, gone, unknown = (replace(WORKER, id=name) for name in ("expired", "gone", "unknown"))
+    for worker, ttl_s in ((WORKER, 30), (OTHER, 30), (gone, 30), (expired, -1)):
+        await stored.leases.renew(worker, ttl_s)
+    stored.dead.add(gone.id)
+    everyone = [worker.id for worker in (WORKER, OTHER, gone, expired, unknown)]
+    assert await stored.leases.living(everyone, OTHER) == {WORKER.id, OTHER.id}
+    assert await stored.leases.living([WORKER.id], OTHER) == {WORKER.id}
+    assert await stored.leases.living([], OTHER) == frozenset()
+    elsewhere = replace(OTHER, home_id="another")
+    assert await stored.leases.living(everyone, elsewhere) == {WORKER.id, OTHER.id, gone.id}
+
+
+async def test_only_where_deadlines_are_bound_to_a_boot_is_a_worker_of_another_one_dead(stored: Stored) -> None:
+    await stored.leases.renew(WORKER, 30)
+    after = replace(OTHER, boot_id="after the restart")
+    assert await stored.leases.living([WORKER.id], after) == (set() if stored.is_bound_to_boot else {WORKER.id})

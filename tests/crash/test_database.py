@@ -2,18 +2,22 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import closing
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 
 from perdure import DatabaseClient, failpoints
+from perdure.kernel.ports import Leases
 from perdure.store.migrations import CHAIN
 from perdure.store.transaction import Transaction
 from tests import children
+from tests.contracts.histories import HELLO, OTHER, WORKER, History, Stored, begin
 from tests.crash.size import torture_size
 from tests.postgres import PostgresServer
 from tests.rows import new_project, project_names
@@ -59,6 +63,115 @@ async def test_an_error_around_a_commit_leaves_the_client_usable(
         assert await db.read(project_names) == stored
         await db.transaction(new_project("b"))
         assert await db.read(project_names) == [*stored, "b"]
+
+
+async def append_to_both(url: str) -> None:
+    """Move two goals on by one group; one of them takes from its inbox, and a third is new."""
+    async with await DatabaseClient.create(url) as db:
+        stored = Stored(db.state_store(), leases_of(db), set())
+        goals = [await loaded(stored, name) for name in ("a", "b")]
+        (row,) = await stored.store.inbox("a")
+        are_asked = threading.Event()
+        busy = asyncio.ensure_future(db.transaction(lambda _tx: are_asked.wait(10)))
+        await asyncio.sleep(0)
+        appends = asyncio.gather(
+            goals[0].append(HELLO, HELLO, taken=[row.id]), goals[1].append(HELLO), begin(stored, "new")
+        )
+        await asyncio.sleep(0)
+        are_asked.set()
+        await asyncio.gather(busy, appends)
+
+
+async def append_alone(url: str) -> None:
+    """Move one goal on, with nobody beside it."""
+    async with await DatabaseClient.create(url) as db:
+        await (await loaded(Stored(db.state_store(), leases_of(db), set()), "b")).append(HELLO)
+
+
+async def claim(url: str) -> None:
+    async with await DatabaseClient.create(url) as db:
+        await leases_of(db).claim("a", OTHER)
+
+
+async def renew(url: str) -> None:
+    async with await DatabaseClient.create(url) as db:
+        await leases_of(db).renew(OTHER, 30)
+
+
+async def release(url: str) -> None:
+    async with await DatabaseClient.create(url) as db:
+        await leases_of(db).release("a", WORKER, 1)
+
+
+def leases_of(db: DatabaseClient) -> Leases:
+    return db.leases(boottime_s=lambda: 1_000.0, is_dead=lambda _worker_id: False)
+
+
+async def loaded(stored: Stored, goal_id: str) -> History:
+    return History(stored, goal_id, events=await stored.store.load(goal_id))
+
+
+async def two_goals(url: str) -> None:
+    async with await DatabaseClient.create(url) as db:
+        stored = Stored(db.state_store(), leases_of(db), set())
+        for name in ("a", "b"):
+            await begin(stored, name)
+        await stored.store.post("a", "signal", {}, key="k")
+
+
+Goals = dict[str, tuple[int, str | None, int]]
+
+
+async def goals_in(url: str) -> tuple[Goals, bool]:
+    """Each goal's number of events, owner and posts, all of it verified; and whether the other worker is known."""
+    async with await DatabaseClient.create(url) as db:
+        assert await db.verify() == []
+        store = db.state_store()
+        found: Goals = {}
+        for summary in await store.list_goals():
+            events = await store.load(summary.goal_id)
+            assert len(events) == summary.last_seq
+            found[summary.goal_id] = (len(events), summary.worker, len(await store.inbox(summary.goal_id)))
+        return found, bool(await leases_of(db).living([OTHER.id], WORKER))
+
+
+BEFORE: tuple[Goals, bool] = ({"a": (1, "w1", 1), "b": (1, "w1", 0)}, False)
+CHANGES: list[tuple[str, Callable[[str], Coroutine[Any, Any, None]], tuple[Goals, bool]]] = [
+    ("store.append", append_to_both, ({"a": (3, "w1", 0), "b": (2, "w1", 0), "new": (1, "w1", 0)}, False)),
+    ("store.append", append_alone, ({"a": (1, "w1", 1), "b": (2, "w1", 0)}, False)),
+    ("store.claim", claim, ({"a": (1, "w2", 1), "b": (1, "w1", 0)}, False)),
+    ("store.renew", renew, ({"a": (1, "w1", 1), "b": (1, "w1", 0)}, True)),
+    ("store.release", release, ({"a": (1, None, 1), "b": (1, "w1", 0)}, False)),
+]
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize(("point", "change", "changed"), CHANGES, ids=[change.__name__ for _, change, _ in CHANGES])
+async def test_a_kill_around_a_change_of_goals_leaves_it_wholly_absent_or_wholly_present(
+    database_url: str,
+    point: str,
+    change: Callable[[str], Coroutine[Any, Any, None]],
+    changed: tuple[Goals, bool],
+    moment: str,
+) -> None:
+    await two_goals(database_url)
+    children.run_until(f"{point}.{moment}", change, database_url)
+    assert await goals_in(database_url) == (BEFORE if moment == "before" else changed)
+
+
+@pytest.mark.parametrize("point", ["store.append.before", "store.append.after"])
+async def test_an_error_around_a_group_leaves_the_client_usable(database_url: str, point: str) -> None:
+    await two_goals(database_url)
+    async with await DatabaseClient.create(database_url) as db:
+        stored = Stored(db.state_store(), leases_of(db), set())
+        with failpoints.armed(point, die):
+            for name in ("a", "b"):
+                with pytest.raises(Died):
+                    await (await loaded(stored, name)).append(HELLO)
+        for name in ("a", "b"):
+            goal = await loaded(stored, name)
+            assert len(goal.events) == (1 if point == "store.append.before" else 2)
+            await goal.append(HELLO)
 
 
 @pytest.mark.parametrize("point", ["store.create.before", "store.create.after", "store.migrate.commit.before"])

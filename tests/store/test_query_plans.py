@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from perdure.kernel.ports import Status
-from perdure.store.goals.rows import listing
+from perdure.store.goals.rows import POSTED, listing
 from perdure.store.schema import metadata
 from tests.sql import PlainSql
 from tests.store.rows import NOW, begin, row
@@ -140,6 +140,7 @@ QUESTIONS = (
     ),
     Question("goals of a status newest first", listed("open"), "idx_goals_status", is_ordered=True),
     Question("goals of a status before one", listed("open", "p1-005"), "idx_goals_status", is_ordered=True),
+    Question("goals of a worker that something was posted to", POSTED.replace("?", "'p1-w'"), "idx_goals_posted"),
     Question("forks of a goal", "SELECT id FROM goals WHERE parent_id = 'p1-goal'", "idx_goals_parent"),
     Question(
         "sessions of a project",
@@ -185,7 +186,7 @@ def one_of_each(project: str, number: int) -> dict[str, dict[str, Any]]:
         "requirement_features": {"feature_id": name},
         "metrics": {"id": name, "task_id": name, "agent_id": name, "timestamp": moment},
         "sessions": {"id": name, "started_at": moment},
-        "goals": {"id": name, "status": "open" if number % 5 == 0 else "done"}
+        "goals": {"id": name, "status": "open" if number % 5 == 0 else "done", "worker": f"{project}-w"}
         | {"parent_id": f"{project}-goal", "parent_seq": 1},
         "builder_drafts": {"session_id": name, "updated_at": moment},
         "builder_memory": {"id": name, "purpose_category": f"c{number % 5}", "created_at": moment},

@@ -13,7 +13,7 @@ sql_log = logging.getLogger("perdure.store.sql")
 
 Values = tuple[Any, ...]
 Item = TypeVar("Item")
-Given = TypeVar("Given", contravariant=True)
+Given_contra = TypeVar("Given_contra", contravariant=True)
 Result = TypeVar("Result")
 T = TypeVar("T")
 
@@ -30,7 +30,10 @@ class RawTransaction:
         return self._connection.execute(self._written(statement), values)
 
     def execute_many(self, statement: str, rows: Sequence[Values]) -> None:
-        """Run a statement once for each row of values."""
+        """Run a statement once for each row of values; for one, that is cheaper done as such."""
+        if len(rows) == 1:
+            self.execute(statement, *rows[0])
+            return
         self._connection.cursor().executemany(self._written(statement), rows)
 
     def first(self, statement: str, *values: Any) -> Values | None:
@@ -44,21 +47,21 @@ class RawTransaction:
         return statement
 
 
-class Work(Protocol[Given, Result]):
+class Work(Protocol[Given_contra, Result]):
     """What is done to items that may share a transaction with others of their kind."""
 
-    def together(self, raw: RawTransaction, items: Sequence[Given]) -> "list[Result | PerdureError]":
+    def together(self, raw: RawTransaction, items: Sequence[Given_contra]) -> "list[Result | PerdureError]":
         """Do all items, in order, and answer each; one that is answered with an error has changed nothing.
 
         When this raises, everything is undone, and each item is done alone.
         """
         ...
 
-    def alone(self, raw: RawTransaction, item: Given) -> "Result | PerdureError":
+    def alone(self, raw: RawTransaction, item: Given_contra) -> "Result | PerdureError":
         """Do one item that may be why others could not be done."""
         ...
 
-    def is_single(self, items: Sequence[Given]) -> bool:
+    def is_single(self, items: Sequence[Given_contra]) -> bool:
         """Tell whether `together` changes everything by one statement, which is then a transaction by itself."""
         ...
 

@@ -430,6 +430,12 @@ sa.Index(
     sqlite_where=goals.c.start_key.is_not(None),
     postgresql_where=goals.c.start_key.is_not(None),
 )
+sa.Index(
+    "idx_goals_posted",
+    goals.c.worker,
+    sqlite_where=goals.c.inbox_count > 0,
+    postgresql_where=goals.c.inbox_count > 0,
+)
 
 
 def _goal() -> sa.Column[int]:

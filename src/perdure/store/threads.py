@@ -6,11 +6,14 @@ wait too. What such a thread has begun is then cut off as by a kill, which every
 
 import asyncio
 import contextlib
+import logging
 import os
 import queue
 import threading
 from collections.abc import Callable, Iterable
 from typing import Any, ParamSpec, TypeVar
+
+log = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -99,7 +102,11 @@ class Threads:
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
-            tell = job()
+            tell = None
+            try:
+                tell = job()
+            except BaseException:
+                log.exception("something failed on a thread of %s that nobody waits for", self._name)
             with self._counting:
                 self._unfinished -= 1
             if tell is not None:

@@ -12,9 +12,9 @@ from perdure.kernel.ports import Event, Status, Summary
 ENDED: tuple[Status, ...] = ("done", "stopped")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Append:
-    """One call of `StateStore.append_event`."""
+    """One call of `StateStore.append_event`; never changed, though being frozen would make it too slow."""
 
     goal_id: str
     events: tuple[Event, ...]
@@ -48,19 +48,22 @@ class Append:
     @property
     def is_in_order(self) -> bool:
         """Whether the events follow `expected_seq` without a gap, and a new goal begins where its parent was left."""
+        seq = self.expected_seq
+        for event in self.events:
+            seq += 1
+            if event.seq != seq:
+                return False
         parent = self.summary.parent
-        begins_at = parent.seq if parent else 0
-        return all(event.seq == seq for seq, event in enumerate(self.events, self.expected_seq + 1)) and (
-            not self.makes_goal or self.expected_seq == begins_at
-        )
+        return not self.makes_goal or self.expected_seq == (parent.seq if parent else 0)
 
     def require_one_goal(self) -> None:
         """Refuse the events of another goal.
 
         Raises: Invalid
         """
-        if any(event.goal_id != self.goal_id for event in self.events):
-            raise Invalid(f"Events of another goal cannot be appended to {self.goal_id}.")
+        for event in self.events:
+            if event.goal_id != self.goal_id:
+                raise Invalid(f"Events of another goal cannot be appended to {self.goal_id}.")
 
     def refusal(self, status: Status, last_seq: int, epoch: int) -> Conflict:
         """Say why a goal that is like this refuses the append."""

@@ -5,6 +5,8 @@ from pathlib import Path
 
 PAGES = 1000
 PAGE_BYTES = 4096
+COMMITS_PER_LOOK = 8
+"""How often the size of the log is looked at: a look costs as much as a statement."""
 
 
 class CheckpointPlan:
@@ -22,7 +24,9 @@ class CheckpointPlan:
     def is_due(self, wal: Path) -> bool:
         """Count one commit, and tell whether it is time."""
         self._commits += 1
-        return self._commits * self._pages_per_commit >= PAGES or self._growth(wal) >= PAGES * PAGE_BYTES
+        if self._commits * self._pages_per_commit >= PAGES:
+            return True
+        return self._commits % COMMITS_PER_LOOK == 0 and self._growth(wal) >= PAGES * PAGE_BYTES
 
     def done(self, wal: Path, pages: int) -> None:
         """Learn from a checkpoint that found so many pages in the log."""

@@ -52,7 +52,7 @@ def pragma(connection: sqlite3.Connection, name: str) -> int | str:
     return value
 
 
-def file_now(path: Path) -> FileId:
+def file_now(path: Path | str) -> FileId:
     """Say which file has this name now: a connection to one that was moved aside writes what nobody sees.
 
     Raises: Damaged when there is none.

@@ -31,6 +31,8 @@ class LockFile:
         self._wait_s = wait_s
         self._between_threads = threading.Lock()
         self._fd = -1
+        self._name = os.fspath(path)
+        self._file = (0, 0)
 
     def __enter__(self) -> "LockFile":
         self.acquire()
@@ -114,15 +116,16 @@ class LockFile:
                 raise Denied(f"The lock file {self.path} cannot be opened: {error.strerror}.") from error
         except OSError as error:
             raise Denied(f"The folder {self.path.parent} cannot be written: {error.strerror}.") from error
+        status = os.fstat(self._fd)
+        self._file = (status.st_dev, status.st_ino)
         return True
 
     def _is_still_in_place(self) -> bool:
-        ours = os.fstat(self._fd)
         try:
-            named = os.stat(self.path)
+            named = os.stat(self._name)
         except FileNotFoundError:
             return False
-        return (ours.st_dev, ours.st_ino) == (named.st_dev, named.st_ino)
+        return (named.st_dev, named.st_ino) == self._file
 
     def _who_holds_it(self) -> str:
         pid = _holder(os.fstat(self._fd))

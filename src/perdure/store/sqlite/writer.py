@@ -38,6 +38,7 @@ class Writer:
     def __init__(self, path: Path, chain: Chain, *, is_logged: bool) -> None:
         self.has_written = False
         self._path = path
+        self._name = str(path)
         self._chain = chain
         self._is_logged = is_logged
         self._file = NO_FILE
@@ -50,7 +51,7 @@ class Writer:
     @property
     def is_ready(self) -> bool:
         """Whether the connection to the file that is there now is open."""
-        return self._connection is not None and self._file == file_now(self._path)
+        return self._connection is not None and self._file == file_now(self._name)
 
     @property
     def is_checkpoint_due(self) -> bool:
