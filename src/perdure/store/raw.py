@@ -27,24 +27,23 @@ class RawTransaction:
 
     def execute(self, statement: str, *values: Any) -> Any:
         """Run a statement and return the driver's cursor."""
-        return self._connection.execute(self._written(statement), values)
+        if self._is_logged:
+            sql_log.info("%s", statement)
+        return self._connection.execute(statement, values)
 
     def execute_many(self, statement: str, rows: Sequence[Values]) -> None:
         """Run a statement once for each row of values; for one, that is cheaper done as such."""
         if len(rows) == 1:
             self.execute(statement, *rows[0])
             return
-        self._connection.cursor().executemany(self._written(statement), rows)
+        if self._is_logged:
+            sql_log.info("%s", statement)
+        self._connection.cursor().executemany(statement, rows)
 
     def first(self, statement: str, *values: Any) -> Values | None:
         """Run a statement and return its first row; none is left unread, it could hold up the commit."""
         rows = self.execute(statement, *values).fetchall()
         return rows[0] if rows else None
-
-    def _written(self, statement: str) -> str:
-        if self._is_logged:
-            sql_log.info("%s", statement)
-        return statement
 
 
 class Work(Protocol[Given_contra, Result]):

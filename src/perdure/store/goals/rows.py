@@ -1,6 +1,9 @@
 """The rows of goals as the values that they stand for."""
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields
+from itertools import repeat
 from typing import Any
 
 import orjson
@@ -17,6 +20,8 @@ _SUMMARY = (
     "SELECT id, text, mind, status, created_at, updated_at, last_seq, steps, cost_usd, reason, waiting_for, bot,"
     " workdir, parent_id, parent_seq, runner, worker FROM goals WHERE deleted_at IS NULL"
 )
+_PUT: list[Callable[[Event, Any], None]] = [getattr(Event, field.name).__set__ for field in fields(Event)]
+"""Sets one field of an event, in their order, which is that of the columns too."""
 POSTED = "SELECT id FROM goals WHERE worker = ? AND inbox_count > 0 ORDER BY goal_no"
 BY_PREFIX = f"{_SUMMARY} AND substr(id, 1, ?) = ? ORDER BY length(id), goal_no DESC LIMIT 2"
 
@@ -62,12 +67,20 @@ def id_bytes(event: Event) -> bytes:
         raise Invalid(f"The id of an event is a UUID, which {event.id!r} is not.") from error
 
 
-def event_of(goal_id: str, row: Sequence[Any]) -> Event:
-    """Read a row of events."""
-    seq, event_id, *rest = row
-    digits = event_id.hex()
-    dashed = f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
-    return Event(goal_id, seq, dashed, *rest)
+def events_of(goal_id: str, rows: Sequence[Values]) -> list[Event]:
+    """Read rows of events, column by column: their own `__init__`, which sees to it that they are frozen, is slow."""
+    if not rows:
+        return []
+    seqs, ids, *others = zip(*rows, strict=True)
+    events = [Event.__new__(Event) for _ in rows]
+    for put, column in zip(_PUT, (repeat(goal_id), seqs, map(_dashed, ids), *others), strict=True):
+        deque(map(put, events, column), maxlen=0)
+    return events
+
+
+def _dashed(id_: bytes) -> str:
+    digits = id_.hex()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 def inbox_row_of(row: Sequence[Any]) -> InboxRow:

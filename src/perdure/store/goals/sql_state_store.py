@@ -7,7 +7,7 @@ from typing import Any
 from perdure.errors import Conflict, Damaged
 from perdure.kernel.ports import Appended, Event, InboxRow, Status, Summary
 from perdure.store.goals.append import ENDED, Append, ended, json_text, missing, the_one
-from perdure.store.goals.rows import BY_PREFIX, POSTED, event_of, inbox_row_of, listing, summary_of
+from perdure.store.goals.rows import BY_PREFIX, POSTED, events_of, inbox_row_of, listing, summary_of
 from perdure.store.goals.swap import Appends
 from perdure.store.raw import RawDatabase, RawTransaction
 
@@ -115,7 +115,7 @@ def _load(raw: RawTransaction, goal_id: str, after: int) -> list[Event]:
             raise missing(owner)
         goal_no, last_seq, last_hash, parent_id, parent_seq = row
         until = last_seq if upto is None else min(upto, last_seq)
-        own = [event_of(owner, found) for found in raw.execute(_OWN_EVENTS, goal_no, after, until)]
+        own = events_of(owner, raw.execute(_OWN_EVENTS, goal_no, after, until).fetchall())
         if upto is None and last_seq > after:
             _refuse_cut_tail(goal_id, own, last_seq, last_hash)
         parts.append(own)

@@ -99,9 +99,11 @@ class Appends:
 
     def together(self, raw: RawTransaction, items: Sequence[Append]) -> list[Answer]:
         """See Work.together. Who was refused is answered last: its key may be that of another in the group."""
-        swapped = [self._swap(raw, append) for append in items]
+        swapped: list[Swapped] = []
         rows: list[Values] = []
-        for append, found in zip(items, swapped, strict=True):
+        for append in items:
+            found = self._swap(raw, append)
+            swapped.append(found)
             if isinstance(found, tuple):
                 rows += event_values(append, found[0])
         if rows:

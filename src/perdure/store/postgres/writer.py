@@ -2,7 +2,7 @@
 
 import functools
 import select
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -10,7 +10,7 @@ from perdure import failpoints
 from perdure.errors import Conflict
 from perdure.store.postgres import faults
 from perdure.store.postgres.connection import connect
-from perdure.store.raw import RawTransaction
+from perdure.store.raw import RawTransaction, Values
 from perdure.store.target import PostgresTarget
 
 if TYPE_CHECKING:
@@ -23,8 +23,13 @@ Commit = Callable[[Callable[[], object]], None]
 class PostgresTransaction(RawTransaction):
     """A transaction on a connection of psycopg, which wants places of values to be written `%s`."""
 
-    def _written(self, statement: str) -> str:
-        return _marked(super()._written(statement))
+    def execute(self, statement: str, *values: Any) -> Any:
+        """See RawTransaction.execute."""
+        return super().execute(_marked(statement), *values)
+
+    def execute_many(self, statement: str, rows: Sequence[Values]) -> None:
+        """See RawTransaction.execute_many."""
+        super().execute_many(_marked(statement), rows)
 
 
 @functools.lru_cache(maxsize=256)

@@ -141,22 +141,22 @@ class SqliteFileDatabase:
 
     def _write_group(self, work: Work[Any, Any], items: Sequence[Any]) -> Outcomes:
         with self._lock:
-            return self._commit_group(work, items)
+            return do_items(work, items, self._commit_group)
 
     def _write_now(self, work: Work[Any, Any], item: Any) -> Outcomes | None:
         """Write an item on the thread of the caller; None when that would mean to wait for somebody."""
         if not self._lock.acquire_now():
             return None
         try:
-            return self._commit_group(work, [item]) if self._writer.is_ready else None
+            return do_items(work, [item], self._commit_now) if self._writer.is_ready else None
         finally:
             self._lock.release()
 
-    def _commit_group(self, work: Work[Any, Any], items: Sequence[Any]) -> Outcomes:
-        def commit(fn: Callable[[RawTransaction], Any], _is_single: bool) -> Any:
-            return self._written(lambda: self._writer.write_group(fn))
+    def _commit_group(self, fn: Callable[[RawTransaction], T], _is_single: bool) -> T:
+        return self._written(lambda: self._writer.write_group(fn))
 
-        return do_items(work, items, commit)
+    def _commit_now(self, fn: Callable[[RawTransaction], T], _is_single: bool) -> T:
+        return self._written(lambda: self._writer.write_group(fn, is_ready=True))
 
     def _written(self, write: Callable[[], T]) -> T:
         """Write, and see to it that the log is moved back now and then, always on the writer's thread."""

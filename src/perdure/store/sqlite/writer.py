@@ -89,9 +89,9 @@ class Writer:
         connection = self._flushing_connection() if flush else self._unflushed_connection()
         return self._transact(connection, fn, commit_write)
 
-    def write_group(self, fn: Callable[[RawTransaction], T]) -> T:
+    def write_group(self, fn: Callable[[RawTransaction], T], *, is_ready: bool = False) -> T:
         """Run a function that does all items of a group in one transaction."""
-        return self._transact(self._flushing_connection(), fn, commit_group)
+        return self._transact(self._flushing_connection(is_ready=is_ready), fn, commit_group)
 
     def checkpoint(self) -> None:
         """Move the log back into the file. What was committed stays so, whatever happens here."""
@@ -116,11 +116,13 @@ class Writer:
                 log.info("the log of %s stays: %s", self._path, error)
 
     def _transact(self, connection: sqlite3.Connection, fn: Callable[[RawTransaction], T], commit: Commit) -> T:
-        with faults.translated(self._path):
+        try:
             return transact(connection, fn, commit, is_logged=self._is_logged)
+        except sqlite3.Error as error:
+            raise (faults.translate(error, self._name) or error) from error
 
-    def _flushing_connection(self) -> sqlite3.Connection:
-        if not self.is_ready:
+    def _flushing_connection(self, *, is_ready: bool = False) -> sqlite3.Connection:
+        if not (is_ready or self.is_ready):
             self.disconnect()
             files.recognise(self._path, self._chain)
             self.connect()
