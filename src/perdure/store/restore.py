@@ -16,7 +16,6 @@ from perdure.errors import Conflict, Damaged, Denied, Invalid, NotFound, Unavail
 from perdure.settings import CONFIG_FILE, FOLDER_MODE, ensure_folder
 from perdure.store.archive import DATABASE, Manifest, unpack_archive
 from perdure.store.durable import fsync
-from perdure.store.postgres.swap import has_tables, refuse_a_dump
 from perdure.store.sqlite import faults, files
 from perdure.store.sqlite.connection import connect
 from perdure.store.sqlite.lockfile import LockFile
@@ -149,11 +148,17 @@ def _check_database(path: Path, source: Path) -> None:
     fsync(path)
 
 
+def _has_tables(target: PostgresTarget) -> bool:
+    from perdure.store.postgres.swap import has_tables
+
+    return has_tables(target)
+
+
 def _refuse_what_is_there(places: Places, plan: Plan) -> None:
     taken = [swap.place for swap in plan.swaps if os.path.lexists(swap.place)]
     if plan.is_whole_home:
         taken += [str(path) for path in sorted(places.home.iterdir()) if not any(map(path.match, _KEPT))]
-    if isinstance(places.database, PostgresTarget) and has_tables(places.database):
+    if isinstance(places.database, PostgresTarget) and _has_tables(places.database):
         taken.append(places.database.shown)
     if taken:
         raise Conflict(
@@ -229,6 +234,8 @@ def _refuse_what_cannot_be_swapped(places: Places, plan: Plan) -> None:
     database = places.database
     if isinstance(database, PostgresTarget):
         if plan.dump is not None:
+            from perdure.store.postgres.swap import refuse_a_dump
+
             refuse_a_dump(database, Path(plan.dump))
     elif database.path is not None and database.path.exists() and _is_open_elsewhere(database.path):
         raise _in_use(database.path)

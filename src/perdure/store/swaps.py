@@ -15,7 +15,6 @@ from perdure import failpoints
 from perdure.errors import Conflict, Damaged
 from perdure.store.archive import DATABASE
 from perdure.store.durable import fsync, new_file, unused
-from perdure.store.postgres.swap import swap_tables
 from perdure.store.sqlite import files
 from perdure.store.target import PostgresTarget, SqliteTarget
 
@@ -88,6 +87,8 @@ def finish(places: Places) -> Restored | None:
     plan = _read_plan(path, places)
     aside = []
     if plan.dump is not None and isinstance(places.database, PostgresTarget):
+        from perdure.store.postgres.swap import swap_tables
+
         schema = swap_tables(places.database, Path(plan.dump), plan.mark)
         aside += [f"the schema {schema}"] if schema else []
     for swap in plan.swaps:

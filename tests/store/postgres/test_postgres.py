@@ -8,9 +8,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from perdure import Conflict, DatabaseClient, Denied, Invalid, Unavailable
+from perdure import Conflict, DatabaseClient, Denied, Invalid, Unavailable, failpoints
+from perdure.store.raw import RawTransaction
 from perdure.store.transaction import Transaction
 from tests.children import python
+from tests.contracts.histories import HELLO, Stored, begin
 from tests.postgres import PostgresServer
 from tests.rows import new_project, project_names
 
@@ -89,6 +91,45 @@ async def test_a_connection_that_breaks_during_the_commit_leaves_the_outcome_ope
         with pytest.raises(Unavailable, match="not known"):
             await db.transaction(loses_its_connection)
         assert await db.ping()
+
+
+async def test_a_broken_connection_is_replaced_before_the_next_group(url: str) -> None:
+    async with await DatabaseClient.create(url) as db:
+        goal = await begin(stored_in(db))
+        end_connections(url)
+        await goal.append(HELLO)
+        assert await db.state_store().load("g") == goal.events
+
+
+@pytest.mark.parametrize("changes", ["one goal", "a new goal too"])
+async def test_a_connection_that_breaks_under_a_group_is_told_to_all_and_nothing_is_retried(
+    url: str, changes: str
+) -> None:
+    async with await DatabaseClient.create(url) as db:
+        stored = stored_in(db)
+        goal = await begin(stored)
+        others = [begin(stored, "new")] if changes == "a new goal too" else []
+        breaks = failpoints.armed("store.append.before", lambda: end_connections(url))
+        with breaks:
+            done = await asyncio.gather(goal.append(HELLO), *others, return_exceptions=True)
+        assert [type(result) for result in done] == [Unavailable] * len(done)
+        assert all("not known" in str(result) for result in done)
+        assert await db.state_store().load("g") == goal.events
+        await goal.append(HELLO)
+
+
+async def test_a_renewal_is_not_flushed_and_everything_else_is(url: str) -> None:
+    def level(raw: RawTransaction) -> object:
+        return raw.first("SHOW synchronous_commit")
+
+    database = (await DatabaseClient.create(url))._database
+    assert await database.write_raw(level, flush=False) == ("off",)
+    assert await database.write_raw(level) == ("on",)
+    await database.close()
+
+
+def stored_in(db: DatabaseClient) -> Stored:
+    return Stored(db.state_store(), db.leases(boottime_s=lambda: 0.0, is_dead=lambda _worker_id: False), set())
 
 
 async def test_a_deadlock_is_a_conflict(url: str) -> None:

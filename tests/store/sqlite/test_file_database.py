@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from perdure import Damaged, DatabaseClient, Unavailable, failpoints
+from perdure import Damaged, DatabaseClient, NotFound, Unavailable, failpoints
 from perdure.store.migrations import CHAIN
+from perdure.store.raw import RawTransaction
 from perdure.store.sqlite.file_database import SqliteFileDatabase
 from perdure.store.sqlite.lockfile import LockFile
 from perdure.store.transaction import Transaction
 from tests import children
+from tests.contracts.histories import HELLO, Stored, begin
 from tests.rows import new_project, project_names
 
 
@@ -148,26 +150,67 @@ async def test_a_file_that_was_removed_is_told_and_nothing_is_written(sqlite_pat
         assert await db.read(project_names) == ["a"]
 
 
-async def test_after_a_disk_error_the_connection_is_opened_anew_and_nothing_is_retried(sqlite_path: Path) -> None:
-    calls = 0
-
-    def fails() -> None:
-        nonlocal calls
-        calls += 1
+def failing_disk(calls: list[str]) -> Callable[[], None]:
+    def fail() -> None:
+        calls.append("failed")
         error = sqlite3.OperationalError("disk I/O error")
         error.sqlite_errorname = "SQLITE_IOERR_FSYNC"
         raise error
 
+    return fail
+
+
+async def test_after_a_disk_error_the_connection_is_opened_anew_and_nothing_is_retried(sqlite_path: Path) -> None:
+    calls: list[str] = []
     database = await SqliteFileDatabase.open(sqlite_path, migrate=True, debug=False)
     before = database._writer._connection
-    with failpoints.armed("store.commit.before", fails), pytest.raises(Unavailable, match="not known"):
+    with failpoints.armed("store.commit.before", failing_disk(calls)), pytest.raises(Unavailable, match="not known"):
         await database.write(new_project("a"))
-    assert calls == 1
+    assert len(calls) == 1
     assert database._writer._connection is None
     await database.write(new_project("b"))
     assert database._writer._connection is not before
     assert await database.read(project_names) == ["b"]
     await database.close()
+
+
+async def test_a_disk_error_under_a_group_is_told_to_all_and_nothing_is_retried(sqlite_path: Path) -> None:
+    calls: list[str] = []
+    async with await DatabaseClient.create(sqlite_path) as db:
+        stored = Stored(db.state_store(), db.leases(boottime_s=lambda: 0.0, is_dead=lambda _worker_id: False), set())
+        goals = [await begin(stored, name) for name in ("a", "b", "c")]
+        with failpoints.armed("store.append.before", failing_disk(calls)):
+            done = await asyncio.gather(*[goal.append(HELLO) for goal in goals], return_exceptions=True)
+        assert [type(result) for result in done] == [Unavailable] * 3
+        assert len({id(result) for result in done}) == 3
+        assert 1 <= len(calls) <= 3
+        for goal in goals:
+            await goal.append(HELLO)
+            assert await db.state_store().load(goal.goal_id) == goal.events
+
+
+async def test_a_renewal_is_not_flushed_and_everything_else_is(sqlite_path: Path) -> None:
+    def level(raw: RawTransaction) -> object:
+        return raw.first("PRAGMA synchronous")
+
+    database = await SqliteFileDatabase.open(sqlite_path, migrate=True, debug=False)
+    assert await database.write_raw(level, flush=False) == (1,)
+    assert await database.write_raw(level) == (2,)
+    await database.close()
+
+
+async def test_a_file_that_was_replaced_is_noticed_by_one_who_appends(sqlite_path: Path, tmp_path: Path) -> None:
+    async with await DatabaseClient.create(sqlite_path) as db:
+        stored = Stored(db.state_store(), db.leases(boottime_s=lambda: 0.0, is_dead=lambda _worker_id: False), set())
+        await begin(stored, "first")
+        await db.backup(tmp_path / "copy.db")
+        goal = await begin(stored, "not in the copy")
+        for suffix in ("", "-wal", "-shm"):
+            Path(f"{sqlite_path}{suffix}").rename(f"{sqlite_path}.aside{suffix}")
+        (tmp_path / "copy.db").rename(sqlite_path)
+        with pytest.raises(NotFound):
+            await goal.append(HELLO)
+        assert [summary.goal_id for summary in await db.state_store().list_goals()] == ["first"]
 
 
 async def test_two_clients_of_one_process_share_a_file(sqlite_path: Path) -> None:
@@ -187,6 +230,7 @@ async def test_opening_a_current_database_imports_neither_alembic_nor_sqlalchemy
         "async def main():\n"
         f"    db = await DatabaseClient.create({str(sqlite_path)!r})\n"
         "    print((await db.health()).version)\n"
+        "    assert await db.state_store().list_goals() == []\n"
         "    await db.close()\n"
         "asyncio.run(main())\n"
         "print([name for name in ('alembic', 'sqlalchemy', 'psycopg', 'typer') if name in sys.modules])\n"
