@@ -1,5 +1,6 @@
 """Each kind of state store in turn, empty."""
 
+import secrets
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -23,7 +24,7 @@ BOOTTIME_S = 1_000_000.0
 @pytest.fixture(scope="session")
 def goals_url(postgres: PostgresServer) -> str:
     """One PostgreSQL database for all tests of goals; each finds it empty."""
-    return postgres.new_database("goals")
+    return postgres.new_database(f"goals_{secrets.token_hex(6)}")
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgresql"])

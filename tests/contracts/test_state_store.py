@@ -141,6 +141,24 @@ async def test_goals_do_not_touch_each_other(stored: Stored) -> None:
         assert await stored.store.load(goal.goal_id) == goal.events
 
 
+async def test_a_goal_is_kept_when_more_waits_in_its_inbox_unless_it_has_ended(stored: Stored) -> None:
+    """Who posts sees a live owner and leaves it to that one, so the owner must not go without it."""
+    goal = await begin(stored)
+    for key in ("k1", "k2"):
+        await stored.store.post("g", "decision", {}, key=key)
+    first, second = await stored.store.inbox("g")
+    assert await goal.append(HELLO, release=True) == Appended(2, inbox_waiting=True)
+    assert (await stored.store.find("g")).worker == WORKER.id
+    assert (await goal.append(HELLO, taken=[first.id], release=True)).inbox_waiting
+    assert (await stored.store.find("g")).worker == WORKER.id
+    assert not (await goal.append(HELLO, taken=[second.id], release=True)).inbox_waiting
+    assert (await stored.store.find("g")).worker is None
+    ended = await begin(stored, "ended")
+    await stored.store.post("ended", "decision", {}, key="k")
+    await ended.append(Termination("done"), release=True)
+    assert (await stored.store.find("ended")).worker is None
+
+
 async def test_a_release_gives_the_goal_back_with_or_without_events(stored: Stored) -> None:
     goal = await begin(stored)
     await goal.append(HELLO, release=True)

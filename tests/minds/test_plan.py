@@ -273,13 +273,6 @@ async def test_a_denied_call_is_not_tried_again() -> None:
     assert (await ended(history)).detail == "Step a failed: not allowed"
 
 
-async def test_a_denied_question_counts_as_failed() -> None:
-    history = goal("id: a, ask: {question: q}")
-    await history.step()
-    history.decide("a.1", "deny")
-    assert (await ended(history)).detail == "Step a failed: denied by ann"
-
-
 async def test_an_approved_call_is_settled_by_its_outcome() -> None:
     history = goal("id: a, exec: x")
     await history.step()

@@ -124,7 +124,7 @@ class World:
     def settle(self, each: CallState) -> None:
         name = each.call.call_id
         if not isinstance(each.call, ToolCall):
-            ends: Sequence[Verdict] = ("answer", "skip", "deny") if isinstance(each.call, Ask) else ("elapsed",)
+            ends: Sequence[Verdict] = ("answer", "skip", "abort") if isinstance(each.call, Ask) else ("elapsed",)
             self.history.decide(name, self.data.draw(st.sampled_from(ends)))
         elif each.unknown is not None:
             self.retries_left -= 1
@@ -159,7 +159,7 @@ def not_begun(step: PlanStep, found: dict[str, str], *, is_failing: bool) -> str
 def _has_failed(each: CallState) -> bool:
     if each.outcome is not None:
         return not each.outcome.ok
-    return each.decision is not None and each.decision.decision in {"deny", "abort"}
+    return each.decision is not None and each.decision.decision == "abort"
 
 
 @settings(deadline=None)  # a busy machine is no failure

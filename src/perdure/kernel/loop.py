@@ -4,6 +4,7 @@ N steps cost N + 1 commits: each outcome and the intents that follow from it are
 """
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -67,7 +68,7 @@ class Loop:
         """
         try:
             if is_resumed:
-                await recover(self.journal, self._means.tools, self._means.workdir)
+                await recover(self.journal, self._means.tools, self._means.workdir, self._environment)
                 await take_posts(self.journal, self._store, self._end_all)
             return await self._run()
         finally:
@@ -133,7 +134,7 @@ class Loop:
     async def _run_tool(self, call: ToolCall) -> ToolOutput:
         try:
             tool = tool_for(call, self._means.tools)
-            environment = self._means.mind.environment(self.state, call)
+            environment = self._environment(call)
             failpoints.hit("kernel.effect.before")
             output = await tool.run(CallContext(self.journal.goal_id, call, self._means.workdir, environment))
             failpoints.hit("kernel.effect.after")
@@ -142,6 +143,9 @@ class Loop:
         except Exception as error:  # noqa: BLE001 (the worker's edge: a broken tool is an outcome)
             return ToolOutput(call.call_id, ok=False, error=ToolError("internal", f"{type(error).__name__}: {error}"))
         return output
+
+    def _environment(self, call: ToolCall) -> Mapping[str, str]:
+        return self._means.mind.environment(self.state, call)
 
     def _collect(self) -> None:
         """Record the outcomes that are there, and the timers that have run out."""

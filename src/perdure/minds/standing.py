@@ -35,9 +35,8 @@ class Standing:
     @property
     def why(self) -> str:
         """Why the step failed, in words."""
-        if self._decision is not None and self._decision.decision in {"abort", "deny"}:
-            word = "aborted" if self.is_aborted else "denied"
-            return f"{word} by {self._decision.by}"
+        if self._decision is not None and self.is_aborted:
+            return f"aborted by {self._decision.by}"
         error = self.last.outcome.error if self.last and self.last.outcome else None
         return error.message if error else "no reason was given"
 
@@ -77,7 +76,7 @@ def _begun(last: CallState, attempt: int, retry: Retry) -> Standing:
     match last.decision:
         case Decision(decision="retry"):
             return Standing("again", attempt, last)
-        case Decision(decision="abort" | "deny"):
+        case Decision(decision="abort"):
             return Standing("failed", attempt, last)
         case _:
             return Standing("done", attempt, last)

@@ -15,8 +15,11 @@ from perdure.kernel.events import ToolCall
 from perdure.kernel.ports import Verdict
 
 
+@dataclass(frozen=True, slots=True)
 class AllowAll:
     """The policy for what a person started: typing a command, or starting a plan, has allowed what is in it."""
+
+    name: str = "person"
 
     def judge(self, call: ToolCall) -> Verdict:  # noqa: ARG002 (the port names it)
         return "allow"
@@ -42,6 +45,7 @@ class Rules:
     """The strictest rule that is about a call decides: deny before ask before allow. Without one, a person is asked."""
 
     rules: Sequence[Rule]
+    name: str = "policy"
 
     def judge(self, call: ToolCall) -> Verdict:
         try:

@@ -31,6 +31,10 @@ class Append:
         return bool(self.events) and self.events[0].type == "goal"
 
     @property
+    def ends(self) -> bool:
+        return self.summary.status in ENDED
+
+    @property
     def is_plain(self) -> bool:
         """Whether the goal is there and all that happens is that it moves on."""
         return not (self.taken or self.makes_goal)

@@ -34,7 +34,8 @@ class _Goal:
         return is_as_expected and append.is_in_order and not self.has_ended and append.taken <= self.inbox.keys()
 
     def take(self, append: Append) -> Appended:
-        worker = None if append.release else self.summary.worker
+        is_given_back = append.release and (append.ends or len(self.inbox) == len(append.taken))
+        worker = None if is_given_back else self.summary.worker
         self.summary = replace(append.summary, last_seq=append.seq, worker=worker)
         self.events += append.events
         if append.key is not None and append.events:

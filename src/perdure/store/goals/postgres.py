@@ -16,12 +16,12 @@ _ADVANCE_ALL = """
 WITH asked AS (
     SELECT * FROM json_to_recordset(CAST(? AS JSON)) AS asked (
         n INT, goal TEXT, expected BIGINT, epoch BIGINT, status TEXT, reason TEXT, waiting_for TEXT, steps BIGINT,
-        cost_usd DOUBLE PRECISION, updated_at BIGINT, last_seq BIGINT, last_hash TEXT, release BOOLEAN)
+        cost_usd DOUBLE PRECISION, updated_at BIGINT, last_seq BIGINT, last_hash TEXT, release BOOLEAN, ends BOOLEAN)
 ), swapped AS (
     UPDATE goals SET status = asked.status, reason = asked.reason, waiting_for = asked.waiting_for,
         steps = asked.steps, cost_usd = asked.cost_usd, updated_at = asked.updated_at, last_seq = asked.last_seq,
         last_hash = coalesce(decode(asked.last_hash, 'hex'), goals.last_hash),
-        worker = CASE WHEN asked.release THEN NULL ELSE goals.worker END
+        worker = CASE WHEN asked.release AND (asked.ends OR goals.inbox_count = 0) THEN NULL ELSE goals.worker END
     FROM asked
     WHERE goals.id = asked.goal AND goals.last_seq = asked.expected AND goals.epoch = asked.epoch
         AND goals.deleted_at IS NULL AND goals.status IN ('open', 'waiting')
@@ -96,6 +96,7 @@ def _asked(n: int, append: Append) -> dict[str, object]:
         "last_seq": append.seq,
         "last_hash": append.hash.hex() if append.hash is not None else None,
         "release": append.release,
+        "ends": append.ends,
     }
 
 

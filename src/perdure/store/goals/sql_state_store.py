@@ -52,7 +52,7 @@ class SqlStateStore:
         is_active = False
         try:
             done = await self._database.group(self._appends, append, is_only=len(self._active) == 1)
-            is_active = not release and summary.status not in ENDED
+            is_active = not append.ends and (done.inbox_waiting or not release)
         finally:
             if not is_active:
                 self.let_go(goal_id)

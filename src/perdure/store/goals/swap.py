@@ -20,7 +20,7 @@ _CREATE = (
 _ADVANCE = (
     "UPDATE goals SET status = ?, reason = ?, waiting_for = ?, steps = ?, cost_usd = ?, updated_at = ?,"
     " last_seq = ?, last_hash = coalesce(?, last_hash), inbox_count = inbox_count - ?,"
-    " worker = CASE WHEN ? THEN NULL ELSE worker END"
+    " worker = CASE WHEN ? AND (? OR inbox_count = ?) THEN NULL ELSE worker END"
     " WHERE id = ? AND last_seq = ? AND epoch = ? AND deleted_at IS NULL AND status IN ('open', 'waiting')"
 )
 _RETURNING = " RETURNING goal_no, inbox_count"
@@ -63,15 +63,20 @@ def _advance(raw: RawTransaction, append: Append) -> Values | None:
     taken = append.taken
     where: Values = (append.goal_id, append.expected_seq, append.epoch)
     if not taken:
-        return raw.first(_ADVANCE + _RETURNING, *_moving(append), 0, append.release, *where)
+        return raw.first(_ADVANCE + _RETURNING, *_moving(append), 0, *_giving_back(append), *where)
     inside = f"inbox WHERE inbox.goal_no = goals.goal_no AND inbox.id IN ({_places(taken)})"
     statement = f"{_ADVANCE} AND (SELECT count(*) FROM {inside}) = ?{_RETURNING}"  # noqa: S608
-    swapped = raw.first(statement, *_moving(append), len(taken), append.release, *where, *taken, len(taken))
+    swapped = raw.first(statement, *_moving(append), len(taken), *_giving_back(append), *where, *taken, len(taken))
     if swapped is not None:
         delete = f"DELETE FROM inbox WHERE goal_no = ? AND id IN ({_places(taken)})"  # noqa: S608
         if raw.execute(delete, swapped[0], *taken).rowcount != len(taken):
             raise append.not_in_inbox()  # somebody took it between the two, which undoes the swap
     return swapped
+
+
+def _giving_back(append: Append) -> Values:
+    """Whether the goal is given back: not while more waits in its inbox than is taken, unless it has ended."""
+    return append.release, append.ends, len(append.taken)
 
 
 def _moving(append: Append) -> Values:
