@@ -191,6 +191,25 @@ async def test_one_goal_alone_is_written_where_it_runs_and_several_on_the_writer
         assert await stored.store.load(history.goal_id) == history.events
 
 
+async def test_one_who_only_appends_does_not_keep_the_loop_for_itself(stored: Stored) -> None:
+    if stored.database is None:
+        pytest.skip("memory has nothing to wait for")
+    goal = await begin(stored)
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    beside = asyncio.ensure_future(others())
+    for _ in range(40):
+        await goal.append(HELLO)
+    beside.cancel()
+    assert turns >= 4
+
+
 @in_sqlite
 async def test_a_conflict_is_the_same_where_it_runs_and_on_the_writers_thread(stored: Stored) -> None:
     goal = await begin(stored)

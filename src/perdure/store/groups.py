@@ -14,6 +14,9 @@ from perdure.errors import Damaged, Unavailable
 from perdure.store.raw import Item, RawTransaction, Result, Work
 from perdure.store.threads import Settled, Threads, settle
 
+_IN_A_ROW = 10
+"""How many appends are written on the loop's own thread before others get their turn."""
+
 Commit = Callable[[Callable[[RawTransaction], Any], bool], Any]
 """Runs a function in one transaction; the flag says that it is a single statement."""
 Outcomes = list[Any]
@@ -41,6 +44,7 @@ class Groups:
         self._write_now = write_now
         self._open: _Group | None = None
         self._gathering = threading.Lock()
+        self._in_a_row = 0
 
     async def add(self, work: Work[Item, Result], item: Item, *, is_only: bool = False) -> Result:
         """See RawDatabase.group."""
@@ -48,6 +52,7 @@ class Groups:
         if is_only and self._write_now is not None and self._writer.is_idle:
             outcomes = self._write_now(work, item)
             if outcomes is not None:
+                await self._let_others_run()
                 return cast("Result", _result(outcomes[0]))
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Result] = loop.create_future()
@@ -61,6 +66,12 @@ class Groups:
         if is_new:
             self._writer.post(lambda: self._do(group))
         return await future
+
+    async def _let_others_run(self) -> None:
+        """Give the loop back now and then: one who only ever appends, and never waits, would keep it for itself."""
+        self._in_a_row += 1
+        if self._in_a_row % _IN_A_ROW == 0:
+            await asyncio.sleep(0)
 
     def seal(self) -> None:
         """Let what is asked for from now on come after something else that is asked for now."""

@@ -72,7 +72,7 @@ class Threads:
             raise RuntimeError(f"the threads {self._name} have been stopped")
         if os.getpid() != self._pid:
             raise RuntimeError("this database was opened before a fork; open it anew in the child")
-        if threading.current_thread() in self._threads:
+        if threading.get_ident() in [thread.ident for thread in self._threads]:
             raise RuntimeError("a function that runs in a transaction cannot wait for another transaction")
 
     def stop(self, *, wait: bool = False) -> None:

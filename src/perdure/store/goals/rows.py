@@ -1,7 +1,7 @@
 """The rows of goals as the values that they stand for."""
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from itertools import repeat
 from typing import Any
@@ -22,6 +22,7 @@ _SUMMARY = (
 )
 _PUT: list[Callable[[Event, Any], None]] = [getattr(Event, field.name).__set__ for field in fields(Event)]
 """Sets one field of an event, in their order, which is that of the columns too."""
+_NO_KEY = (None,)
 POSTED = "SELECT id FROM goals WHERE worker = ? AND inbox_count > 0 ORDER BY goal_no"
 BY_PREFIX = f"{_SUMMARY} AND substr(id, 1, ?) = ? ORDER BY length(id), goal_no DESC LIMIT 2"
 
@@ -43,17 +44,17 @@ def summary_of(row: Sequence[Any]) -> Summary:
     return Summary(*values)
 
 
-def event_values(append: Append, goal_no: int) -> Iterator[Values]:
+def event_values(append: Append, goal_no: int) -> list[Values]:
     """Give the rows of an append's events; its key stands on the last.
 
     Raises: Invalid
     """
-    last = append.seq
-    for event in append.events:
-        yield (
-            *(goal_no, event.seq, id_bytes(event), event.type, event.v, event.iteration),
-            *(event.timestamp_us, event.payload, event.hash, append.key if event.seq == last else None),
-        )
+    key, last = append.key, append.seq
+    return [
+        (goal_no, e.seq, id_bytes(e), e.type, e.v, e.iteration, e.timestamp_us, e.payload, e.hash)
+        + ((key,) if e.seq == last else _NO_KEY)
+        for e in append.events
+    ]
 
 
 def id_bytes(event: Event) -> bytes:

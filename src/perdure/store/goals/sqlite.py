@@ -49,8 +49,18 @@ def _goes_on(raw: RawTransaction, append: Append, goal_no: int) -> bool:
     summary = append.summary
     moved = raw.execute(
         _GO_ON,
-        *(summary.reason, summary.waiting_for, summary.steps, summary.cost_usd, summary.updated_us),
-        *(append.seq, append.hash, goal_no, append.goal_id, append.expected_seq, append.epoch, summary.status),
+        summary.reason,
+        summary.waiting_for,
+        summary.steps,
+        summary.cost_usd,
+        summary.updated_us,
+        append.seq,
+        append.hash,
+        goal_no,
+        append.goal_id,
+        append.expected_seq,
+        append.epoch,
+        summary.status,
     )
     return bool(moved.rowcount == 1)
 
