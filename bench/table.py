@@ -1,0 +1,99 @@
+"""The lines of the tables: what was measured, beside what, and whether it is as it should be."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where a line should be: its ratio to the floor, or our own value."""
+
+    of: Literal["ratio", "value"]
+    sign: Literal["≤", "≥", "="]
+    limit: float
+
+    def is_met(self, value: float) -> bool:
+        match self.sign:
+            case "≤":
+                return value <= self.limit
+            case "≥":
+                return value >= self.limit
+            case "=":
+                return value == self.limit
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A line whose times are only good beside the floor of the same run."""
+
+    what: str
+    floor: float
+    ours: float
+    unit: str
+    target: Target | None = None
+
+    @property
+    def ratio(self) -> float:
+        return self.ours / self.floor
+
+    @property
+    def is_met(self) -> bool:
+        return self.target is None or self.target.is_met(self.ratio if self.target.of == "ratio" else self.ours)
+
+    def cells(self) -> list[str]:
+        met = "" if self.target is None else ("met" if self.is_met else "**not met**")
+        return [self.what, self._show(self.floor), self._show(self.ours), f"{self.ratio:.2f}", self.wanted, met]
+
+    @property
+    def wanted(self) -> str:
+        if self.target is None:
+            return ""
+        unit = "x" if self.target.of == "ratio" else f" {self.unit}"
+        return f"{self.target.sign} {self.target.limit:g}{unit}"
+
+    @property
+    def shortfall(self) -> str:
+        """Say what was wanted and what was found."""
+        found = f"{self.ratio:.2f}x" if self.target and self.target.of == "ratio" else self._show(self.ours)
+        return f"not met: {self.what}: {found}, wanted {self.wanted}"
+
+    def _show(self, value: float) -> str:
+        digits = 2 if value < 10 else 1 if value < 1000 else 0
+        return f"{value:,.{digits}f} {self.unit}"
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A line that is exact, whatever the machine does meanwhile; None was not counted, and so does not hold."""
+
+    what: str
+    found: float | None
+    target: Target
+    note: str = ""
+
+    @property
+    def holds(self) -> bool:
+        return self.found is not None and self.target.is_met(self.found)
+
+    @property
+    def shown(self) -> str:
+        return "not counted" if self.found is None else f"{round(self.found, 4):g}"
+
+    def cells(self) -> list[str]:
+        wanted = f"{self.target.sign} {self.target.limit:g}"
+        return [self.what, self.shown, wanted, "holds" if self.holds else "**does not hold**", self.note]
+
+
+def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Write a table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def timed_table(rows: Sequence[Timed]) -> str:
+    return markdown(["what", "floor", "ours", "ratio", "target", ""], [row.cells() for row in rows])
+
+
+def counted_table(rows: Sequence[Counted]) -> str:
+    return markdown(["what", "counted", "must be", "", "of what"], [row.cells() for row in rows])
