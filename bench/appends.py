@@ -1,0 +1,62 @@
+"""One goal: an append through the store, and a whole step of the kernel, beside a raw commit."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+from bench import floor
+from bench.measure import DISK, TMPFS, Steps, in_turn, scratch
+from bench.ours import Written, run_goal
+from bench.table import Target, Timed
+from perdure import DatabaseClient
+from perdure.kernel.ports import StateStore
+
+Work = Callable[[StateStore, int], Awaitable[list[float]]]
+
+
+def measure(n: int, repeats: int) -> list[Timed]:
+    rows = []
+    for name, parent in (("tmpfs", TMPFS), ("disk", DISK)):
+        if parent.is_dir():
+            rows += _beside_floor(name, parent, n, repeats)
+    return rows
+
+
+def _beside_floor(name: str, parent: Path, n: int, repeats: int) -> list[Timed]:
+    ways = (
+        partial(floor.sqlite_alone, parent, n),
+        partial(ours, parent, n, append),
+        partial(ours, parent, n, run),
+    )
+    raw, appended, stepped = (median(one.mean_us for one in found) for found in in_turn(*ways, repeats=repeats))
+    is_free = name == "tmpfs"
+    return [
+        Timed(f"append, SQLite on {name}", raw, appended, "µs", Target("ratio", "≤", 5) if is_free else None),
+        Timed(f"kernel step, SQLite on {name}", raw, stepped, "µs", Target("ratio", "≤", 8) if is_free else None),
+    ]
+
+
+def ours(parent: Path | None, n: int, work: Work) -> Steps:
+    """Do n steps in a new database, after a few that warm it up."""
+
+    async def main() -> Steps:
+        async with await DatabaseClient.create(folder / "perdure.db") as db:
+            store = db.state_store()
+            await work(store, 5)
+            start = time.perf_counter()
+            each = await work(store, n)
+            return Steps(time.perf_counter() - start, each)
+
+    with scratch(parent) as folder:
+        return asyncio.run(main())
+
+
+async def append(store: StateStore, n: int) -> list[float]:
+    return await (await Written.begin(store, f"written-{n}")).steps(n)
+
+
+async def run(store: StateStore, n: int) -> list[float]:
+    return await run_goal(store, f"run-{n}", n)

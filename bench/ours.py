@@ -1,0 +1,157 @@
+"""Our side of the measurements: goals written through the store alone, and goals run by the kernel's loop."""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bench.floor import GOALS, STEPS
+from bench.measure import Steps
+from bench.peers.step import payload
+from perdure.app.system import SystemClock, SystemIds
+from perdure.kernel.events import (
+    Body,
+    Event,
+    GoalBegun,
+    MindSpec,
+    Termination,
+    Tip,
+    ToolCall,
+    ToolOutput,
+    seal,
+)
+from perdure.kernel.fold import GoalState
+from perdure.kernel.journal import Journal
+from perdure.kernel.loop import Loop
+from perdure.kernel.ports import CallContext, Check, Decided, Mind, StateStore, Status, Summary, Tool, Worker
+
+WORKER = Worker("bench", "host", "home", "boot")
+TOOL = "search"
+
+
+@dataclass
+class Written:
+    """One goal, written event by event through the store alone."""
+
+    store: StateStore
+    goal_id: str
+    tip: Tip
+
+    @classmethod
+    async def begin(cls, store: StateStore, goal_id: str) -> "Written":
+        goal = cls(store, goal_id, Tip(goal_id))
+        await goal.append(goal.sealed(GoalBegun("bench", MindSpec("command"))))
+        return goal
+
+    def sealed(self, *bodies: Body) -> list[Event]:
+        """Make the events that come next."""
+        ids, clock = SystemIds(), SystemClock()
+        tip, made = self.tip, []
+        for body in bodies:
+            made.append(seal(body, tip, event_id=ids.event_id(), iteration=tip.seq, timestamp_us=clock.now_us()))
+            tip = Tip(self.goal_id, made[-1].seq, made[-1].hash)
+        return made
+
+    async def append(
+        self, events: list[Event], *, mind: str = "command", status: Status = "open", release: bool = False
+    ) -> None:
+        """Store events that come next."""
+        before, last = self.tip.seq, events[-1]
+        moment = last.timestamp_us
+        await self.store.append_event(
+            self.goal_id,
+            events,
+            expected_seq=before,
+            epoch=1,
+            summary=Summary(self.goal_id, "bench", mind, status, moment, moment, last.seq, steps=before),
+            worker=WORKER.id,
+            release=release,
+        )
+        self.tip = Tip(self.goal_id, last.seq, last.hash)
+
+    async def steps(self, n: int) -> list[float]:
+        """Append n events, each by itself, and return what each took, making it included."""
+        each = []
+        for number in range(n):
+            start = time.perf_counter()
+            await self.append(self.sealed(step_body(number)))
+            each.append(time.perf_counter() - start)
+        return each
+
+
+def step_body(number: int) -> Body:
+    """What the floor writes, as an event."""
+    return ToolOutput(f"{number}", ok=True, output=payload(number))
+
+
+class CountingMind:
+    """Wants so many steps, one after the other, and then the end. See Mind."""
+
+    def __init__(self, steps: int) -> None:
+        self._steps = steps
+        self.each_s: list[float] = []
+        self._last = time.perf_counter()
+
+    async def decide(self, state: GoalState, now_us: int) -> Decided:  # noqa: ARG002 (as the port says)
+        """See Mind.decide; how long it was since the step before is noted."""
+        if state.open_calls:
+            return Decided()
+        now = time.perf_counter()
+        self.each_s.append(now - self._last)
+        self._last = now
+        if state.steps == self._steps:
+            return Decided(end=Termination("done"))
+        name = f"step-{state.steps}"
+        return Decided([ToolCall(f"{name}.1", name, TOOL, {"i": state.steps}, "idempotent")])
+
+    def environment(self, state: GoalState, call: ToolCall) -> Mapping[str, str]:  # noqa: ARG002 (as the port says)
+        return {}
+
+
+class SearchTool:
+    """Answers at once, with what the floor writes. See Tool."""
+
+    name = TOOL
+
+    def validate(self, arguments: Mapping[str, Any]) -> None:
+        """See Tool.validate."""
+
+    async def run(self, context: CallContext) -> ToolOutput:
+        """See Tool.run."""
+        return ToolOutput(context.call.call_id, ok=True, output=payload(context.call.arguments["i"]))
+
+    async def check(self, context: CallContext) -> Check:  # noqa: ARG002 (as the port says)
+        return "unknown"
+
+    async def reap(self, goal_id: str, call_id: str) -> None:
+        """See Tool.reap; nothing was left running."""
+
+
+async def run_goal(store: StateStore, goal_id: str, steps: int) -> list[float]:
+    """Run a goal of so many steps by the kernel's loop, and return what each took."""
+    mind = CountingMind(steps)
+    begun = GoalBegun("bench", MindSpec("command"), workdir="/")
+    journal = Journal.begin(store, SystemClock(), SystemIds(), WORKER, begun, goal_id)
+    await new_loop(journal, store, mind, SearchTool()).run(is_resumed=False)
+    return mind.each_s[1:]
+
+
+def new_loop(journal: Journal, store: StateStore, mind: Mind, tool: Tool) -> Loop:
+    """Make a loop; the one place that knows how."""
+    return Loop(journal, store, mind, {tool.name: tool}, SystemClock(), "/")
+
+
+async def written_together(store: StateStore) -> Steps:
+    """Let 64 goals append 50 events each, through the store alone."""
+    goals = await asyncio.gather(*(Written.begin(store, f"written-{number}") for number in range(GOALS)))
+    start = time.perf_counter()
+    each = await asyncio.gather(*(goal.steps(STEPS) for goal in goals))
+    return Steps(time.perf_counter() - start, [one for goal in each for one in goal])
+
+
+async def run_together(store: StateStore) -> Steps:
+    """Let the kernel's loop run 64 goals of 50 steps each; making and ending them is in the time."""
+    start = time.perf_counter()
+    each = await asyncio.gather(*(run_goal(store, f"run-{number}", STEPS) for number in range(GOALS)))
+    return Steps(time.perf_counter() - start, [one for goal in each for one in goal])
