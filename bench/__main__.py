@@ -1,49 +1,65 @@
-"""`make bench`: measure, and print one table; `--write` puts it into docs/benchmarks.md."""
+"""`make bench`: count and measure, and print tables; `--write` puts them into docs/benchmarks.md."""
 
 import argparse
-import os
-import platform
-import sqlite3
-from datetime import UTC, datetime
+import sys
 from pathlib import Path
 
-from bench import store
+from bench import appends, beside, counted, goals, listing, starts, store
+from bench.page import page
+from bench.table import Counted, Timed, counted_table, timed_table
 
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="make bench")
-    parser.add_argument("--n", type=int, default=1000, help="transactions per measurement")
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--write", action="store_true", help=f"also write the table into {PAGE.name}")
-    options = parser.parse_args()
-    rows = store.measure(options.n, options.repeats)
-    table = ["| what | floor | ours | ratio |", "|---|---|---|---|", *[str(row) for row in rows]]
-    print("\n".join(table))
+    options = _options()
+    held = counted.measure()
+    print(counted_table(held), flush=True)
+    if options.check:
+        sys.exit(_say_what_does_not_hold(held))
+    timed = _timed(options.n, options.repeats)
+    print(f"\n{timed_table(timed)}", flush=True)
+    for row in timed:
+        if not row.is_met:
+            print(row.shortfall)
+    peers = beside.measure(options.n, options.repeats) if options.peers else None
+    if peers is not None:
+        print(f"\n{beside.peer_table(peers)}")
     if options.write:
-        PAGE.write_text(_page("\n".join(table), options.n, options.repeats), encoding="utf-8")
+        PAGE.write_text(page(held, timed, peers, n=options.n, repeats=options.repeats), encoding="utf-8")
+    sys.exit(_say_what_does_not_hold(held))
 
 
-def _page(table: str, n: int, repeats: int) -> str:
-    machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
-    return f"""# Benchmarks
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make bench")
+    parser.add_argument("--n", type=int, default=1000, help="steps per measurement of one goal")
+    parser.add_argument("--repeats", type=int, default=5, help="measurements of each kind; the median counts")
+    parser.add_argument("--check", action="store_true", help="only count what must hold; exit 1 when it does not")
+    parser.add_argument(
+        "--peers", action="store_true", help="also install DBOS, LangGraph and eventsourcing, and measure"
+    )
+    parser.add_argument("--write", action="store_true", help=f"also write the tables into {PAGE.name}")
+    return parser.parse_args()
 
-Measured on {datetime.now(UTC):%Y-%m-%d} by `make bench`: {n} transactions per measurement, medians of {repeats}
-measurements, floor and ours in turn in one run. Python {platform.python_version()}, SQLite {sqlite3.sqlite_version},
-{machine}. Times on such a machine are only good as ratios; what is counted is exact.
 
-{table}
+def _timed(n: int, repeats: int) -> list[Timed]:
+    return [
+        *appends.measure(n, repeats),
+        *goals.measure(repeats),
+        *listing.measure(repeats),
+        *starts.measure(repeats),
+        *store.measure(n, repeats),
+    ]
 
-- **floor** is the driver alone: one `INSERT` and one `COMMIT` through `sqlite3` or `psycopg`, no threads, no lock.
-- **on tmpfs** a flush costs nothing; what is left is our own time. Of it, SQLAlchemy Core takes about half and the
-  hand-off to the writer's thread about a quarter. This is the path for relational work, a few transactions at a time;
-  the events of goals will be written by the driver alone, in groups.
-- **on disk** and **on PostgreSQL** the flush is the physical limit.
-- **flushes per transaction** are counted with `strace`, without those of opening, checkpoints and closing.
-- **cold start** is a new process: Python alone against `perdure --version`, and against opening a database that is
-  current, which imports neither SQLAlchemy nor Alembic.
-"""
+
+def _say_what_does_not_hold(rows: list[Counted]) -> int:
+    """Name each counted line that is not as it must be, and return the exit code."""
+    failing = [row for row in rows if not row.holds]
+    for row in failing:
+        print(
+            f"does not hold: {row.what}: {row.shown}, must be {row.target.sign} {row.target.limit:g}", file=sys.stderr
+        )
+    return 1 if failing else 0
 
 
 if __name__ == "__main__":
