@@ -70,6 +70,10 @@ class Written:
         )
         self.tip = Tip(self.goal_id, last.seq, last.hash)
 
+    async def end(self) -> None:
+        """End the goal and give it back."""
+        await self.append(self.sealed(Termination("done")), status="done", release=True)
+
     async def steps(self, n: int) -> list[float]:
         """Append n events, each by itself, and return what each took, making it included."""
         each = []

@@ -12,13 +12,16 @@ from bench.beside import Peer, peer_table
 from bench.table import Counted, Timed, counted_table, timed_table
 from perdure import __version__
 
+REASONS: dict[str, str] = {}
+"""Why a target is not met, by the line that names it; said only when it is not."""
+
 
 def page(
     held: Sequence[Counted], timed: Sequence[Timed], beside: Sequence[Peer] | None, *, n: int, repeats: int
 ) -> str:
     """Write the whole page."""
     command = "make bench BENCH='--peers --write'" if beside is not None else "make bench BENCH=--write"
-    missed = "\n".join(f"- {row.shortfall}" for row in timed if not row.is_met) or "- none: all targets are met"
+    missed = "\n".join(map(_missed, (row for row in timed if not row.is_met))) or "- none"
     return f"""# Benchmarks
 
 Measured on {datetime.now(UTC):%Y-%m-%d} by `{command}`: {n} steps per measurement of one goal, medians of {repeats}
@@ -57,6 +60,11 @@ Targets that were not met in this run:
 - A **cold start** is a new process whose modules are compiled already; a **resume** is one that takes the goal, reads
   and folds its events, finds that it waits for a person, and gives it back.
 {_beside(beside)}"""
+
+
+def _missed(row: Timed) -> str:
+    reason = REASONS.get(row.what)
+    return f"- {row.shortfall}" + (f". {reason}" if reason else "")
 
 
 def _beside(beside: Sequence[Peer] | None) -> str:
