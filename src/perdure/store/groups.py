@@ -1,6 +1,7 @@
 """Group commit: what waits for the writer is done in one transaction, so that many share one flush of the disk.
 
-There is no timer: a group takes what has gathered while the one before it was written.
+There is no timer: a group takes what has gathered while the one before it was written, and what those who run in the
+same turn of the event loop ask for.
 """
 
 import asyncio
@@ -31,6 +32,7 @@ class _Group:
     work: Work[Any, Any]
     items: list[Any] = field(default_factory=list)
     waiting: list[tuple[asyncio.AbstractEventLoop, "asyncio.Future[Any]"]] = field(default_factory=list)
+    is_posted: bool = False
 
 
 class Groups:
@@ -64,7 +66,7 @@ class Groups:
             group.items.append(item)
             group.waiting.append((loop, future))
         if is_new:
-            self._writer.post(lambda: self._do(group))
+            loop.call_soon(self._post, group)  # after all others who are about to ask in this turn of the loop
         return await future
 
     async def _let_others_run(self) -> None:
@@ -75,7 +77,17 @@ class Groups:
 
     def seal(self) -> None:
         """Let what is asked for from now on come after something else that is asked for now."""
-        self._open = None
+        with self._gathering:
+            group, self._open = self._open, None
+        if group is not None:
+            self._post(group)
+
+    def _post(self, group: _Group) -> None:
+        """Hand a group to the writer, once."""
+        with self._gathering:
+            is_posted, group.is_posted = group.is_posted, True
+        if not is_posted:
+            self._writer.post(lambda: self._do(group))
 
     def _do(self, group: _Group) -> Callable[[], None]:
         """Write a group as it is now, on the writer's thread."""

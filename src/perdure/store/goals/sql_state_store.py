@@ -7,7 +7,7 @@ from typing import Any
 from perdure.errors import Conflict, Damaged
 from perdure.kernel.ports import Appended, Event, InboxRow, Status, Summary
 from perdure.store.goals.append import ENDED, Append, ended, json_text, missing, the_one
-from perdure.store.goals.rows import BY_PREFIX, POSTED, events_of, inbox_row_of, listing, summary_of
+from perdure.store.goals.rows import BY_ID, BY_PREFIX, POSTED, events_of, inbox_row_of, listing, summary_of
 from perdure.store.goals.swap import Appends
 from perdure.store.raw import RawDatabase, RawTransaction
 
@@ -76,10 +76,7 @@ class SqlStateStore:
 
     async def find(self, prefix: str) -> Summary:
         """See StateStore.find."""
-        found = await self._database.read_raw(
-            lambda raw: [summary_of(row) for row in raw.execute(BY_PREFIX, len(prefix), prefix)]
-        )
-        return the_one(prefix, found)
+        return the_one(prefix, await self._database.read_raw(lambda raw: _find(raw, prefix)))
 
     async def delete(self, goal_id: str) -> None:
         """See StateStore.delete."""
@@ -101,6 +98,12 @@ class SqlStateStore:
     async def posted(self, worker_id: str) -> list[str]:
         """See StateStore.posted."""
         return await self._database.read_raw(lambda raw: [row[0] for row in raw.execute(POSTED, worker_id)])
+
+
+def _find(raw: RawTransaction, prefix: str) -> list[Summary]:
+    """Look for the id itself first, which an index finds; a beginning of one is what people type."""
+    rows = raw.execute(BY_ID, prefix).fetchall() or raw.execute(BY_PREFIX, len(prefix), prefix).fetchall()
+    return [summary_of(row) for row in rows]
 
 
 def _load(raw: RawTransaction, goal_id: str, after: int) -> list[Event]:

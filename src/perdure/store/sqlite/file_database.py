@@ -100,6 +100,7 @@ class SqliteFileDatabase:
 
     async def close(self) -> None:
         """See Database.close."""
+        self._groups.seal()
         await self._writing.finish(self._close)
 
     def _open(self, migrate: bool) -> None:

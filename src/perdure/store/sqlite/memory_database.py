@@ -84,6 +84,7 @@ class SqliteMemoryDatabase:
 
     async def close(self) -> None:
         """See Database.close."""
+        self._groups.seal()
         await self._thread.finish(self._connection.close)
 
     def _run(self, fn: "Callable[[sa.Connection], T]") -> T:
