@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, TextIO
 
 from perdure.errors import Unavailable
+from perdure.interfaces.cli.terminal import lines, one_line
 
-_STYLES = {"ok": "green", "warn": "yellow", "fail": "red"}
+_STYLES = {"ok": "green", "warn": "yellow", "fail": "red", "done": "green", "stopped": "red", "waiting": "yellow"}
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ def print_answer(answer: Answer, *, as_json: bool) -> None:
         if as_json:
             print(to_json(answer.data))
         else:
-            _print_parts(answer)
+            print_parts(answer.parts)
         sys.stdout.flush()
     except BrokenPipeError:
         raise
@@ -47,10 +48,11 @@ def print_answer(answer: Answer, *, as_json: bool) -> None:
         raise Unavailable(f"Standard output cannot be written: {error.strerror}.") from error
 
 
-def _print_parts(answer: Answer) -> None:
-    for part in answer.parts:
+def print_parts(parts: Sequence[str | Table]) -> None:
+    """Print texts and tables for a person on standard output."""
+    for part in parts:
         if isinstance(part, str):
-            print(_wrapped(part))
+            print(_wrapped(lines(part)))
         else:
             print_table(part, sys.stdout)
 
@@ -74,10 +76,11 @@ def to_json(data: dict[str, Any]) -> str:
 
 def print_table(table: Table, stream: TextIO) -> None:
     """Print a table: with colours on a terminal, as plain lines elsewhere."""
+    shown = Table(table.headers, [[one_line(cell) for cell in row] for row in table.rows])
     if stream.isatty():
-        _print_rich(table, stream)
+        _print_rich(shown, stream)
     else:
-        _print_plain(table, stream)
+        _print_plain(shown, stream)
 
 
 def _print_plain(table: Table, stream: TextIO) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import functools
 import inspect
 import logging
+import sys
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
@@ -74,7 +75,11 @@ def command(app: typer.Typer, name: str) -> Callable[[Command], Command]:
 def _call(fn: Command, name: str, options: Options, arguments: dict[str, Any]) -> int:
     start_logging(options)
     start = time.monotonic()
-    answer = asyncio.run(fn(options, **arguments))
+    try:
+        answer = asyncio.run(fn(options, **arguments))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        print("Interrupted.", file=sys.stderr)
+        return 130
     print_answer(answer, as_json=options.json)
     log.info("%s: exit %d after %.3f s", name, answer.exit_code, time.monotonic() - start)
     return answer.exit_code

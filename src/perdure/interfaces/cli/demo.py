@@ -1,23 +1,52 @@
-"""`perdure demo`: see Perdure work, in a temporary home."""
+"""`perdure demo`: a plan is killed in the middle of a step and carried on, in a temporary home."""
 
-import logging
+import asyncio
+import contextlib
+import os
+import signal
+import sys
 import tempfile
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import typer
 
-from perdure.interfaces.cli.answer import Answer, Table
+from perdure.app import open_home
+from perdure.errors import Unavailable
+from perdure.interfaces.cli.answer import Answer, Table, print_parts
 from perdure.interfaces.cli.command import Options, command
-from perdure.interfaces.cli.db import listed, migrated
-from perdure.interfaces.cli.doctor import examined
-from perdure.settings import Settings, load_settings
+from perdure.interfaces.cli.goals.timeline import call_object, timeline
+from perdure.interfaces.cli.logs import keep_no_log
+from perdure.kernel.fold import GoalState
+from perdure.settings import DEFINITIONS, Settings, load_settings
 
-STEPS: tuple[tuple[str, str, Callable[[Settings], Awaitable[Answer]]], ...] = (
-    ("A new home gets its database, in one step that a crash cannot halve:", "perdure db migrate", migrated),
-    ("These are its tables:", "perdure db tables", listed),
-    ("Everything that Perdure depends on is checked:", "perdure doctor", examined),
-)
+STEPS = ("reserve", "invoice", "charge", "pack", "notify")
+KILLED = "charge"
+_PATIENCE_S = 60.0
+
+INTRODUCTION = """\
+A plan of five steps. Each appends its name to a file: an effect on the outside, which nobody can take back.
+
+  $ perdure run --plan order.yaml
+"""
+KILL = f"""
+In the middle of `{KILLED}`, when its line was written and its outcome not yet recorded, the program was killed with
+SIGKILL. This is what the history had by then:
+"""
+RESUME = """
+  $ perdure run --resume {goal_id}
+"""
+RESUMED = f"""
+What had been recorded was not run again. The intent to run `{KILLED}` was recorded too, so it was not simply repeated:
+what was left of it was ended, and its check was asked, which said that it had happened. (Without a check the goal
+would have waited for you to decide.) Every step is there once, and so is every effect:
+"""
+END = """
+That was in a temporary home. Yours is made by the first command, such as: perdure run "echo hello\""""
 
 
 def register(app: typer.Typer) -> None:
@@ -25,16 +54,150 @@ def register(app: typer.Typer) -> None:
     command(app, "demo")(demo)
 
 
-async def demo(options: Options) -> Answer:  # noqa: ARG001 (a demo needs no options, and no home of yours)
-    """See Perdure work, in a temporary home that is gone afterwards."""
-    parts: list[str | Table] = []
-    steps = []
-    logging.getLogger("perdure").handlers.clear()  # what happens in a demo is no business of your own log
-    with tempfile.TemporaryDirectory(prefix="perdure-demo-") as folder:
-        settings = load_settings({"home": str(Path(folder) / "home")}, environment={})
-        for about, line, step in STEPS:
-            answer = await step(settings)
-            parts += [about, f"\n  $ {line}\n", *answer.parts, ""]
-            steps.append({"command": line, "answer": answer.data})
-    parts.append("That was in a temporary home. Yours is made by the first command: perdure db migrate")
-    return Answer({"steps": steps}, parts)
+async def demo(options: Options) -> Answer:
+    """See a plan survive a SIGKILL in the middle of a step, in a temporary home that is gone afterwards."""
+    keep_no_log()  # what happens in a demo is no business of your own log
+    begun_s = time.monotonic()
+
+    def tell(*parts: str | Table) -> None:
+        if not options.json:
+            print_parts(parts)
+            sys.stdout.flush()
+
+    with tempfile.TemporaryDirectory(prefix="perdure-demo-", ignore_cleanup_errors=True) as folder:
+        place = _Place(Path(folder))
+        tell(INTRODUCTION)
+        with place.laid_out():
+            await place.run_and_kill()
+            before = await place.state()
+            tell(KILL, timeline(before), RESUME.format(goal_id=before.goal_id))
+            after = await place.resume(before.goal_id)
+        effects = place.effects()
+    took = f"It took {time.monotonic() - begun_s:.1f} s."
+    tell(timeline(after), RESUMED, Table(["step", "lines in the file"], [[n, str(c)] for n, c in effects.items()]))
+    tell(END, took)
+    is_right = after.status == "done" and set(effects.values()) == {1} and list(effects) == list(STEPS)
+    return Answer(_data(before, after, effects), exit_code=0 if is_right else 1)
+
+
+def _data(before: GoalState, after: GoalState, effects: dict[str, int]) -> dict[str, Any]:
+    return {
+        "goal": after.goal_id,
+        "status": after.status,
+        "killed_in": KILLED,
+        "before": [call_object(call) for call in before.calls.values()],
+        "after": [call_object(call) for call in after.calls.values()],
+        "effects": effects,
+    }
+
+
+@dataclass
+class _Place:
+    """The temporary folder: a home, a folder to work in, and who is at work in it."""
+
+    folder: Path
+    step_pid: int | None = None
+
+    @property
+    def settings(self) -> Settings:
+        return load_settings({"home": str(self.folder / "home")}, environment={})
+
+    @contextmanager
+    def laid_out(self) -> Iterator[None]:
+        """Write the plan and the pipe that the step tells its pid by; leave nothing running."""
+        self._work.mkdir()
+        os.mkfifo(self._work / "reached")
+        (self._work / "order.yaml").write_text(_plan(), encoding="utf-8")
+        try:
+            yield
+        finally:
+            if self.step_pid is not None:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(self.step_pid, signal.SIGKILL)
+
+    async def run_and_kill(self) -> None:
+        """Run the plan in a process of its own, and kill that when the step is in its middle.
+
+        Raises: Unavailable when it never comes to that.
+        """
+        program = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "perdure", "run", "--plan", "order.yaml", "--json"),
+            *("--home", str(self.folder / "home")),
+            cwd=self._work,
+            env=_environment(),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+        try:
+            self.step_pid = await self._reached(program)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                program.kill()
+            said, _ = await program.communicate()
+        if self.step_pid is None:
+            raise Unavailable(f"The plan ended before it could be killed: {said.decode(errors='replace')[:1000]}")
+
+    async def _reached(self, program: asyncio.subprocess.Process) -> int | None:
+        """Wait until the step says that it is in its middle; None when the program ends instead."""
+        loop = asyncio.get_running_loop()
+        told: asyncio.Future[int] = loop.create_future()
+        pipe = os.open(self._work / "reached", os.O_RDWR | os.O_NONBLOCK)
+
+        def read() -> None:
+            if not told.done():
+                told.set_result(int(os.read(pipe, 32)))
+
+        loop.add_reader(pipe, read)
+        ended = asyncio.create_task(program.wait())
+        try:
+            await asyncio.wait({told, ended}, timeout=_PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
+            return told.result() if told.done() else None
+        finally:
+            loop.remove_reader(pipe)
+            os.close(pipe)
+            ended.cancel()
+
+    async def state(self) -> GoalState:
+        """Return what the history says."""
+        async with open_home(self.settings) as p:
+            (goal,) = await p.goals.list()
+            return await p.goals.state(goal.summary.goal_id)
+
+    async def resume(self, goal_id: str) -> GoalState:
+        """Go on with the goal, as `perdure run --resume` does."""
+        async with open_home(self.settings) as p:
+            return (await p.goals.resume(goal_id)).state
+
+    def effects(self) -> dict[str, int]:
+        """Count the lines that each step has written."""
+        written = (self._work / "effects.txt").read_text(encoding="utf-8").split()
+        return {name: written.count(name) for name in dict.fromkeys(written)}
+
+    @property
+    def _work(self) -> Path:
+        return self.folder / "work"
+
+
+def _plan() -> str:
+    lines = ["goal: ship an order", "steps:"]
+    for number, name in enumerate(STEPS):
+        needs = f"    needs: [{STEPS[number - 1]}]" if number else None
+        lines += [f"  - id: {name}", *([needs] if needs else []), *_work_of(name)]
+    return "\n".join([*lines, ""])
+
+
+def _work_of(name: str) -> Sequence[str]:
+    effect = f"echo {name} >> effects.txt"
+    if name != KILLED:
+        return [f'    exec: ["sh", "-c", "{effect}"]']
+    return [
+        f'    exec: ["sh", "-c", "{effect}; echo $$ > reached; exec sleep {_PATIENCE_S:.0f}"]',
+        f'    check: ["grep", "-qx", "{name}", "effects.txt"]',
+    ]
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment without what chooses a home or a database."""
+    ours = {name for definition in DEFINITIONS for name in definition.environment}
+    return {name: value for name, value in os.environ.items() if name not in ours}

@@ -16,6 +16,7 @@ import typer
 
 from perdure.errors import Invalid, PerdureError
 from perdure.interfaces.cli.answer import to_json
+from perdure.interfaces.cli.terminal import lines
 from perdure.interfaces.cli.tree import build
 
 INTERRUPTED = 130
@@ -81,13 +82,17 @@ def _open_streams() -> None:
 
 def _invoke(arguments: Sequence[str]) -> int:
     try:
-        code = build()(args=list(arguments), prog_name="perdure", standalone_mode=False)
+        code = build(_first_word(arguments))(args=list(arguments), prog_name="perdure", standalone_mode=False)
         sys.stdout.flush()
     except typer.TyperException as error:
         if not error.format_message():
             return Invalid.exit_code  # the help was shown, and says it all
         raise Invalid(_one_sentence(error)) from error
-    return _interrupted() if code == INTERRUPTED else int(code or 0)
+    return int(code or 0)
+
+
+def _first_word(arguments: Sequence[str]) -> str | None:
+    return next((word for word in arguments if not word.startswith("-")), None)
 
 
 def _interrupted() -> int:
@@ -114,7 +119,7 @@ def _tell(error: PerdureError, *, as_json: bool) -> int:
         with contextlib.suppress(OSError):  # a full disk, a reader who has gone: the exit code still tells
             print(to_json(problem), flush=True)
     else:
-        print(f"perdure: {error.detail}", file=sys.stderr)
+        print(f"perdure: {lines(error.detail)}", file=sys.stderr)
         for detail in error.errors:
-            print(f"  {detail}", file=sys.stderr)
+            print(f"  {lines(detail)}", file=sys.stderr)
     return error.exit_code

@@ -66,3 +66,11 @@ def start_logging(options: "Options") -> None:
     if not options.verbose:
         kept.addFilter(lambda record: record.name != "perdure.store.sql")
     log.addHandler(kept)
+
+
+def keep_no_log() -> None:
+    """Write nothing into the log of the home from now on; what --verbose says is still said."""
+    log = logging.getLogger("perdure")
+    for kept in [handler for handler in log.handlers if isinstance(handler, PrivateLog)]:
+        log.removeHandler(kept)
+        kept.close()

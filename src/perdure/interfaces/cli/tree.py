@@ -1,28 +1,37 @@
 """The tree of commands: noun, then verb."""
 
+import importlib
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
 
 from perdure import __version__
-from perdure.interfaces.cli import config, db, demo, doctor, goal, run
+
+_HERE = "perdure.interfaces.cli"
+
+COMMANDS: Mapping[str, str] = {"run": "goals.run", "doctor": "doctor", "demo": "demo"}
+GROUPS: Mapping[str, tuple[str, str]] = {
+    "goal": ("goals.goal", "Goals: list, show, resume, replay, approve, deny, answer, decide, cancel."),
+    "db": ("db", "The database: migrate, look, verify, back up, restore."),
+    "config": ("config", "The settings and where each came from."),
+}
+"""Where each lives. A module is imported when it is put into the tree, because start-up time is a feature."""
 
 
-def build() -> typer.Typer:
-    """Put all commands together."""
+def build(only: str | None = None) -> typer.Typer:
+    """Put all commands together; when the first word of a call is known, only what that word names."""
+    is_wanted = {only} if only in COMMANDS or only in GROUPS else {*COMMANDS, *GROUPS}
     app = _group("A home for AI agents that cannot lose their work.")
     app.callback()(_root)
-    run.register(app)
-    doctor.register(app)
-    demo.register(app)
-    for name, module, about in (
-        ("goal", goal, "Goals: list, show, resume, replay, answer, decide, cancel."),
-        ("db", db, "The database: migrate, look, verify, back up, restore."),
-        ("config", config, "The settings and where each came from."),
-    ):
-        group = _group(about)
-        module.register(group)
-        app.add_typer(group, name=name)
+    for name, module in COMMANDS.items():
+        if name in is_wanted:
+            importlib.import_module(f"{_HERE}.{module}").register(app)
+    for name, (module, about) in GROUPS.items():
+        if name in is_wanted:
+            group = _group(about)
+            importlib.import_module(f"{_HERE}.{module}").register(group)
+            app.add_typer(group, name=name)
     return app
 
 

@@ -1,0 +1,61 @@
+"""The options that several commands for goals share, and what they mean."""
+
+import math
+from typing import Annotated
+
+import typer
+
+from perdure.errors import Invalid
+from perdure.kernel.events import Limits
+
+Goal = Annotated[str, typer.Argument(metavar="ID", help="The goal's id, or its beginning.")]
+Jobs = Annotated[int, typer.Option("--jobs", min=1, metavar="N", help="How many steps may run at once.")]
+Jsonl = Annotated[
+    bool, typer.Option("--jsonl", help="Print each event of this run as one line of JSON, when it is durable.")
+]
+MaxIterations = Annotated[
+    int | None, typer.Option("--max-iterations", min=1, metavar="N", help="Stop to ask after so many decisions.")
+]
+MaxTokens = Annotated[
+    int | None, typer.Option("--max-tokens", min=1, metavar="N", help="Stop to ask after so many tokens.")
+]
+BudgetUsd = Annotated[
+    float | None, typer.Option("--budget-usd", metavar="X", help="Stop to ask after so many dollars.")
+]
+Timeout = Annotated[
+    str | None,
+    typer.Option("--timeout", metavar="TIME", help="Stop to ask after so much time of its tools: 90s, 5m, 2h, 1d."),
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on with the goal afterwards.")]
+
+
+def limits_of(iterations: int | None, tokens: int | None, usd: float | None, timeout: str | None) -> Limits:
+    """Make limits of what was given on the command line.
+
+    Raises: Invalid
+    """
+    if usd is not None and not (math.isfinite(usd) and usd > 0):
+        raise Invalid(f"--budget-usd is a number above 0, found {usd:g}.")
+    return Limits(iterations, tokens, usd, None if timeout is None else _seconds(timeout))
+
+
+def refuse_both(*, json: bool, jsonl: bool) -> None:
+    """Let there be one form of output.
+
+    Raises: Invalid
+    """
+    if json and jsonl:
+        raise Invalid("Choose --json (one object at the end) or --jsonl (each event as it happens), not both.")
+
+
+def _seconds(text: str) -> int:
+    from yaml import Mark, ScalarNode
+
+    from perdure.minds.plan_fields import timeout
+    from perdure.minds.yaml_text import Wrong
+
+    start = Mark("--timeout", 0, 0, 0, None, 0)
+    try:
+        return timeout(ScalarNode("tag:yaml.org,2002:str", text, start_mark=start, style='"'))
+    except Wrong as error:
+        raise Invalid(f"--timeout: {error}") from None

@@ -1,0 +1,152 @@
+"""`perdure goal`: list goals, look at one, go on with it, replay it; for what decides see `settle`."""
+
+import time
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from perdure.app import open_home
+from perdure.app.goals import Goals, Manner
+from perdure.app.views import GoalStatus, GoalView
+from perdure.interfaces.cli.answer import Answer, Table
+from perdure.interfaces.cli.command import Options, command
+from perdure.interfaces.cli.goals import settle
+from perdure.interfaces.cli.goals.flags import (
+    BudgetUsd,
+    Goal,
+    Jobs,
+    Jsonl,
+    MaxIterations,
+    MaxTokens,
+    Timeout,
+    limits_of,
+    refuse_both,
+)
+from perdure.interfaces.cli.goals.stage import Showing, Stage, staged
+from perdure.interfaces.cli.goals.timeline import (
+    call_object,
+    headline,
+    next_commands,
+    pending_line,
+    pending_object,
+    timeline,
+)
+from perdure.interfaces.cli.terminal import one_line
+from perdure.kernel.events import Limits
+from perdure.kernel.loop import Ran
+
+StatusName = Literal["running", "interrupted", "waiting", "done", "stopped"]
+_PAGE = 200
+_TEXT_WIDTH = 48
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the tree."""
+    for name, fn in (("list", list_), ("ls", list_), ("show", show), ("resume", resume), ("replay", replay)):
+        command(app, name)(fn)
+    settle.register(app)
+
+
+async def list_(
+    options: Options,
+    *,
+    status: Annotated[StatusName | None, typer.Option("--status", help="Only goals that are so.")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, metavar="N", help="How many.")] = 50,
+) -> Answer:
+    """List the newest goals."""
+    async with open_home(options.settings(), debug=options.verbose) as p:
+        goals = await _newest(p.goals, status, limit)
+    rows = [
+        [
+            goal.summary.goal_id,
+            goal.status,
+            goal.summary.reason or goal.summary.waiting_for or "",
+            str(goal.summary.steps),
+            _shortened(goal.summary.text),
+        ]
+        for goal in goals
+    ]
+    return Answer({"goals": [goal.wire() for goal in goals]}, [Table(["goal", "status", "why", "steps", "text"], rows)])
+
+
+async def _newest(goals: Goals, status: GoalStatus | None, limit: int) -> list[GoalView]:
+    """Return the newest goals of a status; the running and the interrupted are told apart here, page by page."""
+    if status in (None, "waiting", "done", "stopped"):
+        return list(await goals.list(limit=limit, status=status))
+    found: list[GoalView] = []
+    before = None
+    while len(found) < limit and (page := await goals.list(limit=_PAGE, status="open", before=before)):
+        found += [goal for goal in page if goal.status == status]
+        before = page[-1].summary.goal_id
+    return found[:limit]
+
+
+def _shortened(text: str) -> str:
+    line = one_line(text)
+    return line if len(line) <= _TEXT_WIDTH else line[: _TEXT_WIDTH - 1] + "…"
+
+
+async def show(options: Options, *, goal: Goal) -> Answer:
+    """Show the steps of a goal, what was asked of it and not yet taken, and how to go on."""
+    async with open_home(options.settings(), debug=options.verbose) as p:
+        found = await p.goals.find(goal)
+        state = await p.goals.state(found.summary.goal_id)
+        pending = await p.goals.pending(found.summary.goal_id)
+    seen = GoalView.of_state(state, is_running=found.is_running)
+    data = {
+        **seen.wire(),
+        "calls": [call_object(call) for call in state.calls.values()],
+        "pending": [pending_object(row) for row in pending],
+    }
+    now_us = time.time_ns() // 1000 if seen.is_running else None
+    parts: list[str | Table] = [headline(seen), one_line(state.begun.text)]
+    if state.termination is not None and state.termination.detail:
+        parts.append(one_line(state.termination.detail))
+    parts += [timeline(state, now_us=now_us), *map(pending_line, pending)]
+    return Answer(data, [*parts, *next_commands(options, state, is_running=seen.is_running)])
+
+
+async def resume(  # noqa: PLR0913 (each is an option of the command)
+    options: Options,
+    *,
+    goal: Goal,
+    jobs: Jobs = 4,
+    max_iterations: MaxIterations = None,
+    max_tokens: MaxTokens = None,
+    budget_usd: BudgetUsd = None,
+    time_limit: Timeout = None,
+    jsonl: Jsonl = False,
+) -> Answer:
+    """Go on with a goal, with limits raised where they are given; one that has ended is left as it is."""
+    refuse_both(json=options.json, jsonl=jsonl)
+    limits = limits_of(max_iterations, max_tokens, budget_usd, time_limit)
+    return await resumed(Showing(options, is_jsonl=jsonl), goal, jobs, limits)
+
+
+async def resumed(showing: Showing, prefix: str | None, jobs: int, limits: Limits) -> Answer:
+    """Go on with a goal, or with the newest of this folder that can go on.
+
+    Raises: what Goals.resume and Goals.newest_open raise.
+    """
+    options = showing.options
+
+    async def act(stage: Stage) -> Ran:
+        async with open_home(options.settings(), debug=options.verbose) as p:
+            goal_id = prefix or (await p.goals.newest_open(Path.cwd())).summary.goal_id
+            return await p.goals.resume(goal_id, Manner(jobs, watch=stage.watch), limits)
+
+    return await staged(showing, act)
+
+
+async def replay(options: Options, *, goal: Goal) -> Answer:
+    """Fold the history again, checking every event; exit 7 when one was changed or is missing."""
+    async with open_home(options.settings(), debug=options.verbose) as p:
+        replayed = await p.goals.replay(goal)
+    state = replayed.state
+    seen = GoalView.of_state(state)
+    said = f"{state.tip.seq} events are as they were written."
+    return Answer(
+        {**seen.wire(), "state_hash": replayed.state_hash},
+        [headline(seen), timeline(state), said, f"State hash: {replayed.state_hash}"],
+    )

@@ -1,0 +1,187 @@
+"""What is seen of a goal while it runs: plain lines, events as JSON, or nothing; on a terminal see `live`."""
+
+import json
+import sys
+from typing import Protocol
+
+from perdure.interfaces.cli.answer import Table, print_table
+from perdure.interfaces.cli.goals.timeline import duration_ms, in_words, state_of
+from perdure.interfaces.cli.goals.writer import Writer
+from perdure.interfaces.cli.terminal import lines, one_line
+from perdure.kernel.events import (
+    Ask,
+    Body,
+    Decision,
+    Event,
+    LimitRaised,
+    Message,
+    OutcomeUnknown,
+    ToolCall,
+    ToolOutput,
+    Wait,
+    decode,
+)
+from perdure.kernel.fold import Call, GoalState
+
+
+class View(Protocol):
+    """Somebody who watches a goal; told of nothing before it is durable."""
+
+    def begin(self, state: GoalState) -> None:
+        """A run of a goal begins, new or resumed."""
+        ...
+
+    def see(self, event: Event, state: GoalState) -> None:
+        """An event is durable."""
+        ...
+
+    def show_again(self, state: GoalState) -> None:
+        """A goal that had ended before was asked for."""
+        ...
+
+    def say(self, line: str) -> None:
+        """There is something to say to a person."""
+        ...
+
+    def end(self, table: Table, said: list[str]) -> None:
+        """The run is over: this is how it went."""
+        ...
+
+    def clear(self) -> None:
+        """The run is over before its end: leave the terminal as it was."""
+        ...
+
+
+class Quiet:
+    """Shows nothing but what must be said; for `--json`."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+
+    def begin(self, state: GoalState) -> None: ...
+    def see(self, event: Event, state: GoalState) -> None: ...
+    def show_again(self, state: GoalState) -> None: ...
+    def end(self, table: Table, said: list[str]) -> None: ...
+    def clear(self) -> None: ...
+
+    def say(self, line: str) -> None:
+        """See View.say."""
+        self._writer.err(one_line(line) + "\n")
+
+
+class JsonLines(Quiet):
+    """Writes each event as one line of JSON when it is durable; for `--jsonl`."""
+
+    def see(self, event: Event, state: GoalState) -> None:  # noqa: ARG002 (an event stands for itself)
+        """See View.see."""
+        self._writer.out(json.dumps(event.wire(), ensure_ascii=True) + "\n")
+
+
+class Lines:
+    """Says on standard error what happens, and writes what the tools print to standard output."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+
+    def begin(self, state: GoalState) -> None:
+        """See View.begin."""
+        if state.tip.seq > 1:
+            self.say(f"goal {state.goal_id}: resumed after event {state.tip.seq}")
+
+    def see(self, event: Event, state: GoalState) -> None:
+        """See View.see."""
+        if event.seq == 1:
+            self.say(f"goal {event.goal_id}: begun")
+        body = decode(event)
+        line = line_about(body, state)
+        if line is not None:
+            self.say(line)
+        if isinstance(body, ToolOutput):
+            write_output(body, self._writer)
+
+    def show_again(self, state: GoalState) -> None:
+        """See View.show_again."""
+        show_outputs(state, self._writer)
+
+    def end(self, table: Table, said: list[str]) -> None:
+        """See View.end."""
+        self._writer.do(lambda: print_end(table, said))
+
+    def clear(self) -> None:
+        """See View.clear."""
+
+    def say(self, line: str) -> None:
+        """See View.say."""
+        self._writer.err(one_line(line) + "\n")
+
+
+def print_end(table: Table, said: list[str]) -> None:
+    """Print the timeline and what there is to say after it."""
+    if table.rows:
+        print_table(table, sys.stderr)
+    for line in said:
+        print(one_line(line), file=sys.stderr, flush=True)
+
+
+def write_output(outcome: ToolOutput, writer: Writer) -> None:
+    """Write what a tool printed: as it is where a program reads, without control characters on a terminal."""
+    output = outcome.output if isinstance(outcome.output, dict) else {}
+    printed, complained = output.get("stdout"), output.get("stderr")
+    if isinstance(complained, str) and complained:
+        writer.err(_whole_lines(complained))
+    if isinstance(printed, str) and printed:
+        writer.out(_whole_lines(printed) if sys.stdout.isatty() else printed)
+
+
+def _whole_lines(text: str) -> str:
+    shown = lines(text)
+    return shown if shown.endswith("\n") else shown + "\n"
+
+
+def show_outputs(state: GoalState, writer: Writer) -> None:
+    """Write once more what all tools of a goal printed."""
+    for call in state.calls.values():
+        if call.outcome is not None:
+            write_output(call.outcome, writer)
+
+
+def line_about(body: Body, state: GoalState) -> str | None:
+    """Say in one line what happened, if it is worth one."""
+    match body:
+        case ToolCall() | Ask() | Wait():
+            return f"step {body.step}: {_opening(body)}"
+        case ToolOutput() | OutcomeUnknown() | Decision():
+            return _line_about_call(body, state)
+        case LimitRaised():
+            return f"limit: {body.name} raised to {body.value:g}"
+        case Message(text=text):
+            return text
+        case _:
+            return None
+
+
+def _opening(call: Call) -> str:
+    match call:
+        case ToolCall(attempt=attempt):
+            return "started" if attempt == 1 else f"started, attempt {attempt}"
+        case Ask(question=question):
+            return f"asks: {question}"
+        case Wait(until=until, signal=signal):
+            return f"waits until {until}" if until else f"waits for signal {signal}"
+
+
+def _line_about_call(body: ToolOutput | OutcomeUnknown | Decision, state: GoalState) -> str | None:
+    call = state.calls[body.call_id]
+    step = call.call.step
+    match body:
+        case OutcomeUnknown():
+            return f"step {step}: {body.why}"
+        case Decision(decision="approve"):
+            return f"step {step}: approved by {body.by}"
+        case Decision():
+            return f"step {step}: {state_of(call)}"
+        case ToolOutput(ok=True):
+            return f"step {step}: done in {in_words(duration_ms(call) or 0)}"
+        case ToolOutput():
+            why = body.error.message if body.error else "no reason was given"
+            return f"step {step}: failed after {in_words(body.duration_ms)}: {why}"

@@ -1,0 +1,133 @@
+"""`perdure run`: run a command line or a plan file as a goal that survives."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from perdure.app import open_ephemeral, open_home
+from perdure.app.goals import Manner, NewGoal
+from perdure.errors import Invalid, NotFound
+from perdure.interfaces.cli.answer import Answer
+from perdure.interfaces.cli.command import Options, command
+from perdure.interfaces.cli.goals.flags import (
+    BudgetUsd,
+    Jobs,
+    Jsonl,
+    MaxIterations,
+    MaxTokens,
+    Timeout,
+    limits_of,
+    refuse_both,
+)
+from perdure.interfaces.cli.goals.goal import list_, resumed
+from perdure.interfaces.cli.goals.stage import Showing, Stage, staged
+from perdure.interfaces.cli.logs import keep_no_log
+from perdure.kernel.events import Limits, MindSpec
+from perdure.kernel.loop import Ran
+
+AS_COMMAND = "No model is configured, so the text is run as a command."
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the tree."""
+    command(app, "run")(run)
+
+
+async def run(  # noqa: PLR0913 (each is an option of the command)
+    options: Options,
+    *,
+    text: Annotated[str | None, typer.Argument(metavar="TEXT", help="A command line to run.")] = None,
+    plan: Annotated[Path | None, typer.Option("--plan", metavar="FILE", help="A plan file to run.")] = None,
+    resume: Annotated[str | None, typer.Option("--resume", metavar="ID", help="Go on with a goal.")] = None,
+    continue_: Annotated[
+        bool, typer.Option("--continue", help="Go on with the newest goal of this folder that is interrupted or waits.")
+    ] = False,
+    list_goals: Annotated[bool, typer.Option("--list", help="List the newest goals.")] = False,
+    shell: Annotated[bool, typer.Option("--shell", help="Let sh run the command line.")] = False,
+    jobs: Jobs = 4,
+    max_iterations: MaxIterations = None,
+    max_tokens: MaxTokens = None,
+    budget_usd: BudgetUsd = None,
+    time_limit: Timeout = None,
+    yes: Annotated[  # noqa: ARG001 (for minds that choose freely, which come next)
+        bool, typer.Option("--yes", help="Approve what a model wants to do; a command or a plan needs no approval.")
+    ] = False,
+    ephemeral: Annotated[
+        bool, typer.Option("--ephemeral", help="Keep nothing: no history, no log, no home; it cannot be resumed.")
+    ] = False,
+    jsonl: Jsonl = False,
+) -> Answer:
+    """Run a command or a plan, step by step; kill it at any moment and --resume carries on.
+
+    Standard output has what the tools print, as soon as it is recorded; on a terminal without control characters.
+    """
+    if ephemeral:
+        keep_no_log()
+    limits = limits_of(max_iterations, max_tokens, budget_usd, time_limit)
+    wanted = Wanted(text, plan, resume, is_continued=continue_, is_list=list_goals)
+    wanted.require_sense(shell=shell, ephemeral=ephemeral, is_limited=limits != Limits(), jsonl=jsonl)
+    refuse_both(json=options.json, jsonl=jsonl)
+    if list_goals:
+        return await list_(options)
+    showing = Showing(options, is_jsonl=jsonl, is_kept=not ephemeral)
+    if resume is not None or continue_:
+        return await resumed(showing, resume, jobs, limits)
+    spec, words = _mind(text, plan, shell=shell)
+    return await _begun(showing, NewGoal(words, spec, Path.cwd(), limits), jobs)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What `run` was asked to do, as it was typed."""
+
+    text: str | None
+    plan: Path | None
+    resume: str | None
+    is_continued: bool
+    is_list: bool
+
+    def require_sense(self, *, shell: bool, ephemeral: bool, is_limited: bool, jsonl: bool) -> None:
+        """Refuse options that do not go together.
+
+        Raises: Invalid
+        """
+        given = [self.text is not None, self.plan is not None, self.resume is not None, self.is_continued, self.is_list]
+        if sum(given) != 1:
+            raise Invalid("Give one of: a command line, --plan FILE, --resume ID, --continue, --list.")
+        if shell and self.text is None:
+            raise Invalid("--shell is for a command line; a plan says `shell: true` for each step that needs it.")
+        if ephemeral and self.text is None and self.plan is None:
+            raise Invalid("--ephemeral is for a new goal: one that is kept nowhere can be neither resumed nor listed.")
+        if self.is_list and (is_limited or jsonl):
+            raise Invalid("--list runs nothing: it takes neither limits nor --jsonl.")
+
+
+async def _begun(showing: Showing, new: NewGoal, jobs: int) -> Answer:
+    """Begin a goal, in the home or in memory alone."""
+    options = showing.options
+
+    async def act(stage: Stage) -> Ran:
+        if new.mind.kind == "command" and not (options.json or showing.is_jsonl):
+            stage.view.say(AS_COMMAND)
+        manner = Manner(jobs, watch=stage.watch)
+        if not showing.is_kept:
+            async with open_ephemeral() as goals:
+                return await goals.run(new, manner)
+        async with open_home(options.settings(), debug=options.verbose) as p:
+            return await p.goals.run(new, manner)
+
+    return await staged(showing, act)
+
+
+def _mind(text: str | None, plan: Path | None, *, shell: bool) -> tuple[MindSpec, str]:
+    if plan is None:
+        return MindSpec("command", shell=shell or None), text or ""
+    from perdure.minds.plan_file import parse_plan, plan_text
+
+    try:
+        content = plan_text(plan.read_bytes(), str(plan))
+    except OSError as error:
+        raise NotFound(f"{plan} cannot be read: {error.strerror}.") from error
+    return MindSpec("plan", plan=content), parse_plan(content, str(plan)).goal

@@ -1,0 +1,199 @@
+"""A goal as a person sees it: its steps, what became of each, how to go on, and the exit code that it ends with."""
+
+import shlex
+from datetime import UTC, datetime
+from typing import Any
+
+from perdure.app.views import GoalView
+from perdure.interfaces.cli.answer import Table
+from perdure.interfaces.cli.command import Options
+from perdure.interfaces.cli.terminal import one_line
+from perdure.kernel.events import Ask, LimitName, ToolCall, Wait, iso
+from perdure.kernel.fold import CallState, GoalState
+from perdure.kernel.loop import Ran
+from perdure.kernel.ports import InboxRow
+
+LIMIT_FLAGS: dict[LimitName, str] = {
+    "iterations": "--max-iterations",
+    "tokens": "--max-tokens",
+    "usd": "--budget-usd",
+    "seconds": "--timeout",
+}
+HEADERS = ("at", "step", "call", "tool", "effect", "state", "took", "cost")
+
+_DECIDED = {
+    "answer": "answered",
+    "retry": "unknown, retried",
+    "skip": "unknown, skipped",
+    "abort": "unknown, aborted",
+    "elapsed": "waited",
+    "deny": "denied",
+}
+
+
+def exit_code_of(ran: Ran) -> int:
+    """Return how a run of a goal ends: 0 only when the goal is done."""
+    state = ran.state
+    if state.termination is not None:
+        return {"done": 0, "cancelled": 130}.get(state.termination.reason, 1)
+    if ran.outcome == "interrupted":
+        return 130
+    return 6 if state.waiting_for == "limit" else 5
+
+
+def exact(options: Options, *words: str) -> str:
+    """Return a command that can be pasted as it stands, for the same home."""
+    home = ["--home", options.home] if options.home is not None else []
+    return shlex.join(["perdure", *words, *home])
+
+
+def timeline(state: GoalState, *, now_us: int | None = None) -> Table:
+    """Lay out the calls of a goal in the order they were begun; with `now_us`, what is open takes until then."""
+    return Table(HEADERS, [_row(call, now_us) for call in state.calls.values()])
+
+
+def _row(call: CallState, now_us: int | None) -> list[str]:
+    about = call.call
+    took_ms = duration_ms(call, now_us)
+    cost = cost_of(call)
+    return [
+        datetime.fromtimestamp(call.began_us / 1e6, UTC).strftime("%H:%M:%S"),
+        about.step,
+        about.call_id,
+        about.tool if isinstance(about, ToolCall) else type(about).__name__.lower(),
+        about.effect if isinstance(about, ToolCall) else "",
+        state_of(call),
+        "" if took_ms is None else in_words(took_ms),
+        f"${cost:.4f}" if cost else "",
+    ]
+
+
+def state_of(call: CallState) -> str:
+    """Say in a few words what became of a call."""
+    if call.outcome is not None:
+        return _ended(call)
+    if call.decision is not None and call.decision.decision in _DECIDED:
+        return _DECIDED[call.decision.decision]
+    if call.unknown is not None:
+        return "outcome unknown"
+    match call.call:
+        case Ask():
+            return "asks"
+        case Wait(until=until, signal=signal):
+            return f"waits until {until}" if until else f"waits for signal {signal}"
+        case ToolCall():
+            return "needs approval" if call.awaits_approval else "open"
+
+
+def _ended(call: CallState) -> str:
+    outcome = call.outcome
+    if outcome is None or outcome.ok:
+        return "done" if call.unknown is None else "done, says its check"
+    code = outcome.error.code if outcome.error else "error"
+    if code == "denied":
+        return "denied"
+    exit_code = outcome.output.get("exit_code") if isinstance(outcome.output, dict) else None
+    return f"failed: exit {exit_code}" if code == "exit" else f"failed: {code}"
+
+
+def duration_ms(call: CallState, now_us: int | None = None) -> int | None:
+    """Return how long a call took, as its tool says, else from its event to the one that settled it."""
+    if call.outcome is not None:
+        return call.outcome.duration_ms if call.unknown is None else None
+    until_us = call.ended_us if call.ended_us is not None and not call.is_open else now_us
+    return None if until_us is None else max(until_us - call.began_us, 0) // 1000
+
+
+def cost_of(call: CallState) -> float:
+    """Return what a call has cost, in dollars."""
+    usage = call.outcome.usage if call.outcome else None
+    return float(usage.get("cost_usd", 0.0)) if usage else 0.0
+
+
+def in_words(milliseconds: int) -> str:
+    """Write a duration as a person would."""
+    seconds = milliseconds / 1000
+    if seconds < 1:
+        return f"{milliseconds} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes} min {rest:02} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def call_object(call: CallState) -> dict[str, Any]:
+    """Return what a program sees of a call."""
+    about, outcome = call.call, call.outcome
+    took_ms = duration_ms(call)
+    return {
+        "call_id": about.call_id,
+        "step": about.step,
+        "tool": about.tool if isinstance(about, ToolCall) else type(about).__name__.lower(),
+        "effect": about.effect if isinstance(about, ToolCall) else None,
+        "attempt": about.attempt if isinstance(about, ToolCall) else 1,
+        "state": state_of(call),
+        "is_open": call.is_open,
+        "seq": call.seq,
+        "began_at": iso(call.began_us),
+        "ended_at": iso(call.ended_us) if call.ended_us is not None else None,
+        "duration_ms": took_ms,
+        "cost_usd": cost_of(call),
+        "error": {"code": outcome.error.code, "message": outcome.error.message} if outcome and outcome.error else None,
+        "question": about.question if isinstance(about, Ask) else None,
+        "options": list(about.options) if isinstance(about, Ask) and about.options is not None else None,
+    }
+
+
+def pending_object(row: InboxRow) -> dict[str, Any]:
+    """Return what a program sees of something that was posted and not yet taken."""
+    return {"kind": row.kind, "payload": row.payload, "created_at": iso(row.created_us)}
+
+
+def pending_line(row: InboxRow) -> str:
+    """Say what was posted and not yet taken."""
+    what = " ".join(str(row.payload[name]) for name in ("decision", "call_id", "name") if row.payload.get(name))
+    return one_line(f"Pending since {iso(row.created_us)}: {row.kind} {what}".rstrip())
+
+
+def next_commands(options: Options, state: GoalState, *, is_running: bool = False) -> list[str]:
+    """Say how to go on with a goal that has not ended, by the exact commands."""
+    if state.termination is not None:
+        return []
+    said = [line for call in state.open_calls.values() for line in _settling(options, state.goal_id, call)]
+    if state.reached_limit is not None:
+        said += _raising(options, state, state.reached_limit)
+    elif not is_running and state.waiting_for in (None, "timer"):
+        said += ["Go on:", "  " + exact(options, "run", "--resume", state.goal_id)]
+    return said
+
+
+def _settling(options: Options, goal_id: str, call: CallState) -> list[str]:
+    about = call.call
+    if isinstance(about, Ask):
+        choices = f" ({' / '.join(about.options)})" if about.options else ""
+        command = exact(options, "goal", "answer", goal_id, about.call_id, "VALUE", "--resume")
+        return [one_line(f"{about.step} asks: {about.question}{choices}"), f"  {command}"]
+    if call.unknown is not None:
+        command = exact(options, "goal", "decide", goal_id, about.call_id, "retry", "--resume")
+        why = one_line(f"Nobody knows how {about.call_id} ended. {call.unknown.why}")
+        return [f"{why} Decide: retry, skip (it counts as done) or abort.", f"  {command}"]
+    if call.awaits_approval:
+        commands = [exact(options, "goal", verb, goal_id, about.call_id) for verb in ("approve", "deny")]
+        return [one_line(f"{about.call_id} needs approval."), *(f"  {command}" for command in commands)]
+    return []
+
+
+def _raising(options: Options, state: GoalState, name: LimitName) -> list[str]:
+    used = getattr(state.used, name)
+    more = max(2 * used, 2 * (getattr(state.limits, name) or 0))
+    value = f"{max(round(more), 1)}s" if name == "seconds" else f"{more:g}" if name == "usd" else str(int(more))
+    command = exact(options, "goal", "resume", state.goal_id, LIMIT_FLAGS[name], value)
+    return [f"Its limit of {name} is reached ({used:g} used). Raise it to go on:", f"  {command}"]
+
+
+def headline(view: GoalView) -> str:
+    """Say in one line where a goal stands."""
+    goal = view.summary
+    why = goal.reason or goal.waiting_for
+    about = f"{view.status} ({why})" if why and why != view.status else view.status
+    return f"{goal.goal_id}: {about}"

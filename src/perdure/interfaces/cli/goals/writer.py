@@ -1,0 +1,100 @@
+"""One thread that writes to the terminal or the pipe, so that a reader who does not read stops nobody's work."""
+
+import asyncio
+import contextlib
+import os
+import queue
+import select
+import sys
+import threading
+from collections.abc import Callable
+
+Job = Callable[[], None]
+TICK_S = 0.1
+
+
+class Writer:
+    """Does jobs one after the other on its own thread, and `tick` ten times a second in between, if there is one."""
+
+    def __init__(self) -> None:
+        self.tick: Job | None = None
+        self.failure: OSError | None = None
+        """Why standard output cannot be written any more; the work itself goes on."""
+        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def do(self, job: Job) -> None:
+        """Have something done soon; returns at once."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="perdure-writer", daemon=True)
+            self._thread.start()
+        self._jobs.put(job)
+
+    def out(self, text: str) -> None:
+        """Have a text written to standard output."""
+        if text:
+            self.do(lambda: self._write(text))
+
+    def err(self, text: str) -> None:
+        """Have a text written to standard error."""
+        self.do(lambda: print(text, end="", file=sys.stderr, flush=True))
+
+    async def drained(self) -> None:
+        """Wait until everything was done that was asked for."""
+        if self._thread is None:
+            return
+        loop, done = asyncio.get_running_loop(), asyncio.Event()
+
+        def tell() -> None:
+            with contextlib.suppress(RuntimeError):  # nobody waits any more
+                loop.call_soon_threadsafe(done.set)
+
+        self.do(tell)
+        await done.wait()
+
+    def close(self) -> None:
+        """End the thread after what was asked for; does not wait, because a terminal may be held for ever."""
+        if self._thread is not None:
+            self._jobs.put(None)
+
+    def _work(self) -> None:
+        while True:
+            try:
+                job = self._jobs.get(timeout=TICK_S if self.tick else None)
+            except queue.Empty:
+                job = self.tick or _nothing
+            if job is None:
+                return
+            with contextlib.suppress(OSError):  # a terminal that has gone
+                job()
+
+    def _write(self, text: str) -> None:
+        if self.failure is None:
+            try:
+                write_out(text)
+            except OSError as error:
+                self.failure = error
+
+
+def write_out(text: str) -> None:
+    """Write to standard output, past its buffer where there is a file behind it.
+
+    Raises: OSError
+    """
+    sys.stdout.flush()
+    try:
+        fd = sys.stdout.fileno()
+    except (OSError, ValueError):
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        return
+    data = text.encode(sys.stdout.encoding, sys.stdout.errors or "strict")
+    while data:
+        try:
+            data = data[os.write(fd, data) :]
+        except BlockingIOError:
+            select.select([], [fd], [])
+
+
+def _nothing() -> None:
+    """Tick for nobody."""
