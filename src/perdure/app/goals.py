@@ -19,7 +19,6 @@ from perdure.kernel.journal import Journal
 from perdure.kernel.loop import Loop, Ran
 from perdure.kernel.ports import InboxRow, Leases, Means, Policy, StateStore, Status, Summary, Tool, Worker
 from perdure.kernel.replay import Replayed, replay
-from perdure.minds.factory import make_mind
 from perdure.tools.exec import ExecTool
 from perdure.tools.files import ReadFileTool, WriteFileTool
 from perdure.tools.policy import AllowAll
@@ -214,6 +213,8 @@ class Goals:
         return state.begun.workdir or str(self._home)
 
     def _means(self, mind: MindSpec, text: str, workdir: str, manner: Manner) -> Means:
+        from perdure.minds.factory import make_mind  # who only looks at goals needs no YAML
+
         return Means(make_mind(mind, text, manner.jobs), self._tools(), manner.policy, workdir)
 
     def _tools(self) -> Mapping[str, Tool]:

@@ -6,7 +6,6 @@ import pty
 import re
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -205,25 +204,50 @@ def test_a_pipe_in_place_of_the_settings_does_not_hang(home: Path) -> None:
     assert (done.returncode, done.stdout) == (2, "")
 
 
-@pytest.mark.parametrize("arguments", [[], ["--json"]], ids=["plain", "json"])
-def test_the_demo_works_and_leaves_nothing_behind(arguments: list[str], home: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """Where the demo keeps what it needs for a while."""
     folder = tmp_path / "temporary"
     folder.mkdir()
-    done = perdure("demo", *arguments, TMPDIR=str(folder))
+    return folder
+
+
+def test_the_demo_shows_every_step_once_and_leaves_nothing_behind(place: Path, home: Path) -> None:
+    done = perdure("demo", TMPDIR=str(place))
     assert (done.returncode, done.stderr) == (0, "")
-    assert "projects" in done.stdout
-    assert list(folder.iterdir()) == []
+    _, _, resumed = done.stdout.partition("perdure run --resume")
+    for step in ("reserve", "invoice", "charge", "pack", "notify"):
+        assert resumed.count(f"  {step}.1  ") == 1
+    assert "done, says its check" in resumed
+    assert list(place.iterdir()) == []
     assert not home.exists()
 
 
-def test_the_demo_answers_a_program_with_each_of_its_steps() -> None:
-    steps = {step["command"]: step["answer"] for step in json.loads(perdure("demo", "--json").stdout)["steps"]}
-    assert steps["perdure db migrate"]["tables"] == steps["perdure db tables"]["tables"]
-    assert steps["perdure doctor"]["ok"] is True
-
-
-def test_the_demo_does_not_use_the_database_of_the_environment(home: Path) -> None:
-    done = perdure("demo", "--json", PERDURE_DATABASE_URL="postgresql://user:hunter2@127.0.0.1:1/x")
-    assert done.returncode == 0
-    assert tempfile.gettempdir() in json.loads(done.stdout)["steps"][0]["answer"]["location"]
+def test_the_demo_tells_a_program_what_the_kill_left_and_what_became_of_it(place: Path, home: Path) -> None:
+    elsewhere = "postgresql://user:hunter2@127.0.0.1:1/x"
+    done = perdure("demo", "--json", TMPDIR=str(place), PERDURE_DATABASE_URL=elsewhere)
+    assert (done.returncode, done.stderr) == (0, "")
+    told = json.loads(done.stdout)
+    assert [call["state"] for call in told["before"]] == ["done", "done", "open"]
+    assert [call["step"] for call in told["after"]] == list(told["effects"])
+    assert set(told["effects"].values()) == {1}
+    assert told["status"] == "done"
+    assert list(place.iterdir()) == []
     assert not home.exists()
+
+
+def test_a_list_of_goals_imports_nothing_that_it_does_not_need(home: Path) -> None:
+    perdure("db", "migrate")
+    told = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "perdure", "goal", "list", "--json"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    imported = {line.rpartition("|")[2].strip() for line in told.stderr.splitlines()}
+    assert json.loads(told.stdout) == {"goals": []}
+    assert home.exists()
+    assert (
+        imported & {"rich", "yaml", "alembic", "perdure.interfaces.cli.db", "perdure.interfaces.cli.goals.live"}
+        == set()
+    )

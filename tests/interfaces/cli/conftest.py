@@ -1,0 +1,19 @@
+"""A home that is there already, so that a test of goals does not pay for making one."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def ready(tmp_path: Path, migrated_sqlite: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A current folder to work in, beside a home with a new database."""
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    shutil.copy(migrated_sqlite, home / "perdure.db")
+    (home / "perdure.db").chmod(0o600)
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    return work

@@ -1,0 +1,99 @@
+"""What a signal does in each phase of a run, and what is left when a reader does not read."""
+
+import asyncio
+import os
+import signal
+import threading
+from typing import Any
+
+import pytest
+
+from perdure.interfaces.cli.goals.interrupts import ENDING, Interrupts
+from perdure.interfaces.cli.goals.writer import Writer
+
+
+class Loop:
+    """What can be stopped."""
+
+    def __init__(self) -> None:
+        self.is_stopped = False
+
+    def stop(self) -> None:
+        self.is_stopped = True
+
+
+def interrupts(said: list[str], left: list[int]) -> Interrupts:
+    return Interrupts(said.append, left.append)
+
+
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+async def test_before_there_is_a_goal_the_first_signal_ends_at_once(kind: signal.Signals) -> None:
+    with interrupts([], []) as taken:
+        os.kill(os.getpid(), kind)
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.sleep(60)
+        assert taken.forget()
+    await asyncio.sleep(0)
+
+
+async def test_the_first_signal_stops_after_the_step_and_the_second_at_once() -> None:
+    said: list[str] = []
+    loop: Any = Loop()
+    with interrupts(said, []) as taken:
+        taken.stops(loop)
+        taken.interrupt()
+        await asyncio.sleep(0)
+        assert loop.is_stopped
+        assert said == [ENDING]
+        assert not taken.forget()
+        taken.interrupt()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.sleep(60)
+        assert taken.forget()
+
+
+async def test_whoever_does_not_stop_asking_is_let_go() -> None:
+    left: list[int] = []
+    with interrupts([], left) as taken:
+        for _ in range(3):
+            taken.interrupt()
+        assert left == [130]
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.sleep(60)
+        taken.forget()
+
+
+async def test_a_signal_that_was_ignored_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with interrupts([], []) as taken:
+            os.kill(os.getpid(), signal.SIGHUP)
+            await asyncio.sleep(0)
+            assert taken.count == 0
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+async def test_the_handlers_are_as_before_when_the_run_is_over() -> None:
+    before = [signal.getsignal(kind) for kind in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+    with interrupts([], []):
+        pass
+    assert [signal.getsignal(kind) for kind in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == before
+
+
+async def test_a_reader_who_does_not_read_stops_nobody() -> None:
+    writer, gate, done = Writer(), threading.Event(), list[str]()
+
+    def held() -> None:
+        gate.wait(60)
+
+    writer.do(held)
+    writer.do(lambda: done.append("written"))
+    waiting = asyncio.ensure_future(writer.drained())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    gate.set()
+    await waiting
+    assert done == ["written"]
+    writer.close()
