@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -35,7 +36,10 @@ START = (
 
 
 @pytest.fixture
-def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def work(tmp_path: Path, migrated_sqlite: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a plan, beside a home whose database is there already."""
+    (tmp_path / "home").mkdir(mode=0o700)
+    shutil.copy(migrated_sqlite, tmp_path / "home" / "perdure.db")
     folder = tmp_path / "work"
     folder.mkdir()
     monkeypatch.chdir(folder)
@@ -110,7 +114,8 @@ def heard(program: "subprocess.Popen[str]", words: str) -> None:
     raise AssertionError(f"{words!r} was never said")
 
 
-def test_a_command_is_done_and_stays_so(work: Path) -> None:
+def test_a_command_makes_the_home_and_is_done(work: Path, tmp_path: Path) -> None:
+    shutil.rmtree(tmp_path / "home")
     done = perdure("run", "echo hello")
     assert (done.returncode, done.stdout) == (0, "hello\n")
     again = perdure("run", "--continue")

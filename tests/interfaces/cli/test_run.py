@@ -19,8 +19,6 @@ steps:
   - {id: send, exec: "sh -c 'echo $PERDURE_OUT_SURE'", needs: [sure]}
 """
 
-pytestmark = pytest.mark.usefixtures("ready")
-
 
 class Terminal:
     """Calls commands, and remembers what the last one printed."""
@@ -52,13 +50,14 @@ class Terminal:
 
 
 @pytest.fixture
-def perdure(capsys: pytest.CaptureFixture[str]) -> Terminal:
+def perdure(ready: Path, capsys: pytest.CaptureFixture[str]) -> Terminal:
+    assert ready == Path.cwd()
     return Terminal(capsys)
 
 
 @pytest.fixture
-def plan() -> Path:
-    path = Path("plan.yaml")
+def plan(ready: Path) -> Path:
+    path = ready / "plan.yaml"
     path.write_text(PLAN)
     return path
 

@@ -1,6 +1,7 @@
 """How a function becomes a command: the options that every command has, and the call itself."""
 
 import asyncio
+import contextlib
 import functools
 import inspect
 import logging
@@ -78,7 +79,8 @@ def _call(fn: Command, name: str, options: Options, arguments: dict[str, Any]) -
     try:
         answer = asyncio.run(fn(options, **arguments))
     except (KeyboardInterrupt, asyncio.CancelledError):
-        print("Interrupted.", file=sys.stderr)
+        with contextlib.suppress(OSError):  # a terminal that has gone
+            print("Interrupted.", file=sys.stderr, flush=True)
         return 130
     print_answer(answer, as_json=options.json)
     log.info("%s: exit %d after %.3f s", name, answer.exit_code, time.monotonic() - start)

@@ -119,7 +119,8 @@ def _tell(error: PerdureError, *, as_json: bool) -> int:
         with contextlib.suppress(OSError):  # a full disk, a reader who has gone: the exit code still tells
             print(to_json(problem), flush=True)
     else:
-        print(f"perdure: {lines(error.detail)}", file=sys.stderr)
-        for detail in error.errors:
-            print(f"  {lines(detail)}", file=sys.stderr)
+        with contextlib.suppress(OSError):  # a terminal that has gone
+            print(f"perdure: {lines(error.detail)}", file=sys.stderr)
+            for detail in error.errors:
+                print(f"  {lines(detail)}", file=sys.stderr)
     return error.exit_code

@@ -51,7 +51,12 @@ def register(app: typer.Typer) -> None:
 async def list_(
     options: Options,
     *,
-    status: Annotated[StatusName | None, typer.Option("--status", help="Only goals that are so.")] = None,
+    status: Annotated[
+        StatusName | None,
+        typer.Option(
+            "--status", metavar="STATUS", help="Only goals that are running, interrupted, waiting, done or stopped."
+        ),
+    ] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=1000, metavar="N", help="How many.")] = 50,
 ) -> Answer:
     """List the newest goals."""

@@ -16,6 +16,13 @@ _PATIENCE = 2
 """How many more may come, after the one that ends at once, before we leave whatever is still being ended."""
 
 
+def _leave(exit_code: int) -> None:
+    """Leave without tidying up, but for the cursor."""
+    if os.isatty(2):
+        os.write(2, b"\x1b[?25h\n")
+    os._exit(exit_code)
+
+
 class Interrupts:
     """Takes the signals for the time of a block.
 
@@ -24,7 +31,7 @@ class Interrupts:
     we started, as under nohup, stays ignored.
     """
 
-    def __init__(self, say: Callable[[str], None], leave: Callable[[int], Any] = os._exit) -> None:
+    def __init__(self, say: Callable[[str], None], leave: Callable[[int], Any] = _leave) -> None:
         self.count = 0
         self._say = say
         self._leave = leave

@@ -139,7 +139,8 @@ def _whole_lines(text: str) -> str:
 
 
 def show_outputs(state: GoalState, writer: Writer) -> None:
-    """Write once more what all tools of a goal printed."""
+    """Write once more what all tools of a goal that has ended printed."""
+    writer.err(f"{state.goal_id} has ended already; nothing was run.\n")
     for call in state.calls.values():
         if call.outcome is not None:
             write_output(call.outcome, writer)

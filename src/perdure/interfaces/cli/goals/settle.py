@@ -25,7 +25,7 @@ from perdure.kernel.loop import Ran
 Act = Callable[[Goals], Awaitable[GoalView]]
 Call = Annotated[str, typer.Argument(metavar="CALL", help="The call, as `perdure goal show` names it.")]
 AnyCall = Annotated[
-    str | None, typer.Argument(metavar="[CALL]", help="The call; may be left out when only one can be meant.")
+    str | None, typer.Argument(metavar="CALL", help="The call; may be left out when only one can be meant.")
 ]
 
 
@@ -88,7 +88,7 @@ async def answer(
     goal: Goal,
     value: Annotated[
         list[str],
-        typer.Argument(metavar="[CALL] VALUE", help="The answer; before it the call, when several questions are open."),
+        typer.Argument(metavar="[CALL] VALUE", help="The answer; CALL VALUE when several questions are open."),
     ],
     resume: Resume = False,
 ) -> Answer:

@@ -1,6 +1,7 @@
 """A goal run in front of somebody: watched, interrupted, told of at the end. All that runs one comes here."""
 
 import asyncio
+import os
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -38,13 +39,14 @@ class Stage:
         self.view = _view(showing, self._writer)
         self.interrupts = Interrupts(self.view.say)
         self._goal_id: str | None = None
-        self._has_begun = False
+        self._seen: GoalView | None = None
+        """The goal as it is known to be stored."""
 
     def watch(self, loop: Loop) -> None:
         """Listen to a loop, and let the first interrupt stop it."""
         self.interrupts.stops(loop)
         self._goal_id = loop.journal.goal_id
-        self._has_begun = loop.state.tip.seq > 1
+        self._seen = GoalView.of_state(loop.state) if loop.state.tip.seq > 1 else None
         self.view.begin(loop.state)
         loop.journal.listen(self._see)
 
@@ -56,7 +58,6 @@ class Stage:
         state = ran.state
         seen = GoalView.of_state(state)
         if self._goal_id is None:
-            self.view.say(f"{state.goal_id} has ended already; nothing was run.")
             self.view.show_again(state)
         why = state.termination.detail if state.termination else None
         said = [headline(seen), *([why] if why else []), *self._hints(state)]
@@ -65,21 +66,21 @@ class Stage:
         _raise(self._writer.failure)
         return Answer(seen.wire(), exit_code=exit_code_of(ran))
 
-    async def cut_short(self) -> Answer:
+    def cut_short(self) -> Answer:
         """Tell how to go on after an end in the middle."""
         said = ["Interrupted."]
         options = self._showing.options
         if self._goal_id is not None and self._showing.is_kept:
             command = exact(options, "run", "--resume", self._goal_id)
-            begun = "Go on:" if self._has_begun else "If it was begun at all, this goes on:"
+            begun = "Go on:" if self._seen is not None else "If it was begun at all, this goes on:"
             said += [begun, f"  {command}"]
         for line in said:
             self.view.say(line)
-        await self._writer.drained()
-        return Answer({"id": self._goal_id, "status": "interrupted"}, exit_code=INTERRUPTED)
+        data = self._seen.wire() if self._seen is not None else {"id": self._goal_id, "status": "interrupted"}
+        return Answer(data, exit_code=INTERRUPTED)
 
     async def close(self, *, is_clean: bool) -> None:
-        """Leave the terminal as it was."""
+        """Leave the terminal as it was; one that is held, or a pipe that nobody reads, is not waited for."""
         if not is_clean:
             self.view.clear()
         try:
@@ -91,7 +92,7 @@ class Stage:
             self._writer.close()
 
     def _see(self, events: Sequence[Event], state: GoalState) -> None:
-        self._has_begun = True
+        self._seen = GoalView.of_state(state)
         for event in events:
             self.view.see(event, state)
 
@@ -117,7 +118,7 @@ async def staged(showing: Showing, act: Callable[[Stage], Awaitable[Ran]]) -> An
             if not stage.interrupts.forget():
                 raise
             stage.view.clear()
-            answer = await stage.cut_short()
+            answer = stage.cut_short()
             is_clean = True
         finally:
             await stage.close(is_clean=is_clean)
@@ -129,7 +130,7 @@ def _view(showing: Showing, writer: Writer) -> View:
         return JsonLines(writer)
     if showing.options.json:
         return Quiet(writer)
-    if sys.stderr.isatty():
+    if sys.stderr.isatty() and os.environ.get("TERM") != "dumb" and not showing.options.verbose:
         from perdure.interfaces.cli.goals.live import LiveView
 
         return LiveView(writer)
