@@ -18,13 +18,20 @@ from perdure import failpoints
 _PRELOADED = [
     "concurrent.futures.thread",
     "perdure.app",
+    "perdure.app.goals",
+    "perdure.interfaces.cli",
+    "perdure.minds.plan_file",
+    "perdure.store.goals.postgres",
+    "perdure.store.goals.sqlite",
     "perdure.store.migrate",
     "perdure.store.postgres.database",
     "perdure.store.sqlite.file_database",
     "perdure.store.transaction",
     "perdure.store.verify",
     "psycopg",
+    "tests.crash.goals",
     "tests.rows",
+    "uuid_utils",
 ]
 _TIMEOUT_S = 60
 

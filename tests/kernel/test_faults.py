@@ -43,13 +43,15 @@ def is_hit(world: World, point: str) -> bool:
     return not (point.startswith("store.") and isinstance(world.store, InMemoryStateStore))
 
 
-async def each_hit(world: World, plan: str, point: str, deaths: int = 1, **manner: bool) -> list[Lives]:
+async def each_hit(
+    world: World, plan: str, point: str, deaths: int = 1, *, is_settled_by_others: bool = False
+) -> list[Lives]:
     """Run a goal for each hit of a point, and let it die there; stop when a goal ends without having come so far."""
     lived: list[Lives] = []
     while True:
         hit = len(lived) + 1
         deadly = range(hit, hit + deaths)
-        lives = await Lives(world, plan, f"goal-{hit}", point, deadly, **manner).live()
+        lives = await Lives(world, plan, f"goal-{hit}", point, deadly, is_settled_by_others).live()
         if lives.died == 0:
             break
         lived.append(lives)
