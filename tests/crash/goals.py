@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 from perdure import Perdure
 from perdure.app.goals import Goals, Manner, NewGoal
@@ -55,7 +56,7 @@ async def carry_on(home: Path, url: str, plan: str, pipe: Connection) -> None:
             await goals.resume(newest.summary.goal_id, Manner(watch=telling(pipe)))
 
 
-def rest_of(pipe: Connection) -> Iterator[Acknowledged]:
+def rest_of(pipe: Connection) -> Iterator[Any]:
     """Read what was told before the end of a child; what it was killed in the middle of is no message."""
     try:
         while True:

@@ -59,7 +59,7 @@ class Oracle:
     async def check(self) -> None:
         """Open the database anew: nothing told of is lost or changed, nothing is missing between, nothing is double."""
         async with open_goals(self.home, self.url) as goals:
-            found = {}
+            found: dict[tuple[str, int], bytes] = {}
             for goal in await goals.list(limit=1000):
                 events = await goals.history(goal.summary.goal_id)
                 replay(events, goal.summary)

@@ -3,7 +3,6 @@
 import random
 import secrets
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,10 +25,10 @@ FAR_LESS_THAN_A_LEASE_S = 10.0
 
 
 @pytest.fixture
-def chance() -> Iterator[random.Random]:
+def chance() -> random.Random:
     seed = secrets.randbits(32)
     print(f"seed {seed}")  # pytest shows it when the test fails
-    yield random.Random(seed)
+    return random.Random(seed)
 
 
 @pytest.mark.torture
@@ -57,7 +56,7 @@ def _kill_at_a_random_moment(home: Path, url: str, chance: random.Random) -> Non
     try:
         for _ in range(chance.randrange(10)):
             ours.recv()
-        time.sleep(chance.uniform(0, 0.03))  # noqa: ASYNC251 (chance, not synchronisation)
+        time.sleep(chance.uniform(0, 0.03))  # chance, not synchronisation
     except EOFError:
         pass
     child.kill()

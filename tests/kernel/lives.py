@@ -1,9 +1,10 @@
 """A goal that may die at a fail-point as often as is asked for, and is resumed until it ends; and what its history says
 when everything that recovery wrote is left out."""
 
-from collections.abc import Collection
+import asyncio
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from perdure import NotFound, failpoints
 from perdure.kernel.events import (
@@ -19,6 +20,7 @@ from perdure.kernel.events import (
     decode,
 )
 from perdure.kernel.fold import GoalState, fold
+from perdure.kernel.loop import Loop
 from perdure.kernel.ports import Event, Summary
 from perdure.kernel.replay import replay
 from tests.kernel.world import CountingTool, World
@@ -28,18 +30,22 @@ class Died(BaseException):
     """What a process feels when it is killed: nothing of ours may catch it."""
 
 
+Blow = Literal["death", "stop", "cancel"]
+"""What happens to a life: a kill; a wish to end after the step; a wish to end at once."""
+
+
 @dataclass
 class Lives:
-    """One goal, run by one life after the other; it dies at the given numbers of a point's hits, counted over all."""
+    """One goal, run by one life after the other; blows come at the given numbers of a point's hits in all of them."""
 
     world: World
     plan: str
     goal_id: str
     point: str
-    deaths: Collection[int] = ()
+    blows: Mapping[int, Blow] = field(default_factory=dict)
     is_settled_by_others: bool = False
     hits: int = 0
-    died: int = 0
+    struck: int = 0
     tool: CountingTool = field(default_factory=CountingTool)
 
     async def live(self) -> "Lives":
@@ -49,9 +55,10 @@ class Lives:
                 try:
                     if await self._has_ended():
                         return self
-                    await self._live_once()
-                except Died:
-                    self.died += 1
+                    self._life = asyncio.ensure_future(self._live_once())
+                    await self._life
+                except (Died, asyncio.CancelledError):
+                    assert self._life.done()
         raise AssertionError(f"{self.goal_id} does not end")
 
     async def history(self) -> list[Event]:
@@ -62,6 +69,7 @@ class Lives:
 
     async def _live_once(self) -> None:
         self.world.tool = self.tool
+        self.world.watch = self._watch
         try:
             state = fold(await self.world.store.load(self.goal_id))
         except NotFound:
@@ -85,10 +93,19 @@ class Lives:
     async def _summary(self) -> Summary:
         return await self.world.store.find(self.goal_id)
 
+    def _watch(self, loop: Loop) -> None:
+        self._loop = loop
+
     def _hit(self) -> None:
         self.hits += 1
-        if self.hits in self.deaths:
-            raise Died
+        self.struck += self.hits in self.blows
+        match self.blows.get(self.hits):
+            case "death":
+                raise Died
+            case "stop":
+                self._loop.stop()
+            case "cancel":
+                self._life.cancel()
 
 
 def _decision_on(state: GoalState, tool: CountingTool) -> Decision | None:

@@ -8,7 +8,7 @@ import pytest
 from perdure import failpoints
 from perdure.kernel.events import OutcomeUnknown, decode
 from perdure.store.goals.memory_state_store import InMemoryStateStore
-from tests.kernel.lives import Lives, story
+from tests.kernel.lives import Blow, Lives, story
 from tests.kernel.world import World
 
 PREFIXES = ("kernel.", "store.append.", "store.claim.", "store.renew.", "store.release.", "store.commit.")
@@ -44,15 +44,21 @@ def is_hit(world: World, point: str) -> bool:
 
 
 async def each_hit(
-    world: World, plan: str, point: str, deaths: int = 1, *, is_settled_by_others: bool = False
+    world: World,
+    plan: str,
+    point: str,
+    deaths: int = 1,
+    blow: Blow = "death",
+    *,
+    is_settled_by_others: bool = False,
 ) -> list[Lives]:
     """Run a goal for each hit of a point, and let it die there; stop when a goal ends without having come so far."""
     lived: list[Lives] = []
     while True:
         hit = len(lived) + 1
-        deadly = range(hit, hit + deaths)
-        lives = await Lives(world, plan, f"goal-{hit}", point, deadly, is_settled_by_others).live()
-        if lives.died == 0:
+        blows = dict.fromkeys(range(hit, hit + deaths), blow)
+        lives = await Lives(world, plan, f"goal-{hit}", point, blows, is_settled_by_others).live()
+        if lives.struck == 0:
             break
         lived.append(lives)
     assert lived or not is_hit(world, point), f"{point} was never reached"
@@ -73,7 +79,7 @@ async def test_a_goal_that_died_at_any_hit_of_a_point_has_the_history_of_one_tha
         assert story(await lives.history()) == expected
         assert await world.store.inbox(lives.goal_id) == []
         assert lives.tool.effects["build"] == lives.tool.effects["send"] == 1
-        assert lives.tool.effects["fetch"] <= 1 + lives.died
+        assert lives.tool.effects["fetch"] <= 1 + lives.struck
 
 
 @pytest.mark.parametrize("point", [point for point in POINTS if point.startswith("kernel.")])

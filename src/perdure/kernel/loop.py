@@ -69,10 +69,19 @@ class Loop:
         try:
             if is_resumed:
                 await recover(self.journal, self._means.tools, self._means.workdir, self._environment)
-                await take_posts(self.journal, self._store, self._end_all)
+                await take_posts(self.journal, self._store, self._finish_all)
+                if await self._is_given_back():
+                    return Ran("interrupted", self.state)
             return await self._run()
         finally:
             await self._end_all()
+
+    async def _is_given_back(self) -> bool:
+        """Give the goal back before what somebody who died has left is begun again, when we are to stop already."""
+        if not self._is_stopping or self.journal.has_let_go():
+            return False
+        await self.journal.commit(release=True)
+        return self.journal.has_let_go()
 
     async def _run(self) -> Ran:
         while not self.journal.has_let_go():
@@ -84,7 +93,7 @@ class Loop:
             self._start_new()
             if self._has_posts or done.inbox_waiting:
                 self._has_posts = False
-                await take_posts(self.journal, self._store, self._end_all)
+                await take_posts(self.journal, self._store, self._finish_all)
             else:
                 await self._wait(wake_us)
             self._collect()
@@ -184,6 +193,11 @@ class Loop:
         else:
             await self._wake.wait()
         self._wake.clear()
+
+    async def _finish_all(self) -> None:
+        """Record what has ended, and end what still runs."""
+        self._collect()
+        await self._end_all()
 
     async def _end_all(self) -> None:
         """End what still runs; each tool sees to its own processes."""
