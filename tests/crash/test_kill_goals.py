@@ -81,7 +81,7 @@ async def test_nothing_acknowledged_is_lost_doubled_or_out_of_order_after_kills_
 ) -> None:
     oracle = Oracle(tmp_path / "home", database_url)
     await oracle.check()
-    for _ in range(torture_size(small=40)):
+    for _ in range(torture_size(small=30)):
         oracle.kill_one()
         await oracle.check()
     assert oracle.told, f"seed {oracle.seed}"

@@ -11,8 +11,9 @@ from perdure.store.goals.memory_state_store import InMemoryStateStore
 from tests.kernel.lives import Blow, Lives, story
 from tests.kernel.world import World
 
-PREFIXES = ("kernel.", "store.append.", "store.claim.", "store.renew.", "store.release.", "store.commit.")
+PREFIXES = ("kernel.", "store.append.", "store.claim.", "store.renew.", "store.commit.")
 POINTS = sorted(point for point in failpoints.POINTS if point.startswith(PREFIXES))
+GIVING_BACK = sorted(point for point in failpoints.POINTS if point.startswith("store.release."))
 
 ONE_BY_ONE = """
 goal: one by one
@@ -100,3 +101,13 @@ async def test_a_death_beside_an_effect_makes_that_call_unknown_if_it_is_once_an
         unknown.append([body.call_id for body in bodies if isinstance(body, OutcomeUnknown)])
     assert unknown[:2] == [[], ["build.1"]]
     assert unknown[-1] == ["send.1"]
+
+
+@pytest.mark.parametrize("point", GIVING_BACK)
+async def test_a_death_while_a_goal_that_was_cut_short_is_given_back_changes_nothing(world: World, point: str) -> None:
+    lives = Lives(world, ONE_BY_ONE, "goal-1", point, {1: "death"})
+    lives.tool.during = lambda context: lives.cut_short() if context.call.call_id == "build.1" else None
+    await lives.live()
+    assert lives.struck == is_hit(world, point)
+    assert story(await lives.history()) == await never_died(world, ONE_BY_ONE)
+    assert lives.tool.effects["build"] == lives.tool.effects["send"] == 1

@@ -134,7 +134,7 @@ class World:
         spec = MindSpec("plan", plan=plan) if isinstance(plan, str) else plan
         begun = GoalBegun("a", spec, limits=limits or Limits(), workdir="/")
         journal = Journal.begin(self.store, self.clock, self.ids, worker, begun, goal_id)
-        return await self._loop(journal).run(is_resumed=False)
+        return await self._run(journal, worker, is_resumed=False)
 
     async def script(self, *decisions: Decided, goal_id: str = "goal-a", limits: Limits | None = None) -> Ran:
         """Run a new goal of a model that decides what is written here, one decision after the other."""
@@ -143,16 +143,24 @@ class World:
 
     async def resume(self, goal_id: str = "goal-a") -> Ran:
         """Run a goal again, after whoever ran it has died."""
-        return await self._loop(await self._claimed(goal_id)).run(is_resumed=True)
+        worker = self.new_worker()
+        return await self._run(await self._claimed(goal_id, worker), worker, is_resumed=True)
 
     async def settle(self, goal_id: str = "goal-a") -> GoalState:
         """Record what was posted to a goal that nobody runs, without running it."""
-        journal = await self._claimed(goal_id)
+        journal = await self._claimed(goal_id, self.new_worker())
         await drain(journal, self.store, {"exec": self.tool}, workdir="/")
         return journal.state
 
-    async def _claimed(self, goal_id: str) -> Journal:
-        worker = self.new_worker()
+    async def _run(self, journal: Journal, worker: Worker, *, is_resumed: bool) -> Ran:
+        """Run a goal, and give it back when that is cut short; only the dead cannot."""
+        try:
+            return await self._loop(journal).run(is_resumed=is_resumed)
+        except asyncio.CancelledError:
+            await self.leases.release(journal.goal_id, worker, journal.epoch)
+            raise
+
+    async def _claimed(self, goal_id: str, worker: Worker) -> Journal:
         await self.leases.renew(worker, 30)
         epoch = await self.leases.claim(goal_id, worker)
         state = fold(await self.store.load(goal_id))
