@@ -24,7 +24,8 @@ from perdure.kernel.events import (
 from perdure.kernel.fold import GoalState
 from perdure.kernel.journal import Journal
 from perdure.kernel.loop import Loop
-from perdure.kernel.ports import CallContext, Check, Decided, Mind, StateStore, Status, Summary, Tool, Worker
+from perdure.kernel.ports import CallContext, Check, Decided, Means, Mind, StateStore, Status, Summary, Tool, Worker
+from perdure.tools.policy import AllowAll
 
 WORKER = Worker("bench", "host", "home", "boot")
 TOOL = "search"
@@ -143,7 +144,7 @@ async def run_goal(store: StateStore, goal_id: str, steps: int) -> list[float]:
 
 def new_loop(journal: Journal, store: StateStore, mind: Mind, tool: Tool) -> Loop:
     """Make a loop; the one place that knows how."""
-    return Loop(journal, store, mind, {tool.name: tool}, SystemClock(), "/")
+    return Loop(journal, store, Means(mind, {tool.name: tool}, AllowAll(), "/"), SystemClock())
 
 
 async def written_together(store: StateStore) -> Steps:
