@@ -146,16 +146,16 @@ CHANGES: list[tuple[str, Callable[[str], Coroutine[Any, Any, None]], tuple[Goals
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-@pytest.mark.parametrize(("point", "change", "changed"), CHANGES, ids=[change.__name__ for _, change, _ in CHANGES])
+@pytest.mark.parametrize(("place", "change", "changed"), CHANGES, ids=[change.__name__ for _, change, _ in CHANGES])
 async def test_a_kill_around_a_change_of_goals_leaves_it_wholly_absent_or_wholly_present(
     database_url: str,
-    point: str,
+    place: str,
     change: Callable[[str], Coroutine[Any, Any, None]],
     changed: tuple[Goals, bool],
     moment: str,
 ) -> None:
     await two_goals(database_url)
-    children.run_until(f"{point}.{moment}", change, database_url)
+    children.run_until(f"{place}.{moment}", change, database_url)
     assert await goals_in(database_url) == (BEFORE if moment == "before" else changed)
 
 

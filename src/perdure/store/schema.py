@@ -411,7 +411,7 @@ goals = _table(
     sa.UniqueConstraint("id"),
     _one_of("mind", get_args(MindKind)),
     _one_of("status", get_args(Status)),
-    _one_of("waiting_for", (*get_args(WaitingFor), "limit")),
+    _one_of("waiting_for", get_args(WaitingFor)),
     _one_of("runner", get_args(Runner)),
     _check(
         "parent",
