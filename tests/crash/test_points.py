@@ -24,7 +24,7 @@ def points_in(module: ModuleType) -> Iterator[str]:
 
 
 def test_every_fail_point_is_one_at_which_some_test_dies() -> None:
-    assert {point for module in FAULTS for point in points_in(module)} == failpoints.POINTS
+    assert not failpoints.POINTS - {point for module in FAULTS for point in points_in(module)}
 
 
 def test_every_fail_point_is_hit_somewhere_in_the_product() -> None:

@@ -20,6 +20,7 @@ from tests import children
 from tests.crash.goals import carry_on, counted, is_running, open_goals, rest_of, run_plan, telling
 
 MANY = 16
+LEASE_S = 3.0
 PLAN = """
 goal: for one
 steps:
@@ -130,13 +131,13 @@ async def test_a_worker_that_was_stopped_past_its_lease_can_record_nothing_and_l
     for path in (folder, home, other):
         path.mkdir()
     ours, theirs = children.context().Pipe(duplex=False)
-    stopped = children.start(work_and_tell, home, database_url, 1.5, folder, theirs)
+    stopped = children.start(work_and_tell, home, database_url, LEASE_S, folder, theirs)
     theirs.close()
     pids = told_by_the_step(folder)
     assert stopped.pid is not None
     stop_outside_a_write(stopped.pid, database_url)
     (folder / "go").touch()
-    children.run(take_over, other, database_url, 1.5)
+    children.run(take_over, other, database_url, LEASE_S)
     assert all(is_running(pid) for pid in pids)
     os.kill(stopped.pid, signal.SIGCONT)
     *told, end = rest_of(ours)
@@ -168,20 +169,19 @@ def locked_away(url: str) -> Iterator[None]:
 async def test_a_worker_that_cannot_renew_its_lease_ends_all_that_it_runs_before_the_lease_is_over(
     database_url: str, tmp_path: Path
 ) -> None:
-    lease_s = 3.0
     home = tmp_path / "home"
     home.mkdir()
     ours, theirs = children.context().Pipe(duplex=False)
-    worker = children.start(work_and_tell, home, database_url, lease_s, home, theirs)
+    worker = children.start(work_and_tell, home, database_url, LEASE_S, home, theirs)
     theirs.close()
     pids = told_by_the_step(home)
     with locked_away(database_url):
         begun_s = time.monotonic()
         until(lambda: not any(is_running(pid) for pid in pids))
-        assert time.monotonic() - begun_s < lease_s
+        assert time.monotonic() - begun_s < LEASE_S
     *_, end = rest_of(ours)
     assert end == "unavailable"
     assert children.end_of(worker) == 0
     (home / "go").touch()
-    children.run(take_over, home, database_url, lease_s)
+    children.run(take_over, home, database_url, LEASE_S)
     assert counted(home, "last") == 1

@@ -7,12 +7,19 @@ import pytest
 from perdure import Invalid
 from perdure.app import open_ephemeral
 from perdure.app.goals import NewGoal
+from perdure.kernel.decisions import choose
 from perdure.kernel.events import MindSpec, ToolError
 from perdure.kernel.ports import CallContext
 from perdure.kernel.replay import replay
+from tests.kernel.test_decisions import END, parked, post
 from tests.kernel.test_faults import ONE_BY_ONE
-from tests.kernel.world import World
+from tests.kernel.world import ScriptedMind, World
 
+RETRYING = """
+goal: retry
+steps:
+  - {id: fetch, exec: [fetch], retry: {times: 1, wait: 10s}}
+"""
 DAY_US = 24 * 3600 * 1_000_000
 
 
@@ -50,6 +57,32 @@ async def test_a_wait_ends_at_its_moment_when_the_clock_is_set_back_while_it_las
     assert (await world.start(ONE_BY_ONE)).outcome == "waiting"
     assert world.clock.now >= begun_us + 20 * 1_000_000
     assert naps > 300, "it is looked at the clock again every ten seconds"
+
+
+@pytest.mark.xfail(strict=True, reason="a retry waits for a moment of the clock that was, so a day longer")
+async def test_a_retry_does_not_wait_a_day_longer_when_the_clock_is_set_back_by_one(world: World) -> None:
+    slept: list[float] = []
+    sleep = world.clock.sleep
+
+    async def counted_sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 1:
+            world.clock.now -= DAY_US
+        await sleep(seconds)
+
+    world.tool.fails["fetch"] = 1
+    world.clock.sleep = counted_sleep  # type: ignore[method-assign]
+    await world.start(RETRYING)
+    assert sum(slept) < 60
+
+
+@pytest.mark.xfail(strict=True, reason="nothing tells an approved call that was begun from one that was not")
+async def test_an_approval_that_was_recorded_while_nobody_ran_the_goal_lets_the_call_run(world: World) -> None:
+    await post(world, choose(await parked(world), "approve", None))
+    await world.settle()
+    world.minds = [ScriptedMind([END])]
+    assert (await world.resume()).state.status == "done"
+    assert world.tool.effects == {"act": 1}
 
 
 async def test_a_tool_that_raises_is_a_step_that_failed(world: World) -> None:
