@@ -1,5 +1,6 @@
 """Goals in child processes, through the app: what a child does, and how the parent looks at what is left."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -54,6 +55,16 @@ async def carry_on(home: Path, url: str, plan: str, pipe: Connection) -> None:
             await run_plan(goals, plan, home, telling(pipe))
         else:
             await goals.resume(newest.summary.goal_id, Manner(watch=telling(pipe)))
+
+
+async def carry_on_many(home: Path, url: str, plan: str, at_once: int, pipe: Connection) -> None:
+    """Run so many goals at once, which share what they write: those that have not ended first, then new ones."""
+    async with open_goals(home, url) as goals:
+        begun = [goal.summary.goal_id for goal in await goals.list() if goal.status not in ("done", "stopped")]
+        manner = Manner(watch=telling(pipe))
+        resumed = [goals.resume(goal_id, manner) for goal_id in begun[:at_once]]
+        new = [run_plan(goals, plan, home, telling(pipe)) for _ in range(at_once - len(resumed))]
+        await asyncio.gather(*resumed, *new)
 
 
 def rest_of(pipe: Connection) -> Iterator[Any]:

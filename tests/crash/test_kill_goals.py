@@ -2,6 +2,7 @@
 
 import random
 import secrets
+import signal
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,10 +11,11 @@ import pytest
 
 from perdure.kernel.replay import replay
 from tests import children
-from tests.crash.goals import Acknowledged, carry_on, open_goals, rest_of
+from tests.crash.goals import Acknowledged, carry_on_many, open_goals, rest_of
 from tests.crash.size import torture_size
 
-STEPS = 24
+STEPS = 12
+AT_ONCE = 3
 PLAN = "goal: many steps\nsteps:\n" + "".join(
     f"  - {{id: s{i}, tool: read_file, with: {{path: config.toml}}, effect: pure"
     + (f", needs: [s{i - 2}]}}\n" if i > 2 else "}\n")
@@ -29,6 +31,7 @@ class Oracle:
     url: str
     seed: int = field(default_factory=lambda: secrets.randbits(32))
     told: dict[tuple[str, int], bytes] = field(default_factory=dict)
+    killed: int = 0
 
     def __post_init__(self) -> None:
         self.chance = random.Random(self.seed)
@@ -38,16 +41,16 @@ class Oracle:
     def kill_one(self) -> None:
         """Let a child work, and kill it a moment after it has told of some events; it may also be done before."""
         ours, theirs = children.context().Pipe(duplex=False)
-        child = children.start(carry_on, self.home, self.url, PLAN, theirs)
+        child = children.start(carry_on_many, self.home, self.url, PLAN, AT_ONCE, theirs)
         theirs.close()
         try:
-            for _ in range(self.chance.choice([0, 1, 1, 2, 3, 5, 9])):
+            for _ in range(self.chance.choice([0, 1, 2, 5, 9, 14, 20])):
                 self.take(ours.recv())
             self._spin(self.chance.uniform(0, 0.004))
         except EOFError:
-            pass  # it came to the end of its goal
+            pass  # it came to the end of its goals
         child.kill()
-        children.end_of(child)
+        self.killed += children.end_of(child) == -signal.SIGKILL
         for acknowledged in rest_of(ours):
             self.take(acknowledged)
 
@@ -81,7 +84,9 @@ async def test_nothing_acknowledged_is_lost_doubled_or_out_of_order_after_kills_
 ) -> None:
     oracle = Oracle(tmp_path / "home", database_url)
     await oracle.check()
-    for _ in range(torture_size(small=30)):
+    rounds = torture_size(small=30)
+    for _ in range(rounds):
         oracle.kill_one()
         await oracle.check()
+    assert oracle.killed > rounds / 2, f"seed {oracle.seed}"
     assert oracle.told, f"seed {oracle.seed}"
