@@ -23,7 +23,7 @@ async def test_a_plan_that_was_killed_is_finished_by_resume_and_decide(tmp_path:
     seed = secrets.randbits(32)
     print(f"seed {seed}")  # pytest shows it when the test fails
     chance = random.Random(seed)
-    for number in range(torture_size(small=4)):
+    for number in range(torture_size(small=3)):
         folder, home = tmp_path / f"work-{number}", tmp_path / f"home-{number}"
         folder.mkdir()
         (folder / "plan.yaml").write_text(PLAN)
