@@ -88,7 +88,7 @@ def test_a_home_that_cannot_be_written_is_said(home: Path) -> None:
 
 @given(st.text())
 def test_a_goal_id_is_a_moment_a_slug_and_chance(text: str) -> None:
-    assert re.fullmatch(r"\d{8}-\d{6}-[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?-[a-z2-7]{4}", SystemIds().goal_id(text))
+    assert re.fullmatch(r"\d{8}-\d{6}-[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?-[a-z2-7]{6}", SystemIds().goal_id(text))
 
 
 def test_a_text_without_latin_letters_is_called_goal() -> None:

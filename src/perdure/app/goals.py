@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from perdure.app.views import GoalView
 from perdure.app.worker import LEASE_S, LocalWorker
 from perdure.errors import Conflict, Invalid, NotFound, PerdureError
 from perdure.kernel.decisions import choose
-from perdure.kernel.events import Event, GoalBegun, LimitName, LimitRaised, Limits, MindSpec
+from perdure.kernel.events import Event, GoalBegun, LimitName, LimitRaised, Limits, MindSpec, content_of
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.inbox import drain
 from perdure.kernel.journal import Journal
@@ -150,8 +150,7 @@ class Goals:
         """
         goal_id = (await self._store.find(prefix)).goal_id
         chosen = choose(await self.state(goal_id), decision, call_id, value)
-        payload = {name.name: getattr(chosen, name.name) for name in fields(chosen)}
-        return await self._post(goal_id, "decision", payload)
+        return await self._post(goal_id, "decision", content_of(chosen))
 
     async def cancel(self, prefix: str) -> GoalView:
         """End a goal; whoever runs it does so, else it is done here.

@@ -20,6 +20,7 @@ from perdure.tools.processes import boot_id
 
 _WORKER_ID = re.compile(r"\d+-[0-9a-f]{16}")
 _SLUG_LENGTH = 32
+_CHANCE_LENGTH = 6
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
 
 
@@ -49,7 +50,7 @@ class SystemIds:
     def goal_id(self, text: str) -> str:
         """See Ids.goal_id."""
         words = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:_SLUG_LENGTH].strip("-")
-        chance = "".join(secrets.choice(_ALPHABET) for _ in range(4))
+        chance = "".join(secrets.choice(_ALPHABET) for _ in range(_CHANCE_LENGTH))
         return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{words or 'goal'}-{chance}"
 
 
@@ -110,14 +111,17 @@ def _locked(path: Path) -> int:
 
 
 def _sweep(folder: Path) -> None:
-    """Remove what dead workers left. A file goes while we hold its lock, so that nobody alive can hold it."""
+    """Remove what dead workers left. A file goes while we hold its lock, so that nobody alive can hold it.
+
+    Ours is shared, as in `is_dead`: nobody who looks at the same moment takes us for the worker.
+    """
     for path in folder.glob("*.lock"):
         try:
             fd = os.open(path, os.O_RDWR)
         except OSError:
             continue
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
             path.unlink(missing_ok=True)
         except OSError:
             continue

@@ -233,6 +233,15 @@ def encode(body: Body) -> tuple[str, str]:
         raise Invalid(f"A value cannot be kept as JSON: {error}.") from error
 
 
+def content_of(body: Body) -> dict[str, Any]:
+    """Return the payload of a body as a value, which is exactly what would be recorded.
+
+    Raises: Invalid when a value in it is no JSON.
+    """
+    content: dict[str, Any] = orjson.loads(encode(body)[1])
+    return content
+
+
 def decode(event: Event) -> Body:
     """Return the body of an event.
 

@@ -10,12 +10,19 @@ from perdure.kernel.ports import InboxRow, StateStore, Tool
 from perdure.kernel.recovery import recover
 
 
-async def take_posts(journal: Journal, store: StateStore, end_all: Callable[[], Awaitable[None]]) -> None:
+async def take_posts(
+    journal: Journal, store: StateStore, end_all: Callable[[], Awaitable[None]], *, is_running: bool = True
+) -> None:
     """Record what was posted, each row in the append that removes it; a cancelled goal ends all that runs first.
+
+    An approval is left to whoever runs the goal, and recorded right before the call begins: so a call that was approved
+    and has no outcome is one that was begun.
 
     Raises: Conflict when the goal is no longer ours.
     """
     for row in await store.inbox(journal.goal_id):
+        if not is_running and _is_approval(row):
+            continue
         bodies = _bodies_of(row, journal.state)
         is_end = any(isinstance(body, Termination) for body in bodies)
         if is_end:
@@ -25,6 +32,10 @@ async def take_posts(journal: Journal, store: StateStore, end_all: Callable[[], 
         await journal.commit(key=row.key if bodies else None, taken=[row.id], release=is_end)
         if is_end:
             return
+
+
+def _is_approval(row: InboxRow) -> bool:
+    return row.kind == "decision" and row.payload.get("decision") == "approve"
 
 
 def _bodies_of(row: InboxRow, state: GoalState) -> list[Body]:
@@ -47,16 +58,18 @@ def _cut_short(state: GoalState) -> list[ToolOutput]:
 
 
 async def drain(journal: Journal, store: StateStore, tools: Mapping[str, Tool], workdir: str) -> None:
-    """Record what was posted, and give the goal back without running it; a cancelled goal leaves nothing running.
+    """Record what was posted, without running the goal; a cancelled goal leaves nothing running.
 
     Raises: Conflict when the goal is no longer ours.
     """
     if any(row.kind == "cancel" for row in await store.inbox(journal.goal_id)):
         await recover(journal, tools, workdir)
-    while not journal.has_let_go():
-        await take_posts(journal, store, _nothing_runs)
+    more = True
+    while more and not journal.has_let_go():
+        await take_posts(journal, store, _nothing_runs, is_running=False)
         if not journal.has_let_go():
             await journal.commit(release=True)
+            more = not all(_is_approval(row) for row in await store.inbox(journal.goal_id))
 
 
 async def _nothing_runs() -> None:

@@ -53,7 +53,7 @@ class PlanMind:
 
     def _begin(self, progress: Progress, free: int, now_us: int) -> Decided:
         """Begin all that is ready, in the order of the file, as far as there are free slots for tools."""
-        waiting = {at: progress.found[self._steps[at].id].not_before_us for at in progress.again}
+        waiting = {at: progress.found[self._steps[at].id].due_us(now_us) for at in progress.again}
         wakes = [moment for moment in waiting.values() if moment > now_us]
         due = [at for at, moment in waiting.items() if moment <= now_us]
         actions: list[Action] = []

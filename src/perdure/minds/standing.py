@@ -18,8 +18,13 @@ class Standing:
     status: Status
     attempt: int = 0
     last: CallState | None = None
-    not_before_us: int = 0
-    """When another try is due, if the status is `again`."""
+    wait_us: int = 0
+    """How long after its last try another is due, if the status is `again`."""
+
+    def due_us(self, now_us: int) -> int:
+        """Return when another try is due; at once when the clock was set back, because no wait becomes longer."""
+        ended_us = self.last.ended_us if self.last else None
+        return now_us if ended_us is None or ended_us > now_us else ended_us + self.wait_us
 
     @property
     def is_aborted(self) -> bool:
@@ -88,4 +93,4 @@ def _tried(last: CallState, outcome: ToolOutput, attempt: int, retry: Retry) -> 
     is_denied = outcome.error is not None and outcome.error.code == "denied"
     if is_denied or attempt > retry.times:
         return Standing("failed", attempt, last)
-    return Standing("again", attempt, last, (last.ended_us or 0) + retry.wait_s * 1_000_000)
+    return Standing("again", attempt, last, retry.wait_s * 1_000_000)
