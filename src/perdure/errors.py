@@ -60,6 +60,18 @@ class NotFound(PerdureError):
     exit_code = 3
 
 
+class StepFailed(PerdureError):
+    """A step of a flow failed for good; `code` and `detail` say how, the first time and at every replay alike."""
+
+    title = "Step failed"
+    http_status = 500
+    exit_code = 1
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
 class Conflict(PerdureError):
     """Somebody else changed it first, or it is taken; look again and decide anew."""
 

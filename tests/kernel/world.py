@@ -13,8 +13,9 @@ from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.inbox import drain
 from perdure.kernel.journal import Journal
 from perdure.kernel.loop import Loop, Ran
-from perdure.kernel.ports import CallContext, Check, Decided, Leases, Means, Mind, Policy, StateStore, Verdict, Worker
+from perdure.kernel.ports import CallContext, Check, Decided, Leases, Means, Mind, Policy, StateStore, Tool, Verdict, Worker
 from perdure.minds.factory import make_mind
+from perdure.minds.flow_mind import FlowMind
 
 
 @dataclass
@@ -99,6 +100,12 @@ class ScriptedMind:
 
     decisions: list[Decided]
 
+    async def prepare(self, state: GoalState) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
     async def decide(self, state: GoalState, now_us: int) -> Decided:  # noqa: ARG002 (as the port says)
         return self.decisions.pop(0) if self.decisions and not state.open_calls else Decided()
 
@@ -174,4 +181,7 @@ class World:
     def _means(self, journal: Journal) -> Means:
         begun = journal.state.begun
         mind = self.minds.pop(0) if self.minds else make_mind(begun.mind, begun.text, jobs=4)
-        return Means(mind, {"exec": self.tool}, self.policy, workdir="/")
+        tools: dict[str, Tool] = {"exec": self.tool}
+        if isinstance(mind, FlowMind):
+            tools["step"] = mind.tool
+        return Means(mind, tools, self.policy, workdir="/")

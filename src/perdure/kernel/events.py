@@ -117,7 +117,10 @@ class ToolError:
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
-    """The outcome of a call; recorded at most once, and what was recorded is never run again."""
+    """The outcome of a call; recorded at most once, and what was recorded is never run again.
+
+    A pure step of a flow has no intent of its own: its outcome says which step it was, too.
+    """
 
     call_id: str
     ok: bool
@@ -125,6 +128,9 @@ class ToolOutput:
     error: ToolError | None = None
     duration_ms: int = 0
     usage: dict[str, Any] | None = None
+    step: str | None = None
+    digest: str | None = None
+    effect: Effect | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +230,8 @@ def encode(body: Body) -> tuple[str, str]:
             name, content = "action", {"kind": _KINDS[type(body)], **_fields(body)}
         case GoalBegun(mind=mind):
             name, content = "goal", {**_fields(body), "mind": _given(mind)}
+        case ToolOutput(step=None):
+            name, content = "tool_output", {field: getattr(body, field) for field in _PLAIN_OUTPUT}
         case _:
             name, content = _TYPES[type(body)], _fields(body)
     try:
@@ -308,6 +316,7 @@ def _require_finite(value: Any) -> None:
                 _require_finite(item)
 
 
+_PLAIN_OUTPUT = ("call_id", "ok", "output", "error", "duration_ms", "usage")
 _ALWAYS_FINITE = frozenset({str, int, bool, type(None)})
 _KINDS: dict[type, str] = {Message: "message", ToolCall: "tool_call", Ask: "ask", Wait: "wait"}
 _ACTIONS: dict[str, type[Action]] = {"message": Message, "tool_call": ToolCall, "ask": Ask, "wait": Wait}

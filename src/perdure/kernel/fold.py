@@ -49,10 +49,12 @@ class CallState:
     unknown: OutcomeUnknown | None = None
     decision: Decision | None = None
     ended_us: int | None = None
+    signal: Signal | None = None
+    """What ended a wait for a signal."""
 
     @property
     def is_open(self) -> bool:
-        return self.outcome is None and not self._is_decided
+        return self.outcome is None and self.signal is None and not self._is_decided
 
     @property
     def awaits_approval(self) -> bool:
@@ -84,9 +86,12 @@ class GoalState:
     """The last decision of the mind that was more than a message."""
     calls: dict[str, CallState] = field(default_factory=dict)
     open_calls: dict[str, CallState] = field(default_factory=dict)
+    settled: list[str] = field(default_factory=list)
+    """The calls that are no longer open, in the order of their end."""
     steps: int = 0
     """How many tool calls are settled."""
     signals: list[Signal] = field(default_factory=list)
+    """Signals that nothing has waited for yet, in order of arrival."""
     messages: list[str] = field(default_factory=list)
     termination: Termination | None = None
 
@@ -180,7 +185,7 @@ def _take(state: GoalState, body: Body, event: Event) -> None:
         case ToolOutput() | OutcomeUnknown() | Decision():
             _answer(state, body, event)
         case Signal():
-            state.signals.append(body)
+            _signal(state, body, event)
         case LimitRaised(name=name, value=value):
             raised: dict[str, Any] = {name: value}
             state.limits = replace(state.limits, **raised)
@@ -206,9 +211,39 @@ def _open(state: GoalState, call: Call, event: Event) -> None:
     begun = CallState(call, event.seq, event.timestamp_us, needs_approval)
     state.calls[call.call_id] = state.open_calls[call.call_id] = begun
     state.called_iteration = event.iteration
+    if isinstance(call, Wait) and call.signal is not None:
+        for signal in state.signals:
+            if signal.name == call.signal:
+                state.signals.remove(signal)
+                _end_wait(state, begun, signal, event)
+                return
+
+
+def _signal(state: GoalState, signal: Signal, event: Event) -> None:
+    """Give a signal to the first that waits for it, or keep it for the first that will."""
+    for call in state.open_calls.values():
+        if isinstance(call.call, Wait) and call.call.signal == signal.name:
+            _end_wait(state, call, signal, event)
+            return
+    state.signals.append(signal)
+
+
+def _end_wait(state: GoalState, call: CallState, signal: Signal, event: Event) -> None:
+    del state.open_calls[call.call.call_id]
+    state.settled.append(call.call.call_id)
+    state.calls[call.call.call_id] = replace(call, signal=signal, ended_us=event.timestamp_us)
+
+
+def _open_pure(state: GoalState, body: ToolOutput, event: Event) -> None:
+    """Begin a pure step of a flow, which is recorded only now that it has ended."""
+    if body.step is not None and body.call_id not in state.calls:
+        call = ToolCall(body.call_id, body.step, "step", {"digest": body.digest}, body.effect or "pure")
+        state.calls[body.call_id] = state.open_calls[body.call_id] = CallState(call, event.seq, event.timestamp_us)
 
 
 def _answer(state: GoalState, body: ToolOutput | OutcomeUnknown | Decision, event: Event) -> None:
+    if isinstance(body, ToolOutput) and body.step is not None:
+        _open_pure(state, body, event)
     before = state.open_calls.get(body.call_id)
     if before is None:
         raise Damaged(f"Event {event.seq} of {event.goal_id} settles call {body.call_id}, which is not open.")
@@ -226,6 +261,7 @@ def _answer(state: GoalState, body: ToolOutput | OutcomeUnknown | Decision, even
     state.calls[body.call_id] = state.open_calls[body.call_id] = after
     if not after.is_open:
         del state.open_calls[body.call_id]
+        state.settled.append(body.call_id)
         state.steps += isinstance(after.call, ToolCall)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 
 from perdure.kernel.decisions import events_of
-from perdure.kernel.events import Body, LimitRaised, Termination, ToolError, ToolOutput
+from perdure.kernel.events import Body, LimitRaised, Signal, Termination, ToolError, ToolOutput
 from perdure.kernel.fold import GoalState
 from perdure.kernel.journal import Journal
 from perdure.kernel.ports import InboxRow, StateStore, Tool
@@ -43,6 +43,8 @@ def _bodies_of(row: InboxRow, state: GoalState) -> list[Body]:
     match row.kind:
         case "decision":
             return events_of(state, row.payload)
+        case "signal":
+            return [Signal(**row.payload)]
         case "limit":
             return [LimitRaised(**row.payload)]
         case "cancel":

@@ -43,6 +43,7 @@ class Loop:
         self._means = means
         self._clock = clock
         self._running: dict[str, asyncio.Task[ToolOutput]] = {}
+        self._unrecorded: list[ToolCall] = []
         self._wake = asyncio.Event()
         self._is_stopping = False
         self._has_posts = False
@@ -68,6 +69,7 @@ class Loop:
         """
         try:
             if is_resumed:
+                await self._means.mind.prepare(self.state)
                 await recover(self.journal, self._means.tools, self._means.workdir, self._environment)
                 await take_posts(self.journal, self._store, self._finish_all)
                 if await self._is_given_back():
@@ -75,6 +77,7 @@ class Loop:
             return await self._run()
         finally:
             await self._end_all()
+            await self._means.mind.close()
 
     async def _is_given_back(self) -> bool:
         """Give the goal back before what somebody who died has left is begun again, when we are to stop already."""
@@ -109,6 +112,7 @@ class Loop:
             self.journal.record(end)
             return None
         decided = await self._means.mind.decide(state, self._clock.now_us())
+        self._unrecorded += decided.unrecorded
         bodies = admit(decided.actions, state, self._means.tools, self._means.policy)
         if decided.end is not None:
             bodies.append(decided.end)
@@ -122,7 +126,7 @@ class Loop:
         state = self.state
         if state.termination is not None:
             return "ended"
-        if state.is_busy:
+        if state.is_busy or self._running or self._unrecorded:
             return None
         if self._is_stopping:
             return "interrupted"
@@ -132,13 +136,16 @@ class Loop:
 
     def _start_new(self) -> None:
         """Begin every call that is to run and does not: decided just now, approved, or left by somebody who died."""
-        if len(self._running) == len(self.state.open_calls):
-            return
-        for call_id, call in self.state.open_calls.items():
-            if isinstance(call.call, ToolCall) and call_id not in self._running and call.runs:
-                task = asyncio.create_task(self._run_tool(call.call))
+        new, self._unrecorded = self._unrecorded, []
+        if len(self._running) < len(self.state.open_calls):
+            new += [
+                call.call for call in self.state.open_calls.values() if isinstance(call.call, ToolCall) and call.runs
+            ]
+        for call in new:
+            if call.call_id not in self._running:
+                task = asyncio.create_task(self._run_tool(call))
                 task.add_done_callback(lambda _task: self._wake.set())
-                self._running[call_id] = task
+                self._running[call.call_id] = task
 
     async def _run_tool(self, call: ToolCall) -> ToolOutput:
         try:

@@ -105,9 +105,13 @@ class CallContext:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What a mind wants: calls to begin, the end, or to be asked again at a moment. Nothing: wait for what runs."""
+    """What a mind wants: calls to begin, the end, or to be asked again at a moment. Nothing: wait for what runs.
+
+    A call in `unrecorded` is pure and has no intent: only its outcome is recorded, and says which step it was.
+    """
 
     actions: Sequence[Action] = ()
+    unrecorded: Sequence[ToolCall] = ()
     end: Termination | None = None
     wake_us: int | None = None
 
@@ -209,6 +213,17 @@ class Leases(Protocol):
 
 class Mind(Protocol):
     """What decides. It is never asked again for a decision that is in the history."""
+
+    async def prepare(self, state: GoalState) -> None:
+        """Get ready to go on from a history, before anything of it is recovered.
+
+        Raises: Conflict when this mind cannot have written it.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Let go of everything; nothing is decided any more."""
+        ...
 
     async def decide(self, state: GoalState, now_us: int) -> Decided:
         """Look at the state and say what comes next. Calls that are open in the state are running or waiting."""

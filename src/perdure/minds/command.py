@@ -25,6 +25,12 @@ class CommandMind:
         if "\0" in text:
             raise Invalid("A command cannot contain a NUL character.")
 
+    async def prepare(self, state: GoalState) -> None:
+        """See Mind.prepare."""
+
+    async def close(self) -> None:
+        """See Mind.close."""
+
     async def decide(self, state: GoalState, now_us: int) -> Decided:  # noqa: ARG002 (a command knows no time)
         """See Mind.decide."""
         found = standing(state, STEP)

@@ -4,6 +4,8 @@ from perdure.errors import Invalid
 from perdure.kernel.events import MindSpec
 from perdure.kernel.ports import Mind
 from perdure.minds.command import CommandMind
+from perdure.minds.flow import find_flow
+from perdure.minds.flow_mind import FlowMind
 from perdure.minds.plan import PlanMind
 from perdure.minds.plan_file import parse_plan
 
@@ -20,5 +22,7 @@ def make_mind(spec: MindSpec, text: str, jobs: int) -> Mind:
             return PlanMind(parse_plan(spec.plan, "plan"), jobs)
         case "plan":
             raise Invalid("A goal of kind plan needs the text of its plan, found none.")
+        case "flow" if spec.flow is not None:
+            return FlowMind(find_flow(spec.flow), spec.args)
         case _:
             raise Invalid(f"Expected a goal of kind command or plan, found {spec.kind}.")

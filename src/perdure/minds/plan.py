@@ -29,6 +29,12 @@ class PlanMind:
         self._graph = Graph(plan.steps)
         self._progress: Progress | None = None
 
+    async def prepare(self, state: GoalState) -> None:
+        """See Mind.prepare."""
+
+    async def close(self) -> None:
+        """See Mind.close."""
+
     async def decide(self, state: GoalState, now_us: int) -> Decided:
         """See Mind.decide."""
         progress = self._look(state)

@@ -1,0 +1,155 @@
+"""A Python function as a durable goal: `@flow`, and the `goal` that such a function is given."""
+
+import importlib
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from perdure.errors import Invalid, NotFound, StepFailed
+from perdure.kernel.events import Effect
+from perdure.minds.flow_calls import KEY, Pause, Question, Work
+from perdure.minds.plan_shape import NO_RETRY, Retry
+from perdure.minds.values import digest, reader_of, to_json
+
+if TYPE_CHECKING:
+    from perdure.minds.flow_mind import FlowMind
+
+_FLOWS: dict[str, "Flow"] = {}
+_EFFECTS = ("pure", "idempotent", "once")
+
+T = TypeVar("T")
+
+
+class Flow:
+    """A function that runs as a goal; `p.goals.run(this, …)` starts one."""
+
+    def __init__(self, fn: Callable[..., Awaitable[Any]]) -> None:
+        if not inspect.iscoroutinefunction(fn):
+            raise Invalid(f"A flow is an async function with a goal as its first parameter; {fn!r} is not.")
+        self.fn = fn
+        self.name = fn.__qualname__
+        self.path = f"{fn.__module__}:{fn.__qualname__}"
+        _FLOWS[self.path] = self
+
+    def __call__(self, goal: "Goal", *args: Any, **kwargs: Any) -> Awaitable[Any]:
+        return self.fn(goal, *args, **kwargs)
+
+
+def flow(fn: Callable[..., Awaitable[Any]]) -> Flow:
+    """Make an async function durable: it is given a `Goal` first, and what it does through that survives a kill."""
+    return Flow(fn)
+
+
+def find_flow(path: str) -> Flow:
+    """Return the flow `module:function`: one that this process has defined, or the one that the module defines.
+
+    Raises: Invalid when it is no such path; NotFound when there is no such flow here.
+    """
+    module, _, name = path.partition(":")
+    if not module or not name:
+        raise Invalid(f"A flow is named module:function, which {path!r} is not.")
+    if path not in _FLOWS and module == "__main__":
+        raise NotFound(f"The flow {name} was defined in a script. Run that script again to go on with its goals.")
+    if path not in _FLOWS:
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            raise NotFound(f"The module {module} of the flow {path} cannot be imported: {error}.") from error
+    if path not in _FLOWS:
+        raise NotFound(f"The module {module} has no flow {name}: an async function under @flow was expected.")
+    return _FLOWS[path]
+
+
+class Goal:
+    """What a flow is given: everything that it does through it is recorded, and happens once.
+
+    @flow
+    async def nightly(goal: Goal, day: str) -> str:
+        data = await goal.step(fetch, day, effect="idempotent")
+        if await goal.ask("Publish?", ["yes", "no"]) == "yes":
+            await goal.step(publish, data)
+        return day
+    """
+
+    def __init__(self, goal_id: str, mind: "FlowMind") -> None:
+        self.id = goal_id
+        self._mind = mind
+
+    @property
+    def idempotency_key(self) -> str:
+        """The key of the step that is running, for systems that accept one; the same when it is run again."""
+        try:
+            return KEY.get()
+        except LookupError:
+            raise Invalid("There is an idempotency key inside a step only.") from None
+
+    async def step(
+        self,
+        fn: Callable[..., Any],
+        *args: Any,
+        effect: Effect = "once",
+        name: str | None = None,
+        retry: int | Mapping[str, int] | None = None,
+        timeout_s: float | None = None,
+        check: Callable[..., Any] | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Run a function, sync (in a thread) or async, as a step, and return its result as JSON has it.
+
+        `effect` says what may happen again after a crash: `pure` and `idempotent` steps are run again; a `once` step
+        becomes unknown, unless `check(*args, **kwargs)` tells that it happened (True) or did not (False).
+        `retry` is a number of further tries, or `{"times": 3, "wait": 10}` with the seconds between them.
+
+        Raises: StepFailed when it failed for good; Invalid when arguments do not go through JSON.
+        """
+        if effect not in _EFFECTS:
+            raise Invalid(f"An effect is one of {', '.join(_EFFECTS)}, which {effect!r} is not.")
+        called = name or getattr(fn, "__name__", type(fn).__name__).strip("<>")
+        given = {
+            "args": to_json(list(args), f"An argument of {called}"),
+            "kwargs": to_json(kwargs, f"An argument of {called}"),
+        }
+        arguments = {**given, "digest": digest(given)}
+        work = Work(fn, args, kwargs, arguments, effect, timeout_s, check, reader_of(fn))
+        value = await self._mind.request(called, work, _retry(retry))
+        try:
+            return work.read(value)
+        except ValueError as error:
+            raise StepFailed("invalid", f"What {called} returned is not what it says it returns: {error}") from error
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait for so many seconds, over restarts too."""
+        if not 0 <= seconds < 4e9:
+            raise Invalid(f"A sleep lasts from 0 to 4e9 seconds, not {seconds!r}.")
+        await self._mind.request("sleep", Pause(seconds=seconds))
+
+    async def ask(self, question: str, options: Sequence[str] | None = None) -> Any:
+        """Ask a person, and return the answer: one of the options, where there are some."""
+        if not isinstance(question, str) or not question.strip():
+            raise Invalid("A question was expected to be a text.")
+        return await self._mind.request("ask", Question(question, tuple(options) if options is not None else None))
+
+    async def signal(self, name: str) -> Any:
+        """Wait for a signal of a name and return its payload; one that came before is taken first."""
+        return await self._mind.request("signal", Pause(signal=name))
+
+    async def gather(self, *coroutines: Awaitable[T]) -> list[T]:
+        """Run coroutines side by side, each in a branch of its own, and return their results in order.
+
+        All of them come to their end; then the first that failed, in the order of the arguments, is raised.
+        """
+        done = await self._mind.side_by_side(coroutines)
+        for result in done:
+            if isinstance(result, BaseException):
+                raise result
+        return [result for result in done if not isinstance(result, BaseException)]
+
+
+def _retry(given: int | Mapping[str, int] | None) -> Retry:
+    if given is None:
+        return NO_RETRY
+    wanted = {"times": given} if isinstance(given, int) else dict(given)
+    times, wait_s = wanted.pop("times", None), wanted.pop("wait", 0)
+    if isinstance(times, int) and isinstance(wait_s, int) and times >= 0 and wait_s >= 0 and not wanted:
+        return Retry(times, wait_s)
+    raise Invalid('retry was expected to be a number of tries, or {"times": 3, "wait": 10}.')

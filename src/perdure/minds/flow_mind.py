@@ -1,0 +1,237 @@
+"""The mind of a flow: the function itself, alive between decisions and run again from its beginning on resume.
+
+What the function asks for and the history knows is answered from the history; what is new becomes a call. The mind
+decides when every branch of the function waits for something.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any
+
+from perdure.errors import Conflict, PerdureError, StepFailed
+from perdure.kernel.events import Action, Termination, ToolCall, iso
+from perdure.kernel.ports import Decided, GoalState
+from perdure.minds.flow import Flow, Goal
+from perdure.minds.flow_calls import BRANCH, Branch, Pause, Question, Request, Work
+from perdure.minds.plan_shape import NO_RETRY, Retry
+from perdure.minds.standing import Standing, call_id, standing
+from perdure.minds.step_tool import StepTool
+from perdure.minds.values import to_json
+
+
+class FlowMind:
+    """Decides by running the function; see Mind."""
+
+    def __init__(self, flow: Flow, arguments: Mapping[str, Any] | None) -> None:
+        self._flow = flow
+        self._arguments = arguments or {}
+        self._body: asyncio.Task[None] | None = None
+        self._end: Termination | None = None
+        self._broken: Conflict | None = None
+        self._requests: dict[str, Request] = {}
+        self._fresh: list[Request] = []
+        self._branches: dict[str, Branch] = {}
+        self._recorded: dict[str, list[str]] = {}
+        self._state: GoalState | None = None
+        self._seen = 0
+        self._active = 0
+        self._is_quiet = asyncio.Event()
+        self.tool = StepTool(self._requests)
+
+    async def prepare(self, state: GoalState) -> None:
+        """See Mind.prepare. Runs the function from its beginning as far as the history goes."""
+        self._state = state
+        self._seen = len(state.settled)
+        for call in state.calls.values():
+            steps = self._recorded.setdefault(call.call.step.rpartition("/")[0], [])
+            if steps[-1:] != [call.call.step]:
+                steps.append(call.call.step)
+        self._active = 1
+        self._body = asyncio.create_task(self._run(state.goal_id))
+        await self._is_quiet.wait()
+        self._refuse_when_broken()
+
+    async def decide(self, state: GoalState, now_us: int) -> Decided:
+        """See Mind.decide.
+
+        Raises: Conflict when the function asks for something else than was recorded; nothing is recorded then.
+        """
+        if self._body is None:
+            await self.prepare(state)
+        self._answer_settled(state)
+        await self._is_quiet.wait()
+        self._refuse_when_broken()
+        if self._end is not None:
+            return Decided() if state.is_busy else Decided(end=self._end)
+        return self._begin_fresh(state, now_us)
+
+    def environment(self, state: GoalState, call: ToolCall) -> Mapping[str, str]:  # noqa: ARG002 (it has its arguments)
+        """See Mind.environment."""
+        return {}
+
+    async def close(self) -> None:
+        """See Mind.close."""
+        if self._body is not None:
+            self._body.cancel()
+            await asyncio.wait([self._body])
+
+    async def request(self, name: str, wanted: Work | Question | Pause, retry: Retry = NO_RETRY) -> Any:
+        """Wait for something that the function asks for; what the history knows is there at once."""
+        branch = BRANCH.get()
+        step = branch.next_step(name)
+        request = Request(step, wanted, asyncio.get_running_loop().create_future(), retry)
+        if not self._is_as_recorded(branch, request):
+            self._rest()
+            await request.answer  # which never comes: the function goes no further
+        branch.asked += 1
+        branch.in_flight = step
+        self._requests[step] = request
+        try:
+            if not self._answer(request):
+                self._fresh.append(request)
+                self._rest()
+            return await request.answer
+        finally:
+            branch.in_flight = None
+            del self._requests[step]
+
+    async def side_by_side(self, coroutines: Sequence[Awaitable[Any]]) -> list[Any]:
+        """Run coroutines in branches of their own, and return how each ended, in order."""
+        branches = BRANCH.get().open(len(coroutines))
+        self._active += len(coroutines) - 1 if coroutines else 0  # this line waits; the last to end hands over to it
+        left = len(coroutines)
+
+        async def run(branch: Branch, coroutine: Awaitable[Any]) -> Any:
+            nonlocal left
+            BRANCH.set(branch)
+            self._branches[branch.name] = branch
+            try:
+                return await coroutine
+            finally:
+                left -= 1
+                if left:
+                    self._rest()
+
+        tasks = [asyncio.ensure_future(run(*pair)) for pair in zip(branches, coroutines, strict=True)]
+        try:
+            return await asyncio.gather(*tasks, return_exceptions=True)
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    async def _run(self, goal_id: str) -> None:
+        branch = self._branches[""] = Branch()
+        BRANCH.set(branch)
+        try:
+            args, kwargs = self._arguments.get("args", []), self._arguments.get("kwargs", {})
+            result = await self._flow.fn(Goal(goal_id, self), *args, **kwargs)
+            self._end = Termination("done", value=to_json(result, f"What {self._flow.name} returned"))
+        except StepFailed as error:
+            self._end = Termination("failed", f"{error.code}: {error.detail}")
+        except PerdureError as error:
+            self._end = Termination("fatal_error", f"{error.code}: {error.detail}")
+        except Exception as error:  # noqa: BLE001 (whatever the function raises ends the goal)
+            self._end = Termination("fatal_error", f"{type(error).__name__}: {error}")
+        finally:
+            self._require_all_asked()
+            self._rest()
+
+    def _rest(self) -> None:
+        """One line of the function less is at work."""
+        self._active -= 1
+        if self._active <= 0:
+            self._is_quiet.set()
+
+    def _stir(self) -> None:
+        self._active += 1
+        if self._active > 0:
+            self._is_quiet.clear()
+
+    def _is_as_recorded(self, branch: Branch, request: Request) -> bool:
+        """See that the history, where there is one, has the same step at this place."""
+        recorded = self._recorded.get(branch.name, [])
+        if branch.asked >= len(recorded) or self._state is None:
+            return True
+        expected = recorded[branch.asked]
+        if expected != request.step:
+            self._break(expected, f"the code asks for {request.step}")
+            return False
+        difference = request.differs_from(self._state.calls[call_id(expected, 1)].call)
+        if difference is not None:
+            self._break(expected, difference)
+        return difference is None
+
+    def _require_all_asked(self) -> None:
+        """See that the function has asked for all that the history has."""
+        for name, steps in self._recorded.items():
+            asked = self._branches[name].asked if name in self._branches else 0
+            if asked < len(steps):
+                self._break(steps[asked], "the code ended without it")
+
+    def _break(self, expected: str, found: str) -> None:
+        self._broken = self._broken or Conflict(
+            f"The flow {self._flow.path} is not the one that wrote this history: step {expected} is recorded,"
+            f" {found}. Nothing was changed. Go on with the code as it was, or fork the goal before that step."
+        )
+
+    def _refuse_when_broken(self) -> None:
+        if self._broken is not None:
+            raise self._broken
+
+    def _answer_settled(self, state: GoalState) -> None:
+        """Let the function go on where something that it waits for has ended since the last time."""
+        self._state = state
+        ended, self._seen = state.settled[self._seen :], len(state.settled)
+        for settled in ended:
+            request = self._requests.get(state.calls[settled].call.step)
+            if request is None or request.answer.done():
+                continue
+            self._stir()
+            if not self._answer(request):
+                self._fresh.append(request)
+                self._rest()
+
+    def _answer(self, request: Request) -> bool:
+        """Give a request what the history knows of it; tell whether that is its end."""
+        if self._state is None:
+            return False
+        found = standing(self._state, request.step, request.retry)
+        if found.is_aborted:
+            self._end = self._end or Termination("failed", f"Step {request.step} failed: {found.why}.")
+            return False
+        if found.status == "done":
+            request.answer.set_result(_value(found))
+        elif found.status == "failed":
+            request.answer.set_exception(_failure(found))
+        return request.answer.done()
+
+    def _begin_fresh(self, state: GoalState, now_us: int) -> Decided:
+        """Begin what was asked for and has not begun, and what is to be tried again."""
+        fresh, self._fresh = self._fresh, []
+        actions: list[Action] = []
+        unrecorded: list[ToolCall] = []
+        for request in fresh:
+            found = standing(state, request.step, request.retry)
+            if found.status not in ("pending", "again") or request.attempts_begun > found.attempt:
+                continue
+            if found.not_before_us > now_us:
+                self._fresh.append(request)
+                continue
+            request.attempts_begun = found.attempt + 1
+            action = request.action(found.attempt + 1, lambda seconds: iso(now_us + round(seconds * 1e6)))
+            if isinstance(action, ToolCall) and action.effect == "pure":
+                unrecorded.append(action)
+            else:
+                actions.append(action)
+        wakes = [standing(state, request.step, request.retry).not_before_us for request in self._fresh]
+        return Decided(actions, unrecorded, wake_us=min(wakes, default=None))
+
+
+def _value(found: Standing) -> Any:
+    signal = found.last.signal if found.last else None
+    return found.output if signal is None else signal.payload
+
+
+def _failure(found: Standing) -> StepFailed:
+    error = found.last.outcome.error if found.last and found.last.outcome else None
+    return StepFailed(error.code if error else "denied", found.why)

@@ -1,0 +1,76 @@
+"""Python values as JSON and back: what a step is given and what it returns."""
+
+import dataclasses
+import hashlib
+import inspect
+import math
+import typing
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+from perdure.errors import Invalid
+
+_DIGEST_BYTES = 12
+
+
+def to_json(value: Any, what: str) -> Any:
+    """Return a value as JSON has it: a dataclass or a pydantic model is an object, a tuple is a list.
+
+    Raises: Invalid, saying what it was, when it does not go through JSON.
+    """
+    try:
+        text = orjson.dumps(value, default=_plain, option=orjson.OPT_PASSTHROUGH_SUBCLASS)
+        again = orjson.loads(text)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Invalid(f"{what} does not go through JSON: {error}.") from error
+    if has_odd_number(value):
+        raise Invalid(f"{what} does not go through JSON: NaN and infinity are no numbers there.")
+    return again
+
+
+def has_odd_number(value: Any) -> bool:
+    """Tell whether a value holds a number that JSON does not know, which orjson would turn into null."""
+    if isinstance(value, float):
+        return not math.isfinite(value)
+    if isinstance(value, dict):
+        return any(has_odd_number(item) for item in value.values())
+    if isinstance(value, list | tuple):
+        return any(has_odd_number(item) for item in value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return any(has_odd_number(getattr(value, field.name)) for field in dataclasses.fields(value))
+    return has_odd_number(value.model_dump()) if hasattr(value, "model_dump") else False
+
+
+def digest(value: Any) -> str:
+    """Return a short hash of a JSON value: enough to notice that it is another, not to prove it to an enemy."""
+    text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    return hashlib.sha256(text).digest()[:_DIGEST_BYTES].hex()
+
+
+def reader_of(fn: Callable[..., Any]) -> Callable[[Any], Any]:
+    """Return what makes a function's result of its JSON: what the return annotation names, else the JSON itself."""
+    try:
+        hint = typing.get_type_hints(fn).get("return")
+    except (NameError, TypeError):
+        hint = None
+    if not _names_model(hint):
+        return lambda value: value
+    from pydantic import TypeAdapter
+
+    adapter: TypeAdapter[Any] = TypeAdapter(typing.cast("type[Any]", hint))
+    return lambda value: adapter.validate_json(orjson.dumps(value))
+
+
+def _names_model(hint: Any) -> bool:
+    """Tell whether an annotation names a dataclass or a pydantic model, itself or inside a list, dict or union."""
+    if isinstance(hint, type) and (dataclasses.is_dataclass(hint) or hasattr(hint, "model_validate")):
+        return True
+    return any(_names_model(part) for part in typing.get_args(hint))
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "model_dump") and not inspect.isclass(value):
+        return value.model_dump(mode="json")
+    raise TypeError(f"{type(value).__name__} is not JSON")

@@ -1,0 +1,297 @@
+"""A Python function as a goal: what it asks for happens once, and it goes on where it stopped."""
+
+import asyncio
+import dataclasses
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from perdure import Conflict, Invalid, NotFound
+from perdure.errors import StepFailed
+from perdure.kernel.events import Decision, MindSpec, Signal, Termination, ToolCall, ToolOutput, decode
+from perdure.kernel.loop import Ran
+from perdure.minds.flow import Flow, Goal, find_flow, flow
+from tests.kernel.world import World
+
+CALLS: Counter[str] = Counter()
+
+
+@pytest.fixture(autouse=True)
+def no_calls() -> Iterator[None]:
+    CALLS.clear()
+    yield
+    CALLS.clear()
+
+
+def double(number: int) -> int:
+    CALLS["double"] += 1
+    return number * 2
+
+
+async def add(first: int, second: int = 1) -> int:
+    CALLS["add"] += 1
+    return first + second
+
+
+def fail(message: str) -> None:
+    CALLS["fail"] += 1
+    raise ValueError(message)
+
+
+async def run(world: World, fn: Callable[..., Awaitable[Any]], *args: Any) -> Ran:
+    path = Flow(fn).path
+    return await world.start(MindSpec("flow", flow=path, args={"args": list(args), "kwargs": {}}))
+
+
+def ended(ran: Ran) -> Termination:
+    assert ran.state.termination is not None
+    return ran.state.termination
+
+
+async def bodies(world: World) -> list[Any]:
+    return [decode(event) for event in await world.store.load("goal-a")]
+
+
+async def test_steps_run_one_after_the_other_and_the_value_is_the_goals(world: World) -> None:
+    async def plus(goal: Goal, number: int) -> int:
+        doubled = await goal.step(double, number)
+        return int(await goal.step(add, doubled, second=5))
+
+    assert ended(await run(world, plus, 4)) == Termination("done", value=13)
+    calls = [body for body in await bodies(world) if isinstance(body, ToolCall)]
+    assert [(call.step, call.tool, call.effect) for call in calls] == [
+        ("/double#0", "step", "once"),
+        ("/add#0", "step", "once"),
+    ]
+    assert calls[1].arguments["args"] == [8]
+    assert calls[1].arguments["kwargs"] == {"second": 5}
+
+
+async def test_a_pure_step_has_no_intent_and_its_outcome_says_which_it_was(world: World) -> None:
+    async def pure(goal: Goal) -> list[int]:
+        return [await goal.step(double, number, effect="pure") for number in range(3)]
+
+    assert ended(await run(world, pure)).value == [0, 2, 4]
+    assert [type(body).__name__ for body in await bodies(world)] == ["GoalBegun", *["ToolOutput"] * 3, "Termination"]
+    output = (await bodies(world))[2]
+    assert isinstance(output, ToolOutput)
+    assert (output.step, output.effect) == ("/double#1", "pure")
+    assert output.digest
+
+
+async def test_branches_of_a_gather_run_side_by_side(world: World) -> None:
+    met = asyncio.Event()
+
+    async def first() -> str:
+        await met.wait()
+        return "first"
+
+    async def second() -> str:
+        met.set()
+        return "second"
+
+    async def both(goal: Goal) -> list[Any]:
+        nested = goal.gather(goal.step(add, 1), goal.step(add, 2))
+        return await goal.gather(goal.step(first), goal.step(second), nested)
+
+    assert ended(await run(world, both)).value == ["first", "second", [2, 3]]
+    steps = [body.step for body in await bodies(world) if isinstance(body, ToolCall)]
+    assert steps == ["g1.0/first#0", "g1.1/second#0", "g1.2.g1.0/add#0", "g1.2.g1.1/add#0"]
+
+
+async def test_an_empty_gather_is_an_empty_list(world: World) -> None:
+    async def nothing(goal: Goal) -> list[Any]:
+        return await goal.gather()
+
+    assert ended(await run(world, nothing)).value == []
+
+
+async def test_a_failed_step_raises_and_may_be_caught(world: World) -> None:
+    async def catches(goal: Goal) -> str:
+        try:
+            await goal.step(fail, "no luck", retry=2)
+        except StepFailed as error:
+            return f"{error.code}: {error.detail}"
+        return ""
+
+    assert ended(await run(world, catches)).value == "ValueError: no luck"
+    assert CALLS["fail"] == 3
+
+
+async def test_a_failed_step_that_nobody_catches_ends_the_goal_failed(world: World) -> None:
+    async def fails(goal: Goal) -> None:
+        await goal.step(fail, "no luck")
+
+    assert ended(await run(world, fails)) == Termination("failed", "ValueError: no luck")
+
+
+async def test_an_error_of_the_flow_itself_is_fatal(world: World) -> None:
+    async def broken(goal: Goal) -> None:  # noqa: ARG001 (it breaks before)
+        raise KeyError("x")
+
+    assert ended(await run(world, broken)) == Termination("fatal_error", "KeyError: 'x'")
+
+
+async def test_a_question_a_signal_and_a_sleep(world: World) -> None:
+    async def waits(goal: Goal) -> list[Any]:
+        answer = await goal.ask("Publish?", ["yes", "no"])
+        await goal.sleep(3600)
+        return [answer, await goal.signal("paid"), await goal.signal("paid")]
+
+    assert (await run(world, waits)).state.waiting_for == "person"
+    await world.store.post("goal-a", "signal", {"name": "paid", "payload": 1}, key="s1")
+    await world.store.post("goal-a", "decision", {"call_id": "/ask#0.1", "decision": "answer", "value": "yes"}, key="a")
+    ran = await world.resume()
+    assert ran.state.waiting_for == "signal"
+    await world.store.post("goal-a", "signal", {"name": "paid", "payload": 2}, key="s2")
+    assert ended(await world.resume()).value == ["yes", 1, 2]
+    found = await bodies(world)
+    assert Signal("paid", 1) in found
+    assert any(isinstance(body, Decision) and body.by == "timer" for body in found)
+
+
+@dataclasses.dataclass
+class Point:
+    x: int
+    y: float
+
+
+def point(x: int) -> Point:
+    return Point(x, 0.5)
+
+
+async def test_a_dataclass_comes_back_when_the_annotation_names_it_the_first_time_too(world: World) -> None:
+    async def typed(goal: Goal) -> list[Any]:
+        found = await goal.step(point, 3)
+        await goal.ask("go on?")
+        return [type(found).__name__, found.x]
+
+    await run(world, typed)
+    await world.store.post("goal-a", "decision", {"call_id": "/ask#0.1", "decision": "answer", "value": "y"}, key="a")
+    assert ended(await world.resume()).value == ["Point", 3]
+
+
+async def test_a_tuple_is_a_list_the_first_time_too(world: World) -> None:
+    def pair() -> tuple[int, int]:
+        return (1, 2)
+
+    async def pairs(goal: Goal) -> str:
+        return type(await goal.step(pair)).__name__
+
+    assert ended(await run(world, pairs)).value == "list"
+
+
+@pytest.mark.parametrize("bad", [object(), {1, 2}, float("nan"), {"x": float("inf")}, "\ud800", 2**70, {1: 2}])
+async def test_a_value_that_does_not_go_through_json_is_said(world: World, bad: Any) -> None:
+    def gives() -> Any:
+        return bad
+
+    async def odd(goal: Goal) -> str:
+        said = []
+        for given in (goal.step(double, bad), goal.step(gives)):
+            try:
+                await given
+            except (Invalid, StepFailed) as error:
+                said.append(error.detail)
+        return " ".join(said)
+
+    value = ended(await run(world, odd)).value
+    assert value.count("does not go through JSON") == 2
+
+
+async def test_two_steps_in_flight_in_one_branch_are_an_error(world: World) -> None:
+    async def twice(goal: Goal) -> None:
+        await asyncio.gather(goal.step(double, 1), goal.step(double, 2))
+
+    assert "use goal.gather" in str(ended(await run(world, twice)).detail)
+
+
+async def test_a_step_that_never_returns_ends_by_its_timeout(world: World) -> None:
+    async def never() -> None:
+        await asyncio.Event().wait()
+
+    async def waits(goal: Goal) -> None:
+        await goal.step(never, timeout_s=0.01)
+
+    assert str(ended(await run(world, waits)).detail).startswith("timeout")
+
+
+@pytest.mark.parametrize("path", ["nowhere", "nowhere:x", "tests.minds.test_flow:double", "__main__:gone"])
+def test_a_flow_that_is_not_here_is_said(path: str) -> None:
+    with pytest.raises((Invalid, NotFound)):
+        find_flow(path)
+
+
+def test_a_flow_is_an_async_function() -> None:
+    with pytest.raises(Invalid):
+        flow(double)  # type: ignore[arg-type]
+
+
+async def asks(goal: Goal) -> None:
+    await goal.step(double, 1)
+    await goal.step(add, 1)
+    await goal.ask("?")
+
+
+async def renamed(goal: Goal) -> None:
+    await goal.step(double, 1, name="other")
+    await goal.step(add, 1)
+    await goal.ask("?")
+
+
+async def reordered(goal: Goal) -> None:
+    await goal.step(add, 1)
+    await goal.step(double, 1)
+    await goal.ask("?")
+
+
+async def more(goal: Goal) -> None:
+    await goal.step(double, 1)
+    await goal.step(double, 1)
+    await goal.step(add, 1)
+
+
+async def other_arguments(goal: Goal) -> None:
+    await goal.step(double, 1)
+    await goal.step(add, 2)
+    await goal.ask("?")
+
+
+async def removed(goal: Goal) -> None:
+    await goal.step(double, 1)
+    await goal.step(add, 1)
+
+
+async def swallows(goal: Goal) -> None:
+    try:
+        await goal.step(add, 1)
+    except BaseException:  # noqa: BLE001 (what a careless author writes)
+        return
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (renamed, "/double#0 is recorded, the code asks for /other#0"),
+        (reordered, "/double#0 is recorded, the code asks for /add#0"),
+        (more, "/add#0 is recorded, the code asks for /double#1"),
+        (other_arguments, "/add#0 is recorded, it was called with other arguments"),
+        (removed, "/ask#0 is recorded, the code ended without it"),
+        (swallows, "/double#0 is recorded"),
+    ],
+)
+async def test_changed_code_is_refused_and_nothing_is_appended(
+    world: World, code: Callable[..., Awaitable[Any]], said: str
+) -> None:
+    path = Flow(asks).path
+    await world.start(MindSpec("flow", flow=path))
+    before = await world.store.load("goal-a")
+    find_flow(path).fn = code
+    with pytest.raises(Conflict, match=said):
+        await world.resume()
+    assert await world.store.load("goal-a") == before
+    find_flow(path).fn = asks
+    assert (await world.resume()).state.waiting_for == "person"
+    assert CALLS == {"double": 1, "add": 1}
