@@ -210,6 +210,11 @@ class Event:
             "hash": self.hash.hex(),
         }
 
+    def line(self) -> str:
+        """Return the same as one line of JSON, with the payload exactly as it is stored."""
+        head = orjson.dumps({name: value for name, value in self.wire().items() if name not in ("payload", "hash")})
+        return f'{head[:-1].decode()},"payload":{self.payload},"hash":"{self.hash.hex()}"}}'
+
 
 @dataclass(frozen=True, slots=True)
 class Tip:

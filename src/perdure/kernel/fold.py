@@ -177,7 +177,7 @@ def _begin(event: Event) -> GoalState:
 def _take(state: GoalState, body: Body, event: Event) -> None:
     match body:
         case GoalBegun():
-            _fork(state, body)
+            _fork(state, body, event)
         case Message(text=text):
             state.messages.append(text)
         case ToolCall() | Ask() | Wait():
@@ -195,9 +195,10 @@ def _take(state: GoalState, body: Body, event: Event) -> None:
             assert_never(body)
 
 
-def _fork(state: GoalState, body: GoalBegun) -> None:
+def _fork(state: GoalState, body: GoalBegun, event: Event) -> None:
     """A fork goes on from its parent's events; what was open there is decided anew."""
     state.begun = body
+    state.created_us = event.timestamp_us
     state.limits = body.limits
     for call_id in body.voided:
         state.calls.pop(call_id, None)

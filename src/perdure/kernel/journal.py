@@ -5,10 +5,11 @@ knows what is stored, so a journal that failed once fails ever after; whoever go
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from perdure import failpoints
 from perdure.errors import Conflict
-from perdure.kernel.events import Body, Event, GoalBegun, Tip, seal
+from perdure.kernel.events import Body, Event, GoalBegun, Parent, Tip, seal
 from perdure.kernel.fold import GoalState, apply, fold
 from perdure.kernel.ports import Appended, Clock, Ids, StateStore, Summary, Worker
 
@@ -41,6 +42,27 @@ class Journal:
         journal = cls(store, clock, ids, worker, fold([first]), epoch=1)
         journal._pending.append(first)
         journal._stored_seq = 0
+        return journal
+
+    @classmethod
+    def fork(
+        cls, store: StateStore, clock: Clock, ids: Ids, worker: Worker, parent: Sequence[Event], goal_id: str
+    ) -> "Journal":
+        """Begin a goal that goes on from events of another; what is open there is decided anew.
+
+        Raises: Conflict when the parent has ended there already.
+        """
+        state = fold(parent)
+        if state.termination is not None:
+            raise Conflict(f"{state.goal_id} has ended at event {state.tip.seq}; fork it before that.")
+        left = Parent(state.goal_id, state.tip.seq)
+        body = replace(state.begun, limits=state.limits, parent=left, voided=tuple(state.open_calls))
+        state.tip = Tip(goal_id, state.tip.seq, state.tip.hash)
+        first = seal(body, state.tip, event_id=ids.event_id(), iteration=0, timestamp_us=clock.now_us())
+        apply(state, first, body)
+        journal = cls(store, clock, ids, worker, state, epoch=1)
+        journal._pending.append(first)
+        journal._stored_seq = left.seq
         return journal
 
     @property

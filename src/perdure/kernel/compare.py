@@ -1,0 +1,36 @@
+"""Where two histories part: what happened is compared, not when, nor under which id."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any
+
+import orjson
+
+from perdure.kernel.events import Event
+
+_PASSING = ("duration_ms", "usage")
+"""What differs between two runs of the same step."""
+
+
+@dataclass(frozen=True)
+class Parted:
+    """Two histories: how many events they have in common, and what each has after that."""
+
+    common: int
+    left: Sequence[Event]
+    right: Sequence[Event]
+
+
+def compare(left: Sequence[Event], right: Sequence[Event]) -> Parted:
+    """Find where two histories part."""
+    same = takewhile(lambda pair: _meaning(pair[0]) == _meaning(pair[1]), zip(left, right, strict=False))
+    common = sum(1 for _ in same)
+    return Parted(common, left[common:], right[common:])
+
+
+def _meaning(event: Event) -> Any:
+    content = orjson.loads(event.payload)
+    if event.type == "goal":
+        return event.type, content["text"], content["mind"]
+    return event.type, {name: value for name, value in content.items() if name not in _PASSING}
