@@ -22,7 +22,7 @@ from perdure.kernel.events import (
     seal,
 )
 from perdure.kernel.fold import GoalState
-from perdure.kernel.journal import Journal
+from perdure.kernel.journal import Desk, Journal
 from perdure.kernel.loop import Loop
 from perdure.kernel.ports import CallContext, Check, Decided, Means, Mind, StateStore, Status, Summary, Tool, Worker
 from perdure.tools.policy import AllowAll
@@ -98,6 +98,12 @@ class CountingMind:
         self.each_s: list[float] = []
         self._last = time.perf_counter()
 
+    async def prepare(self, state: GoalState) -> None:
+        """See Mind.prepare."""
+
+    async def close(self) -> None:
+        """See Mind.close."""
+
     async def decide(self, state: GoalState, now_us: int) -> Decided:  # noqa: ARG002 (as the port says)
         """See Mind.decide; how long it was since the step before is noted."""
         if state.open_calls:
@@ -137,7 +143,7 @@ async def run_goal(store: StateStore, goal_id: str, steps: int) -> list[float]:
     """Run a goal of so many steps by the kernel's loop, and return what each took."""
     mind = CountingMind(steps)
     begun = GoalBegun("bench", MindSpec("command"), workdir="/")
-    journal = Journal.begin(store, SystemClock(), SystemIds(), WORKER, begun, goal_id)
+    journal = Journal.begin(Desk(store, SystemClock(), SystemIds(), WORKER), begun, goal_id)
     await new_loop(journal, store, mind, SearchTool()).run(is_resumed=False)
     return mind.each_s[1:]
 

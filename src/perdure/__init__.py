@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from perdure.app import Perdure
+    from perdure.app.views import GoalResult, GoalStatus
     from perdure.errors import (
         Conflict,
         Damaged,
@@ -13,9 +14,12 @@ if TYPE_CHECKING:
         Invalid,
         NotFound,
         PerdureError,
+        StepFailed,
         Unavailable,
         Waiting,
     )
+    from perdure.kernel.events import Event
+    from perdure.minds.flow import Goal, flow
     from perdure.store.client import DatabaseClient
 
 __version__ = "0.1.0"
@@ -25,16 +29,30 @@ __all__ = [
     "Damaged",
     "DatabaseClient",
     "Denied",
+    "Event",
     "Exhausted",
+    "Goal",
+    "GoalResult",
+    "GoalStatus",
     "Invalid",
     "NotFound",
     "Perdure",
     "PerdureError",
+    "StepFailed",
     "Unavailable",
     "Waiting",
+    "flow",
 ]
 
-_HOMES = {"Perdure": "perdure.app", "DatabaseClient": "perdure.store.client"}
+_HOMES = {
+    "DatabaseClient": "perdure.store.client",
+    "Event": "perdure.kernel.events",
+    "Goal": "perdure.minds.flow",
+    "GoalResult": "perdure.app.views",
+    "GoalStatus": "perdure.app.views",
+    "Perdure": "perdure.app",
+    "flow": "perdure.minds.flow",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 class PerdureError(Exception):
     """The root of everything raised on purpose; `str(error)` is fit to be shown to a person."""
 
-    code: ClassVar[str] = "error"
+    code: str = "error"
     title: ClassVar[str] = "Failed"
     http_status: ClassVar[int] = 500
     exit_code: ClassVar[int] = 1

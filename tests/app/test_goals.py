@@ -7,7 +7,9 @@ import pytest
 
 from perdure import Conflict, Invalid, NotFound
 from perdure.app import Perdure, open_ephemeral
-from perdure.app.goals import Goals, Manner, NewGoal
+from perdure.app.goals import Goals
+from perdure.app.new_goal import NewGoal
+from perdure.app.runner import Manner
 from perdure.kernel.events import Limits, MindSpec
 from perdure.kernel.loop import Loop
 
@@ -41,7 +43,7 @@ def plan(text: str, folder: Path, limits: Limits | None = None) -> NewGoal:
 
 
 async def test_a_command_runs_and_is_listed_as_done(goals: Goals, folder: Path) -> None:
-    ran = await goals.run(command("echo hello", folder))
+    ran = await goals.start(command("echo hello", folder))
     view = await goals.find(ran.state.goal_id[:15])
     assert (view.status, view.summary.reason, view.summary.worker) == ("done", "done", None)
     assert view.wire()["id"] == ran.state.goal_id
@@ -49,13 +51,13 @@ async def test_a_command_runs_and_is_listed_as_done(goals: Goals, folder: Path) 
 
 
 async def test_a_finished_goal_is_resumed_without_an_event(goals: Goals, folder: Path) -> None:
-    ran = await goals.run(command("true", folder))
-    again = await goals.resume(ran.state.goal_id)
+    ran = await goals.start(command("true", folder))
+    again = await goals.go_on(ran.state.goal_id)
     assert (again.outcome, again.state.tip) == ("ended", ran.state.tip)
 
 
 async def test_an_unknown_goal_is_not_found(goals: Goals) -> None:
-    for verb in (goals.resume, goals.find, goals.cancel, goals.replay):
+    for verb in (goals.go_on, goals.find, goals.cancel, goals.replay):
         with pytest.raises(NotFound):
             await verb("2026")
 
@@ -63,22 +65,22 @@ async def test_an_unknown_goal_is_not_found(goals: Goals) -> None:
 async def test_what_makes_no_sense_is_refused_before_anything_is_stored(goals: Goals, folder: Path) -> None:
     for bad in (command("", folder), plan("steps: 1", folder)):
         with pytest.raises(Invalid):
-            await goals.run(bad)
+            await goals.start(bad)
     assert await goals.list() == []
 
 
 async def test_a_decision_is_recorded_and_nothing_runs_until_the_goal_is_resumed(goals: Goals, folder: Path) -> None:
-    goal_id = (await goals.run(plan(ASKING, folder))).state.goal_id
+    goal_id = (await goals.start(plan(ASKING, folder))).state.goal_id
     view = await goals.decide(goal_id, "answer", value="yes")
     assert (view.status, view.summary.worker) == ("interrupted", None)
     assert await goals.pending(goal_id) == []
     assert not (folder / "sent").exists()
-    assert (await goals.resume(goal_id)).state.status == "done"
+    assert (await goals.go_on(goal_id)).state.status == "done"
     assert (folder / "sent").exists()
 
 
 async def test_a_decision_that_fits_nothing_leaves_the_goal_as_it_was(goals: Goals, folder: Path) -> None:
-    ran = await goals.run(plan(ASKING, folder))
+    ran = await goals.start(plan(ASKING, folder))
     for decision, kind in (("approve", Conflict), ("retry", Conflict), ("shrug", Invalid)):
         with pytest.raises(kind):
             await goals.decide(ran.state.goal_id, decision)
@@ -87,7 +89,7 @@ async def test_a_decision_that_fits_nothing_leaves_the_goal_as_it_was(goals: Goa
 
 
 async def test_a_waiting_goal_is_cancelled_there_and_then(goals: Goals, folder: Path) -> None:
-    goal_id = (await goals.run(plan(ASKING, folder))).state.goal_id
+    goal_id = (await goals.start(plan(ASKING, folder))).state.goal_id
     view = await goals.cancel(goal_id)
     assert (view.status, view.summary.reason) == ("stopped", "cancelled")
     with pytest.raises(Conflict):
@@ -96,12 +98,12 @@ async def test_a_waiting_goal_is_cancelled_there_and_then(goals: Goals, folder: 
 
 async def test_a_limit_is_raised_by_resuming_and_counts_across_resumes(goals: Goals, folder: Path) -> None:
     steps = "\n".join(f"  - {{id: s{i}, exec: [touch, s{i}], needs: [{f's{i - 1}' if i else ''}]}}" for i in range(3))
-    ran = await goals.run(plan(f"goal: a\nsteps:\n{steps}", folder, limits=Limits(iterations=2)))
+    ran = await goals.start(plan(f"goal: a\nsteps:\n{steps}", folder, limits=Limits(iterations=2)))
     assert ran.state.waiting_for == "limit"
     with pytest.raises(Invalid, match="has used 2 iterations"):
-        await goals.resume(ran.state.goal_id, limits=Limits(iterations=2))
+        await goals.go_on(ran.state.goal_id, limits=Limits(iterations=2))
     assert (await goals.find(ran.state.goal_id)).summary.worker is None
-    ran = await goals.resume(ran.state.goal_id, limits=Limits(iterations=10))
+    ran = await goals.go_on(ran.state.goal_id, limits=Limits(iterations=10))
     assert ran.state.status == "done"
     assert ran.state.limits == Limits(iterations=10)
 
@@ -109,20 +111,20 @@ async def test_a_limit_is_raised_by_resuming_and_counts_across_resumes(goals: Go
 async def test_the_newest_goal_of_a_folder_that_can_go_on(goals: Goals, folder: Path, tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         await goals.newest_open(folder)
-    first = await goals.run(plan(ASKING, folder))
-    await goals.run(plan(ASKING, tmp_path))
-    await goals.run(command("true", folder))
+    first = await goals.start(plan(ASKING, folder))
+    await goals.start(plan(ASKING, tmp_path))
+    await goals.start(command("true", folder))
     assert (await goals.newest_open(folder)).summary.goal_id == first.state.goal_id
 
 
 async def test_a_goal_that_was_stopped_is_interrupted_and_can_be_resumed(goals: Goals, folder: Path) -> None:
-    ran = await goals.run(command("true", folder), Manner(watch=Loop.stop))
+    ran = await goals.start(command("true", folder), Manner(watch=Loop.stop))
     assert ran.outcome == "interrupted"
     assert (await goals.find(ran.state.goal_id)).status == "interrupted"
-    assert (await goals.resume(ran.state.goal_id)).state.status == "done"
+    assert (await goals.go_on(ran.state.goal_id)).state.status == "done"
 
 
 async def test_an_ephemeral_goal_leaves_nothing(folder: Path, tmp_path: Path) -> None:
     async with open_ephemeral() as goals:
-        assert (await goals.run(command("true", folder))).state.status == "done"
+        assert (await goals.start(command("true", folder))).state.status == "done"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["folder"]

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from perdure import Perdure
-from perdure.app.goals import Goals, Manner, NewGoal
+from perdure.app.goals import Goals
+from perdure.app.new_goal import NewGoal
+from perdure.app.runner import Manner
 from perdure.app.system import SystemClock, is_dead
 from perdure.kernel.events import Event, MindSpec
 from perdure.kernel.fold import GoalState
@@ -44,7 +46,7 @@ def telling(pipe: Connection) -> Callable[[Loop], None]:
 async def run_plan(goals: Goals, plan: str, workdir: Path, watch: Callable[[Loop], None] = lambda _loop: None) -> Ran:
     """Start a plan."""
     new = NewGoal("killed", MindSpec("plan", plan=plan), workdir)
-    return await goals.run(new, Manner(watch=watch))
+    return await goals.start(new, Manner(watch=watch))
 
 
 async def carry_on(home: Path, url: str, plan: str, pipe: Connection) -> None:
@@ -54,7 +56,7 @@ async def carry_on(home: Path, url: str, plan: str, pipe: Connection) -> None:
         if newest is None or newest.status in ("done", "stopped"):
             await run_plan(goals, plan, home, telling(pipe))
         else:
-            await goals.resume(newest.summary.goal_id, Manner(watch=telling(pipe)))
+            await goals.go_on(newest.summary.goal_id, Manner(watch=telling(pipe)))
 
 
 async def carry_on_many(home: Path, url: str, plan: str, at_once: int, pipe: Connection) -> None:
@@ -62,7 +64,7 @@ async def carry_on_many(home: Path, url: str, plan: str, at_once: int, pipe: Con
     async with open_goals(home, url) as goals:
         begun = [goal.summary.goal_id for goal in await goals.list() if goal.status not in ("done", "stopped")]
         manner = Manner(watch=telling(pipe))
-        resumed = [goals.resume(goal_id, manner) for goal_id in begun[:at_once]]
+        resumed = [goals.go_on(goal_id, manner) for goal_id in begun[:at_once]]
         new = [run_plan(goals, plan, home, telling(pipe)) for _ in range(at_once - len(resumed))]
         await asyncio.gather(*resumed, *new)
 
@@ -80,7 +82,7 @@ async def settle(home: Path, url: str, pipe: Connection) -> None:
     """Resume the newest goal and tell how that went: the outcome, its status, and the calls that nobody knows of."""
     async with open_goals(home, url) as goals:
         (newest,) = await goals.list(limit=1)
-        ran = await goals.resume(newest.summary.goal_id)
+        ran = await goals.go_on(newest.summary.goal_id)
         unknown = [call_id for call_id, call in ran.state.open_calls.items() if call.unknown is not None]
         pipe.send((ran.outcome, ran.state.status, unknown))
 

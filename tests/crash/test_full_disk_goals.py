@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from perdure import Unavailable
-from perdure.app.goals import Manner, NewGoal
+from perdure.app.new_goal import NewGoal
+from perdure.app.runner import Manner
 from perdure.kernel.events import Event, MindSpec
 from perdure.kernel.fold import GoalState
 from perdure.kernel.loop import Loop
@@ -40,17 +41,17 @@ async def fill_up_and_go_on(home: Path, verdict: str) -> None:
     path = home / "perdure.db"
     async with open_goals(home, str(path)) as goals:
         with pytest.raises(Unavailable):
-            await goals.run(NewGoal("fill", MindSpec("plan", plan=PLAN), home), when_begun("second", path))
+            await goals.start(NewGoal("fill", MindSpec("plan", plan=PLAN), home), when_begun("second", path))
         assert counted(home, "second") == 1
         (goal,) = await goals.list()
         goal_id = goal.summary.goal_id
         with pytest.raises(Unavailable):
-            await goals.resume(goal_id)
+            await goals.go_on(goal_id)
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-        ran = await goals.resume(goal_id)
+        ran = await goals.go_on(goal_id)
         assert [call_id for call_id, call in ran.state.open_calls.items() if call.unknown] == ["second.1"]
         await goals.decide(goal_id, verdict)
-        assert (await goals.resume(goal_id)).state.status == "done"
+        assert (await goals.go_on(goal_id)).state.status == "done"
         assert (await goals.replay(goal_id)).state.status == "done"
 
 

@@ -11,11 +11,21 @@ from perdure import Invalid
 from perdure.kernel.events import GoalBegun, Limits, MindSpec, ToolCall, ToolError, ToolOutput
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.inbox import drain
-from perdure.kernel.journal import Journal
+from perdure.kernel.journal import Desk, Journal
 from perdure.kernel.loop import Loop, Ran
-from perdure.kernel.ports import CallContext, Check, Decided, Leases, Means, Mind, Policy, StateStore, Tool, Verdict, Worker
+from perdure.kernel.ports import (
+    CallContext,
+    Check,
+    Decided,
+    Leases,
+    Means,
+    Mind,
+    Policy,
+    StateStore,
+    Verdict,
+    Worker,
+)
 from perdure.minds.factory import make_mind
-from perdure.minds.flow_mind import FlowMind
 
 
 @dataclass
@@ -140,7 +150,7 @@ class World:
         await self.leases.renew(worker, 30)
         spec = MindSpec("plan", plan=plan) if isinstance(plan, str) else plan
         begun = GoalBegun("a", spec, limits=limits or Limits(), workdir="/")
-        journal = Journal.begin(self.store, self.clock, self.ids, worker, begun, goal_id)
+        journal = Journal.begin(self._desk(worker), begun, goal_id)
         return await self._run(journal, worker, is_resumed=False)
 
     async def script(self, *decisions: Decided, goal_id: str = "goal-a", limits: Limits | None = None) -> Ran:
@@ -171,7 +181,7 @@ class World:
         await self.leases.renew(worker, 30)
         epoch = await self.leases.claim(goal_id, worker)
         state = fold(await self.store.load(goal_id))
-        return Journal(self.store, self.clock, self.ids, worker, state, epoch)
+        return Journal(self._desk(worker), state, epoch)
 
     def _loop(self, journal: Journal) -> Loop:
         loop = Loop(journal, self.store, self._means(journal), self.clock)
@@ -180,8 +190,10 @@ class World:
 
     def _means(self, journal: Journal) -> Means:
         begun = journal.state.begun
-        mind = self.minds.pop(0) if self.minds else make_mind(begun.mind, begun.text, jobs=4)
-        tools: dict[str, Tool] = {"exec": self.tool}
-        if isinstance(mind, FlowMind):
-            tools["step"] = mind.tool
-        return Means(mind, tools, self.policy, workdir="/")
+        if self.minds:
+            return Means(self.minds.pop(0), {"exec": self.tool}, self.policy, workdir="/")
+        made = make_mind(begun.mind, begun.text, jobs=4)
+        return Means(made.mind, {"exec": self.tool, **made.tools}, self.policy, workdir="/")
+
+    def _desk(self, worker: Worker) -> Desk:
+        return Desk(self.store, self.clock, self.ids, worker)

@@ -92,13 +92,13 @@ def test_a_command_sees_nothing_of_earlier_outcomes() -> None:
 
 
 def test_each_kind_of_goal_gets_its_mind() -> None:
-    assert isinstance(make_mind(MindSpec("command"), "true", 4), CommandMind)
+    assert isinstance(make_mind(MindSpec("command"), "true", 4).mind, CommandMind)
     plan = "goal: g\nsteps: [{id: a, exec: [x]}]"
-    assert isinstance(make_mind(MindSpec("plan", plan=plan), "g", 4), PlanMind)
+    assert isinstance(make_mind(MindSpec("plan", plan=plan), "g", 4).mind, PlanMind)
 
 
 async def test_the_shell_of_the_goal_reaches_the_command() -> None:
-    decided = await History(make_mind(MindSpec("command", shell=True), "a | b", 4)).step()
+    decided = await History(make_mind(MindSpec("command", shell=True), "a | b", 4).mind).step()
     assert isinstance(decided.actions[0], ToolCall)
     assert decided.actions[0].arguments == {"argv": ["a | b"], "shell": True}
 

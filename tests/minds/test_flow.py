@@ -3,7 +3,7 @@
 import asyncio
 import dataclasses
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 import pytest
@@ -40,7 +40,7 @@ def fail(message: str) -> None:
     raise ValueError(message)
 
 
-async def run(world: World, fn: Callable[..., Awaitable[Any]], *args: Any) -> Ran:
+async def run(world: World, fn: Callable[..., Coroutine[Any, Any, Any]], *args: Any) -> Ran:
     path = Flow(fn).path
     return await world.start(MindSpec("flow", flow=path, args={"args": list(args), "kwargs": {}}))
 
@@ -283,7 +283,7 @@ async def swallows(goal: Goal) -> None:
     ],
 )
 async def test_changed_code_is_refused_and_nothing_is_appended(
-    world: World, code: Callable[..., Awaitable[Any]], said: str
+    world: World, code: Callable[..., Coroutine[Any, Any, Any]], said: str
 ) -> None:
     path = Flow(asks).path
     await world.start(MindSpec("flow", flow=path))

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 
 from perdure import failpoints
 from perdure.errors import StepFailed
-from perdure.kernel.events import Ask, MindSpec, ToolCall, Wait
+from perdure.kernel.events import Ask, Effect, MindSpec, ToolCall, Wait
 from perdure.kernel.fold import GoalState, fold
 from perdure.minds.flow import Flow, Goal
 from perdure.store.goals.memory_state_store import InMemoryStateStore
@@ -26,31 +25,63 @@ class Died(BaseException):
     """What a process feels when it is killed."""
 
 
+@dataclass
+class Outside:
+    """What the steps of a flow do to the world."""
+
+    effects: Counter[str]
+
+    async def act(self, place: str, fails: bool) -> str:
+        self.effects[place] += 1
+        if fails:
+            raise ValueError(place)
+        return place
+
+
 @dataclass(frozen=True)
 class Step:
-    effect: str
+    effect: Effect
     fails: bool = False
     retry: int = 0
+
+    async def run(self, goal: Goal, place: str, outside: Outside) -> Any:
+        try:
+            return await goal.step(outside.act, place, self.fails, effect=self.effect, retry=self.retry)
+        except StepFailed as error:
+            return f"{error.code} {error.detail}"
 
 
 @dataclass(frozen=True)
 class Sleep:
     seconds: int
 
+    async def run(self, goal: Goal, place: str, outside: Outside) -> Any:  # noqa: ARG002 (as all parts)
+        await goal.sleep(self.seconds)
+
 
 @dataclass(frozen=True)
 class Question:
-    pass
+    async def run(self, goal: Goal, place: str, outside: Outside) -> Any:  # noqa: ARG002 (as all parts)
+        return await goal.ask(f"{place}?")
 
 
 @dataclass(frozen=True)
 class Signal:
-    pass
+    async def run(self, goal: Goal, place: str, outside: Outside) -> Any:  # noqa: ARG002 (as all parts)
+        return await goal.signal("go")
 
 
 @dataclass(frozen=True)
 class Gather:
     branches: tuple[tuple[Any, ...], ...]
+
+    async def run(self, goal: Goal, place: str, outside: Outside) -> Any:
+        inner = [in_order(branch, goal, f"{place}.{i}", outside) for i, branch in enumerate(self.branches)]
+        return await goal.gather(*inner)
+
+
+async def in_order(parts: tuple[Any, ...], goal: Goal, place: str, outside: Outside) -> list[Any]:
+    return [await part.run(goal, f"{place}.{number}", outside) for number, part in enumerate(parts)]
 
 
 leaf = st.one_of(
@@ -67,47 +98,6 @@ programs = st.recursive(
     ),
     max_leaves=6,
 )
-
-
-@dataclass
-class Outside:
-    """What the steps of a flow do to the world."""
-
-    effects: Counter[str]
-
-
-def flow_of(program: tuple[Any, ...], outside: Outside) -> Callable[..., Awaitable[Any]]:
-    async def act(place: str, fails: bool) -> str:
-        outside.effects[place] += 1
-        if fails:
-            raise ValueError(place)
-        return place
-
-    async def run(goal: Goal, part: tuple[Any, ...], place: str) -> list[Any]:
-        found: list[Any] = []
-        for number, what in enumerate(part):
-            here = f"{place}.{number}"
-            match what:
-                case Step(effect=effect, fails=fails, retry=retry):
-                    try:
-                        found.append(await goal.step(act, here, fails, effect=effect, retry=retry))  # type: ignore[arg-type]
-                    except StepFailed as error:
-                        found.append(f"{error.code} {error.detail}")
-                case Sleep(seconds=seconds):
-                    await goal.sleep(seconds)
-                case Question():
-                    found.append(await goal.ask(f"{here}?"))
-                case Signal():
-                    found.append(await goal.signal("go"))
-                case Gather(branches=branches):
-                    inner = [run(goal, branch, f"{here}.{i}") for i, branch in enumerate(branches)]
-                    found.append(await goal.gather(*inner))
-        return found
-
-    async def whole(goal: Goal) -> list[Any]:
-        return await run(goal, program, "")
-
-    return whole
 
 
 def steps_of(state: GoalState) -> set[str]:
@@ -160,7 +150,11 @@ def world_with(program: tuple[Any, ...]) -> tuple[World, str, Outside]:
     dead: set[str] = set()
     store = InMemoryStateStore(is_dead=dead.__contains__)
     outside = Outside(Counter())
-    path = Flow(flow_of(program, outside)).path
+
+    async def whole(goal: Goal) -> list[Any]:
+        return await in_order(program, goal, "", outside)
+
+    path = Flow(whole).path
     return World(store, store, dead=dead), path, outside
 
 

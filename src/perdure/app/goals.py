@@ -1,59 +1,39 @@
-"""What can be done with goals: start, resume, look, decide, cancel, replay."""
+"""What can be done with goals: run, resume, look, decide, signal, fork, cancel, replay."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from perdure.app.system import SystemClock, SystemIds, WorkerIdentity, observer
-from perdure.app.views import GoalView
-from perdure.app.worker import LEASE_S, LocalWorker
-from perdure.errors import Conflict, Invalid, NotFound, PerdureError
+from perdure.app.runner import Manner, Runner
+from perdure.app.system import SystemClock, SystemIds, observer
+from perdure.app.views import GoalResult, GoalView
+from perdure.app.worker import LEASE_S
+from perdure.errors import Conflict, Invalid, NotFound
+from perdure.kernel.compare import Parted, compare
 from perdure.kernel.decisions import choose
-from perdure.kernel.events import Event, GoalBegun, LimitName, LimitRaised, Limits, MindSpec, content_of
+from perdure.kernel.events import Event, Limits, Signal, content_of
 from perdure.kernel.fold import GoalState, fold
-from perdure.kernel.inbox import drain
-from perdure.kernel.journal import Journal
-from perdure.kernel.loop import Loop, Ran
-from perdure.kernel.ports import InboxRow, Leases, Means, Policy, StateStore, Status, Summary, Tool, Worker
+from perdure.kernel.loop import Ran
+from perdure.kernel.ports import InboxRow, Leases, StateStore, Status, Summary
 from perdure.kernel.replay import Replayed, replay
-from perdure.tools.exec import ExecTool
-from perdure.tools.files import ReadFileTool, WriteFileTool
-from perdure.tools.policy import AllowAll
 
-Watch = Callable[[Loop], None]
+if TYPE_CHECKING:
+    from perdure.app.new_goal import NewGoal
+    from perdure.minds.flow import Flow
+
 _PAGE = 200
-_PATIENCE_S = 2.0
-
-
-def nobody(_loop: Loop) -> None:
-    """Watch nothing."""
-
-
-@dataclass(frozen=True)
-class NewGoal:
-    """What somebody wants to be achieved, in which folder, and with how much."""
-
-    text: str
-    mind: MindSpec
-    workdir: Path
-    limits: Limits = field(default_factory=Limits)
-    bot: str | None = None
-
-
-@dataclass(frozen=True)
-class Manner:
-    """How a goal is to be run this time; `watch` is given the loop before it begins, to listen to it or to stop it."""
-
-    jobs: int = 4
-    policy: Policy = field(default_factory=AllowAll)
-    watch: Watch = nobody
+_FOLLOW_S = 0.25
+_ENDED = ("done", "stopped")
 
 
 class Goals:
-    """The goals of a home."""
+    """The goals of a home.
+
+    async with Perdure.open() as p:
+        result = await p.goals.run(nightly, "2026-11-15", key="nightly-2026-11-15")
+        print(result.status, result.value)
+    """
 
     def __init__(self, home: Path, store: StateStore, leases: Leases, *, lease_s: float = LEASE_S) -> None:
         self._home = home
@@ -61,41 +41,52 @@ class Goals:
         self._leases = leases
         self._clock = SystemClock()
         self._ids = SystemIds()
-        self._worker = LocalWorker(lambda: WorkerIdentity(home), store, leases, self._clock, lease_s=lease_s)
+        self._runner = Runner(home, store, leases, lease_s=lease_s)
 
-    async def run(self, new: NewGoal, manner: Manner | None = None) -> Ran:
+    async def run(self, what: "Flow | str | Path", *args: Any, key: str | None = None, **kwargs: Any) -> GoalResult:
+        """Run a flow with its arguments, a command line, or the plan in a file, and say how that ended.
+
+        With a `key`, the same call is the same goal: it is started once, and resumed or only looked at ever after.
+
+        Raises: Invalid; NotFound when there is no such plan file; Conflict when the key started something else, or
+        another live worker runs the goal.
+        """
+        from perdure.app.new_goal import new_goal
+
+        new = replace(new_goal(what, args, kwargs), key=key)
+        known = await self._started(new)
+        if known is None:
+            try:
+                return GoalResult.of((await self.start(new)).state)
+            except Conflict:
+                known = await self._started(new)  # somebody else was quicker with the same key
+                if known is None:
+                    raise
+        return await self.resume(known)
+
+    async def resume(self, prefix: str) -> GoalResult:
+        """Go on with a goal, and say how that ended; one that has ended is left as it is.
+
+        Raises: NotFound; Conflict when another live worker runs it, or its flow was changed.
+        """
+        return GoalResult.of((await self.go_on(prefix)).state)
+
+    async def start(self, new: "NewGoal", manner: Manner | None = None) -> Ran:
         """Start a goal and run it until it ends, waits for somebody, or is stopped.
 
-        Raises: Invalid when it makes no sense; nothing is stored then.
+        Raises: Invalid when it makes no sense; Conflict when its key was used; nothing is stored then.
         """
-        manner = manner or Manner()
-        means = self._means(new.mind, new.text, str(new.workdir), manner)
-        goal_id = self._ids.goal_id(new.text)
-        async with self._worker.holding(goal_id) as worker:
-            begun = GoalBegun(new.text, new.mind, new.bot, new.limits, str(new.workdir))
-            journal = Journal.begin(self._store, self._clock, self._ids, worker, begun, goal_id)
-            loop = Loop(journal, self._store, means, self._clock)
-            manner.watch(loop)
-            async with self._given_back(journal, worker):
-                return await self._worker.run(worker, loop, is_resumed=False)
+        return await self._runner.start(new, manner or Manner())
 
-    async def resume(self, prefix: str, manner: Manner | None = None, limits: Limits | None = None) -> Ran:
+    async def go_on(self, prefix: str, manner: Manner | None = None, limits: Limits | None = None) -> Ran:
         """Go on with a goal, with limits raised where they are given; one that has ended is left as it is.
 
         Raises: NotFound; Conflict when another live worker runs it; Invalid when a limit is not above what was used.
         """
-        manner = manner or Manner()
         summary = await self._store.find(prefix)
-        if summary.status in ("done", "stopped"):
+        if summary.status in _ENDED:
             return Ran("ended", await self.state(summary.goal_id))
-        async with self._worker.holding(summary.goal_id) as worker:
-            journal = await self._claimed(summary.goal_id, worker)
-            async with self._given_back(journal, worker):
-                journal.record(*_raised(journal.state, limits or Limits()))
-                means = self._means_of(journal.state, manner)
-                loop = Loop(journal, self._store, means, self._clock)
-                manner.watch(loop)
-                return await self._worker.run(worker, loop, is_resumed=True)
+        return await self._runner.go_on(summary.goal_id, manner or Manner(), limits or Limits())
 
     async def list(
         self, *, limit: int = 50, status: Status | None = None, before: str | None = None
@@ -121,9 +112,21 @@ class Goals:
         """
         return (await self._seen([await self._store.find(prefix)]))[0]
 
-    async def history(self, goal_id: str) -> Sequence[Event]:
-        """Return all events of a goal."""
-        return await self._store.load(goal_id)
+    async def history(self, prefix: str) -> Sequence[Event]:
+        """Return all events of a goal; a fork's begin with its parents'."""
+        return await self._store.load((await self._store.find(prefix)).goal_id)
+
+    async def follow(self, prefix: str, *, after: int = 0) -> AsyncIterator[Event]:
+        """Give the events of a goal after a seq, then those that come, each once and in order, until it has ended."""
+        goal_id = (await self._store.find(prefix)).goal_id
+        has_ended = False
+        while not has_ended:
+            has_ended = (await self._store.find(goal_id)).status in _ENDED
+            for event in await self._store.load(goal_id, after=after):
+                after = event.seq
+                yield event
+            if not has_ended:
+                await self._clock.sleep(_FOLLOW_S)
 
     async def state(self, goal_id: str) -> GoalState:
         """Return what the events of a goal say."""
@@ -141,6 +144,10 @@ class Goals:
         summary = await self._store.find(prefix)
         return replay(await self._store.load(summary.goal_id), summary)
 
+    async def compare(self, left: str, right: str) -> Parted:
+        """Find where the histories of two goals part."""
+        return compare(await self.history(left), await self.history(right))
+
     async def decide(self, prefix: str, decision: str, *, call_id: str | None = None, value: Any = None) -> GoalView:
         """Settle an open call, durably; the goal does not run because of it, unless somebody runs it anyway.
 
@@ -152,6 +159,16 @@ class Goals:
         chosen = choose(await self.state(goal_id), decision, call_id, value)
         return await self._post(goal_id, "decision", content_of(chosen))
 
+    async def signal(self, prefix: str, name: str, payload: Any = None, *, key: str | None = None) -> GoalView:
+        """Tell a goal something that it waits for, or will wait for; the same key tells it once.
+
+        Raises: NotFound; Invalid; Conflict when it has ended.
+        """
+        if not name:
+            raise Invalid("A signal has a name; none was given.")
+        goal_id = (await self._store.find(prefix)).goal_id
+        return await self._post(goal_id, "signal", content_of(Signal(name, payload)), key=key)
+
     async def cancel(self, prefix: str) -> GoalView:
         """End a goal; whoever runs it does so, else it is done here.
 
@@ -159,36 +176,49 @@ class Goals:
         """
         return await self._post((await self._store.find(prefix)).goal_id, "cancel", {})
 
+    async def fork(self, prefix: str, at: int) -> GoalView:
+        """Make a goal that goes on from event `at` of another; what is open there is decided anew. It does not run yet.
+
+        Raises: NotFound; Conflict when the goal has no such event, or has ended there.
+        """
+        events = await self.history(prefix)
+        if not 1 <= at <= len(events):
+            raise Conflict(f"{prefix} has events 1 to {len(events)}; there is no event {at} to fork from.")
+        return GoalView.of_state(await self._runner.fork(events[:at]))
+
+    async def delete(self, prefix: str) -> str:
+        """Remove the history of a finished goal that has no forks, and return its id.
+
+        Raises: NotFound; Conflict.
+        """
+        goal_id = (await self._store.find(prefix)).goal_id
+        await self._store.delete(goal_id)
+        return goal_id
+
     async def close(self) -> None:
         """Stop being a worker."""
-        await self._worker.close()
+        await self._runner.close()
 
-    async def _post(self, goal_id: str, kind: str, payload: dict[str, Any]) -> GoalView:
+    async def _post(self, goal_id: str, kind: str, payload: dict[str, Any], *, key: str | None = None) -> GoalView:
         """Put something into a goal's inbox, and record it there and then when nobody runs the goal."""
-        await self._store.post(goal_id, kind, payload, key=self._ids.event_id())
+        await self._store.post(goal_id, kind, payload, key=key or self._ids.event_id())
         try:
-            async with self._worker.holding(goal_id) as worker:
-                journal = await self._claimed(goal_id, worker)
-                async with self._given_back(journal, worker):
-                    await drain(journal, self._store, self._tools(), self._workdir(journal.state))
-                return GoalView.of_state(journal.state)
+            return GoalView.of_state(await self._runner.settle(goal_id))
         except Conflict:
             return await self.find(goal_id)  # somebody runs it, and will take what was posted
 
-    async def _claimed(self, goal_id: str, worker: Worker) -> Journal:
-        epoch = await self._leases.claim(goal_id, worker)
-        return Journal(self._store, self._clock, self._ids, worker, await self.state(goal_id), epoch)
+    async def _started(self, new: "NewGoal") -> str | None:
+        """Return the goal that was started with the same key.
 
-    @asynccontextmanager
-    async def _given_back(self, journal: Journal, worker: Worker) -> AsyncIterator[None]:
-        """Let others have the goal at once when the block ends early; if that fails, the end of the lease does it."""
-        try:
-            yield
-        finally:
-            if not journal.has_let_go():
-                with suppress(PerdureError, TimeoutError):
-                    async with asyncio.timeout(_PATIENCE_S):
-                        await self._leases.release(journal.goal_id, worker, journal.epoch)
+        Raises: Conflict when that is another one.
+        """
+        known = None if new.key is None else await self._store.started(new.key)
+        if known is None:
+            return None
+        begun = (await self.state(known.goal_id)).begun
+        if (begun.text, begun.mind) != (new.text, new.mind):
+            raise Conflict(f"The key {new.key!r} started {known.goal_id}, which is {begun.text!r}, not {new.text!r}.")
+        return known.goal_id
 
     async def _newest(self, status: Status, workdir: Path) -> GoalView | None:
         before = None
@@ -201,37 +231,6 @@ class Goals:
 
     async def _seen(self, summaries: Sequence[Summary]) -> Sequence[GoalView]:
         """Tell the running from the interrupted, by one query for all."""
-        owners = {goal.worker for goal in summaries if goal.worker is not None and goal.status in ("open", "waiting")}
+        owners = {goal.worker for goal in summaries if goal.worker is not None and goal.status not in _ENDED}
         living = await self._leases.living(owners, observer(self._home)) if owners else frozenset()
         return [GoalView(goal, is_running=goal.worker in living) for goal in summaries]
-
-    def _means_of(self, state: GoalState, manner: Manner) -> Means:
-        return self._means(state.begun.mind, state.begun.text, self._workdir(state), manner)
-
-    def _workdir(self, state: GoalState) -> str:
-        return state.begun.workdir or str(self._home)
-
-    def _means(self, mind: MindSpec, text: str, workdir: str, manner: Manner) -> Means:
-        from perdure.minds.factory import make_mind  # who only looks at goals needs no YAML
-
-        return Means(make_mind(mind, text, manner.jobs), self._tools(), manner.policy, workdir)
-
-    def _tools(self) -> Mapping[str, Tool]:
-        tools: Sequence[Tool] = (ExecTool(self._home / "run"), ReadFileTool(), WriteFileTool())
-        return {tool.name: tool for tool in tools}
-
-
-def _raised(state: GoalState, limits: Limits) -> list[LimitRaised]:
-    """Return the limits that were raised on purpose.
-
-    Raises: Invalid when one is not above what was used already.
-    """
-    names: tuple[LimitName, ...] = ("iterations", "tokens", "usd", "seconds")
-    raised = []
-    for name in names:
-        value, used = getattr(limits, name), getattr(state.used, name)
-        if value is not None and value <= used:
-            raise Invalid(f"{state.goal_id} has used {used:g} {name} already; a limit of {value:g} lets it do nothing.")
-        if value is not None:
-            raised.append(LimitRaised(name, value))
-    return raised

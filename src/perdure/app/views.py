@@ -12,6 +12,23 @@ GoalStatus = Literal["running", "interrupted", "waiting", "done", "stopped"]
 
 
 @dataclass(frozen=True)
+class GoalResult:
+    """How a run of a goal ended: `value` is what it gave, `reason` why it ended, if it has."""
+
+    id: str
+    status: GoalStatus
+    reason: str | None = None
+    value: Any = None
+
+    @classmethod
+    def of(cls, state: GoalState) -> "GoalResult":
+        """Say how a goal stands that nobody runs any more."""
+        view = GoalView.of_state(state)
+        ended = state.termination
+        return cls(state.goal_id, view.status, ended.reason if ended else None, ended.value if ended else None)
+
+
+@dataclass(frozen=True)
 class GoalView:
     """What can be seen of a goal at a moment; `is_running` is what the lease says, not the events."""
 

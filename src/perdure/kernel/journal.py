@@ -5,7 +5,7 @@ knows what is stored, so a journal that failed once fails ever after; whoever go
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from perdure import failpoints
 from perdure.errors import Conflict
@@ -17,37 +17,42 @@ Listener = Callable[[Sequence[Event], GoalState], None]
 """Is told of events when they are durable, and of the state that they have led to."""
 
 
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What somebody writes with: where to, at what time, under which ids, and who."""
+
+    store: StateStore
+    clock: Clock
+    ids: Ids
+    worker: Worker
+
+
 class Journal:
     """The one writer of a goal's history, and the state that it leads to."""
 
-    def __init__(self, store: StateStore, clock: Clock, ids: Ids, worker: Worker, state: GoalState, epoch: int) -> None:
+    def __init__(self, desk: Desk, state: GoalState, epoch: int) -> None:
         self.state = state
         self.epoch = epoch
-        self._store = store
-        self._clock = clock
-        self._ids = ids
-        self._worker = worker
+        self._desk = desk
         self._pending: list[Event] = []
         self._stored_seq = state.tip.seq
         self._has_let_go = False
         self._has_failed = False
+        self._start_key: str | None = None
         self._listeners: list[Listener] = []
 
     @classmethod
-    def begin(
-        cls, store: StateStore, clock: Clock, ids: Ids, worker: Worker, body: GoalBegun, goal_id: str
-    ) -> "Journal":
-        """Begin a new goal; it exists when the first commit has returned."""
-        first = seal(body, Tip(goal_id), event_id=ids.event_id(), iteration=0, timestamp_us=clock.now_us())
-        journal = cls(store, clock, ids, worker, fold([first]), epoch=1)
+    def begin(cls, desk: Desk, body: GoalBegun, goal_id: str, start_key: str | None = None) -> "Journal":
+        """Begin a new goal; it exists when the first commit has returned. A start key is used once in a store."""
+        first = seal(body, Tip(goal_id), event_id=desk.ids.event_id(), iteration=0, timestamp_us=desk.clock.now_us())
+        journal = cls(desk, fold([first]), epoch=1)
         journal._pending.append(first)
         journal._stored_seq = 0
+        journal._start_key = start_key
         return journal
 
     @classmethod
-    def fork(
-        cls, store: StateStore, clock: Clock, ids: Ids, worker: Worker, parent: Sequence[Event], goal_id: str
-    ) -> "Journal":
+    def fork(cls, desk: Desk, parent: Sequence[Event], goal_id: str) -> "Journal":
         """Begin a goal that goes on from events of another; what is open there is decided anew.
 
         Raises: Conflict when the parent has ended there already.
@@ -58,9 +63,9 @@ class Journal:
         left = Parent(state.goal_id, state.tip.seq)
         body = replace(state.begun, limits=state.limits, parent=left, voided=tuple(state.open_calls))
         state.tip = Tip(goal_id, state.tip.seq, state.tip.hash)
-        first = seal(body, state.tip, event_id=ids.event_id(), iteration=0, timestamp_us=clock.now_us())
+        first = seal(body, state.tip, event_id=desk.ids.event_id(), iteration=0, timestamp_us=desk.clock.now_us())
         apply(state, first, body)
-        journal = cls(store, clock, ids, worker, state, epoch=1)
+        journal = cls(desk, state, epoch=1)
         journal._pending.append(first)
         journal._stored_seq = left.seq
         return journal
@@ -87,9 +92,9 @@ class Journal:
             event = seal(
                 body,
                 self.state.tip,
-                event_id=self._ids.event_id(),
+                event_id=self._desk.ids.event_id(),
                 iteration=iteration,
-                timestamp_us=self._clock.now_us(),
+                timestamp_us=self._desk.clock.now_us(),
             )
             apply(self.state, event, body)
             self._pending.append(event)
@@ -105,14 +110,14 @@ class Journal:
             return Appended(self._stored_seq, inbox_waiting=False)
         self._has_failed = True
         failpoints.hit("kernel.append.before")
-        done = await self._store.append_event(
+        done = await self._desk.store.append_event(
             self.goal_id,
             self._pending,
             expected_seq=self._stored_seq,
             epoch=self.epoch,
-            summary=summarise(self.state),
+            summary=summarise(self.state, self._start_key),
             key=key,
-            worker=self._worker.id,
+            worker=self._desk.worker.id,
             taken=taken,
             release=release,
         )
@@ -126,7 +131,7 @@ class Journal:
         return done
 
 
-def summarise(state: GoalState) -> Summary:
+def summarise(state: GoalState, start_key: str | None = None) -> Summary:
     """Say what a list shows of a state."""
     begun = state.begun
     waiting_for = state.waiting_for
@@ -145,4 +150,5 @@ def summarise(state: GoalState) -> Summary:
         bot=begun.bot,
         workdir=begun.workdir,
         parent=begun.parent,
+        start_key=start_key,
     )

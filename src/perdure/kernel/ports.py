@@ -58,6 +58,8 @@ class Summary:
     runner: Runner = "cli"
     worker: str | None = None
     """Who holds the goal; whether that one still lives, the leases know."""
+    start_key: str | None = None
+    """Names the start of the goal; no two goals have the same. Given when it is made, not read again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +137,11 @@ class StateStore(Protocol):
         """Append events to a goal: all or nothing, and durable when it returns.
 
         The goal must be at `expected_seq` and `epoch`. Events that begin with a `goal` event make the goal, owned by
-        `worker` at epoch 1; for a fork `expected_seq` is where it left its parent. `taken` inbox rows go in the same
-        transaction. With `release` the goal is given back in it too, unless it has not ended and more waits in its
-        inbox: then it is kept, and `inbox_waiting` says so. `key` names this one call and wins over seq and epoch: the
-        same key with the same events returns the first answer. A conflict of one goal leaves all others alone.
+        `worker` at epoch 1, and once only for a start key; for a fork `expected_seq` is where it left its parent.
+        `taken` inbox rows go in the same transaction. With `release` the goal is given back in it too, unless it has
+        not ended and more waits in its inbox: then it is kept, and `inbox_waiting` says so. `key` names this one call
+        and wins over seq and epoch: the same key with the same events returns the first answer. A conflict of one goal
+        leaves all others alone.
 
         Raises: Conflict when somebody else has appended, claimed or taken an inbox row, or the key names other events;
         NotFound; Unavailable.
@@ -163,6 +166,10 @@ class StateStore(Protocol):
 
         Raises: NotFound; Conflict when there are several.
         """
+        ...
+
+    async def started(self, key: str) -> Summary | None:
+        """Return the goal that was started with a key, if there is one and it was not deleted since."""
         ...
 
     async def delete(self, goal_id: str) -> None:

@@ -1,8 +1,11 @@
 """From what a goal's first event says to the mind that decides for it."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
 from perdure.errors import Invalid
 from perdure.kernel.events import MindSpec
-from perdure.kernel.ports import Mind
+from perdure.kernel.ports import Mind, Tool
 from perdure.minds.command import CommandMind
 from perdure.minds.flow import find_flow
 from perdure.minds.flow_mind import FlowMind
@@ -10,19 +13,28 @@ from perdure.minds.plan import PlanMind
 from perdure.minds.plan_file import parse_plan
 
 
-def make_mind(spec: MindSpec, text: str, jobs: int) -> Mind:
+@dataclass(frozen=True)
+class Made:
+    """A mind, and the tools that only it can use."""
+
+    mind: Mind
+    tools: Mapping[str, Tool] = field(default_factory=dict)
+
+
+def make_mind(spec: MindSpec, text: str, jobs: int) -> Made:
     """Make the mind that a goal was started with.
 
     Raises: Invalid when it makes no sense, or is of a kind that is not made here.
     """
     match spec.kind:
         case "command":
-            return CommandMind(text, shell=bool(spec.shell))
+            return Made(CommandMind(text, shell=bool(spec.shell)))
         case "plan" if spec.plan is not None:
-            return PlanMind(parse_plan(spec.plan, "plan"), jobs)
+            return Made(PlanMind(parse_plan(spec.plan, "plan"), jobs))
         case "plan":
             raise Invalid("A goal of kind plan needs the text of its plan, found none.")
         case "flow" if spec.flow is not None:
-            return FlowMind(find_flow(spec.flow), spec.args)
+            mind = FlowMind(find_flow(spec.flow), spec.args)
+            return Made(mind, {mind.tool.name: mind.tool})
         case _:
             raise Invalid(f"Expected a goal of kind command or plan, found {spec.kind}.")

@@ -2,7 +2,7 @@
 
 import importlib
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from perdure.errors import Invalid, NotFound, StepFailed
@@ -23,7 +23,7 @@ T = TypeVar("T")
 class Flow:
     """A function that runs as a goal; `p.goals.run(this, …)` starts one."""
 
-    def __init__(self, fn: Callable[..., Awaitable[Any]]) -> None:
+    def __init__(self, fn: Callable[..., Coroutine[Any, Any, Any]]) -> None:
         if not inspect.iscoroutinefunction(fn):
             raise Invalid(f"A flow is an async function with a goal as its first parameter; {fn!r} is not.")
         self.fn = fn
@@ -35,7 +35,7 @@ class Flow:
         return self.fn(goal, *args, **kwargs)
 
 
-def flow(fn: Callable[..., Awaitable[Any]]) -> Flow:
+def flow(fn: Callable[..., Coroutine[Any, Any, Any]]) -> Flow:
     """Make an async function durable: it is given a `Goal` first, and what it does through that survives a kill."""
     return Flow(fn)
 

@@ -210,12 +210,15 @@ class FlowMind:
         fresh, self._fresh = self._fresh, []
         actions: list[Action] = []
         unrecorded: list[ToolCall] = []
+        wakes: list[int] = []
         for request in fresh:
             found = standing(state, request.step, request.retry)
             if found.status not in ("pending", "again") or request.attempts_begun > found.attempt:
                 continue
-            if found.not_before_us > now_us:
+            due_us = found.due_us(now_us) if found.status == "again" else now_us
+            if due_us > now_us:
                 self._fresh.append(request)
+                wakes.append(due_us)
                 continue
             request.attempts_begun = found.attempt + 1
             action = request.action(found.attempt + 1, lambda seconds: iso(now_us + round(seconds * 1e6)))
@@ -223,7 +226,6 @@ class FlowMind:
                 unrecorded.append(action)
             else:
                 actions.append(action)
-        wakes = [standing(state, request.step, request.retry).not_before_us for request in self._fresh]
         return Decided(actions, unrecorded, wake_us=min(wakes, default=None))
 
 

@@ -16,7 +16,7 @@ from perdure import Perdure
 from perdure.app.system import SystemClock, SystemIds, WorkerIdentity
 from perdure.interfaces.cli.edge import run
 from perdure.kernel.events import GoalBegun, MindSpec, ToolCall, fingerprint
-from perdure.kernel.journal import Journal
+from perdure.kernel.journal import Desk, Journal
 
 CALL = ToolCall("c1", "write", "exec", {"argv": ["rm", "-r", "\x1b[8mhidden"]}, "once")
 
@@ -33,7 +33,7 @@ def goal(ready: Path, tmp_path: Path) -> Iterator[str]:
             await p.database.leases(boottime_s=clock.boottime_s, is_dead=lambda _name: False).renew(identity.worker, 60)
             ids = SystemIds()
             begun = GoalBegun("tidy up", MindSpec("model"), workdir=str(ready))
-            journal = Journal.begin(store, clock, ids, identity.worker, begun, ids.goal_id("tidy up"))
+            journal = Journal.begin(Desk(store, clock, ids, identity.worker), begun, ids.goal_id("tidy up"))
             journal.record(CALL, is_decision=True)
             await journal.commit()
             return journal.goal_id

@@ -167,7 +167,7 @@ class _Place:
     async def resume(self, goal_id: str) -> GoalState:
         """Go on with the goal, as `perdure run --resume` does."""
         async with open_home(self.settings) as p:
-            return (await p.goals.resume(goal_id)).state
+            return (await p.goals.go_on(goal_id)).state
 
     def effects(self) -> dict[str, int]:
         """Count the lines that each step has written."""

@@ -86,6 +86,9 @@ class Append:
     def not_in_inbox(self) -> Conflict:
         return Conflict(f"Something that is to be taken from the inbox of {self.goal_id} is not there any more.")
 
+    def key_was_used(self) -> Conflict:
+        return Conflict(f"Another goal was started with the key {self.summary.start_key!r}.")
+
     def other_events(self) -> Conflict:
         return Conflict(f"The key {self.key} names other events of {self.goal_id}.")
 

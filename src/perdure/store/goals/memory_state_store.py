@@ -62,6 +62,7 @@ class InMemoryStateStore:
         self._boottime_s = boottime_s
         self._is_dead = is_dead
         self._goals: dict[str, _Goal] = {}
+        self._start_keys: dict[str, str] = {}
         self._leases: dict[str, Lease] = {}
 
     async def append_event(  # noqa: PLR0913 (see the port)
@@ -116,6 +117,11 @@ class InMemoryStateStore:
         """See StateStore.find."""
         found = [summary for summary in await self.list_goals(limit=len(self._goals)) if _begins(summary, prefix)]
         return the_one(prefix, sorted(found, key=lambda summary: len(summary.goal_id)))
+
+    async def started(self, key: str) -> Summary | None:
+        """See StateStore.started."""
+        goal = self._goals.get(self._start_keys.get(key, ""))
+        return None if goal is None or goal.is_deleted else goal.summary
 
     async def delete(self, goal_id: str) -> None:
         """See StateStore.delete."""
@@ -180,8 +186,13 @@ class InMemoryStateStore:
             raise append.refusal("open", 0, 0)
         if append.taken:
             raise append.not_in_inbox()
+        start_key = append.summary.start_key
+        if start_key is not None and start_key in self._start_keys:
+            raise append.key_was_used()
         self._require_parent(append.summary.parent)
         self._goals[append.goal_id] = goal = _Goal(replace(append.summary, worker=append.worker))
+        if start_key is not None:
+            self._start_keys[start_key] = append.goal_id
         return goal.take(append)
 
     def _require_parent(self, parent: Parent | None) -> None:

@@ -24,6 +24,7 @@ _PUT: list[Callable[[Event, Any], None]] = [getattr(Event, field.name).__set__ f
 """Sets one field of an event, in their order, which is that of the columns too."""
 _NO_KEY = (None,)
 POSTED = "SELECT id FROM goals WHERE worker = ? AND inbox_count > 0 ORDER BY goal_no"
+BY_START_KEY = f"{_SUMMARY} AND start_key = ?"
 BY_ID = f"{_SUMMARY} AND id = ?"
 BY_PREFIX = f"{_SUMMARY} AND substr(id, 1, ?) = ? ORDER BY length(id), goal_no DESC LIMIT 2"
 

@@ -7,7 +7,16 @@ from typing import Any
 from perdure.errors import Conflict, Damaged
 from perdure.kernel.ports import Appended, Event, InboxRow, Status, Summary
 from perdure.store.goals.append import ENDED, Append, ended, json_text, missing, the_one
-from perdure.store.goals.rows import BY_ID, BY_PREFIX, POSTED, events_of, inbox_row_of, listing, summary_of
+from perdure.store.goals.rows import (
+    BY_ID,
+    BY_PREFIX,
+    BY_START_KEY,
+    POSTED,
+    events_of,
+    inbox_row_of,
+    listing,
+    summary_of,
+)
 from perdure.store.goals.swap import Appends
 from perdure.store.raw import RawDatabase, RawTransaction
 
@@ -77,6 +86,11 @@ class SqlStateStore:
     async def find(self, prefix: str) -> Summary:
         """See StateStore.find."""
         return the_one(prefix, await self._database.read_raw(lambda raw: _find(raw, prefix)))
+
+    async def started(self, key: str) -> Summary | None:
+        """See StateStore.started."""
+        row = await self._database.read_raw(lambda raw: raw.first(BY_START_KEY, key))
+        return None if row is None else summary_of(row)
 
     async def delete(self, goal_id: str) -> None:
         """See StateStore.delete."""

@@ -12,10 +12,10 @@ from perdure.store.goals.rows import event_values
 from perdure.store.raw import RawTransaction, Values
 
 _CREATE = (
-    "INSERT INTO goals (id, text, mind, bot, workdir, runner, parent_id, parent_seq, created_at, worker,"
+    "INSERT INTO goals (id, text, mind, bot, workdir, runner, parent_id, parent_seq, created_at, worker, start_key,"
     " status, reason, waiting_for, steps, cost_usd, updated_at, last_seq, last_hash)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-    " ON CONFLICT (id) DO NOTHING RETURNING goal_no, inbox_count"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " ON CONFLICT DO NOTHING RETURNING goal_no, inbox_count"
 )
 _ADVANCE = (
     "UPDATE goals SET status = ?, reason = ?, waiting_for = ?, steps = ?, cost_usd = ?, updated_at = ?,"
@@ -54,7 +54,7 @@ def _create(raw: RawTransaction, append: Append) -> Swapped:
         _CREATE,
         *(append.goal_id, summary.text, summary.mind, summary.bot, summary.workdir, summary.runner),
         *((parent.goal_id, parent.seq) if parent else (None, None)),
-        *(summary.created_us, None if append.release else append.worker),
+        *(summary.created_us, None if append.release else append.worker, summary.start_key),
         *_moving(append),
     )
 
@@ -135,6 +135,8 @@ def _answer(raw: RawTransaction, append: Append, swapped: Swapped) -> Answer:
 def first_answer(raw: RawTransaction, append: Append) -> Answer:
     """Answer an append that could not be made: as the first time when it was made before, or with why not."""
     row = raw.first(_GOAL, append.goal_id)
+    if row is None and append.makes_goal and append.is_in_order and append.summary.start_key is not None:
+        return append.key_was_used()
     if row is None:
         return append.refusal("open", 0, 0) if append.makes_goal else missing(append.goal_id)
     goal_no, inbox_count, *now = row

@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 import typer
 
 from perdure.app import open_home
-from perdure.app.goals import Goals, Manner
+from perdure.app.goals import Goals
+from perdure.app.runner import Manner
 from perdure.app.views import GoalStatus, GoalView
 from perdure.interfaces.cli.answer import Answer, Table
 from perdure.interfaces.cli.command import Options, command
@@ -139,7 +140,7 @@ async def resumed(showing: Showing, prefix: str | None, jobs: int, limits: Limit
     async def act(stage: Stage) -> Ran:
         async with open_home(options.settings(), debug=options.verbose) as p:
             goal_id = prefix or (await p.goals.newest_open(Path.cwd())).summary.goal_id
-            return await p.goals.resume(goal_id, Manner(jobs, watch=stage.watch), limits)
+            return await p.goals.go_on(goal_id, Manner(jobs, watch=stage.watch), limits)
 
     return await staged(showing, act)
 

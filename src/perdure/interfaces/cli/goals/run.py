@@ -1,14 +1,15 @@
 """`perdure run`: run a command line or a plan file as a goal that survives."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from perdure.app import open_ephemeral, open_home
-from perdure.app.goals import Manner, NewGoal
-from perdure.errors import Invalid, NotFound
+from perdure.app.new_goal import NewGoal
+from perdure.app.runner import Manner
+from perdure.errors import Invalid
 from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.goals.flags import (
@@ -24,7 +25,7 @@ from perdure.interfaces.cli.goals.flags import (
 from perdure.interfaces.cli.goals.goal import list_, resumed
 from perdure.interfaces.cli.goals.stage import Showing, Stage, staged
 from perdure.interfaces.cli.logs import keep_no_log
-from perdure.kernel.events import Limits, MindSpec
+from perdure.kernel.events import Limits
 from perdure.kernel.loop import Ran
 
 AS_COMMAND = "No model is configured, so the text is run as a command."
@@ -74,8 +75,10 @@ async def run(  # noqa: PLR0913 (each is an option of the command)
     showing = Showing(options, is_jsonl=jsonl, is_kept=not ephemeral)
     if resume is not None or continue_:
         return await resumed(showing, resume, jobs, limits)
-    spec, words = _mind(text, plan, shell=shell)
-    return await _begun(showing, NewGoal(words, spec, Path.cwd(), limits), jobs)
+    from perdure.app.new_goal import of_command, of_plan
+
+    new = of_command(text or "", shell=shell) if plan is None else of_plan(plan)
+    return await _begun(showing, replace(new, limits=limits), jobs)
 
 
 @dataclass(frozen=True)
@@ -114,20 +117,8 @@ async def _begun(showing: Showing, new: NewGoal, jobs: int) -> Answer:
         manner = Manner(jobs, watch=stage.watch)
         if not showing.is_kept:
             async with open_ephemeral() as goals:
-                return await goals.run(new, manner)
+                return await goals.start(new, manner)
         async with open_home(options.settings(), debug=options.verbose) as p:
-            return await p.goals.run(new, manner)
+            return await p.goals.start(new, manner)
 
     return await staged(showing, act)
-
-
-def _mind(text: str | None, plan: Path | None, *, shell: bool) -> tuple[MindSpec, str]:
-    if plan is None:
-        return MindSpec("command", shell=shell or None), text or ""
-    from perdure.minds.plan_file import parse_plan, plan_text
-
-    try:
-        content = plan_text(plan.read_bytes(), str(plan))
-    except OSError as error:
-        raise NotFound(f"{plan} cannot be read: {error.strerror}.") from error
-    return MindSpec("plan", plan=content), parse_plan(content, str(plan)).goal

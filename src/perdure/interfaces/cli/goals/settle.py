@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal
 import typer
 
 from perdure.app import open_home
-from perdure.app.goals import Goals, Manner
+from perdure.app.goals import Goals
+from perdure.app.runner import Manner
 from perdure.app.views import GoalView
 from perdure.errors import Denied, Invalid
 from perdure.interfaces.cli.answer import Answer
@@ -142,7 +143,7 @@ async def _carried_on(options: Options, act: Act) -> Answer:
     async def decided(stage: Stage) -> Ran:
         async with open_home(options.settings(), debug=options.verbose) as p:
             seen = await act(p.goals)
-            return await p.goals.resume(seen.summary.goal_id, Manner(watch=stage.watch))
+            return await p.goals.go_on(seen.summary.goal_id, Manner(watch=stage.watch))
 
     return await staged(Showing(options), decided)
 

@@ -1,0 +1,152 @@
+"""Runs goals in this process: wires a mind, tools and a policy to the kernel's loop, and owns the goal meanwhile."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from perdure.app.new_goal import NewGoal
+from perdure.app.system import SystemClock, SystemIds, WorkerIdentity
+from perdure.app.worker import LEASE_S, LocalWorker
+from perdure.errors import Invalid, PerdureError
+from perdure.kernel.events import Event, GoalBegun, LimitName, LimitRaised, Limits, MindSpec
+from perdure.kernel.fold import GoalState, fold
+from perdure.kernel.inbox import drain
+from perdure.kernel.journal import Desk, Journal
+from perdure.kernel.loop import Loop, Ran
+from perdure.kernel.ports import Leases, Means, Policy, StateStore, Tool, Worker
+from perdure.tools.exec import ExecTool
+from perdure.tools.files import ReadFileTool, WriteFileTool
+from perdure.tools.policy import AllowAll
+
+Watch = Callable[[Loop], None]
+_PATIENCE_S = 2.0
+
+
+def nobody(_loop: Loop) -> None:
+    """Watch nothing."""
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How a goal is to be run this time; `watch` is given the loop before it begins, to listen to it or to stop it."""
+
+    jobs: int = 4
+    policy: Policy = field(default_factory=AllowAll)
+    watch: Watch = nobody
+
+
+class Runner:
+    """The runs of goals in this process."""
+
+    def __init__(self, home: Path, store: StateStore, leases: Leases, *, lease_s: float = LEASE_S) -> None:
+        self._home = home
+        self._store = store
+        self._leases = leases
+        self._clock = SystemClock()
+        self._ids = SystemIds()
+        self._worker = LocalWorker(lambda: WorkerIdentity(home), store, leases, self._clock, lease_s=lease_s)
+
+    async def start(self, new: NewGoal, manner: Manner) -> Ran:
+        """Start a goal and run it until it ends, waits for somebody, or is stopped.
+
+        Raises: Invalid when it makes no sense; Conflict when its key was used; nothing is stored then.
+        """
+        means = self._means(new.mind, new.text, str(new.workdir), manner)
+        goal_id = self._ids.goal_id(new.text)
+        async with self._worker.holding(goal_id) as worker:
+            begun = GoalBegun(new.text, new.mind, new.bot, new.limits, str(new.workdir))
+            journal = Journal.begin(self._desk(worker), begun, goal_id, start_key=new.key)
+            return await self._run(journal, worker, means, manner, is_resumed=False)
+
+    async def go_on(self, goal_id: str, manner: Manner, limits: Limits) -> Ran:
+        """Go on with a goal that has not ended, with limits raised where they are given.
+
+        Raises: NotFound; Conflict when another live worker runs it; Invalid when a limit is not above what was used.
+        """
+        async with self._worker.holding(goal_id) as worker, self._claimed(goal_id, worker) as journal:
+            journal.record(*_raised(journal.state, limits))
+            begun = journal.state.begun
+            means = self._means(begun.mind, begun.text, self._workdir(journal.state), manner)
+            return await self._run(journal, worker, means, manner, is_resumed=True)
+
+    async def settle(self, goal_id: str) -> GoalState:
+        """Record what was posted to a goal that nobody runs, without running it.
+
+        Raises: Conflict when somebody runs it, who will take what was posted.
+        """
+        async with self._worker.holding(goal_id) as worker, self._claimed(goal_id, worker) as journal:
+            await drain(journal, self._store, self._tools(), self._workdir(journal.state))
+            return journal.state
+
+    async def fork(self, events: Sequence[Event]) -> GoalState:
+        """Make a goal that goes on from the last of some events; it does not run yet.
+
+        Raises: Conflict when they have an end.
+        """
+        goal_id = self._ids.goal_id(fold(events).begun.text)
+        async with self._worker.holding(goal_id) as worker:
+            journal = Journal.fork(self._desk(worker), events, goal_id)
+            await journal.commit(release=True)
+            return journal.state
+
+    async def close(self) -> None:
+        """Stop being a worker."""
+        await self._worker.close()
+
+    async def _run(self, journal: Journal, worker: Worker, means: Means, manner: Manner, *, is_resumed: bool) -> Ran:
+        loop = Loop(journal, self._store, means, self._clock)
+        manner.watch(loop)
+        async with self._given_back(journal, worker):
+            return await self._worker.run(worker, loop, is_resumed=is_resumed)
+
+    @asynccontextmanager
+    async def _claimed(self, goal_id: str, worker: Worker) -> AsyncIterator[Journal]:
+        epoch = await self._leases.claim(goal_id, worker)
+        journal = Journal(self._desk(worker), fold(await self._store.load(goal_id)), epoch)
+        async with self._given_back(journal, worker):
+            yield journal
+
+    @asynccontextmanager
+    async def _given_back(self, journal: Journal, worker: Worker) -> AsyncIterator[None]:
+        """Let others have the goal at once when the block ends early; if that fails, the end of the lease does it."""
+        try:
+            yield
+        finally:
+            if not journal.has_let_go():
+                with suppress(PerdureError, TimeoutError):
+                    async with asyncio.timeout(_PATIENCE_S):
+                        await self._leases.release(journal.goal_id, worker, journal.epoch)
+
+    def _desk(self, worker: Worker) -> Desk:
+        return Desk(self._store, self._clock, self._ids, worker)
+
+    def _workdir(self, state: GoalState) -> str:
+        return state.begun.workdir or str(self._home)
+
+    def _means(self, spec: MindSpec, text: str, workdir: str, manner: Manner) -> Means:
+        from perdure.minds.factory import make_mind  # who only looks at goals needs no YAML
+
+        made = make_mind(spec, text, manner.jobs)
+        return Means(made.mind, {**self._tools(), **made.tools}, manner.policy, workdir)
+
+    def _tools(self) -> dict[str, Tool]:
+        tools: Sequence[Tool] = (ExecTool(self._home / "run"), ReadFileTool(), WriteFileTool())
+        return {tool.name: tool for tool in tools}
+
+
+def _raised(state: GoalState, limits: Limits) -> list[LimitRaised]:
+    """Return the limits that were raised on purpose.
+
+    Raises: Invalid when one is not above what was used already.
+    """
+    names: tuple[LimitName, ...] = ("iterations", "tokens", "usd", "seconds")
+    raised = []
+    for name in names:
+        value, used = getattr(limits, name), getattr(state.used, name)
+        if value is not None and value <= used:
+            raise Invalid(f"{state.goal_id} has used {used:g} {name} already; a limit of {value:g} lets it do nothing.")
+        if value is not None:
+            raised.append(LimitRaised(name, value))
+    return raised
