@@ -103,7 +103,7 @@ async def test_the_shell_of_the_goal_reaches_the_command() -> None:
     assert decided.actions[0].arguments == {"argv": ["a | b"], "shell": True}
 
 
-@pytest.mark.parametrize("spec", [MindSpec("plan"), MindSpec("flow", flow="a:b"), MindSpec("model")])
+@pytest.mark.parametrize("spec", [MindSpec("plan"), MindSpec("flow"), MindSpec("model")])
 def test_a_goal_that_no_mind_fits_is_refused(spec: MindSpec) -> None:
     with pytest.raises(Invalid):
         make_mind(spec, "g", 4)

@@ -37,4 +37,4 @@ def make_mind(spec: MindSpec, text: str, jobs: int) -> Made:
             mind = FlowMind(find_flow(spec.flow), spec.args)
             return Made(mind, {mind.tool.name: mind.tool})
         case _:
-            raise Invalid(f"Expected a goal of kind command or plan, found {spec.kind}.")
+            raise Invalid(f"Expected a goal of kind command, plan or flow, found {spec.kind}.")
