@@ -48,6 +48,8 @@ class Definition:
     is_in_config: bool
     help: str
     default: Callable[[Path], str]
+    is_place: bool = True
+    """Whether the value is a path or a URL, which is made absolute."""
 
 
 DEFINITIONS = (
@@ -75,6 +77,15 @@ DEFINITIONS = (
         help="The folder of the memory log.",
         default=lambda home: str(home / "state"),
     ),
+    Definition(
+        name="park_after_s",
+        flag=None,
+        environment=("PERDURE_PARK_AFTER_S",),
+        is_in_config=True,
+        help="A goal that only sleeps for longer than so many seconds is given back, and resumed when it is due.",
+        default=lambda _home: "60",
+        is_place=False,
+    ),
 )
 
 
@@ -97,6 +108,11 @@ class Settings:
         return Path(self._value("memory_state_dir"))
 
     @property
+    def park_after_s(self) -> float:
+        """Raises: Invalid when it is no number of seconds."""
+        return _seconds("park_after_s", self._value("park_after_s"))
+
+    @property
     def bots_dir(self) -> Path:
         return self.home / "bots"
 
@@ -106,6 +122,16 @@ class Settings:
 
     def _value(self, name: str) -> str:
         return next(entry.value for entry in self.entries if entry.name == name)
+
+
+def _seconds(name: str, value: str) -> float:
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise Invalid(f"The setting {name} was expected to be a number of seconds, 0 or more, not {value!r}.")
+    return seconds
 
 
 def load_settings(
@@ -124,7 +150,8 @@ def load_settings(
     for definition in DEFINITIONS[1:]:
         entry = _find(definition, flags, environment, config, lambda: Path(home.value))
         base = Path(home.value) if entry.origin.startswith("user") else Path()
-        found.append(Setting(entry.name, _as_location(entry.value, base), entry.origin))
+        value = _as_location(entry.value, base) if _definition(entry.name).is_place else entry.value
+        found.append(Setting(entry.name, value, entry.origin))
     settings = Settings(tuple(found))
     _refuse_nesting(settings)
     return settings

@@ -1,6 +1,7 @@
 """The contract of `StateStore`: the same in memory, on SQLite and on PostgreSQL."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -358,3 +359,47 @@ async def test_a_goal_is_deleted_after_its_forks(stored: Stored) -> None:
     await stored.store.delete("g")
     with pytest.raises(NotFound, match="no event 1 of g"):
         await goal.fork("again", 1)
+
+
+async def test_a_start_key_starts_one_goal(stored: Stored) -> None:
+    first = History(stored, "first")
+    begun = first.next(GoalBegun("echo", MindSpec("command")))
+    await first.store(begun, summary=replace(first.summary(begun), start_key="k"))
+    second = History(stored, "second")
+    begun = second.next(GoalBegun("echo", MindSpec("command")))
+    with pytest.raises(Conflict, match="started with the key 'k'"):
+        await second.store(begun, summary=replace(second.summary(begun), start_key="k"))
+    found = await stored.store.started("k")
+    assert found is not None
+    assert found.goal_id == "first"
+    assert await stored.store.started("other") is None
+    with pytest.raises(NotFound):
+        await stored.store.find("second")
+
+
+async def test_a_deleted_goal_keeps_its_start_key_and_is_not_found_by_it(stored: Stored) -> None:
+    goal = History(stored, "g")
+    begun = goal.next(GoalBegun("echo", MindSpec("command")))
+    await goal.store(begun, summary=replace(goal.summary(begun), start_key="k"))
+    goal.events += begun
+    await end(goal)
+    await stored.store.delete("g")
+    assert await stored.store.started("k") is None
+    other = History(stored, "h")
+    begun = other.next(GoalBegun("echo", MindSpec("command")))
+    with pytest.raises(Conflict, match="key 'k'"):
+        await other.store(begun, summary=replace(other.summary(begun), start_key="k"))
+
+
+async def test_goals_whose_timer_is_due_come_the_longest_due_first(stored: Stored) -> None:
+    for name, due_us in (("late", NOW + 9), ("second", NOW + 2), ("first", NOW + 1), ("none", None)):
+        goal = await begin(stored, name)
+        made = goal.next(HELLO)
+        summary = replace(goal.summary(made), status="waiting", waiting_for="timer", due_us=due_us)
+        await goal.store(made, summary=summary, release=True)
+        goal.events += made
+    assert [goal.goal_id for goal in await stored.store.due(NOW + 5)] == ["first", "second"]
+    assert [goal.goal_id for goal in await stored.store.due(NOW + 5, limit=1)] == ["first"]
+    assert (await stored.store.find("late")).due_us == NOW + 9
+    await goal.append(HELLO)
+    assert await stored.store.due(NOW) == []

@@ -53,6 +53,7 @@ async def test_a_wait_ends_at_its_moment_when_the_clock_is_set_back_while_it_las
         world.clock.now += int(seconds * 1e6) - (3600 * 1_000_000 if naps == 1 else 0)
 
     world.clock.sleep = sleep  # type: ignore[method-assign]
+    world.park_after_s = 1e9
     begun_us = world.clock.now
     assert (await world.start(ONE_BY_ONE)).outcome == "waiting"
     assert world.clock.now >= begun_us + 20 * 1_000_000

@@ -134,6 +134,7 @@ class World:
     tool: CountingTool = field(default_factory=CountingTool)
     policy: Policy = field(default_factory=lambda: FixedPolicy("allow"))
     minds: list[Mind] = field(default_factory=list)
+    park_after_s: float = 60.0
     watch: Callable[[Loop], None] = lambda _loop: None
     dead: set[str] = field(default_factory=set)
     workers: int = 0
@@ -191,9 +192,9 @@ class World:
     def _means(self, journal: Journal) -> Means:
         begun = journal.state.begun
         if self.minds:
-            return Means(self.minds.pop(0), {"exec": self.tool}, self.policy, workdir="/")
+            return Means(self.minds.pop(0), {"exec": self.tool}, self.policy, "/", self.park_after_s)
         made = make_mind(begun.mind, begun.text, jobs=4)
-        return Means(made.mind, {"exec": self.tool, **made.tools}, self.policy, workdir="/")
+        return Means(made.mind, {"exec": self.tool, **made.tools}, self.policy, "/", self.park_after_s)
 
     def _desk(self, worker: Worker) -> Desk:
         return Desk(self.store, self.clock, self.ids, worker)

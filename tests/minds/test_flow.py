@@ -137,7 +137,7 @@ async def test_an_error_of_the_flow_itself_is_fatal(world: World) -> None:
 async def test_a_question_a_signal_and_a_sleep(world: World) -> None:
     async def waits(goal: Goal) -> list[Any]:
         answer = await goal.ask("Publish?", ["yes", "no"])
-        await goal.sleep(3600)
+        await goal.sleep(30)
         return [answer, await goal.signal("paid"), await goal.signal("paid")]
 
     assert (await run(world, waits)).state.waiting_for == "person"
@@ -295,3 +295,23 @@ async def test_changed_code_is_refused_and_nothing_is_appended(
     find_flow(path).fn = asks
     assert (await world.resume()).state.waiting_for == "person"
     assert CALLS == {"double": 1, "add": 1}
+
+
+async def test_a_long_sleep_gives_the_goal_back_and_goes_on_when_it_is_due(world: World) -> None:
+    async def sleeper(goal: Goal) -> int:
+        await goal.sleep(3600)
+        return int(await goal.step(double, 4))
+
+    ran = await run(world, sleeper)
+    assert (ran.outcome, ran.state.waiting_for) == ("waiting", "timer")
+    summary = await world.store.find("goal-a")
+    assert (summary.status, summary.waiting_for, summary.worker) == ("waiting", "timer", None)
+    assert summary.due_us is not None
+    events = len(await world.store.load("goal-a"))
+    assert (await world.resume()).outcome == "waiting"
+    assert len(await world.store.load("goal-a")) == events
+    assert await world.store.due(world.clock.now) == []
+    world.clock.now = summary.due_us
+    assert [goal.goal_id for goal in await world.store.due(world.clock.now)] == ["goal-a"]
+    assert ended(await world.resume()).value == 8
+    assert await world.store.due(world.clock.now * 2) == []

@@ -74,7 +74,7 @@ OPTIONAL = {
     "requirements": "source confidence",
     "metrics": "agent_id task_id metadata",
     "sessions": "data ended_at",
-    "goals": "bot reason waiting_for workdir parent_id parent_seq start_key worker deleted_at",
+    "goals": "bot reason waiting_for workdir parent_id parent_seq start_key worker deleted_at due_at",
     "events": "key",
 }
 

@@ -54,7 +54,7 @@ class Perdure:
 
             home = self.settings.home
             leases = self.database.leases(boottime_s=SystemClock().boottime_s, is_dead=partial(is_dead, home))
-            self._goals = Goals(home, self.database.state_store(), leases)
+            self._goals = Goals(home, self.database.state_store(), leases, park_after_s=self.settings.park_after_s)
         return self._goals
 
     async def close(self) -> None:

@@ -1,15 +1,16 @@
 """What can be done with goals: run, resume, look, decide, signal, fork, cancel, replay."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perdure.app.runner import Manner, Runner
+from perdure.app.runner import PARK_S, Manner, Runner
 from perdure.app.system import SystemClock, SystemIds, observer
 from perdure.app.views import GoalResult, GoalView
 from perdure.app.worker import LEASE_S
-from perdure.errors import Conflict, Invalid, NotFound
+from perdure.errors import Conflict, Invalid, NotFound, PerdureError
 from perdure.kernel.compare import Parted, compare
 from perdure.kernel.decisions import choose
 from perdure.kernel.events import Event, Limits, Signal, content_of
@@ -35,13 +36,15 @@ class Goals:
         print(result.status, result.value)
     """
 
-    def __init__(self, home: Path, store: StateStore, leases: Leases, *, lease_s: float = LEASE_S) -> None:
+    def __init__(
+        self, home: Path, store: StateStore, leases: Leases, *, lease_s: float = LEASE_S, park_after_s: float = PARK_S
+    ) -> None:
         self._home = home
         self._store = store
         self._leases = leases
         self._clock = SystemClock()
         self._ids = SystemIds()
-        self._runner = Runner(home, store, leases, lease_s=lease_s)
+        self._runner = Runner(home, store, leases, lease_s=lease_s, park_after_s=park_after_s)
 
     async def run(self, what: "Flow | str | Path", *args: Any, key: str | None = None, **kwargs: Any) -> GoalResult:
         """Run a flow with its arguments, a command line, or the plan in a file, and say how that ended.
@@ -87,6 +90,11 @@ class Goals:
         if summary.status in _ENDED:
             return Ran("ended", await self.state(summary.goal_id))
         return await self._runner.go_on(summary.goal_id, manner or Manner(), limits or Limits())
+
+    async def go_on_due(self, manner: Manner | None = None, *, limit: int = 50) -> Sequence[Ran | PerdureError]:
+        """Go on with all goals that sleep and are due, side by side, and say how each ended or why it did not go on."""
+        due = await self._store.due(self._clock.now_us(), limit=limit)
+        return await asyncio.gather(*[self._try(goal.goal_id, manner) for goal in due])
 
     async def list(
         self, *, limit: int = 50, status: Status | None = None, before: str | None = None
@@ -219,6 +227,12 @@ class Goals:
         if (begun.text, begun.mind) != (new.text, new.mind):
             raise Conflict(f"The key {new.key!r} started {known.goal_id}, which is {begun.text!r}, not {new.text!r}.")
         return known.goal_id
+
+    async def _try(self, goal_id: str, manner: Manner | None) -> Ran | PerdureError:
+        try:
+            return await self.go_on(goal_id, manner)
+        except PerdureError as error:
+            return error
 
     async def _newest(self, status: Status, workdir: Path) -> GoalView | None:
         before = None

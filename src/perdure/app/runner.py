@@ -21,6 +21,7 @@ from perdure.tools.files import ReadFileTool, WriteFileTool
 from perdure.tools.policy import AllowAll
 
 Watch = Callable[[Loop], None]
+PARK_S = 60.0
 _PATIENCE_S = 2.0
 
 
@@ -40,8 +41,11 @@ class Manner:
 class Runner:
     """The runs of goals in this process."""
 
-    def __init__(self, home: Path, store: StateStore, leases: Leases, *, lease_s: float = LEASE_S) -> None:
+    def __init__(
+        self, home: Path, store: StateStore, leases: Leases, *, lease_s: float = LEASE_S, park_after_s: float = PARK_S
+    ) -> None:
         self._home = home
+        self._park_after_s = park_after_s
         self._store = store
         self._leases = leases
         self._clock = SystemClock()
@@ -129,7 +133,7 @@ class Runner:
         from perdure.minds.factory import make_mind  # who only looks at goals needs no YAML
 
         made = make_mind(spec, text, manner.jobs)
-        return Means(made.mind, {**self._tools(), **made.tools}, manner.policy, workdir)
+        return Means(made.mind, {**self._tools(), **made.tools}, manner.policy, workdir, self._park_after_s)
 
     def _tools(self) -> dict[str, Tool]:
         tools: Sequence[Tool] = (ExecTool(self._home / "run"), ReadFileTool(), WriteFileTool())

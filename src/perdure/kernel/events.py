@@ -302,6 +302,12 @@ def iso(timestamp_us: int) -> str:
     return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
+def moment_us(text: str) -> int:
+    """Read an ISO-8601 moment as microseconds since 1970."""
+    moment = datetime.fromisoformat(text)
+    return int(moment.timestamp()) * 1_000_000 + moment.microsecond
+
+
 def _fields(body: Any) -> dict[str, Any]:
     return {name: getattr(body, name) for name in body.__slots__}
 

@@ -23,6 +23,7 @@ from perdure.kernel.events import (
     ToolOutput,
     Wait,
     decode,
+    moment_us,
 )
 from perdure.kernel.limits import Used, reached
 
@@ -118,6 +119,14 @@ class GoalState:
         if self.termination is not None:
             return "done" if self.termination.reason == "done" else "stopped"
         return "waiting" if waiting_for is not None else "open"
+
+    def timers(self) -> dict[str, int]:
+        """Return the waits for a moment, each with that moment in microseconds since 1970."""
+        return {
+            call_id: moment_us(call.call.until)
+            for call_id, call in self.open_calls.items()
+            if isinstance(call.call, Wait) and call.call.until
+        }
 
     @property
     def is_busy(self) -> bool:

@@ -150,5 +150,6 @@ def summarise(state: GoalState, start_key: str | None = None) -> Summary:
         bot=begun.bot,
         workdir=begun.workdir,
         parent=begun.parent,
+        due_us=min(state.timers().values(), default=None) if waiting_for == "timer" else None,
         start_key=start_key,
     )

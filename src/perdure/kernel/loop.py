@@ -6,14 +6,13 @@ N steps cost N + 1 commits: each outcome and the intents that follow from it are
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Literal
 
 from perdure import failpoints
 from perdure.errors import Invalid, PerdureError
 from perdure.kernel import guards
 from perdure.kernel.admission import admit, tool_for
-from perdure.kernel.events import Decision, ToolCall, ToolError, ToolOutput, Wait
+from perdure.kernel.events import Decision, ToolCall, ToolError, ToolOutput
 from perdure.kernel.fold import GoalState
 from perdure.kernel.inbox import take_posts
 from perdure.kernel.journal import Journal
@@ -132,7 +131,12 @@ class Loop:
             return "interrupted"
         if state.reached_limit is not None:
             return "waiting"
-        return None if wake_us is not None or self._timers() else "waiting"
+        if wake_us is not None:
+            return None
+        timers = state.timers()
+        sleeps_us = min(timers.values()) - self._clock.now_us() if timers else None
+        is_short = sleeps_us is not None and sleeps_us <= self._means.park_after_s * 1_000_000
+        return None if is_short else "waiting"
 
     def _start_new(self) -> None:
         """Begin every call that is to run and does not: decided just now, approved, or left by somebody who died."""
@@ -171,22 +175,15 @@ class Loop:
                 self.journal.record(output)
             except Invalid as error:
                 self.journal.record(_failure(call_id, error))
-        timers = self._timers()
+        timers = self.state.timers()
         now_us = self._clock.now_us() if timers else 0
         for call_id, due_us in timers.items():
             if due_us <= now_us:
                 self.journal.record(Decision(call_id, "elapsed", by="timer"))
 
-    def _timers(self) -> dict[str, int]:
-        return {
-            call_id: moment_us(call.call.until)
-            for call_id, call in self.state.open_calls.items()
-            if isinstance(call.call, Wait) and call.call.until
-        }
-
     async def _wait(self, wake_us: int | None) -> None:
         """Wait for an outcome, a stop, a post or a moment."""
-        moments = [*self._timers().values(), *([wake_us] if wake_us is not None else [])]
+        moments = [*self.state.timers().values(), *([wake_us] if wake_us is not None else [])]
         if moments:
             pause_s = max(min(moments) - self._clock.now_us(), 0) / 1e6
             others = {
@@ -226,9 +223,3 @@ async def _cancelled(tasks: "set[asyncio.Task[Any]]") -> None:
 
 def _failure(call_id: str, error: PerdureError) -> ToolOutput:
     return ToolOutput(call_id, ok=False, error=ToolError(error.code, error.detail))
-
-
-def moment_us(text: str) -> int:
-    """Read an ISO-8601 moment as microseconds since 1970."""
-    moment = datetime.fromisoformat(text)
-    return int(moment.timestamp()) * 1_000_000 + moment.microsecond

@@ -58,6 +58,8 @@ class Summary:
     runner: Runner = "cli"
     worker: str | None = None
     """Who holds the goal; whether that one still lives, the leases know."""
+    due_us: int | None = None
+    """When a goal that waits for a timer can go on."""
     start_key: str | None = None
     """Names the start of the goal; no two goals have the same. Given when it is made, not read again."""
 
@@ -159,6 +161,10 @@ class StateStore(Protocol):
         self, *, status: Status | None = None, limit: int = 50, before: str | None = None
     ) -> list[Summary]:
         """Return goals, newest first, by one index range; `before` is the last goal id of the page before."""
+        ...
+
+    async def due(self, now_us: int, *, limit: int = 50) -> list[Summary]:
+        """Return goals that wait for a timer whose moment has come, the longest due first, by one index range."""
         ...
 
     async def find(self, prefix: str) -> Summary:
@@ -286,6 +292,8 @@ class Means:
     tools: Mapping[str, Tool]
     policy: Policy
     workdir: str
+    park_after_s: float = 60.0
+    """A goal that only sleeps for longer than this is given back, so that nothing is held meanwhile."""
 
 
 class Clock(Protocol):

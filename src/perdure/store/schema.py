@@ -408,6 +408,7 @@ goals = _table(
     _column("created_at", Micros),
     _column("updated_at", Micros),
     _column("deleted_at", Micros, optional=True),
+    _column("due_at", Micros, optional=True),
     sa.UniqueConstraint("id"),
     _one_of("mind", get_args(MindKind)),
     _one_of("status", get_args(Status)),
@@ -429,6 +430,12 @@ sa.Index(
     unique=True,
     sqlite_where=goals.c.start_key.is_not(None),
     postgresql_where=goals.c.start_key.is_not(None),
+)
+sa.Index(
+    "idx_goals_due",
+    goals.c.due_at,
+    sqlite_where=goals.c.due_at.is_not(None),
+    postgresql_where=goals.c.due_at.is_not(None),
 )
 sa.Index(
     "idx_goals_posted",

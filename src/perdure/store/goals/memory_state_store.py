@@ -113,6 +113,12 @@ class InMemoryStateStore:
         found = [goal.summary for goal in newest if not goal.is_deleted and status in (None, goal.summary.status)]
         return found[:limit]
 
+    async def due(self, now_us: int, *, limit: int = 50) -> list[Summary]:
+        """See StateStore.due."""
+        found = [goal.summary for goal in self._goals.values() if not goal.is_deleted]
+        due = [(goal.due_us, goal) for goal in found if goal.due_us is not None and goal.due_us <= now_us]
+        return [goal for _, goal in sorted(due, key=lambda pair: pair[0])][:limit]
+
     async def find(self, prefix: str) -> Summary:
         """See StateStore.find."""
         found = [summary for summary in await self.list_goals(limit=len(self._goals)) if _begins(summary, prefix)]

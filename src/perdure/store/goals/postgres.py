@@ -15,10 +15,12 @@ from perdure.store.raw import RawDatabase, RawTransaction
 _ADVANCE_ALL = """
 WITH asked AS (
     SELECT * FROM json_to_recordset(CAST(? AS JSON)) AS asked (
-        n INT, goal TEXT, expected BIGINT, epoch BIGINT, status TEXT, reason TEXT, waiting_for TEXT, steps BIGINT,
+        n INT, goal TEXT, expected BIGINT, epoch BIGINT, status TEXT, reason TEXT, waiting_for TEXT, due_at BIGINT,
+        steps BIGINT,
         cost_usd DOUBLE PRECISION, updated_at BIGINT, last_seq BIGINT, last_hash TEXT, release BOOLEAN, ends BOOLEAN)
 ), swapped AS (
     UPDATE goals SET status = asked.status, reason = asked.reason, waiting_for = asked.waiting_for,
+        due_at = asked.due_at,
         steps = asked.steps, cost_usd = asked.cost_usd, updated_at = asked.updated_at, last_seq = asked.last_seq,
         last_hash = coalesce(decode(asked.last_hash, 'hex'), goals.last_hash),
         worker = CASE WHEN asked.release AND (asked.ends OR goals.inbox_count = 0) THEN NULL ELSE goals.worker END
@@ -90,6 +92,7 @@ def _asked(n: int, append: Append) -> dict[str, object]:
         "status": summary.status,
         "reason": summary.reason,
         "waiting_for": summary.waiting_for,
+        "due_at": summary.due_us,
         "steps": summary.steps,
         "cost_usd": summary.cost_usd,
         "updated_at": summary.updated_us,

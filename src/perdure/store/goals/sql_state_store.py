@@ -11,6 +11,7 @@ from perdure.store.goals.rows import (
     BY_ID,
     BY_PREFIX,
     BY_START_KEY,
+    DUE,
     POSTED,
     events_of,
     inbox_row_of,
@@ -82,6 +83,10 @@ class SqlStateStore:
         """See StateStore.list_goals."""
         statement, values = listing(status, before, limit)
         return await self._database.read_raw(lambda raw: [summary_of(row) for row in raw.execute(statement, *values)])
+
+    async def due(self, now_us: int, *, limit: int = 50) -> list[Summary]:
+        """See StateStore.due."""
+        return await self._database.read_raw(lambda raw: [summary_of(row) for row in raw.execute(DUE, now_us, limit)])
 
     async def find(self, prefix: str) -> Summary:
         """See StateStore.find."""

@@ -13,12 +13,12 @@ from perdure.store.raw import RawTransaction, Values
 
 _CREATE = (
     "INSERT INTO goals (id, text, mind, bot, workdir, runner, parent_id, parent_seq, created_at, worker, start_key,"
-    " status, reason, waiting_for, steps, cost_usd, updated_at, last_seq, last_hash)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " status, reason, waiting_for, due_at, steps, cost_usd, updated_at, last_seq, last_hash)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
     " ON CONFLICT DO NOTHING RETURNING goal_no, inbox_count"
 )
 _ADVANCE = (
-    "UPDATE goals SET status = ?, reason = ?, waiting_for = ?, steps = ?, cost_usd = ?, updated_at = ?,"
+    "UPDATE goals SET status = ?, reason = ?, waiting_for = ?, due_at = ?, steps = ?, cost_usd = ?, updated_at = ?,"
     " last_seq = ?, last_hash = coalesce(?, last_hash), inbox_count = inbox_count - ?,"
     " worker = CASE WHEN ? AND (? OR inbox_count = ?) THEN NULL ELSE worker END"
     " WHERE id = ? AND last_seq = ? AND epoch = ? AND deleted_at IS NULL AND status IN ('open', 'waiting')"
@@ -83,8 +83,8 @@ def _moving(append: Append) -> Values:
     """What changes with every append."""
     summary = append.summary
     return (
-        *(summary.status, summary.reason, summary.waiting_for, summary.steps, summary.cost_usd, summary.updated_us),
-        *(append.seq, append.hash),
+        *(summary.status, summary.reason, summary.waiting_for, summary.due_us),
+        *(summary.steps, summary.cost_usd, summary.updated_us, append.seq, append.hash),
     )
 
 
