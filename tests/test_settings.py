@@ -304,3 +304,16 @@ def test_a_link_that_leads_nowhere_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "gone")
     with pytest.raises(Invalid, match="expected to be a folder"):
         ensure_folder(tmp_path / "link")
+
+
+@pytest.mark.parametrize("text", ["park_after_s = 90", "park_after_s = 90.0", 'park_after_s = "90"'])
+def test_a_number_may_be_written_as_one(text: str, home: Path) -> None:
+    configure(home, text)
+    assert load_settings({"home": str(home)}, {}).park_after_s == 90
+
+
+@pytest.mark.parametrize("value", ["-1", "soon", "nan", "inf", "1e400"])
+def test_a_number_of_seconds_that_makes_no_sense_is_refused(value: str, home: Path) -> None:
+    settings = load_settings({"home": str(home)}, {"PERDURE_PARK_AFTER_S": value})
+    with pytest.raises(Invalid, match="park_after_s"):
+        assert settings.park_after_s

@@ -262,9 +262,12 @@ def _read_config(path: Path) -> dict[str, str]:
     for key, value in content.items():
         if key not in known:
             raise Invalid(f"{path}: there is no setting {key!r}.{_did_you_mean(key, known)}")
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not _definition(key).is_place and is_number:
+            continue
         if not isinstance(value, str) or not value:
             raise Invalid(f"{path}: {key} was expected to be a text that is not empty.")
-    return content
+    return {key: str(value) for key, value in content.items()}
 
 
 def _did_you_mean(key: str, known: list[str]) -> str:

@@ -1,0 +1,184 @@
+"""Flows, keys, signals, forks and comparisons, as a Python program uses them, on both databases."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from perdure import Conflict, Goal, GoalResult, Invalid, NotFound, Perdure, flow
+from perdure.app.goals import Goals
+from perdure.kernel.loop import Ran
+
+CALLS: list[str] = []
+
+
+def note(word: str) -> str:
+    CALLS.append(word)
+    return word
+
+
+@flow
+async def greet(goal: Goal, name: str) -> str:
+    return str(await goal.step(note, f"hello {name}"))
+
+
+@flow
+async def asking(goal: Goal) -> list[str]:
+    first = await goal.step(note, "first")
+    answer = await goal.ask("Go on?", ["yes", "no"])
+    return [first, answer, await goal.step(note, "last")]
+
+
+@flow
+async def paid(goal: Goal) -> list[object]:
+    return [await goal.signal("paid"), await goal.signal("paid")]
+
+
+@flow
+async def sleeping(goal: Goal) -> str:
+    await goal.sleep(0.01)
+    return str(await goal.step(note, "awake"))
+
+
+@pytest.fixture(autouse=True)
+def no_calls() -> None:
+    CALLS.clear()
+
+
+@pytest.fixture
+async def goals(database_url: str, tmp_path: Path) -> AsyncIterator[Goals]:
+    async with Perdure.open(tmp_path / "home", database_url=database_url) as p:
+        yield p.goals
+
+
+async def test_a_flow_is_run_and_its_value_returned(goals: Goals) -> None:
+    result = await goals.run(greet, "Ann")
+    assert result == GoalResult(result.id, "done", "done", "hello Ann")
+    assert "-greet-ann-" in result.id
+
+
+async def test_a_command_and_a_plan_are_run_the_same_way(goals: Goals, tmp_path: Path) -> None:
+    (tmp_path / "plan.yaml").write_text("goal: a plan\nsteps: [{id: a, exec: [true]}]")
+    assert (await goals.run("echo hi")).status == "done"
+    assert (await goals.run(tmp_path / "plan.yaml")).value == {"a": {"status": "done", "exit_code": 0}}
+    with pytest.raises(NotFound):
+        await goals.run(tmp_path / "none.yaml")
+    with pytest.raises(Invalid, match="Only a flow"):
+        await goals.run("echo", 1)
+
+
+async def test_the_same_key_is_the_same_goal(goals: Goals) -> None:
+    first = await goals.run(greet, "Ann", key="k")
+    assert await goals.run(greet, "Ann", key="k") == first
+    assert CALLS == ["hello Ann"]
+    for other in (goals.run(greet, "Bob", key="k"), goals.run("echo", key="k")):
+        with pytest.raises(Conflict, match=f"'k' started {first.id}"):
+            await other
+    assert len(await goals.list()) == 1
+
+
+async def test_the_same_key_goes_on_with_a_goal_that_waited(goals: Goals) -> None:
+    first = await goals.run(asking, key="k")
+    assert (first.status, first.reason, first.value) == ("waiting", None, None)
+    await goals.decide(first.id, "answer", value="yes")
+    assert (await goals.run(asking, key="k")).value == ["first", "yes", "last"]
+    assert CALLS == ["first", "last"]
+
+
+async def test_of_two_that_start_with_one_key_at_once_one_does(goals: Goals) -> None:
+    found = await asyncio.gather(*[goals.run(greet, "Ann", key="k") for _ in range(8)], return_exceptions=True)
+    assert any(isinstance(one, GoalResult) and one.status == "done" for one in found)
+    assert all(isinstance(one, GoalResult | Conflict) for one in found)
+    assert CALLS == ["hello Ann"]
+    assert len(await goals.list()) == 1
+
+
+async def test_a_signal_is_taken_once_by_its_key_and_in_order(goals: Goals) -> None:
+    goal_id = (await goals.run(paid)).id
+    assert (await goals.find(goal_id)).summary.waiting_for == "signal"
+    for number in (1, 1, 2):
+        await goals.signal(goal_id, "paid", number, key=f"k{number}")
+    assert (await goals.resume(goal_id)).value == [1, 2]
+    with pytest.raises(Conflict):
+        await goals.signal(goal_id, "paid", 3)
+
+
+@pytest.mark.parametrize("payload", [float("nan"), "\ud800", {1: 2}])
+async def test_a_signal_that_is_no_json_is_refused(goals: Goals, payload: object) -> None:
+    goal_id = (await goals.run(paid)).id
+    with pytest.raises(Invalid):
+        await goals.signal(goal_id, "paid", payload)
+    assert await goals.pending(goal_id) == []
+
+
+async def test_a_fork_goes_on_from_a_past_event_by_itself(goals: Goals) -> None:
+    goal_id = (await goals.run(asking)).id
+    await goals.decide(goal_id, "answer", value="no")
+    assert (await goals.resume(goal_id)).value == ["first", "no", "last"]
+    asked = next(event.seq for event in await goals.history(goal_id) if "Go on?" in event.payload)
+    fork = (await goals.fork(goal_id, asked)).summary
+    assert fork.parent is not None
+    assert (fork.parent.goal_id, fork.parent.seq) == (goal_id, asked)
+    assert (await goals.resume(fork.goal_id)).status == "waiting"
+    await goals.decide(fork.goal_id, "answer", value="yes")
+    assert (await goals.resume(fork.goal_id)).value == ["first", "yes", "last"]
+    assert CALLS == ["first", "last", "last"]
+    assert (await goals.replay(fork.goal_id)).state.status == "done"
+    parted = await goals.compare(goal_id, fork.goal_id)
+    assert parted.common == asked
+
+
+async def test_a_fork_of_a_fork_and_what_cannot_be_forked(goals: Goals) -> None:
+    goal_id = (await goals.run(asking)).id
+    first = (await goals.fork(goal_id, 2)).summary.goal_id
+    second = (await goals.fork(first, 3)).summary.goal_id
+    history = await goals.history(second)
+    assert [event.seq for event in history] == [1, 2, 3, 4]
+    assert [event.goal_id for event in history] == [goal_id, goal_id, first, second]
+    assert (await goals.replay(second)).state.status == "open"
+    ended = await goals.run(greet, "Ann")
+    for at in (0, -1, 99, len(await goals.history(ended.id))):
+        with pytest.raises(Conflict):
+            await goals.fork(ended.id, at)
+
+
+async def test_a_goal_with_forks_is_deleted_after_them(goals: Goals) -> None:
+    parent = (await goals.run(greet, "Ann")).id
+    fork = (await goals.fork(parent, 1)).summary.goal_id
+    with pytest.raises(Conflict, match="fork"):
+        await goals.delete(parent)
+    await goals.resume(fork)
+    assert await goals.delete(fork) == fork
+    assert await goals.delete(parent) == parent
+    with pytest.raises(NotFound):
+        await goals.history(parent)
+
+
+async def test_who_follows_a_goal_sees_each_event_once_until_it_ends(goals: Goals) -> None:
+    goal_id = (await goals.run(asking)).id
+
+    async def seen() -> list[int]:
+        return [event.seq async for event in goals.follow(goal_id)]
+
+    following = asyncio.create_task(seen())
+    await goals.decide(goal_id, "answer", value="yes")
+    await goals.resume(goal_id)
+    assert await following == [event.seq for event in await goals.history(goal_id)]
+    assert [event.seq async for event in goals.follow(goal_id, after=3)] == [
+        event.seq for event in await goals.history(goal_id) if event.seq > 3
+    ]
+
+
+async def test_goals_that_are_due_go_on_and_others_do_not(database_url: str, tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "config.toml").write_text("park_after_s = 0")
+    async with Perdure.open(tmp_path / "home", database_url=database_url) as p:
+        goal_id = (await p.goals.run(sleeping)).id
+        assert (await p.goals.find(goal_id)).summary.waiting_for == "timer"
+        while not (ran := await p.goals.go_on_due()):
+            pass
+        assert isinstance(ran[0], Ran)
+        assert ran[0].state.status == "done"
+        assert await p.goals.go_on_due() == []
+    assert CALLS == ["awake"]
