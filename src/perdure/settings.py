@@ -259,15 +259,16 @@ def _read_config(path: Path) -> dict[str, str]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise Invalid(f"{path} is not valid TOML: {error}.") from error
     known = [definition.name for definition in DEFINITIONS if definition.is_in_config]
-    for key, value in content.items():
-        if key not in known:
-            raise Invalid(f"{path}: there is no setting {key!r}.{_did_you_mean(key, known)}")
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not _definition(key).is_place and is_number:
-            continue
-        if not isinstance(value, str) or not value:
-            raise Invalid(f"{path}: {key} was expected to be a text that is not empty.")
-    return {key: str(value) for key, value in content.items()}
+    return {key: _config_value(path, key, value, known) for key, value in content.items()}
+
+
+def _config_value(path: Path, key: str, value: object, known: list[str]) -> str:
+    if key not in known:
+        raise Invalid(f"{path}: there is no setting {key!r}.{_did_you_mean(key, known)}")
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not (is_number and not _definition(key).is_place) and not (isinstance(value, str) and value):
+        raise Invalid(f"{path}: {key} was expected to be a text that is not empty.")
+    return str(value)
 
 
 def _did_you_mean(key: str, known: list[str]) -> str:
