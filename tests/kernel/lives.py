@@ -141,7 +141,7 @@ def _told(body: Body, steps: dict[str, str]) -> tuple[Any, ...] | None:  # noqa:
             return ("goal", text)
         case ToolCall() | Ask() | Wait():
             return (type(body).__name__, body.step)
-        case OutcomeUnknown():
+        case OutcomeUnknown() | Decision(decision="approve", by="effect" | "check"):
             return None
         case ToolOutput(call_id=call_id, ok=ok):
             return ("outcome", steps[call_id], ok)

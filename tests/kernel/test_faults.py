@@ -6,7 +6,7 @@ In memory the store survives and the runner does not, which is what a kill of on
 import pytest
 
 from perdure import failpoints
-from perdure.kernel.events import OutcomeUnknown, decode
+from perdure.kernel.events import Decision, OutcomeUnknown, decode
 from perdure.store.goals.memory_state_store import InMemoryStateStore
 from tests.kernel.lives import Blow, Lives, story
 from tests.kernel.world import World
@@ -98,9 +98,10 @@ async def test_a_death_beside_an_effect_makes_that_call_unknown_if_it_is_once_an
     unknown = []
     for lives in await each_hit(world, ONE_BY_ONE, point):
         bodies = [decode(event) for event in await lives.history()]
-        unknown.append([body.call_id for body in bodies if isinstance(body, OutcomeUnknown)])
-    assert unknown[:2] == [[], ["build.1"]]
-    assert unknown[-1] == ["send.1"]
+        again = {body.call_id for body in bodies if isinstance(body, Decision) and body.decision == "approve"}
+        unknown.append([(body.call_id, body.call_id in again) for body in bodies if isinstance(body, OutcomeUnknown)])
+    assert unknown[:2] == [[("fetch.1", True)], [("build.1", False)]]
+    assert unknown[-1] == [("send.1", False)]
 
 
 @pytest.mark.parametrize("point", GIVING_BACK)

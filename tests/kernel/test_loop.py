@@ -121,8 +121,11 @@ async def test_a_check_settles_what_nobody_recorded(world: World, check: str, ef
         await world.start(PLAN)
     world.tool.during = lambda _context: None
     world.tool.checks["send"] = check  # type: ignore[assignment]
-    assert (await world.resume()).state.status == "done"
+    ran = await world.resume()
+    assert ran.state.status == "done"
     assert world.tool.effects["send"] == effects
+    assert ran.state.calls["send.1"].times_again == effects - 1
+    assert any(isinstance(decode(event), OutcomeUnknown) for event in await world.store.load("goal-a"))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from perdure.errors import Invalid
+from perdure.errors import Invalid, PerdureError
 from perdure.tools.exec import ExecTool
 from perdure.tools.notes import note_path
 from tests.tools.calls import CALL, GOAL, Fifo, begin, call, code_of, notes, python, shell
@@ -308,11 +308,6 @@ async def test_a_call_with_an_odd_name_runs(tool: ExecTool, workdir: Path, run_d
     [
         (["true"], "happened"),
         (["false"], "not_happened"),
-        (["sh", "-c", "exit 2"], "unknown"),
-        (["sh", "-c", "kill -1 $$"], "unknown"),
-        (["no-such-program"], "unknown"),
-        (["sleep", "300"], "unknown"),
-        ("true", "unknown"),
         (None, "unknown"),
     ],
     ids=repr,
@@ -323,9 +318,28 @@ async def test_a_check_answers_by_its_exit_code(tool: ExecTool, workdir: Path, c
     assert not (workdir / "ran").exists()
 
 
+@pytest.mark.parametrize(
+    ("check", "said"),
+    [
+        (["sh", "-c", "exit 2"], "exit code 2"),
+        (["sh", "-c", "kill -1 $$"], "SIGHUP"),
+        (["no-such-program"], "no program 'no-such-program'"),
+        (["sleep", "300"], "longer than 0.3 s"),
+        ("true", "list of texts"),
+    ],
+    ids=repr,
+)
+async def test_a_check_that_cannot_tell_says_why(tool: ExecTool, workdir: Path, check: Any, said: str) -> None:
+    arguments = {"argv": ["touch", "ran"], "check": check, "timeout_s": 0.3}
+    with pytest.raises(PerdureError, match=said):
+        await tool.check(call(workdir, arguments))
+    assert not (workdir / "ran").exists()
+
+
 async def test_a_check_is_never_given_to_a_shell(tool: ExecTool, workdir: Path) -> None:
     assert await tool.check(call(workdir, shell("true", check=["test", "-d", "."]))) == "happened"
-    assert await tool.check(call(workdir, shell("true", check=["test -d ."]))) == "unknown"
+    with pytest.raises(PerdureError, match="no program 'test -d .'"):
+        await tool.check(call(workdir, shell("true", check=["test -d ."])))
 
 
 async def test_a_check_runs_where_and_how_the_call_would(tool: ExecTool, workdir: Path) -> None:

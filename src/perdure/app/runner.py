@@ -57,7 +57,7 @@ class Runner:
 
         Raises: Invalid when it makes no sense; Conflict when its key was used; nothing is stored then.
         """
-        means = self._means(new.mind, new.text, str(new.workdir), manner)
+        means = self._means(new.mind, new.text, str(new.workdir), manner, is_new=True)
         goal_id = self._ids.goal_id(new.text)
         async with self._worker.holding(goal_id) as worker:
             begun = GoalBegun(new.text, new.mind, new.bot, new.limits, str(new.workdir))
@@ -129,10 +129,14 @@ class Runner:
     def _workdir(self, state: GoalState) -> str:
         return state.begun.workdir or str(self._home)
 
-    def _means(self, spec: MindSpec, text: str, workdir: str, manner: Manner) -> Means:
+    def _means(self, spec: MindSpec, text: str, workdir: str, manner: Manner, *, is_new: bool = False) -> Means:
         from perdure.minds.factory import make_mind  # who only looks at goals needs no YAML
 
         made = make_mind(spec, text, manner.jobs)
+        known = {*self._tools(), "ask", "done"}
+        if is_new and not made.wants <= known:
+            missing = ", ".join(sorted(made.wants - known))
+            raise Invalid(f"There is no tool {missing}; known are {', '.join(sorted(known))}.")
         return Means(made.mind, {**self._tools(), **made.tools}, manner.policy, workdir, self._park_after_s)
 
     def _tools(self) -> dict[str, Tool]:

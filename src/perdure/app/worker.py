@@ -81,8 +81,8 @@ class LocalWorker:
             if not self._loops:
                 await self._end_chores()
         raise Unavailable(
-            f"The lease could not be renewed for {self._lease_s * 2 / 3:g} s, so {goal_id} was stopped before another"
-            " worker may take it. Resume it when the database answers again."
+            f"The lease was not renewed for {self._lease_s * 2 / 3:g} s: the database did not answer, or this process"
+            f" was stopped. So {goal_id} was ended here; another worker may have it by now. If not, resume it."
         )
 
     async def close(self) -> None:

@@ -52,6 +52,8 @@ class CallState:
     ended_us: int | None = None
     signal: Signal | None = None
     """What ended a wait for a signal."""
+    times_again: int = 0
+    """How often it was begun again after a crash, under the same key."""
 
     @property
     def is_open(self) -> bool:
@@ -260,12 +262,22 @@ def _answer(state: GoalState, body: ToolOutput | OutcomeUnknown | Decision, even
     match body:
         case ToolOutput():
             after = CallState(
-                *(before.call, before.seq, before.began_us, before.needs_approval),
-                *(body, before.unknown, before.decision, event.timestamp_us),
+                before.call,
+                before.seq,
+                before.began_us,
+                before.needs_approval,
+                outcome=body,
+                unknown=before.unknown,
+                decision=before.decision,
+                ended_us=event.timestamp_us,
+                times_again=before.times_again,
             )
             _use(state.used, body)
         case OutcomeUnknown():
             after = replace(before, unknown=body)
+        case Decision(decision="approve"):
+            is_again = before.unknown is not None
+            after = replace(before, decision=body, unknown=None, times_again=before.times_again + is_again)
         case Decision():
             after = replace(before, decision=body, ended_us=event.timestamp_us)
     state.calls[body.call_id] = state.open_calls[body.call_id] = after

@@ -27,7 +27,7 @@ async def take_posts(
         is_end = any(isinstance(body, Termination) for body in bodies)
         if is_end:
             await end_all()
-            journal.record(*_cut_short(journal.state))
+            journal.record(*_cut_short(journal.state, journal.now_us()))
         journal.record(*bodies)
         await journal.commit(key=row.key if bodies else None, taken=[row.id], release=is_end)
         if is_end:
@@ -53,10 +53,14 @@ def _bodies_of(row: InboxRow, state: GoalState) -> list[Body]:
             return []
 
 
-def _cut_short(state: GoalState) -> list[ToolOutput]:
+def _cut_short(state: GoalState, now_us: int) -> list[ToolOutput]:
     """Return the outcomes of calls that were ended because their goal was."""
     error = ToolError("cancelled", "The goal was cancelled while this ran.")
-    return [ToolOutput(call_id, ok=False, error=error) for call_id, call in state.open_calls.items() if call.runs]
+    return [
+        ToolOutput(call_id, ok=False, error=error, duration_ms=max(now_us - call.began_us, 0) // 1000)
+        for call_id, call in state.open_calls.items()
+        if call.runs
+    ]
 
 
 async def drain(journal: Journal, store: StateStore, tools: Mapping[str, Tool], workdir: str) -> None:

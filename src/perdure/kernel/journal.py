@@ -74,6 +74,10 @@ class Journal:
     def goal_id(self) -> str:
         return self.state.goal_id
 
+    def now_us(self) -> int:
+        """Read the clock that events are stamped by."""
+        return self._desk.clock.now_us()
+
     def has_let_go(self) -> bool:
         """Tell whether the goal was given back by the last commit."""
         return self._has_let_go

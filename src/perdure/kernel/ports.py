@@ -265,7 +265,10 @@ class Tool(Protocol):
         ...
 
     async def check(self, context: CallContext) -> Check:
-        """Find out, after a crash, whether a call that was begun has had its effect."""
+        """Find out, after a crash, whether a call that was begun has had its effect.
+
+        Raises: a PerdureError that says why nothing can be found out.
+        """
         ...
 
     async def reap(self, goal_id: str, call_id: str) -> None:

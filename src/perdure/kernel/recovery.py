@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Mapping
 
+from perdure.errors import PerdureError
 from perdure.kernel.admission import tool_for
-from perdure.kernel.events import OutcomeUnknown, ToolCall, ToolOutput
+from perdure.kernel.events import Body, Decision, OutcomeUnknown, ToolCall, ToolOutput
 from perdure.kernel.journal import Journal
 from perdure.kernel.ports import CallContext, Tool
 
@@ -19,7 +20,7 @@ def no_environment(_call: ToolCall) -> Mapping[str, str]:
 async def recover(
     journal: Journal, tools: Mapping[str, Tool], workdir: str, environment: Environment = no_environment
 ) -> None:
-    """Settle what is open, in the order it was begun; a call that stays as it was is to be run again.
+    """Settle what is open, in the order it was begun, or let it be run again; each leaves its trace in the history.
 
     Before anything is asked or repeated, what is left of the call's processes is ended. A pure or idempotent call is
     run again with its key. Any other was started at most once and is not repeated: its own check says whether it
@@ -28,19 +29,32 @@ async def recover(
     """
     for state in list(journal.state.open_calls.values()):
         call = state.call
-        if not (isinstance(call, ToolCall) and state.runs):
-            continue
-        tool = tool_for(call, tools)
-        await tool.reap(journal.goal_id, call.call_id)
-        if call.effect != "once":
-            continue
-        match await tool.check(CallContext(journal.goal_id, call, workdir, environment(call))):
-            case "happened":
-                journal.record(
-                    OutcomeUnknown(call.call_id, f"{_WHY}; its check says that it happened."),
-                    ToolOutput(call.call_id, ok=True),
-                )
-            case "not_happened":
-                pass
-            case "unknown":
-                journal.record(OutcomeUnknown(call.call_id, f"{_WHY}."))
+        if isinstance(call, ToolCall) and state.runs:
+            tool = tool_for(call, tools)
+            await tool.reap(journal.goal_id, call.call_id)
+            context = CallContext(journal.goal_id, call, workdir, environment(call))
+            journal.record(*await _settled(tool, context))
+
+
+async def _settled(tool: Tool, context: CallContext) -> list[Body]:
+    """Return what is to be recorded of a call that was begun and has no outcome."""
+    call = context.call
+    if call.effect != "once":
+        return _again(call, f"{_WHY}; it is {call.effect}, so it is run again.", by="effect")
+    try:
+        found = await tool.check(context)
+    except PerdureError as error:
+        return [OutcomeUnknown(call.call_id, f"{_WHY}, and its check cannot tell: {error.detail}")]
+    match found:
+        case "happened":
+            why = f"{_WHY}; its check says that it happened."
+            return [OutcomeUnknown(call.call_id, why), ToolOutput(call.call_id, ok=True)]
+        case "not_happened":
+            return _again(call, f"{_WHY}; its check says that it did not happen, so it is run again.", by="check")
+        case "unknown":
+            return [OutcomeUnknown(call.call_id, f"{_WHY}.")]
+
+
+def _again(call: ToolCall, why: str, *, by: str) -> list[Body]:
+    """Let a call be run again under its own key, and leave a trace of it."""
+    return [OutcomeUnknown(call.call_id, why), Decision(call.call_id, "approve", by=by)]

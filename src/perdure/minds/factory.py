@@ -19,6 +19,8 @@ class Made:
 
     mind: Mind
     tools: Mapping[str, Tool] = field(default_factory=dict)
+    wants: frozenset[str] = frozenset()
+    """The tools that it is known to use, before anything has run."""
 
 
 def make_mind(spec: MindSpec, text: str, jobs: int) -> Made:
@@ -30,7 +32,8 @@ def make_mind(spec: MindSpec, text: str, jobs: int) -> Made:
         case "command":
             return Made(CommandMind(text, shell=bool(spec.shell)))
         case "plan" if spec.plan is not None:
-            return Made(PlanMind(parse_plan(spec.plan, "plan"), jobs))
+            plan = PlanMind(parse_plan(spec.plan, "plan"), jobs)
+            return Made(plan, wants=plan.tools)
         case "plan":
             raise Invalid("A goal of kind plan needs the text of its plan, found none.")
         case "flow" if spec.flow is not None:

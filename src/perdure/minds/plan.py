@@ -50,6 +50,11 @@ class PlanMind:
         given = self._look(state).given
         return handed([given[need] for need in self._graph.all_needs(call.step) if need in given])
 
+    @property
+    def tools(self) -> frozenset[str]:
+        """The tools that the plan names."""
+        return frozenset(step.work.tool for step in self._steps if isinstance(step.work, UseTool))
+
     def _look(self, state: GoalState) -> Progress:
         """Return where the steps stand; only another state than before is looked at as a whole."""
         if self._progress is None or self._progress.state is not state:

@@ -52,15 +52,18 @@ class ExecTool:
 
     async def check(self, context: CallContext) -> Check:
         """See Tool.check. Runs the argument `check`: exit 0 says that it happened, 1 that it did not."""
+        _, command = parse_command(context)
+        if command is None:
+            return "unknown"
         try:
-            _, command = parse_command(context)
-            outcome = await self._run(command, context) if command else None
-        except (PerdureError, OSError):
-            return "unknown"
-        if outcome is None or (outcome.error and outcome.error.code != "exit"):
-            return "unknown"
+            outcome = await self._run(command, context)
+        except OSError as error:
+            raise Unavailable(f"The system says: {error}.") from error
         answers: dict[int, Check] = {0: "happened", 1: "not_happened"}
-        return answers.get(outcome.output["exit_code"], "unknown")
+        answer = None if outcome.error and outcome.error.code != "exit" else answers.get(outcome.output["exit_code"])
+        if answer is None:
+            raise Unavailable(outcome.error.message if outcome.error else "It said nothing.")
+        return answer
 
     async def reap(self, goal_id: str, call_id: str) -> None:
         """See Tool.reap. A process that merely has the same pid is never touched.
