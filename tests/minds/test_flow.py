@@ -11,7 +11,7 @@ import pytest
 from perdure import Conflict, Invalid, NotFound
 from perdure.errors import StepFailed
 from perdure.kernel.events import Decision, MindSpec, Signal, Termination, ToolCall, ToolOutput, decode
-from perdure.kernel.loop import Ran
+from perdure.kernel.loop import Loop, Ran
 from perdure.minds.flow import Flow, Goal, find_flow, flow
 from tests.kernel.world import World
 
@@ -315,3 +315,24 @@ async def test_a_long_sleep_gives_the_goal_back_and_goes_on_when_it_is_due(world
     assert [goal.goal_id for goal in await world.store.due(world.clock.now)] == ["goal-a"]
     assert ended(await world.resume()).value == 8
     assert await world.store.due(world.clock.now * 2) == []
+
+
+async def test_a_flow_that_waits_outside_of_its_steps_can_be_stopped_and_resumed(world: World) -> None:
+    waits = asyncio.Event()
+    gate = asyncio.Event()
+
+    async def outside(goal: Goal) -> int:
+        doubled = await goal.step(double, 4)
+        waits.set()
+        await gate.wait()
+        return int(await goal.step(add, doubled))
+
+    loops: list[Loop] = []
+    world.watch = loops.append
+    running = asyncio.create_task(run(world, outside))
+    await waits.wait()
+    loops[0].stop()
+    assert (await running).outcome == "interrupted"
+    gate.set()
+    assert ended(await world.resume()).value == 9
+    assert CALLS == {"double": 1, "add": 1}

@@ -16,7 +16,7 @@ from perdure.kernel.events import Decision, ToolCall, ToolError, ToolOutput
 from perdure.kernel.fold import GoalState
 from perdure.kernel.inbox import take_posts
 from perdure.kernel.journal import Journal
-from perdure.kernel.ports import CallContext, Clock, Means, StateStore
+from perdure.kernel.ports import CallContext, Clock, Decided, Means, StateStore
 from perdure.kernel.recovery import recover
 
 LONGEST_NAP_S = 10.0
@@ -45,6 +45,7 @@ class Loop:
         self._unrecorded: list[ToolCall] = []
         self._wake = asyncio.Event()
         self._is_stopping = False
+        self._deciding: asyncio.Task[Any] | None = None
         self._has_posts = False
 
     @property
@@ -52,9 +53,11 @@ class Loop:
         return self.journal.state
 
     def stop(self) -> None:
-        """Begin nothing new, let what runs finish, then give the goal back."""
+        """Begin nothing new, let what runs finish, then give the goal back. A mind that still decides is cut short."""
         self._is_stopping = True
         self._wake.set()
+        if self._deciding is not None:
+            self._deciding.cancel()
 
     def look(self) -> None:
         """Look into the inbox: somebody has posted something."""
@@ -110,7 +113,7 @@ class Loop:
         if end is not None:
             self.journal.record(end)
             return None
-        decided = await self._means.mind.decide(state, self._clock.now_us())
+        decided = await self._decided()
         self._unrecorded += decided.unrecorded
         bodies = admit(decided.actions, state, self._means.tools, self._means.policy)
         if decided.end is not None:
@@ -119,6 +122,18 @@ class Loop:
             return decided.wake_us
         self.journal.record(*bodies, is_decision=True)
         return decided.wake_us if self.state.open_calls else 0  # nothing came of it: ask again, at once
+
+    async def _decided(self) -> Decided:
+        """Ask the mind; one that is cut short by a stop has decided nothing."""
+        self._deciding = task = asyncio.current_task()
+        try:
+            return await self._means.mind.decide(self.state, self._clock.now_us())
+        except asyncio.CancelledError:
+            if task is None or not self._is_stopping or task.uncancel() > 0:
+                raise
+            return Decided()
+        finally:
+            self._deciding = None
 
     def _outcome(self, wake_us: int | None) -> Outcome | None:
         """Say whether this run is over: nothing runs, and nothing will by itself."""
