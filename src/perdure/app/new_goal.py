@@ -1,5 +1,6 @@
 """What somebody wants to be achieved, before it is a goal: a command, a plan or a flow with its arguments."""
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,8 +60,12 @@ def of_plan(path: Path) -> NewGoal:
 def of_flow(flow: Flow, args: list[Any], kwargs: dict[str, Any]) -> NewGoal:
     """Make a goal of a flow and what it is called with.
 
-    Raises: Invalid when an argument does not go through JSON.
+    Raises: Invalid when an argument does not go through JSON, or the flow does not take it.
     """
+    try:
+        inspect.signature(flow.fn).bind(None, *args, **kwargs)
+    except TypeError as error:
+        raise Invalid(f"{flow.name} cannot be called like that: {error}.") from None
     given = {
         "args": to_json(args, f"An argument of {flow.name}"),
         "kwargs": to_json(kwargs, f"An argument of {flow.name}"),

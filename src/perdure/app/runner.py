@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from perdure.app.new_goal import NewGoal
 from perdure.app.system import SystemClock, SystemIds, WorkerIdentity
 from perdure.app.worker import LEASE_S, LocalWorker
 from perdure.errors import Invalid, PerdureError
@@ -19,6 +19,9 @@ from perdure.kernel.ports import Leases, Means, Policy, StateStore, Tool, Worker
 from perdure.tools.exec import ExecTool
 from perdure.tools.files import ReadFileTool, WriteFileTool
 from perdure.tools.policy import AllowAll
+
+if TYPE_CHECKING:
+    from perdure.app.new_goal import NewGoal
 
 Watch = Callable[[Loop], None]
 PARK_S = 60.0
@@ -52,7 +55,7 @@ class Runner:
         self._ids = SystemIds()
         self._worker = LocalWorker(lambda: WorkerIdentity(home), store, leases, self._clock, lease_s=lease_s)
 
-    async def start(self, new: NewGoal, manner: Manner) -> Ran:
+    async def start(self, new: "NewGoal", manner: Manner) -> Ran:
         """Start a goal and run it until it ends, waits for somebody, or is stopped.
 
         Raises: Invalid when it makes no sense; Conflict when its key was used; nothing is stored then.
@@ -132,6 +135,10 @@ class Runner:
     def _means(self, spec: MindSpec, text: str, workdir: str, manner: Manner, *, is_new: bool = False) -> Means:
         from perdure.minds.factory import make_mind  # who only looks at goals needs no YAML
 
+        if spec.kind == "flow" and spec.flow is not None:
+            from perdure.app.flows import load_flow
+
+            load_flow(spec.flow)
         made = make_mind(spec, text, manner.jobs)
         known = {*self._tools(), "ask", "done"}
         if is_new and not made.wants <= known:

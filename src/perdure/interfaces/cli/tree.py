@@ -12,7 +12,7 @@ _HERE = "perdure.interfaces.cli"
 
 COMMANDS: Mapping[str, str] = {"run": "goals.run", "doctor": "doctor", "demo": "demo"}
 GROUPS: Mapping[str, tuple[str, str]] = {
-    "goal": ("goals.goal", "Goals: list, show, resume, replay, approve, deny, answer, decide, cancel."),
+    "goal": ("goals.goal", "Goals: look at them, go on, decide, signal, fork, compare, export, end and delete them."),
     "db": ("db", "The database: migrate, look, verify, back up, restore."),
     "config": ("config", "The settings and where each came from."),
 }

@@ -1,4 +1,4 @@
-"""`perdure goal`: list goals, look at one, go on with it, replay it; for what decides see `settle`."""
+"""`perdure goal`: list goals, look at one, go on with it, replay it; the other verbs have modules of their own."""
 
 import time
 from pathlib import Path
@@ -12,7 +12,7 @@ from perdure.app.runner import Manner
 from perdure.app.views import GoalStatus, GoalView
 from perdure.interfaces.cli.answer import Answer, Table
 from perdure.interfaces.cli.command import Options, command
-from perdure.interfaces.cli.goals import settle
+from perdure.interfaces.cli.goals import forks, records, settle, watch
 from perdure.interfaces.cli.goals.flags import (
     BudgetUsd,
     Goal,
@@ -24,11 +24,13 @@ from perdure.interfaces.cli.goals.flags import (
     limits_of,
     refuse_both,
 )
+from perdure.interfaces.cli.goals.flows import go_on
 from perdure.interfaces.cli.goals.stage import Showing, Stage, staged
 from perdure.interfaces.cli.goals.timeline import (
     call_object,
     headline,
     next_commands,
+    origin,
     pending_line,
     pending_object,
     timeline,
@@ -46,7 +48,8 @@ def register(app: typer.Typer) -> None:
     """Add the commands to the tree."""
     for name, fn in (("list", list_), ("ls", list_), ("show", show), ("resume", resume), ("replay", replay)):
         command(app, name)(fn)
-    settle.register(app)
+    for module in (settle, forks, records, watch):
+        module.register(app)
 
 
 async def list_(
@@ -106,7 +109,7 @@ async def show(options: Options, *, goal: Goal) -> Answer:
         "pending": [pending_object(row) for row in pending],
     }
     now_us = time.time_ns() // 1000 if seen.is_running else None
-    parts: list[str | Table] = [headline(seen), one_line(state.begun.text)]
+    parts: list[str | Table] = [headline(seen), *origin(state), one_line(state.begun.text)]
     if state.termination is not None and state.termination.detail:
         parts.append(one_line(state.termination.detail))
     parts += [timeline(state, now_us=now_us), *map(pending_line, pending)]
@@ -140,7 +143,7 @@ async def resumed(showing: Showing, prefix: str | None, jobs: int, limits: Limit
     async def act(stage: Stage) -> Ran:
         async with open_home(options.settings(), debug=options.verbose) as p:
             goal_id = prefix or (await p.goals.newest_open(Path.cwd())).summary.goal_id
-            return await p.goals.go_on(goal_id, Manner(jobs, watch=stage.watch), limits)
+            return await go_on(p.goals, goal_id, Manner(jobs, watch=stage.watch), limits)
 
     return await staged(showing, act)
 
@@ -154,5 +157,5 @@ async def replay(options: Options, *, goal: Goal) -> Answer:
     said = f"{state.tip.seq} events are as they were written."
     return Answer(
         {**seen.wire(), "state_hash": replayed.state_hash},
-        [headline(seen), timeline(state), said, f"State hash: {replayed.state_hash}"],
+        [headline(seen), *origin(state), timeline(state), said, f"State hash: {replayed.state_hash}"],
     )

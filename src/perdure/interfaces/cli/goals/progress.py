@@ -13,9 +13,12 @@ from perdure.kernel.events import (
     Body,
     Decision,
     Event,
+    GoalBegun,
     LimitRaised,
     Message,
     OutcomeUnknown,
+    Parent,
+    Signal,
     ToolCall,
     ToolOutput,
     Wait,
@@ -133,6 +136,14 @@ def write_output(outcome: ToolOutput, writer: Writer) -> None:
         writer.out(_whole_lines(printed) if sys.stdout.isatty() else printed)
 
 
+def write_value(state: GoalState, writer: Writer) -> None:
+    """Write what a flow returned: a text as it is, anything else as JSON."""
+    value = state.termination.value if state.termination else None
+    if state.begun.mind.kind == "flow" and value is not None:
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        writer.out(_whole_lines(text) if sys.stdout.isatty() else f"{text}\n")
+
+
 def _whole_lines(text: str) -> str:
     shown = lines(text)
     return shown if shown.endswith("\n") else shown + "\n"
@@ -153,8 +164,18 @@ def line_about(body: Body, state: GoalState) -> str | None:
             return f"step {body.step}: {_opening(body)}"
         case ToolOutput() | OutcomeUnknown() | Decision():
             return _line_about_call(body, state)
+        case GoalBegun(parent=Parent(goal_id=parent, seq=seq)):
+            return f"goal {state.goal_id}: forked from {parent} at event {seq}"
+        case _:
+            return _line_from_outside(body)
+
+
+def _line_from_outside(body: Body) -> str | None:
+    match body:
         case LimitRaised():
             return f"limit: {body.name} raised to {body.value:g}"
+        case Signal(name=name):
+            return f"signal {name}"
         case Message(text=text):
             return text
         case _:

@@ -1,5 +1,6 @@
-"""`perdure run`: run a command line or a plan file as a goal that survives."""
+"""`perdure run`: run a command line, a plan file or a flow as a goal that survives."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -41,6 +42,18 @@ async def run(  # noqa: PLR0913 (each is an option of the command)
     *,
     text: Annotated[str | None, typer.Argument(metavar="TEXT", help="A command line to run.")] = None,
     plan: Annotated[Path | None, typer.Option("--plan", metavar="FILE", help="A plan file to run.")] = None,
+    flow: Annotated[
+        str | None,
+        typer.Option(
+            "--flow",
+            metavar="MODULE:FUNCTION",
+            help="A flow to run; its module is looked for in the current folder first, now and on --resume.",
+        ),
+    ] = None,
+    args: Annotated[
+        str | None,
+        typer.Option("--args", metavar="JSON", help="With --flow: a list of arguments, or an object of named ones."),
+    ] = None,
     resume: Annotated[str | None, typer.Option("--resume", metavar="ID", help="Go on with a goal.")] = None,
     continue_: Annotated[
         bool, typer.Option("--continue", help="Go on with the newest goal of this folder that is interrupted or waits.")
@@ -53,22 +66,26 @@ async def run(  # noqa: PLR0913 (each is an option of the command)
     budget_usd: BudgetUsd = None,
     time_limit: Timeout = None,
     yes: Annotated[  # noqa: ARG001 (for minds that choose freely, which come next)
-        bool, typer.Option("--yes", help="Approve what a model wants to do; a command or a plan needs no approval.")
+        bool,
+        typer.Option("--yes", help="Approve what a model wants to do; a command, a plan or a flow needs no approval."),
     ] = False,
     ephemeral: Annotated[
         bool, typer.Option("--ephemeral", help="Keep nothing: no history, no log, no home; it cannot be resumed.")
     ] = False,
     jsonl: Jsonl = False,
 ) -> Answer:
-    """Run a command or a plan, step by step; kill it at any moment and --resume carries on.
+    """Run a command, a plan or a flow, step by step; kill it at any moment and --resume carries on.
 
-    Standard output has what the tools print, as soon as it is recorded; on a terminal without control characters.
+    Standard output has what the tools print, as soon as it is recorded, and what a flow returned; on a terminal
+    without control characters.
     """
     if ephemeral:
         keep_no_log()
     limits = limits_of(max_iterations, max_tokens, budget_usd, time_limit)
-    wanted = Wanted(text, plan, resume, is_continued=continue_, is_list=list_goals)
+    wanted = Wanted(text, plan, flow, resume, is_continued=continue_, is_list=list_goals)
     wanted.require_sense(shell=shell, ephemeral=ephemeral, is_limited=limits != Limits(), jsonl=jsonl)
+    if args is not None and flow is None:
+        raise Invalid("--args is what a flow is called with; give it with --flow.")
     refuse_both(json=options.json, jsonl=jsonl)
     if list_goals:
         return await list_(options)
@@ -76,9 +93,14 @@ async def run(  # noqa: PLR0913 (each is an option of the command)
     if resume is not None or continue_:
         return await resumed(showing, resume, jobs, limits)
     from perdure.app.new_goal import of_command, of_plan
+    from perdure.interfaces.cli.goals.flows import new_flow
 
-    new = of_command(text or "", shell=shell) if plan is None else of_plan(plan)
-    return await _begun(showing, replace(new, limits=limits), jobs)
+    def new() -> NewGoal:
+        if flow is not None:
+            return replace(new_flow(flow, args), limits=limits)
+        return replace(of_plan(plan) if plan is not None else of_command(text or "", shell=shell), limits=limits)
+
+    return await _begun(showing, new, jobs)
 
 
 @dataclass(frozen=True)
@@ -87,6 +109,7 @@ class Wanted:
 
     text: str | None
     plan: Path | None
+    flow: str | None
     resume: str | None
     is_continued: bool
     is_list: bool
@@ -96,23 +119,24 @@ class Wanted:
 
         Raises: Invalid
         """
-        given = [self.text is not None, self.plan is not None, self.resume is not None, self.is_continued, self.is_list]
-        if sum(given) != 1:
-            raise Invalid("Give one of: a command line, --plan FILE, --resume ID, --continue, --list.")
+        new = [self.text is not None, self.plan is not None, self.flow is not None]
+        if sum([*new, self.resume is not None, self.is_continued, self.is_list]) != 1:
+            raise Invalid("Give one of: a command line, --plan FILE, --flow M:F, --resume ID, --continue, --list.")
         if shell and self.text is None:
             raise Invalid("--shell is for a command line; a plan says `shell: true` for each step that needs it.")
-        if ephemeral and self.text is None and self.plan is None:
+        if ephemeral and not any(new):
             raise Invalid("--ephemeral is for a new goal: one that is kept nowhere can be neither resumed nor listed.")
         if self.is_list and (is_limited or jsonl):
             raise Invalid("--list runs nothing: it takes neither limits nor --jsonl.")
 
 
-async def _begun(showing: Showing, new: NewGoal, jobs: int) -> Answer:
+async def _begun(showing: Showing, make: Callable[[], NewGoal], jobs: int) -> Answer:
     """Begin a goal, in the home or in memory alone."""
     options = showing.options
 
     async def act(stage: Stage) -> Ran:
-        if new.mind.kind == "command" and not (options.json or showing.is_jsonl):
+        new = make()
+        if new.mind.kind == "command" and not showing.is_for_program:
             stage.view.say(AS_COMMAND)
         manner = Manner(jobs, watch=stage.watch)
         if not showing.is_kept:

@@ -1,10 +1,10 @@
-"""`perdure goal cancel | approve | deny | answer | decide`: record what somebody wants; go on only if asked to."""
+"""`perdure goal cancel | approve | deny | answer | decide | signal`: record what somebody wants; go on if asked."""
 
 import json
 import signal
 import sys
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -16,12 +16,15 @@ from perdure.errors import Denied, Invalid
 from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.goals.flags import Goal, Resume
+from perdure.interfaces.cli.goals.flows import from_json, go_on
 from perdure.interfaces.cli.goals.stage import Showing, Stage, staged
-from perdure.interfaces.cli.goals.timeline import exact
+from perdure.interfaces.cli.goals.timeline import exact, headline
 from perdure.interfaces.cli.terminal import lines, one_line
 from perdure.kernel.decisions import choose
 from perdure.kernel.events import ToolCall
 from perdure.kernel.loop import Ran
+
+_ENDED = ("done", "stopped")
 
 Act = Callable[[Goals], Awaitable[GoalView]]
 Call = Annotated[str, typer.Argument(metavar="CALL", help="The call, as `perdure goal show` names it.")]
@@ -32,8 +35,8 @@ AnyCall = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the tree."""
-    for fn in (cancel, approve, deny, answer, decide):
-        command(app, fn.__name__)(fn)
+    for fn in (cancel, approve, deny, answer, decide, signal_):
+        command(app, fn.__name__.rstrip("_"))(fn)
 
 
 async def cancel(options: Options, *, goal: Goal) -> Answer:
@@ -41,7 +44,7 @@ async def cancel(options: Options, *, goal: Goal) -> Answer:
     async with open_home(options.settings(), debug=options.verbose) as p:
         seen = await p.goals.cancel(goal)
     goal_id = seen.summary.goal_id
-    is_over = seen.summary.status in ("done", "stopped")
+    is_over = seen.summary.status in _ENDED
     said = f"{goal_id} is cancelled." if is_over else f"Stored for the worker that runs {goal_id}; it ends it."
     return Answer(seen.wire(), [said])
 
@@ -62,11 +65,11 @@ async def approve(
         about = state.calls[chosen.call_id].call
         if isinstance(about, ToolCall) and not options.json:
             print(_shown(about), file=sys.stderr)
-        if _can_ask(options) and not yes and not _is_sure():
+        if can_ask(options) and not yes and not is_sure("Run this?"):
             raise Denied("Not approved; nothing was recorded.")
         return await goals.decide(state.goal_id, "approve", call_id=chosen.call_id)
 
-    return await _settled(options, act, is_resumed=resume)
+    return await settled(options, act, is_resumed=resume)
 
 
 async def deny(
@@ -78,7 +81,7 @@ async def deny(
     resume: Resume = False,
 ) -> Answer:
     """Refuse a call that waits for approval; it is not run."""
-    return await _settled(
+    return await settled(
         options, lambda goals: goals.decide(goal, "deny", call_id=call, value=reason), is_resumed=resume
     )
 
@@ -97,7 +100,7 @@ async def answer(
     if len(value) > 2:
         raise Invalid("Give the answer, or the call and the answer; an answer of several words stands in quotes.")
     call_id, text = (None, *value) if len(value) == 1 else value
-    return await _settled(
+    return await settled(
         options, lambda goals: goals.decide(goal, "answer", call_id=call_id, value=text), is_resumed=resume
     )
 
@@ -121,13 +124,31 @@ async def decide(
     """Settle a call whose outcome nobody knows."""
     if value is not None and decision != "skip":
         raise Invalid(f"--value is the output of a step that is skipped; {decision} has none.")
-    output = None if value is None else _json(value)
-    return await _settled(
+    output = None if value is None else from_json("--value", value)
+    return await settled(
         options, lambda goals: goals.decide(goal, decision, call_id=call, value=output), is_resumed=resume
     )
 
 
-async def _settled(options: Options, act: Act, *, is_resumed: bool) -> Answer:
+async def signal_(
+    options: Options,
+    *,
+    goal: Goal,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name that the goal waits for, or will.")],
+    payload: Annotated[
+        str | None, typer.Argument(metavar="JSON", help="What the goal is told; null if left out.")
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option("--key", metavar="TEXT", help="Names this one signal: the same key tells it once.")
+    ] = None,
+    resume: Resume = False,
+) -> Answer:
+    """Tell a goal something that it waits for, or will wait for."""
+    value = None if payload is None else from_json("The payload", payload)
+    return await settled(options, lambda goals: goals.signal(goal, name, value, key=key), is_resumed=resume)
+
+
+async def settled(options: Options, act: Act, *, is_resumed: bool) -> Answer:
     """Record a decision, and go on with the goal if that was asked for."""
     if is_resumed:
         return await _carried_on(options, act)
@@ -136,6 +157,8 @@ async def _settled(options: Options, act: Act, *, is_resumed: bool) -> Answer:
     goal_id = seen.summary.goal_id
     if seen.is_running:
         return Answer(seen.wire(), [f"Stored for the worker that runs {goal_id}."])
+    if seen.summary.status in _ENDED:
+        return Answer(seen.wire(), [headline(seen)])
     return Answer(seen.wire(), [f"Recorded; `{exact(options, 'run', '--resume', goal_id)}` goes on."])
 
 
@@ -143,7 +166,7 @@ async def _carried_on(options: Options, act: Act) -> Answer:
     async def decided(stage: Stage) -> Ran:
         async with open_home(options.settings(), debug=options.verbose) as p:
             seen = await act(p.goals)
-            return await p.goals.go_on(seen.summary.goal_id, Manner(watch=stage.watch))
+            return await go_on(p.goals, seen.summary.goal_id, Manner(watch=stage.watch))
 
     return await staged(Showing(options), decided)
 
@@ -154,21 +177,15 @@ def _shown(call: ToolCall) -> str:
     return f"{one_line(f'{call.call_id}: {call.tool}, {call.effect}')}\n{lines(arguments)}"
 
 
-def _can_ask(options: Options) -> bool:
+def can_ask(options: Options) -> bool:
+    """Tell whether a person is there who may be asked."""
     return sys.stdin.isatty() and sys.stderr.isatty() and not (options.no_input or options.json)
 
 
-def _is_sure() -> bool:
+def is_sure(question: str) -> bool:
     """Ask; an interrupt ends the question at once."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        return typer.confirm("Run this?", err=True)
+        return typer.confirm(question, err=True)
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _json(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise Invalid(f"--value is JSON, such as '\"text\"' or '{{\"a\": 1}}'; found {text[:40]!r}.") from error

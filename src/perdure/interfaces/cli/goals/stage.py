@@ -10,9 +10,10 @@ from perdure.app.views import GoalView
 from perdure.errors import Unavailable
 from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options
+from perdure.interfaces.cli.goals.flows import prints_aside
 from perdure.interfaces.cli.goals.interrupts import INTERRUPTED, Interrupts
-from perdure.interfaces.cli.goals.progress import JsonLines, Lines, Quiet, View
-from perdure.interfaces.cli.goals.timeline import exact, exit_code_of, headline, next_commands, timeline
+from perdure.interfaces.cli.goals.progress import JsonLines, Lines, Quiet, View, write_value
+from perdure.interfaces.cli.goals.timeline import exact, exit_code_of, headline, next_commands, origin, timeline
 from perdure.interfaces.cli.goals.writer import Writer
 from perdure.kernel.events import Event
 from perdure.kernel.fold import GoalState
@@ -29,6 +30,11 @@ class Showing:
     is_jsonl: bool = False
     is_kept: bool = True
 
+    @property
+    def is_for_program(self) -> bool:
+        """Whether standard output is for a program to read, and nothing else may be on it."""
+        return self.is_jsonl or self.options.json
+
 
 class Stage:
     """Where one goal is run: `watch` is what the goal's loop is given to."""
@@ -36,16 +42,22 @@ class Stage:
     def __init__(self, showing: Showing) -> None:
         self._showing = showing
         self._writer = Writer()
-        self.view = _view(showing, self._writer)
-        self.interrupts = Interrupts(self.view.say)
+        self.view = view_of(showing, self._writer)
+        self.interrupts = Interrupts(self.say)
         self._goal_id: str | None = None
         self._seen: GoalView | None = None
         """The goal as it is known to be stored."""
+
+    def say(self, line: str) -> None:
+        """Say something to a person, in whichever view there is by then."""
+        self.view.say(line)
 
     def watch(self, loop: Loop) -> None:
         """Listen to a loop, and let the first interrupt stop it."""
         self.interrupts.stops(loop)
         self._goal_id = loop.journal.goal_id
+        if loop.state.begun.mind.kind == "flow" and not self._showing.is_for_program:
+            self.view = Lines(self._writer)  # what its steps print would break a picture that is renewed in place
         self._seen = GoalView.of_state(loop.state) if loop.state.tip.seq > 1 else None
         self.view.begin(loop.state)
         loop.journal.listen(self._see)
@@ -60,10 +72,12 @@ class Stage:
         if self._goal_id is None:
             self.view.show_again(state)
         why = state.termination.detail if state.termination else None
-        said = [headline(seen), *([why] if why else []), *self._hints(state)]
+        said = [headline(seen), *origin(state), *([why] if why else []), *self._hints(state)]
+        if not self._showing.is_for_program:
+            write_value(state, self._writer)
         self.view.end(timeline(state), said)
         await self._writer.drained()
-        _raise(self._writer.failure)
+        raise_failure(self._writer.failure)
         return Answer(seen.wire(), exit_code=exit_code_of(ran))
 
     def cut_short(self) -> Answer:
@@ -111,7 +125,8 @@ async def staged(showing: Showing, act: Callable[[Stage], Awaitable[Ran]]) -> An
     is_clean = False
     with stage.interrupts:
         try:
-            ran = await act(stage)
+            with prints_aside(is_needed=showing.is_for_program):
+                ran = await act(stage)
             answer = await stage.end(ran)
             is_clean = True
         except asyncio.CancelledError:
@@ -125,7 +140,8 @@ async def staged(showing: Showing, act: Callable[[Stage], Awaitable[Ran]]) -> An
     return answer
 
 
-def _view(showing: Showing, writer: Writer) -> View:
+def view_of(showing: Showing, writer: Writer) -> View:
+    """Choose how a goal is seen: by a program, on a terminal, or in plain lines."""
     if showing.is_jsonl:
         return JsonLines(writer)
     if showing.options.json:
@@ -137,7 +153,11 @@ def _view(showing: Showing, writer: Writer) -> View:
     return Lines(writer)
 
 
-def _raise(failure: OSError | None) -> None:
+def raise_failure(failure: OSError | None) -> None:
+    """Tell when standard output cannot be written any more.
+
+    Raises: BrokenPipeError when nobody reads it; Unavailable.
+    """
     if isinstance(failure, BrokenPipeError):
         raise failure
     if failure is not None:

@@ -19,7 +19,7 @@ LIMIT_FLAGS: dict[LimitName, str] = {
     "usd": "--budget-usd",
     "seconds": "--timeout",
 }
-HEADERS = ("at", "step", "call", "tool", "effect", "state", "took", "cost")
+HEADERS = ("seq", "at", "step", "call", "tool", "effect", "state", "took", "cost")
 
 _DECIDED = {
     "answer": "answered",
@@ -57,6 +57,7 @@ def _row(call: CallState, now_us: int | None) -> list[str]:
     took_ms = duration_ms(call, now_us)
     cost = cost_of(call)
     return [
+        str(call.seq),
         datetime.fromtimestamp(call.began_us / 1e6, UTC).strftime("%H:%M:%S"),
         about.step,
         about.call_id,
@@ -74,8 +75,8 @@ def state_of(call: CallState) -> str:
         return _ended(call)
     if call.decision is not None and call.decision.decision in _DECIDED:
         return _DECIDED[call.decision.decision]
-    if call.unknown is not None:
-        return "outcome unknown"
+    if call.unknown is not None or call.signal is not None:
+        return "signalled" if call.signal is not None else "outcome unknown"
     match call.call:
         case Ask():
             return "asks"
@@ -173,6 +174,9 @@ def _settling(options: Options, goal_id: str, call: CallState) -> list[str]:
         choices = f" ({' / '.join(about.options)})" if about.options else ""
         command = exact(options, "goal", "answer", goal_id, about.call_id, "VALUE", "--resume")
         return [one_line(f"{about.step} asks: {about.question}{choices}"), f"  {command}"]
+    if isinstance(about, Wait) and about.signal is not None:
+        command = exact(options, "goal", "signal", goal_id, about.signal, "JSON", "--resume")
+        return [one_line(f"{about.step} waits for signal {about.signal}"), f"  {command}"]
     if call.unknown is not None:
         command = exact(options, "goal", "decide", goal_id, about.call_id, "retry", "--resume")
         why = one_line(f"Nobody knows how {about.call_id} ended. {call.unknown.why}")
@@ -189,6 +193,12 @@ def _raising(options: Options, state: GoalState, name: LimitName) -> list[str]:
     value = f"{max(round(more), 1)}s" if name == "seconds" else f"{more:g}" if name == "usd" else str(int(more))
     command = exact(options, "goal", "resume", state.goal_id, LIMIT_FLAGS[name], value)
     return [f"Its limit of {name} is reached ({used:g} used). Raise it to go on:", f"  {command}"]
+
+
+def origin(state: GoalState) -> list[str]:
+    """Say where a fork came from; nothing of any other goal."""
+    parent = state.begun.parent
+    return [] if parent is None else [f"It is a fork of {parent.goal_id} at event {parent.seq}."]
 
 
 def headline(view: GoalView) -> str:

@@ -8,6 +8,7 @@ import select
 import sys
 import threading
 from collections.abc import Callable
+from typing import TextIO
 
 Job = Callable[[], None]
 TICK_S = 0.1
@@ -20,6 +21,8 @@ class Writer:
         self.tick: Job | None = None
         self.failure: OSError | None = None
         """Why standard output cannot be written any more; the work itself goes on."""
+        self._stdout = sys.stdout
+        """As it was: a flow whose prints go elsewhere meanwhile changes nothing here."""
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
@@ -71,24 +74,24 @@ class Writer:
     def _write(self, text: str) -> None:
         if self.failure is None:
             try:
-                write_out(text)
+                write_out(text, self._stdout)
             except OSError as error:
                 self.failure = error
 
 
-def write_out(text: str) -> None:
+def write_out(text: str, stdout: TextIO) -> None:
     """Write to standard output, past its buffer where there is a file behind it.
 
     Raises: OSError
     """
-    sys.stdout.flush()
+    stdout.flush()
     try:
-        fd = sys.stdout.fileno()
+        fd = stdout.fileno()
     except (OSError, ValueError):
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        stdout.write(text)
+        stdout.flush()
         return
-    data = text.encode(sys.stdout.encoding, sys.stdout.errors or "strict")
+    data = text.encode(stdout.encoding, stdout.errors or "strict")
     while data:
         try:
             data = data[os.write(fd, data) :]

@@ -1,0 +1,84 @@
+"""Flows on the command line: where their modules are looked for, and what they are called with."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from perdure.app.goals import Goals
+from perdure.app.runner import Manner
+from perdure.errors import Invalid
+from perdure.kernel.events import Limits
+from perdure.kernel.loop import Ran
+
+if TYPE_CHECKING:
+    from perdure.app.new_goal import NewGoal
+
+
+def new_flow(path: str, args: str | None) -> "NewGoal":
+    """Make a goal of the flow `module:function` and its arguments: a JSON list, or a JSON object of named ones.
+
+    Raises: Invalid; NotFound when there is no such flow.
+    """
+    from perdure.app.flows import load_flow
+    from perdure.app.new_goal import of_flow
+
+    given = arguments(args)
+    look_here()
+    flow = load_flow(path)
+    return of_flow(flow, [], given) if isinstance(given, dict) else of_flow(flow, given, {})
+
+
+def arguments(text: str | None) -> list[Any] | dict[str, Any]:
+    """Read what a flow is called with.
+
+    Raises: Invalid
+    """
+    given = [] if text is None else from_json("--args", text)
+    if not isinstance(given, list | dict):
+        raise Invalid(
+            """--args is a JSON list of arguments, such as '["2026-11-15"]', or an object of named ones, such as"""
+            f""" '{{"day": "2026-11-15"}}'; found {str(text)[:40]!r}."""
+        )
+    return given
+
+
+def from_json(name: str, text: str) -> Any:
+    """Read a value that was typed as JSON.
+
+    Raises: Invalid
+    """
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Invalid(f"{name} is JSON, such as '\"text\"' or '{{\"a\": 1}}'; found {text[:40]!r}.") from error
+
+
+def look_here() -> None:
+    """Let modules be found in the current folder first, as Python does for a script."""
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+
+
+async def go_on(goals: Goals, prefix: str, manner: Manner, limits: Limits | None = None) -> Ran:
+    """Go on with a goal; the module of a flow is looked for in the current folder first.
+
+    Raises: what Goals.go_on raises.
+    """
+    found = await goals.find(prefix)
+    if found.summary.mind == "flow":
+        look_here()
+    return await goals.go_on(found.summary.goal_id, manner, limits)
+
+
+@contextmanager
+def prints_aside(*, is_needed: bool) -> Iterator[None]:
+    """Let what a flow prints go to standard error where standard output is for a program."""
+    if not is_needed:
+        yield
+        return
+    with redirect_stdout(sys.stderr):
+        yield

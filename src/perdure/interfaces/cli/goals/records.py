@@ -1,0 +1,113 @@
+"""`perdure goal export | delete`: take the history of a goal along, and remove it."""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from perdure.app import open_home
+from perdure.errors import Conflict, Denied, Unavailable
+from perdure.interfaces.cli.answer import Answer
+from perdure.interfaces.cli.command import Options, command
+from perdure.interfaces.cli.goals.flags import Goal
+from perdure.interfaces.cli.goals.settle import can_ask, is_sure
+from perdure.interfaces.cli.goals.timeline import headline
+from perdure.interfaces.cli.goals.writer import write_out
+from perdure.interfaces.cli.terminal import one_line
+from perdure.kernel.events import Event
+from perdure.store.durable import new_file
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the tree."""
+    for fn in (export, delete):
+        command(app, fn.__name__)(fn)
+
+
+async def export(
+    options: Options,
+    *,
+    goal: Goal,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="A new file; standard output when left out.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
+) -> Answer:
+    """Write every event of a goal as one line of JSON, with the payload as it is stored, so that hashes can be checked.
+
+    A file is there wholly or not at all.
+    """
+    async with open_home(options.settings(), debug=options.verbose) as p:
+        goal_id = (await p.goals.find(goal)).summary.goal_id
+        events = await p.goals.history(goal_id)
+    data = {"id": goal_id, "events": len(events), "last_hash": events[-1].hash.hex()}
+    if output is not None:
+        path = Path(os.path.abspath(output.expanduser()))
+        _write(path, events, force=force)
+        return Answer({**data, "path": str(path)}, [f"Wrote {path}: {len(events)} events of {goal_id}."])
+    if options.json:
+        return Answer({**data, "lines": [event.line() for event in events]})
+    _print(events)
+    return Answer(data)
+
+
+def _print(events: Sequence[Event]) -> None:
+    """Print events as they are; on a terminal without what could change it.
+
+    Raises: Unavailable
+    """
+    is_terminal = sys.stdout.isatty()
+    lines = [one_line(event.line()) if is_terminal else event.line() for event in events]
+    try:
+        write_out("".join(f"{line}\n" for line in lines), sys.stdout)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise Unavailable(f"Standard output cannot be written: {error.strerror}.") from error
+
+
+def _write(path: Path, events: Sequence[Event], *, force: bool) -> None:
+    """Write events into a file that is there wholly or not at all.
+
+    Raises: Conflict when it is there and not to be replaced; Denied; Unavailable.
+    """
+    if path.is_dir():
+        raise Conflict(f"{path} is a folder; a file was expected.")
+    target = path if not force else path.with_name(f".{path.name}.new-{os.getpid()}")
+    try:
+        with new_file(target) as part:
+            part.write_text("".join(f"{event.line()}\n" for event in events), encoding="utf-8")
+        if force:
+            target.replace(path)
+    except OSError as error:
+        raise Unavailable(f"{path} cannot be written: {error.strerror}.") from error
+
+
+async def delete(
+    options: Options,
+    *,
+    goal: Goal,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether you are sure.")] = False,
+) -> Answer:
+    """Remove the history of a finished goal that has no forks, for good; asks on a terminal, needs --yes elsewhere."""
+    async with open_home(options.settings(), debug=options.verbose) as p:
+        found = await p.goals.find(goal)
+        if not yes:
+            _ask(options, headline(found), found.summary.last_seq)
+        goal_id = await p.goals.delete(found.summary.goal_id)
+    return Answer({"id": goal_id, "deleted": True}, [f"{goal_id} is deleted."])
+
+
+def _ask(options: Options, about: str, events: int) -> None:
+    """Let a person think again.
+
+    Raises: Conflict when nobody can be asked; Denied when the answer is no.
+    """
+    if not can_ask(options):
+        raise Conflict("Nothing was deleted: what is deleted is gone, and nobody can be asked here. Give --yes.")
+    print(f"{one_line(about)}, {events} events", file=sys.stderr)
+    if not is_sure("Delete it for good?"):
+        raise Denied("Nothing was deleted.")

@@ -1,0 +1,138 @@
+"""`perdure goal watch`: follow a goal that somebody else runs, until it ends; it does not notice."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+import typer
+
+from perdure.app import open_home
+from perdure.app.goals import Goals
+from perdure.app.views import GoalView
+from perdure.interfaces.cli.answer import Answer
+from perdure.interfaces.cli.command import Options, command
+from perdure.interfaces.cli.goals.flags import Goal, refuse_both
+from perdure.interfaces.cli.goals.progress import write_value
+from perdure.interfaces.cli.goals.stage import Showing, raise_failure, view_of
+from perdure.interfaces.cli.goals.timeline import exit_code_of, headline, next_commands, origin, timeline
+from perdure.interfaces.cli.goals.writer import Writer
+from perdure.kernel.events import Event
+from perdure.kernel.fold import GoalState, apply, fold
+from perdure.kernel.loop import Ran
+
+_QUIET_S = 1.0
+"""How long nothing has to happen before it is looked who runs the goal, and said when that has changed."""
+_PATIENCE_S = 1.0
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the tree."""
+    command(app, "watch")(watch)
+
+
+async def watch(
+    options: Options,
+    *,
+    goal: Goal,
+    after: Annotated[
+        int, typer.Option("--after", min=0, metavar="SEQ", help="Leave out the events up to this number.")
+    ] = 0,
+    jsonl: Annotated[bool, typer.Option("--jsonl", help="Print each event as one line of JSON.")] = False,
+) -> Answer:
+    """Show what happened in a goal and what happens, until it ends, with its exit code; Ctrl-C leaves it alone."""
+    refuse_both(json=options.json, jsonl=jsonl)
+    audience = _Audience(Showing(options, is_jsonl=jsonl), after)
+    async with open_home(options.settings(), debug=options.verbose) as p:
+        goal_id = (await p.goals.find(goal)).summary.goal_id
+        try:
+            state = await audience.follow(p.goals, goal_id)
+            return await audience.end(state)
+        finally:
+            await audience.close()
+
+
+class _Audience:
+    """Somebody who watches."""
+
+    def __init__(self, showing: Showing, after: int) -> None:
+        self._options = showing.options
+        self._after = after
+        self._writer = Writer()
+        self._view = view_of(showing, self._writer)
+        self._is_quiet = showing.is_for_program
+        self._status = "running"
+
+    async def follow(self, goals: Goals, goal_id: str) -> GoalState:
+        """Show each event, and say when the goal waits or nobody runs it any more; return where it has ended.
+
+        Raises: whoever reads no more; what Goals.follow raises.
+        """
+        state: GoalState | None = None
+        events = goals.follow(goal_id)
+        coming = _next(events)
+        try:
+            while True:
+                await asyncio.wait({coming}, timeout=_QUIET_S)
+                raise_failure(self._writer.failure)
+                if not coming.done():
+                    await self._look(goals, goal_id, state)
+                    continue
+                event = coming.result()
+                if event is None:
+                    return state if state is not None else await goals.state(goal_id)
+                state = self._see(event, state)
+                coming = _next(events)
+        finally:
+            coming.cancel()
+            await asyncio.wait({coming})
+
+    async def end(self, state: GoalState) -> Answer:
+        """Tell how it ended."""
+        seen = GoalView.of_state(state)
+        detail = state.termination.detail if state.termination else None
+        if not self._is_quiet:
+            write_value(state, self._writer)
+        self._view.end(timeline(state), [headline(seen), *origin(state), *([detail] if detail else [])])
+        await self._writer.drained()
+        raise_failure(self._writer.failure)
+        return Answer(seen.wire(), exit_code=exit_code_of(Ran("ended", state)))
+
+    async def close(self) -> None:
+        """Leave the terminal as it was."""
+        self._view.clear()
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                await self._writer.drained()
+        except TimeoutError:
+            pass
+        finally:
+            self._writer.close()
+
+    def _see(self, event: Event, before: GoalState | None) -> GoalState:
+        if before is None:
+            state = fold([event])
+            self._view.begin(state)
+        else:
+            state = before
+            apply(state, event)
+        if event.seq > self._after:
+            self._view.see(event, state)
+        return state
+
+    async def _look(self, goals: Goals, goal_id: str, state: GoalState | None) -> None:
+        """Say once where the goal stands when it is not running."""
+        found = await goals.find(goal_id)
+        status = f"{found.status} {found.summary.waiting_for}"
+        if status == self._status or state is None:
+            return
+        self._status = status
+        if found.status != "running" and not self._is_quiet:
+            for line in [headline(found), *next_commands(self._options, state, is_running=found.is_running)]:
+                self._view.say(line)
+
+
+def _next(events: AsyncIterator[Event]) -> "asyncio.Task[Event | None]":
+    async def coming() -> Event | None:
+        return await anext(events, None)
+
+    return asyncio.create_task(coming())
