@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.interfaces.cli.terminal import Terminal
+
 
 @pytest.fixture
 def ready(tmp_path: Path, migrated_sqlite: str, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -17,3 +19,10 @@ def ready(tmp_path: Path, migrated_sqlite: str, monkeypatch: pytest.MonkeyPatch)
     work.mkdir()
     monkeypatch.chdir(work)
     return work
+
+
+@pytest.fixture
+def perdure(ready: Path, capsys: pytest.CaptureFixture[str]) -> Terminal:
+    """Commands, in that folder."""
+    assert ready == Path.cwd()
+    return Terminal(capsys)

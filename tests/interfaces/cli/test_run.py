@@ -1,15 +1,13 @@
 """`perdure run` and `perdure goal`, called in this process: what is printed where, and how it ends."""
 
-import json
 import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from perdure.interfaces.cli.edge import run
+from tests.interfaces.cli.terminal import Terminal
 
 PLAN = """
 goal: publish
@@ -18,41 +16,6 @@ steps:
   - {id: sure, ask: {question: "Publish?", options: ["yes", "no"]}, needs: [fetch]}
   - {id: send, exec: "sh -c 'echo $PERDURE_OUT_SURE'", needs: [sure]}
 """
-
-
-class Terminal:
-    """Calls commands, and remembers what the last one printed."""
-
-    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
-        self._capsys = capsys
-        self.out = self.err = ""
-
-    def __call__(self, *arguments: str) -> int:
-        code = run(arguments)
-        self.out, self.err = self._capsys.readouterr()
-        return code
-
-    def json(self, *arguments: str) -> Any:
-        self(*arguments, "--json")
-        assert self.err == ""
-        return json.loads(self.out)
-
-    @property
-    def events(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.out.splitlines()]
-
-    def goals(self, *arguments: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.json("goal", "list", *arguments)["goals"]
-        return found
-
-    def newest(self) -> str:
-        return str(self.goals()[0]["id"])
-
-
-@pytest.fixture
-def perdure(ready: Path, capsys: pytest.CaptureFixture[str]) -> Terminal:
-    assert ready == Path.cwd()
-    return Terminal(capsys)
 
 
 @pytest.fixture

@@ -1,0 +1,182 @@
+"""`perdure run --flow`: where a flow is found, what it is called with, and what is said when it cannot be."""
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from perdure.minds import flow
+from tests.interfaces.cli.terminal import Terminal
+
+FLOWS = """
+from perdure import flow
+
+
+def double(number):
+    print("doubling", number)
+    return number * 2
+
+
+@flow
+async def twice(goal, number, *, times=1):
+    for _ in range(times):
+        number = await goal.step(double, number)
+    return number
+
+
+@flow
+async def greet(goal, name="you"):
+    return f"hello {await goal.ask(f'May I greet {name}?', ['yes', 'no'])}"
+
+
+def plain():
+    pass
+"""
+
+
+def forget(name: str) -> None:
+    """Let a module be imported anew, as another process would."""
+    sys.modules.pop(name, None)
+    importlib.invalidate_caches()
+    for path in [path for path in flow._FLOWS if path.startswith(f"{name}:")]:
+        del flow._FLOWS[path]
+
+
+@pytest.fixture(autouse=True)
+def own_modules(ready: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Modules of this test alone; what it imports is forgotten afterwards."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    (ready / "flows.py").write_text(FLOWS)
+    before = dict(sys.modules)
+    forget("flows")
+    yield
+    for name in set(sys.modules) - set(before):
+        if str(ready) in str(getattr(sys.modules[name], "__file__", "")):
+            forget(name)
+
+
+@pytest.mark.parametrize(
+    ("args", "value"),
+    [
+        ("[4]", 8),
+        ('{"number": 4}', 8),
+        ('{"number": 4, "times": 2}', 16),
+    ],
+)
+def test_arguments_are_a_list_or_an_object_of_names(perdure: Terminal, args: str, value: int) -> None:
+    perdure("run", "--flow", "flows:twice", "--args", args)
+    assert perdure.out.endswith(f"{value}\n")
+    assert perdure.goals()[0]["mind"] == "flow"
+
+
+def test_without_arguments_a_flow_is_called_with_none_and_what_it_returned_is_printed(perdure: Terminal) -> None:
+    assert perdure("run", "--flow", "flows:greet") == 5
+    assert perdure("goal", "answer", perdure.newest(), "yes", "--resume") == 0
+    assert perdure.out == "hello yes\n"
+    assert perdure("run", "--resume", perdure.newest()) == 0
+    assert perdure.out == "hello yes\n"
+
+
+@pytest.mark.parametrize("form", ["--json", "--jsonl"])
+def test_what_a_flow_prints_is_kept_out_of_the_way_of_a_program(perdure: Terminal, form: str) -> None:
+    assert perdure("run", "--flow", "flows:twice", "--args", "[4]", form) == 0
+    assert perdure.err == "doubling 4\n"
+    assert "doubling" not in perdure.out
+    assert '"value": 8' in perdure.out or '"output": 8' in perdure.out
+
+
+@pytest.mark.parametrize("args", ["3", '"day"', "null", "{", "[1", "", "[1, 2, 3]", '{"day": 1}', "[1e999]"])
+def test_arguments_that_make_no_sense_are_refused_before_anything_is_stored(perdure: Terminal, args: str) -> None:
+    assert perdure("run", "--flow", "flows:twice", "--args", args) == 2
+    assert "Traceback" not in perdure.err
+    assert perdure.goals() == []
+
+
+@pytest.mark.parametrize(
+    ("path", "code", "said"),
+    [
+        ("flows", 2, "module:function"),
+        (":twice", 2, "module:function"),
+        ("flows:", 2, "module:function"),
+        ("nowhere:twice", 3, "no module nowhere"),
+        ("flows.inner:twice", 3, "no module flows.inner"),
+        ("flows:gone", 3, "has no flow gone"),
+        ("flows:plain", 2, "is no flow, but function"),
+        ("flows:twice.fn", 2, "is no flow"),
+        ("__main__:twice", 3, "Run that script again"),
+        ("needs_more:twice", 2, "needs_more.py, line 2"),
+        ("broken:twice", 2, "broken.py, line 3"),
+        ("divides:twice", 2, "ZeroDivisionError: division by zero ("),
+        ("leaves:twice", 2, "it ended the program ("),
+        ("runs:twice", 2, "asyncio.run() cannot be called from a running event loop"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:coroutine:RuntimeWarning")
+def test_a_flow_that_cannot_be_had_is_said_in_one_sentence(perdure: Terminal, path: str, code: int, said: str) -> None:
+    Path("needs_more.py").write_text("import flows\nimport more_than_there_is\n")
+    Path("broken.py").write_text("def f():\n    pass\nasync def broken(:\n")
+    Path("divides.py").write_text("import flows\n\n1 / 0\n")
+    Path("leaves.py").write_text("import sys\nsys.exit(3)\n")
+    Path("runs.py").write_text("import asyncio\nasync def main(): pass\ncoroutine = main()\nasyncio.run(coroutine)\n")
+    assert perdure("run", "--flow", path) == code
+    assert said in perdure.err
+    assert perdure.err.startswith("perdure: ")
+    assert "Traceback" not in perdure.err
+    assert perdure.goals() == []
+
+
+def test_debug_shows_where_a_module_failed(perdure: Terminal) -> None:
+    Path("divides.py").write_text("1 / 0\n")
+    assert perdure("run", "--flow", "divides:twice", "--debug") == 2
+    assert "Traceback" in perdure.err
+
+
+def test_a_flow_is_found_by_the_name_that_another_module_gives_it(perdure: Terminal) -> None:
+    Path("other.py").write_text("from flows import twice as again\n")
+    assert perdure("run", "--flow", "other:again", "--args", "[1]") == 0
+    assert perdure.goals()[0]["text"] == "twice(1)"
+
+
+def test_a_goal_whose_module_has_gone_or_fails_is_left_as_it_is(perdure: Terminal) -> None:
+    perdure("run", "--flow", "flows:greet")
+    before = perdure.goals()
+    text = Path("flows.py").read_text()
+    Path("flows.py").unlink()
+    forget("flows")
+    assert perdure("run", "--continue") == 3
+    assert "no module flows" in perdure.err
+    Path("flows.py").write_text("1 / 0\n")
+    assert perdure("run", "--continue") == 2
+    assert "line 1" in perdure.err
+    assert perdure.goals() == before
+    Path("flows.py").write_text(text)
+    assert perdure("goal", "answer", before[0]["id"], "no", "--resume") == 0
+
+
+def test_changed_code_is_refused_and_a_fork_before_the_change_goes_on(perdure: Terminal) -> None:
+    Path("flows.py").write_text(FLOWS.replace("    return number\n", '    return await goal.ask("Sure?")\n'))
+    assert perdure("run", "--flow", "flows:twice", "--args", '{"number": 1, "times": 2}') == 5
+    goal = perdure.newest()
+    Path("flows.py").write_text(FLOWS.replace("return number\n", "return await goal.step(double, number)\n"))
+    forget("flows")
+    before = perdure.goals()
+    assert perdure("run", "--resume", goal) == 4
+    assert "/ask#0 is recorded" in perdure.err
+    assert perdure.goals() == before
+    asked = perdure.json("goal", "show", goal)["calls"][-1]
+    assert perdure("goal", "fork", goal, "--at", str(asked["seq"] - 1), "--resume") == 0
+    assert perdure.out == "doubling 4\n8\n"
+
+
+def test_arguments_need_a_flow(perdure: Terminal) -> None:
+    assert perdure("run", "true", "--args", "[]") == 2
+    assert perdure("run", "--plan", "plan.yaml", "--flow", "flows:twice") == 2
+
+
+def test_a_flow_leaves_no_trace_when_it_is_ephemeral(perdure: Terminal) -> None:
+    assert perdure("run", "--ephemeral", "--flow", "flows:twice", "--args", "[2]") == 0
+    assert perdure.out == "doubling 2\n4\n"
+    assert perdure.goals() == []
