@@ -1,6 +1,8 @@
-"""A hundred items worked on side by side, each exactly once, and a sum at the end.
+"""A hundred items worked on side by side, each once, and their sum at the end.
 
 python examples/fan_out.py
+
+Kill it wherever you like and start it again: the key makes it the same goal.
 """
 
 import asyncio
@@ -10,30 +12,35 @@ from pathlib import Path
 from perdure import Goal, Perdure, flow
 
 RESULTS = Path("results")
+MEASURED = "measured\n"
 
 
 async def measure(item: int) -> int:
-    """Do the work of one item; a file stands for a system outside that has to see each item once."""
+    """Do the work of one item; a file stands for a system outside that is to see each item once."""
     RESULTS.mkdir(exist_ok=True)
     with (RESULTS / f"{item}.txt").open("a", encoding="utf-8") as file:
-        file.write("measured\n")
+        file.write(MEASURED)
+    return await look_up(item)
+
+
+async def look_up(item: int) -> int:
+    """Ask what came of an item; asking changes nothing."""
     await asyncio.sleep(0.001)
     return item * item
 
 
 def was_measured(item: int) -> bool:
     """Tell, after a crash, whether an item was worked on."""
-    return (RESULTS / f"{item}.txt").exists()
+    path = RESULTS / f"{item}.txt"
+    return path.exists() and path.read_text(encoding="utf-8") == MEASURED
 
 
 async def one(goal: Goal, item: int) -> int:
-    """Measure an item; what a crash left without its result is worked out again without touching the outside."""
-    found = await goal.step(measure, item, check=was_measured)
-    return int(found) if found is not None else await goal.step(square, item, effect="pure")
-
-
-def square(item: int) -> int:
-    return item * item
+    """Measure an item. A step that happened, as its check says, but died before it could tell its result, is None."""
+    result = await goal.step(measure, item, check=was_measured)
+    if result is None:
+        result = await goal.step(look_up, item, effect="pure")
+    return int(result)
 
 
 @flow

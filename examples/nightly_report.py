@@ -1,7 +1,7 @@
 """A nightly report that a person approves before it is sent.
 
     python examples/nightly_report.py 2026-11-15
-    perdure goal answer GOAL yes          # as the script says
+    perdure goal answer GOAL yes                     # as the script says
     python examples/nightly_report.py 2026-11-15
 
 Kill it wherever you like and start it again: the key makes it the same goal.
@@ -14,41 +14,41 @@ from pathlib import Path
 
 from perdure import Goal, Perdure, flow
 
-OUTBOX = Path("outbox")
+OUTBOX = Path("outbox.txt")
 
 
 def fetch(day: str) -> dict[str, int]:
-    """Read the numbers of a day. Reading twice does no harm."""
+    """Read the numbers of a day: reading changes nothing, so the step is `pure`."""
     return {"orders": len(day) * 7, "returns": len(day)}
 
 
 def write_report(day: str, numbers: dict[str, int]) -> str:
-    """Write the report; writing it again writes the same."""
+    """Write the report: doing it again does the same, so the step is `idempotent`."""
     path = Path(f"report-{day}.json")
     path.write_text(json.dumps(numbers, indent=2), encoding="utf-8")
     return str(path)
 
 
 def send(report: str) -> str:
-    """Send the report, which must not happen twice."""
-    OUTBOX.mkdir(exist_ok=True)
-    with (OUTBOX / report).open("a", encoding="utf-8") as letter:
-        letter.write("sent\n")
-    return f"sent {report}"
+    """Send the report: it must not happen twice, so the step is `once`, as steps are unless they say otherwise."""
+    with OUTBOX.open("a", encoding="utf-8") as outbox:
+        outbox.write(f"{report}\n")
+    return report
 
 
 def was_sent(report: str) -> bool:
-    """Tell, after a crash, whether the report went out."""
-    return (OUTBOX / report).exists()
+    """Tell, after a crash, whether the report went out; without this the goal would wait for a person to tell."""
+    return OUTBOX.exists() and report in OUTBOX.read_text(encoding="utf-8").splitlines()
 
 
 @flow
 async def nightly(goal: Goal, day: str) -> str:
-    numbers = await goal.step(fetch, day, effect="pure", retry=3)
+    numbers = await goal.step(fetch, day, effect="pure", retry={"times": 3, "wait": 10})
     report = await goal.step(write_report, day, numbers, effect="idempotent")
     if await goal.ask(f"Send {report}?", ["yes", "no"]) == "no":
-        return "kept"
-    return str(await goal.step(send, report, check=was_sent))
+        return f"kept {report}"
+    await goal.step(send, report, check=was_sent)
+    return f"sent {report}"
 
 
 async def main(day: str) -> None:
@@ -56,7 +56,7 @@ async def main(day: str) -> None:
         result = await p.goals.run(nightly, day, key=f"nightly-{day}")
         print(f"{result.id}: {result.status}", result.value or "")
         if result.status == "waiting":
-            print(f"Answer it: perdure goal answer {result.id} yes|no")
+            print(f"Look at report-{day}.json, then: perdure goal answer {result.id} yes")
 
 
 if __name__ == "__main__":

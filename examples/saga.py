@@ -1,12 +1,13 @@
 """A journey booked in three places, and undone in the opposite order when one of them fails.
 
-python examples/saga.py Lisbon            # all three are booked
-python examples/saga.py Nowhere           # the last fails, so the others are given back
+    python examples/saga.py Lisbon            # all three are booked
+    python examples/saga.py Nowhere           # the last fails, so the others are given back
+
+Kill it wherever you like, in the middle of undoing too, and start it again: the key makes it the same goal.
 """
 
 import asyncio
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 from perdure import Goal, Perdure, StepFailed, flow
@@ -15,29 +16,32 @@ LEDGER = Path("ledger.txt")
 
 
 def note(line: str) -> None:
+    """Write down what happened; the ledger stands for three companies that each keep one."""
     with LEDGER.open("a", encoding="utf-8") as ledger:
         ledger.write(f"{line}\n")
 
 
-def has(line: str) -> bool:
+def is_noted(line: str) -> bool:
     return LEDGER.exists() and line in LEDGER.read_text(encoding="utf-8").splitlines()
 
 
-def book(what: str, place: str) -> str:
+def book(what: str, place: str) -> None:
     """Book something, or find that there is none."""
     if (what, place) == ("car", "Nowhere"):
         raise LookupError(f"there is no {what} in {place}")
     note(f"book {what} {place}")
-    return f"{what} in {place}"
+
+
+def was_booked(what: str, place: str) -> bool:
+    return is_noted(f"book {what} {place}")
 
 
 def give_back(what: str, place: str) -> None:
     note(f"undo {what} {place}")
 
 
-def happened(verb: str) -> Callable[[str, str], bool]:
-    """Make a check that looks a line up in the ledger."""
-    return lambda what, place: has(f"{verb} {what} {place}")
+def was_given_back(what: str, place: str) -> bool:
+    return is_noted(f"undo {what} {place}")
 
 
 @flow
@@ -45,11 +49,11 @@ async def journey(goal: Goal, place: str) -> str:
     booked: list[str] = []
     try:
         for what in ("flight", "hotel", "car"):
-            await goal.step(book, what, place, check=happened("book"))
+            await goal.step(book, what, place, check=was_booked)
             booked.append(what)
     except StepFailed as error:
         for what in reversed(booked):
-            await goal.step(give_back, what, place, check=happened("undo"))
+            await goal.step(give_back, what, place, check=was_given_back, retry={"times": 5, "wait": 10})
         return f"undone, because {error.detail}"
     return f"booked {', '.join(booked)}"
 
