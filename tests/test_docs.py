@@ -1,9 +1,13 @@
 """The docs cannot drift: generated pages are current, links lead somewhere, and what is shown runs."""
 
 import re
+import select
 import shlex
+import shutil
+import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -68,12 +72,83 @@ def test_every_command_of_the_readme_works(
     assert (tmp_path / "user" / "perdure.tar.gz").exists()
 
 
-@pytest.mark.parametrize(("page", "says"), [("README.md", "'projects'"), ("docs/reference/python.md", "['a']")])
-def test_the_python_of_a_page_works(page: str, says: str) -> None:
-    (program,) = blocks((ROOT / page).read_text(), "python")
+def test_the_python_of_the_page_about_the_database_works() -> None:
+    (program,) = blocks((ROOT / "docs/how-to/use-the-database.md").read_text(), "python")
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert says in done.stdout
+    assert "['a']" in done.stdout
+
+
+@pytest.fixture
+def folder(tmp_path: Path, migrated_sqlite: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A current folder to work in, beside a home with a new database."""
+    (tmp_path / "home").mkdir(mode=0o700)
+    shutil.copy(migrated_sqlite, tmp_path / "home" / "perdure.db")
+    (tmp_path / "folder").mkdir()
+    monkeypatch.chdir(tmp_path / "folder")
+    return tmp_path / "folder"
+
+
+def killed_when(is_so: Callable[[], bool], program: list[str]) -> None:
+    """Run a program, and kill it with SIGKILL when something is so."""
+    running = subprocess.Popen(program, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while not is_so() and running.poll() is None:
+        select.select([], [], [], 0.01)
+    running.kill()
+    assert running.wait() == -signal.SIGKILL
+
+
+def test_the_flow_of_the_readme_is_ten_lines_and_survives_kill_9(folder: Path) -> None:
+    (text,) = blocks((ROOT / "README.md").read_text(), "python")
+    (folder / "bill.py").write_text(text)
+    flow = text[text.index("def charge") : text.index("async def main")]
+    assert len([line for line in flow.splitlines() if line]) == 10
+    program = [sys.executable, "bill.py"]
+    killed_when((folder / "ann").exists, program)
+    assert not (folder / "bob").exists(), "it was killed in the middle of its first step"
+    done = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "status='done', reason='done', value='charged ann and bob'" in done.stdout
+    assert sorted(path.name for path in folder.iterdir()) == ["ann", "bill.py", "bob"]
+    again = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert again.stdout == done.stdout
+
+
+def test_the_flow_of_the_tutorial_does_what_the_tutorial_says(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (ROOT / "docs/tutorial.md").read_text()
+    (text,) = blocks(page, "python")
+    (folder / "orders.py").write_text(text)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    assert run(["run", "--flow", "orders:order", "--args", '["lamp", "table"]']) == 5
+    assert "step /ask#0: asks: Ship for 900 cents?\n" in capsys.readouterr().err
+    assert run(["goal", "answer", "20", "yes"]) == 0
+    shipped = folder / "shipped.txt"
+    killed_when(
+        lambda: shipped.exists() and shipped.read_text() == "lamp\n",
+        [sys.executable, "-m", "perdure", "run", "--continue"],
+    )
+    monkeypatch.setattr("time.sleep", lambda _seconds: None)
+    assert run(["run", "--continue"]) == 0
+    said = capsys.readouterr()
+    assert said.out.endswith("shipped lamp, table\n")
+    assert shipped.read_text() == "lamp\ntable\n"
+    for line in said.err.splitlines():
+        if line.startswith("step /ship#0"):
+            assert line in page
+    assert run(["goal", "fork", "20", "--at", "3", "--resume"]) == 5
+    newest = next(word for word in capsys.readouterr().err.split() if word.startswith("20"))
+    assert run(["goal", "answer", newest.rstrip(":"), "no", "--resume"]) == 0
+    assert capsys.readouterr().out == "not shipped\n"
+
+
+def test_the_flow_of_the_how_to_is_that_of_the_example() -> None:
+    text = (ROOT / "docs/how-to/write-a-flow.md").read_text()
+    flow = (ROOT / "examples/nightly_report.py").read_text()
+    shown = next(block for block in blocks(text, "py") if "async def nightly" in block)
+    assert shown in flow
 
 
 def test_the_plan_of_the_how_to_is_a_plan() -> None:

@@ -1,0 +1,137 @@
+"""Writes the reference of the Python API from its signatures and docstrings."""
+
+import ast
+import inspect
+import textwrap
+import typing
+from collections.abc import Callable
+from typing import Any
+
+import perdure
+from perdure.app.goals import Goals
+from perdure.app.views import GoalView
+from perdure.kernel.compare import Parted
+from perdure.kernel.events import Effect
+from perdure.kernel.fold import Status
+from perdure.kernel.replay import Replayed
+
+INTRODUCTION = """\
+Begin with the [tutorial](../tutorial.md); how to [write a flow](../how-to/write-a-flow.md) and
+[use the database](../how-to/use-the-database.md). Everything is async. `from perdure import …` imports a name when it
+is first asked for, so `import perdure` costs next to nothing. Where a goal's id is wanted, its beginning is enough.
+Every error is one of [these](errors.md).
+"""
+
+GOALS = (
+    *("run", "resume", "list", "find", "history", "follow"),
+    *("decide", "signal", "cancel", "fork", "compare", "replay", "delete"),
+)
+GOAL = ("step", "sleep", "ask", "signal", "gather", "idempotency_key")
+MAKING = ("create", "exists")
+DATABASE = ("transaction", "read", "tables", "count_rows", "ping", "health", "verify", "backup", "close")
+WORDS = {"Effect": Effect, "GoalStatus": perdure.GoalStatus, "Status": Status}
+_WIDTH = 110
+
+
+def python_page() -> str:
+    """Return the text of the page, without its title."""
+    parts = [
+        INTRODUCTION,
+        *_section("`Perdure`", perdure.Perdure),
+        *_member(perdure.Perdure, "open", "Perdure"),
+        *_section("`p.goals`", Goals),
+        *(line for name in GOALS for line in _member(Goals, name, "p.goals")),
+        *_section("`flow`", perdure.flow),
+        *_section("`Goal`", perdure.Goal),
+        *(line for name in GOAL for line in _member(perdure.Goal, name, "goal")),
+        *_section("`StepFailed`", perdure.StepFailed),
+        *_section("`GoalResult`", perdure.GoalResult),
+        _fields(perdure.GoalResult),
+        *_section("`GoalView`", GoalView),
+        *(line for name in ("status", "wire") for line in _member(GoalView, name, "view")),
+        *_section("`Event`", perdure.Event),
+        _fields(perdure.Event),
+        *(line for name in ("wire", "line") for line in _member(perdure.Event, name, "event")),
+        *_section("`Parted`", Parted),
+        _fields(Parted),
+        *_section("`Replayed`", Replayed),
+        "## Words\n",
+        *(f"- `{name}`: {_words(kind)}" for name, kind in WORDS.items()),
+        "",
+        *_section("`DatabaseClient`", perdure.DatabaseClient),
+        *(line for name in MAKING for line in _member(perdure.DatabaseClient, name, "DatabaseClient")),
+        *(line for name in DATABASE for line in _member(perdure.DatabaseClient, name, "db")),
+    ]
+    return "\n".join(parts)
+
+
+def _section(title: str, thing: Any) -> list[str]:
+    return [f"## {title}\n", _prose(thing)]
+
+
+def _member(owner: type, name: str, called: str) -> list[str]:
+    found = inspect.getattr_static(owner, name)
+    thing = getattr(owner, name)
+    if isinstance(found, property):
+        return [f"### `{called}.{name}`\n", _prose(found)]
+    return [f"### `{called}.{name}`\n", f"```py\n{_call(thing, called, name)}\n```\n", _prose(thing)]
+
+
+def _call(function: Callable[..., Any], called: str, name: str) -> str:
+    """Write a function as it is called, with its types as the source has them; one parameter a line when it is long."""
+    inner = inspect.unwrap(function)
+    node = ast.parse(textwrap.dedent(inspect.getsource(inner))).body[0]
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        raise TypeError(f"{called}.{name} is no function.")
+    before, after = "await " if isinstance(node, ast.AsyncFunctionDef) else "", f" -> {_text(node.returns)}"
+    if inspect.isasyncgenfunction(inner):
+        before, after = ("async for event in ", "") if inner is function else ("async with ", " as p")
+    parameters = _parameters(node.args)
+    line = f"{before}{called}.{name}({', '.join(parameters)}){after}"
+    if len(line) <= _WIDTH:
+        return line
+    listed = "".join(f"    {parameter},\n" for parameter in parameters)
+    return f"{before}{called}.{name}(\n{listed}){after}"
+
+
+def _parameters(given: ast.arguments) -> list[str]:
+    """Write each parameter with its type and default, without the object itself."""
+    needed = len(given.args) - len(given.defaults)
+    defaults = [None] * needed + list(given.defaults)
+    shown = [_parameter(*pair) for pair in zip(given.args, defaults, strict=True) if pair[0].arg not in ("self", "cls")]
+    if given.vararg is not None or given.kwonlyargs:
+        shown.append("*" + (_parameter(given.vararg, None) if given.vararg else ""))
+    shown += [_parameter(*pair) for pair in zip(given.kwonlyargs, given.kw_defaults, strict=True)]
+    return [*shown, f"**{_parameter(given.kwarg, None)}"] if given.kwarg else shown
+
+
+def _parameter(argument: ast.arg, default: ast.expr | None) -> str:
+    return f"{argument.arg}: {_text(argument.annotation)}" + (f" = {_text(default)}" if default is not None else "")
+
+
+def _text(node: ast.expr | None) -> str:
+    """Write a type or a default as it stands in the source; a type in quotes without them."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        is_type = any(letter in node.value for letter in "[|") or node.value[:1].isupper()
+        return node.value if is_type else f'"{node.value}"'
+    return "None" if node is None else ast.unparse(node)
+
+
+def _fields(kind: Any) -> str:
+    node = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
+    found = [inner for inner in ast.walk(node) if isinstance(inner, ast.AnnAssign)]
+    return "".join(f"- `{ast.unparse(field.target)}: {_text(field.annotation)}`\n" for field in found)
+
+
+def _words(kind: Any) -> str:
+    return ", ".join(f"`{word}`" for word in typing.get_args(kind))
+
+
+def _prose(thing: Any) -> str:
+    """Return a docstring as Markdown: what is indented is code, and what may be raised is a line of its own."""
+    paragraphs = (inspect.getdoc(thing) or "").split("\n\n")
+    return "\n\n".join(_code(text) if "\n    " in text else " ".join(text.split()) for text in paragraphs) + "\n"
+
+
+def _code(text: str) -> str:
+    return f"```py\n{text}\n```"

@@ -1,0 +1,40 @@
+"""What `from perdure import …` offers: every name is there, and asking for none of them costs next to nothing."""
+
+import inspect
+import sys
+
+import pytest
+
+import perdure
+from tests.children import python
+
+
+@pytest.mark.parametrize("name", perdure.__all__)
+def test_every_public_name_imports_and_says_what_it_is(name: str) -> None:
+    found = getattr(perdure, name)
+    assert inspect.getdoc(found) or name == "GoalStatus", "the words of a Literal say what they are"
+
+
+def test_the_names_of_flows_are_public() -> None:
+    from perdure import Event, Goal, GoalResult, GoalStatus, Perdure, StepFailed, flow
+
+    assert {Event, Goal, GoalResult, GoalStatus, Perdure, StepFailed, flow}
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="nothing_of_the_kind"):
+        _ = perdure.nothing_of_the_kind
+
+
+def test_importing_perdure_alone_loads_nothing_else() -> None:
+    loaded = python(
+        "import sys; before = set(sys.modules); import perdure; print(*sorted(set(sys.modules) - before))"
+    ).split()
+    assert [name for name in loaded if name.startswith("perdure")] == ["perdure"]
+    assert {name.partition(".")[0] for name in loaded} - {"perdure"} <= sys.stdlib_module_names
+    assert {"asyncio", "inspect", "logging"} & set(loaded) == set()
+
+
+def test_defining_a_flow_loads_no_database() -> None:
+    loaded = python("import sys; from perdure import flow, Goal; print(*sorted(sys.modules))").split()
+    assert {"sqlalchemy", "sqlite3", "alembic", "typer", "rich", "yaml"} & set(loaded) == set()
