@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from bench import appends, beside, counted, goals, listing, starts, store
+from bench import appends, beside, counted, flow_counts, goals, listing, starts, store
 from bench.page import page
 from bench.table import Counted, Timed, counted_table, timed_table
 
@@ -13,7 +13,7 @@ PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 
 def main() -> None:
     options = _options()
-    held = counted.measure()
+    held = [*counted.measure(), *flow_counts.measure()]
     print(counted_table(held), flush=True)
     if options.check:
         sys.exit(_say_what_does_not_hold(held))

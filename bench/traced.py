@@ -12,9 +12,12 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from bench.floor import GOALS
+from bench.flows import searching, steady, together
 from bench.ours import run_goal, run_together, written_together
 from perdure import DatabaseClient
 
@@ -76,7 +79,7 @@ def commits_in(wal: Path) -> int:
 
 async def _work(what: str, folder: Path, n: int) -> int:
     """Do what is to be counted between two marks, and return how many commits it took."""
-    async with await DatabaseClient.create(folder / _DATABASE) as db:
+    async with await DatabaseClient.create(folder / _DATABASE) as db, steady(db, folder) as flows:
         store = db.state_store()
         await run_goal(store, "warm", 2)
         wal = folder / f"{_DATABASE}-wal"
@@ -89,6 +92,10 @@ async def _work(what: str, folder: Path, n: int) -> int:
                 await run_together(store)
             case "appends":
                 await written_together(store)
+            case "flow":
+                await flows.run(searching, n)
+            case "flows":
+                await together(partial(flows.run, searching, n), GOALS)
         _mark(folder / _END)
         return commits_in(wal) - before
 

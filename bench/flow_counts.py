@@ -1,0 +1,60 @@
+"""What flows must cost, counted: commits, flushes, bytes."""
+
+import asyncio
+import shutil
+from functools import partial
+from pathlib import Path
+
+from bench.floor import GOALS, STEPS
+from bench.flows import answering, together
+from bench.measure import DISK, scratch
+from bench.table import Counted, Target
+from bench.traced import commit_flushes, flushes
+from perdure import Perdure
+from perdure.kernel.events import Effect
+
+_ONE_FLOW = 200
+_RESULT = 500
+_LIMITS: dict[Effect, float] = {"idempotent": 1.75, "pure": 1.3}
+
+
+def measure() -> list[Counted]:
+    return [*_flushes(), *(_bytes(effect, limit) for effect, limit in _LIMITS.items())]
+
+
+def _flushes() -> list[Counted]:
+    commits: float | None = None
+    per_step: float | None = None
+    if shutil.which("strace") is not None:
+        with scratch(DISK) as folder:
+            commits = flushes(folder, "flow", _ONE_FLOW)["commits"]
+        with scratch(DISK) as folder:
+            per_step = commit_flushes(flushes(folder, "flows", STEPS)) / (GOALS * STEPS)
+    one = f"commits for a flow of {_ONE_FLOW} idempotent steps"
+    return [
+        Counted(one, commits, Target("value", "=", _ONE_FLOW + 1), "commit frames in the log, `goals.run`"),
+        Counted(
+            f"flushes per step of {GOALS} flows",
+            per_step,
+            Target("value", "≤", 0.05),
+            f"{GOALS * STEPS} idempotent steps, by strace",
+        ),
+    ]
+
+
+def _bytes(effect: Effect, limit: float) -> Counted:
+    """Run 64 flows at once, and see how much larger the file is than with flows of no steps."""
+    empty, full = (_size(steps, effect) for steps in (0, STEPS))
+    found = (full - empty) / (GOALS * STEPS) / _RESULT
+    what = f"bytes on disk per byte of result, {effect} steps of a flow, {_RESULT} bytes each"
+    return Counted(what, found, Target("value", "≤", limit))
+
+
+def _size(steps: int, effect: Effect) -> int:
+    async def main(home: Path) -> None:
+        async with Perdure.open(home) as p:
+            await together(partial(p.goals.run, answering, steps, _RESULT, effect), GOALS)
+
+    with scratch() as home:
+        asyncio.run(main(home))
+        return (home / "perdure.db").stat().st_size
