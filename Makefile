@@ -39,8 +39,8 @@ format: install ## Let ruff rewrite what it can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: install ## Measure the store beside the physical floor; BENCH=--write renews docs/benchmarks.md
-	@$(BIN)/python -m bench $(BENCH)
+bench: install ## Measure beside the physical floor; PEERS=1: beside others too, and renew docs/benchmarks.md
+	@$(BIN)/python -m bench $(if $(PEERS),--peers) $(BENCH)
 
 torture: install ## The long fault runs: make torture N=1000
 	@PERDURE_TORTURE=$(N) $(BIN)/python -m pytest -n $(JOBS) -m torture $(TESTS) $(PYTEST_ARGS)

@@ -1,18 +1,27 @@
-"""`make bench`: count and measure, and print tables; `--write` puts them into docs/benchmarks.md."""
+"""`make bench`: count and measure, and print tables; beside others, they are written into docs/benchmarks.md."""
 
 import argparse
+import pickle
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 from bench import appends, beside, counted, flow_counts, goals, listing, starts, store
-from bench.page import page
+from bench.compared import comparison_table
+from bench.environments import cache
+from bench.page import Measured, page
+from bench.plot import draw
 from bench.table import Counted, Timed, counted_table, timed_table
 
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
+PICTURE = PAGE.with_suffix(".svg")
 
 
 def main() -> None:
     options = _options()
+    if options.again:
+        _write(pickle.loads(_kept().read_bytes()))
+        return
     held = [*counted.measure(), *flow_counts.measure()]
     print(counted_table(held), flush=True)
     if options.check:
@@ -22,12 +31,23 @@ def main() -> None:
     for row in timed:
         if not row.is_met:
             print(row.shortfall)
-    peers = beside.measure(options.n, options.repeats) if options.peers else None
-    if peers is not None:
-        print(f"\n{beside.peer_table(peers)}")
-    if options.write:
-        PAGE.write_text(page(held, timed, peers, n=options.n, repeats=options.repeats), encoding="utf-8")
+    if options.peers:
+        comparison = beside.measure()
+        print(f"\n{comparison_table(comparison)}")
+        measured = Measured(datetime.now(UTC), held, timed, comparison, options.n, options.repeats)
+        _kept().write_bytes(pickle.dumps(measured))
+        _write(measured)
     sys.exit(_say_what_does_not_hold(held))
+
+
+def _write(measured: Measured) -> None:
+    PAGE.write_text(page(measured), encoding="utf-8")
+    draw(measured.comparison, PICTURE)
+
+
+def _kept() -> Path:
+    """Where the last run is kept, so that its page can be written again."""
+    return cache() / "last-run.pickle"
 
 
 def _options() -> argparse.Namespace:
@@ -36,9 +56,11 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--repeats", type=int, default=5, help="measurements of each kind; the median counts")
     parser.add_argument("--check", action="store_true", help="only count what must hold; exit 1 when it does not")
     parser.add_argument(
-        "--peers", action="store_true", help="also install DBOS, LangGraph and eventsourcing, and measure"
+        "--peers",
+        action="store_true",
+        help=f"also install DBOS, LangGraph and eventsourcing, measure them, and write {PAGE.name}",
     )
-    parser.add_argument("--write", action="store_true", help=f"also write the tables into {PAGE.name}")
+    parser.add_argument("--again", action="store_true", help=f"write {PAGE.name} from what the last run has measured")
     return parser.parse_args()
 
 

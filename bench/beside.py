@@ -1,116 +1,229 @@
-"""Others who make steps durable, on the same floor in the same run.
+"""Others who make steps durable, doing the same work in the same run: order rotated, repeated, one process each time.
 
-Each peer is one small program in `bench.peers`, started in a virtual environment of its own that is made for the run
-and gone after it. It prints one line of JSON: its version and the microseconds that a step took.
+What cannot be installed or does not run is a cell that says so; it ends nothing.
 """
 
 import json
 import os
+import shutil
+import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
-from statistics import median
 
-from bench import appends, floor
-from bench.measure import DISK, in_turn, scratch
-from bench.table import markdown
-from perdure import __version__
+import psycopg
+
+from bench.compared import ALL, CASES, Case, Comparison, Contender, Found
+from bench.environments import NotInstalled, cache, installed
+from bench.measure import DISK, scratch
+from bench.peers.program import BEGAN, GOALS
+from bench.traced import straced
+from tests.postgres import PostgresServer, start_postgres
 
 _ROOT = Path(__file__).parent.parent
-_MISSING = "could not be installed here"
+_PATIENCE_S = 120
+_SLOW_S = 10
+_AT_LEAST = 2
+"""Who takes longer than that for a run is measured so many times only."""
+_FEWER = 5
+"""What a step costs is what n steps cost more than an nth of that: opening and closing cost the same."""
+
+
+class NotRun(Exception):
+    """A work that was not done, and why."""
 
 
 @dataclass(frozen=True)
-class Program:
-    """A peer: what to install, and the program that measures it."""
+class _Spot:
+    """A folder and, for PostgreSQL, a database of one run or of several."""
 
-    name: str
-    module: str
-    packages: tuple[str, ...]
-    share: float = 1.0
-    """How many of the steps to do: slow ones show the same with fewer."""
+    folder: Path
+    url: str | None = None
 
-
-@dataclass(frozen=True)
-class Peer:
-    """A line of the table: what one step took; None when the peer is missing."""
-
-    name: str
-    version: str
-    step_us: float | None
-    ratio: float | None
-
-    def cells(self) -> list[str]:
-        if self.step_us is None or self.ratio is None:
-            return [self.name, "", _MISSING, ""]
-        return [self.name, self.version, f"{self.step_us:,.0f} µs", f"{self.ratio:.1f}"]
+    def size(self) -> int:
+        """Return the bytes of all that was kept, once the log is back in the file."""
+        if self.url is not None:
+            return _size_on_server(self.url)
+        files = list(self.folder.glob("*.db"))
+        for path in files:
+            connection = sqlite3.connect(path)
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            connection.close()
+        return sum(path.stat().st_size for path in files)
 
 
-PROGRAMS = (
-    Program("eventsourcing", "eventsourcing", ("eventsourcing",)),
-    Program("LangGraph", "langgraph", ("langgraph", "langgraph-checkpoint-sqlite"), 0.5),
-    Program("DBOS", "dbos", ("dbos",), 0.2),
-)
+@dataclass
+class _Runs:
+    """Starts the programs, and knows where they run."""
+
+    server: PostgresServer | None
+    pythons: dict[str, Path | str]
+    versions: dict[str, str] = field(default_factory=dict)
+    _numbers: Iterator[int] = field(default_factory=count)
+
+    @contextmanager
+    def spot(self, case: Case) -> Iterator[_Spot]:
+        """Give a new place of the kind that a case needs."""
+        with scratch(DISK if case.place == "disk" else None) as folder:
+            if case.place != "PostgreSQL":
+                yield _Spot(folder)
+                return
+            if self.server is None:
+                raise NotRun("no PostgreSQL here")
+            name = f"bench_{next(self._numbers)}"
+            url = self.server.new_database(name)
+            try:
+                yield _Spot(folder, url)
+            finally:
+                with psycopg.connect(self.server.url(), autocommit=True) as connection:
+                    connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+    def run(self, who: Contender, work: str, n: int, spot: _Spot, trace: Path | None = None) -> float:
+        """Do one work, and return what its program says; it is not a number where the work only prepares.
+
+        Raises: NotRun
+        """
+        python = self.pythons[who.name]
+        if isinstance(python, str):
+            raise NotRun(python)
+        command = [str(python), "-m", f"bench.peers.{who.module}", work, "--folder", str(spot.folder), "--n", str(n)]
+        command += ["--url", spot.url] if spot.url else []
+        command += ["--variant", who.variant] if who.variant else []
+        if trace is not None:
+            command = straced(trace, command)
+        try:
+            done = subprocess.run(
+                command,
+                check=False,
+                capture_output=True,
+                text=True,
+                cwd=spot.folder,
+                env=_environment(),
+                timeout=_PATIENCE_S,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise NotRun(f"over {_PATIENCE_S} s") from error
+        for line in reversed(done.stdout.splitlines()):
+            with suppress(ValueError, KeyError, TypeError):
+                said = json.loads(line)
+                self.versions[who.name] = said["version"]
+                return float("nan") if said["value"] is None else float(said["value"])
+        print(f"{who.name}, {work}: {done.returncode}\n{done.stderr[-2000:]}", file=sys.stderr)
+        raise NotRun("did not run")
 
 
-@dataclass(frozen=True)
-class _Found:
-    version: str
-    step_us: float
+def measure(cases: Sequence[Case] = CASES) -> Comparison:
+    """Install who is to be compared, and run all cases; every round begins with another."""
+    start = time.monotonic()
+    with ExitStack() as stack:
+        runs = _Runs(_server(stack), {who.name: _python(who) for who in ALL})
+        found = {}
+        for case in cases:
+            begun = time.monotonic()
+            found[case.name] = _compare(runs, case)
+            print(f"{case.name}: {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
+    return Comparison(found, runs.versions, time.monotonic() - start)
 
 
-Way = Callable[[], _Found]
-
-
-def measure(n: int, repeats: int) -> list[Peer]:
-    """Install the peers, and measure floor, ours and theirs in turn."""
-    with scratch(DISK) as folder:
-        pythons = {program: _installed(folder / program.module, program.packages) for program in PROGRAMS}
-        ways: dict[str, Way] = {
-            "floor: `sqlite3` alone": lambda: _Found("", floor.sqlite_alone(None, n).mean_us),
-            "Perdure, append": lambda: _Found(__version__, appends.ours(None, n, appends.append).mean_us),
-            "Perdure, kernel step": lambda: _Found(__version__, appends.ours(None, n, appends.run).mean_us),
-        }
-        for program, python in pythons.items():
-            if python is not None:
-                ways[program.name] = partial(_run, python, program, max(int(n * program.share), 10))
-        found = dict(zip(ways, in_turn(*ways.values(), repeats=repeats), strict=True))
-    raw = median(one.step_us for one in next(iter(found.values())))
-    lines = [_line(name, each, raw) for name, each in found.items()]
-    return lines + [Peer(program.name, "", None, None) for program, python in pythons.items() if python is None]
-
-
-def _line(name: str, found: Sequence[_Found], raw: float) -> Peer:
-    step_us = median(one.step_us for one in found)
-    return Peer(name, found[0].version, step_us, step_us / raw)
-
-
-def peer_table(rows: Sequence[Peer]) -> str:
-    return markdown(["who", "version", "one step", "x floor"], [row.cells() for row in rows])
-
-
-def _installed(folder: Path, packages: Sequence[str]) -> Path | None:
-    """Make an environment with some packages and return its Python; None when that cannot be done here."""
-    python = folder / "bin" / "python"
+def _server(stack: ExitStack) -> PostgresServer | None:
     try:
-        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, capture_output=True)
-        command = [str(python), "-m", "pip", "--quiet", "--disable-pip-version-check", "install", *packages]
-        subprocess.run(command, check=True, capture_output=True, timeout=300)
-    except (subprocess.SubprocessError, OSError) as error:
-        print(f"{' '.join(packages)}: {_MISSING} ({type(error).__name__})", file=sys.stderr)
+        return stack.enter_context(start_postgres())
+    except Exception as error:  # noqa: BLE001 (whatever keeps a server from starting, the rest can be measured)
+        print(f"PostgreSQL did not start: {error}", file=sys.stderr)
         return None
-    return python
 
 
-def _run(python: Path, program: Program, n: int) -> _Found:
-    with scratch() as folder:
-        command = [str(python), "-m", f"bench.peers.{program.module}", str(folder), str(n)]
-        environment = {**os.environ, "PYTHONPATH": str(_ROOT)}
-        done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=folder, env=environment)
-    if done.returncode != 0:
-        raise RuntimeError(f"{program.name} ended with {done.returncode}: {done.stderr}")
-    found = json.loads(done.stdout.splitlines()[-1])
-    return _Found(found["version"], found["step_us"])
+def _python(who: Contender) -> Path | str:
+    if not who.packages:
+        return Path(sys.executable)
+    try:
+        return installed(who.module, who.packages)
+    except NotInstalled as error:
+        return str(error)
+
+
+def _compare(runs: _Runs, case: Case) -> dict[str, Found]:
+    found: dict[str, Found] = {}
+    with ExitStack() as stack:
+        ready: dict[str, _Spot | None] = {}
+        for who in ALL:
+            try:
+                ready[who.name] = _prepared(runs, case, who, stack)
+            except NotRun as error:
+                found[who.name] = Found(why_not=str(error))
+        for turn in range(case.repeats):
+            for who in (*ALL[turn % len(ALL) :], *ALL[: turn % len(ALL)]):
+                before = found.get(who.name, Found())
+                if before.why_not or (before.is_slow and len(before.values) >= _AT_LEAST):
+                    continue
+                start = time.monotonic()
+                try:
+                    value = _one(runs, case, who, ready[who.name])
+                except NotRun as error:
+                    found[who.name] = Found(why_not=str(error))
+                else:
+                    is_slow = time.monotonic() - start > _SLOW_S
+                    found[who.name] = Found((*before.values, value), is_slow=is_slow)
+    return found
+
+
+def _prepared(runs: _Runs, case: Case, who: Contender, stack: ExitStack) -> _Spot | None:
+    """Do the work that comes before; without such, every run has a place of its own."""
+    if case.work in who.leaves_out:
+        raise NotRun(who.leaves_out[case.work])
+    if case.prepared_by is None:
+        return None
+    spot = stack.enter_context(runs.spot(case))
+    runs.run(who, *case.prepared_by, spot)
+    if case.is_warmed:
+        runs.run(who, case.work, case.n, spot)
+    return spot
+
+
+def _one(runs: _Runs, case: Case, who: Contender, prepared: _Spot | None) -> float:
+    if prepared is not None:
+        return runs.run(who, case.work, case.n, prepared)
+    if case.way == "run":
+        with runs.spot(case) as spot:
+            return runs.run(who, case.work, case.n, spot)
+    few = case.n // _FEWER
+    costs = [_cost(runs, case, who, n) for n in (few, case.n)]
+    goals = GOALS if case.work == "many" else 1
+    return (costs[1] - costs[0]) / ((case.n - few) * goals)
+
+
+def _cost(runs: _Runs, case: Case, who: Contender, n: int) -> float:
+    with runs.spot(case) as spot:
+        if case.way == "bytes":
+            runs.run(who, case.work, n, spot)
+            return spot.size()
+        if shutil.which("strace") is None:
+            raise NotRun("no strace here")
+        trace = spot.folder / "trace"
+        runs.run(who, case.work, n, spot, trace)
+        return sum("sync(" in line for line in trace.read_text().splitlines())
+
+
+def _size_on_server(url: str) -> int:
+    with psycopg.connect(url, autocommit=True) as connection:
+        row = connection.execute(
+            "SELECT sum(pg_total_relation_size(c.oid)) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+            " WHERE c.relkind = 'r' AND n.nspname NOT IN ('pg_catalog', 'information_schema')"
+        ).fetchone()
+    return int(row[0]) if row and row[0] else 0
+
+
+def _environment() -> dict[str, str]:
+    """Let Python keep what it compiles, for everyone alike, and find these programs, which import little else."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {
+        **kept,
+        "PYTHONPATH": str(_ROOT),
+        "PYTHONPYCACHEPREFIX": str(cache() / "compiled"),
+        BEGAN: repr(time.monotonic()),
+    }

@@ -49,8 +49,8 @@ def sqlite_alone(parent: Path | None, n: int) -> Steps:
         return Steps(last - start, each)
 
 
-def sqlite_grouped(parent: Path | None, flush_s: float = 0.0) -> Steps:
-    """Let 64 goals commit 50 rows each through one writer; a flush takes at least so long."""
+def sqlite_grouped(parent: Path | None, flush_s: float = 0.0, steps: int = STEPS) -> Steps:
+    """Let 64 goals commit so many rows each through one writer; a flush takes at least so long."""
     with scratch(parent) as folder:
         connection = _sqlite(folder)
 
@@ -61,12 +61,12 @@ def sqlite_grouped(parent: Path | None, flush_s: float = 0.0) -> Steps:
                 time.sleep(flush_s)
             connection.execute("COMMIT")
 
-        steps = asyncio.run(_many_goals(flush))
+        found = asyncio.run(_many_goals(flush, steps))
         connection.close()
-        return steps
+        return found
 
 
-def postgres_grouped(url: str) -> Steps:
+def postgres_grouped(url: str, steps: int = STEPS) -> Steps:
     """As `sqlite_grouped`, on a server."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("DROP TABLE IF EXISTS events")
@@ -76,7 +76,7 @@ def postgres_grouped(url: str) -> Steps:
             with connection.transaction(), connection.cursor() as cursor:
                 cursor.executemany("INSERT INTO events VALUES (%s, %s, %s)", records)
 
-        return asyncio.run(_many_goals(flush))
+        return asyncio.run(_many_goals(flush, steps))
 
 
 def _sqlite(folder: Path) -> sqlite3.Connection:
@@ -87,11 +87,11 @@ def _sqlite(folder: Path) -> sqlite3.Connection:
     return connection
 
 
-async def _many_goals(flush: Flush) -> Steps:
+async def _many_goals(flush: Flush, steps: int) -> Steps:
     each: list[float] = []
 
     async def goal(name: str) -> None:
-        for number in range(STEPS):
+        for number in range(steps):
             start = time.perf_counter()
             await writer.put(_record(name, number))
             each.append(time.perf_counter() - start)

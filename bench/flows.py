@@ -27,11 +27,6 @@ async def sized(number: int, size: int) -> str:  # noqa: ARG001 (steps are told 
     return "x" * (size - 2)
 
 
-async def hold() -> None:
-    """Go on until somebody ends it."""
-    await asyncio.Event().wait()
-
-
 @flow
 async def searching(goal: Goal, steps: int) -> None:
     for number in range(steps):
@@ -44,20 +39,24 @@ async def answering(goal: Goal, steps: int, size: int, effect: Effect) -> None:
         await goal.step(sized, number, size, effect=effect)
 
 
-@flow
-async def holding(goal: Goal) -> None:
-    await goal.step(hold, effect="pure")
-
-
 @asynccontextmanager
 async def steady(db: DatabaseClient, home: Path) -> AsyncIterator[Goals]:
     """Open the goals of a home whose worker is at work already: what is counted then is that of its goals alone."""
     leases = db.leases(boottime_s=SystemClock().boottime_s, is_dead=partial(is_dead, home))
     goals = Goals(home, db.state_store(), leases, lease_s=_LONG_S)
+    begun = asyncio.Event()
+
+    async def hold() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    @flow
+    async def holding(goal: Goal) -> None:
+        await goal.step(hold, effect="pure")
+
     await goals.run(searching, 1)
     busy = asyncio.create_task(goals.run(holding))
-    while len(await goals.list(status="open")) == 0:
-        await asyncio.sleep(0.001)
+    await begun.wait()
     try:
         yield goals
     finally:

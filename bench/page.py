@@ -4,36 +4,81 @@ import os
 import platform
 import sqlite3
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from dataclasses import dataclass
+from datetime import datetime
 
 import psycopg
 
-from bench.beside import Peer, peer_table
+from bench.compared import Comparison, comparison_table, who_is_ahead
 from bench.table import Counted, Timed, counted_table, timed_table
 from perdure import __version__
 
 REASONS: dict[str, str] = {}
 """Why a target is not met, by the line that names it; said only when it is not."""
 
+_STEP = (
+    "An aggregate's event is one row without a hash, an owner's fence, an intent before the effect or the summary that"
+    " lists are made of. A fold in C, or events that are written in fewer statements, would bring a step closer; an"
+    " intent less is what `pure` steps have already."
+)
+_MANY = "All goals share one writer and its flushes; less Python for each decision of the kernel would be the gain."
+_RESUME = (
+    "A flow is run again from its beginning, and each recorded step is asked for, compared and answered. Comparing by"
+    " the call's digest without making its arguments JSON again, or a snapshot of the fold, would shorten it; what is"
+    " left is importing and opening."
+)
+_BYTES = (
+    "A step is two events, intent and outcome, each with an id, a time and a hash of 32 bytes, and JSON whose keys are"
+    " written out. Leaving out what is null or follows from the call, and one row for an outcome and the next intent,"
+    " would bring it down."
+)
+_FLUSHES = "One commit a step is what being durable before the next step costs; goals that run at once share it."
+CHANGES: dict[str, str] = {
+    "step of one goal, SQLite on tmpfs": _STEP,
+    "step of one goal, SQLite on disk": _STEP,
+    "step of one goal, PostgreSQL": _STEP + " On a server, it is also one round trip less for the summary.",
+    "64 goals x 50 steps, SQLite on disk": _MANY,
+    "64 goals x 50 steps, PostgreSQL": _MANY,
+    "resume after 1,000 steps": _RESUME,
+    "resume after 10,000 steps": _RESUME,
+    "list of 50 of 100,000": "One query for the page; a prepared statement on a reader of its own would be the gain.",
+    "cold start": "What is imported before the first step is nearly all of it: less of SQLAlchemy and the settings.",
+    "bytes a step, SQLite": _BYTES,
+    "bytes a step, PostgreSQL": _BYTES,
+    "flushes a step, one goal, SQLite": _FLUSHES,
+    "flushes a step, 64 goals, SQLite": _FLUSHES,
+}
+"""What would change it that a peer is ahead of us, by the case; said only when one is."""
 
-def page(
-    held: Sequence[Counted], timed: Sequence[Timed], beside: Sequence[Peer] | None, *, n: int, repeats: int
-) -> str:
+
+@dataclass(frozen=True)
+class Measured:
+    """All that one run has found."""
+
+    moment: datetime
+    held: Sequence[Counted]
+    timed: Sequence[Timed]
+    comparison: Comparison
+    n: int
+    repeats: int
+
+
+def page(measured: Measured) -> str:
     """Write the whole page."""
-    command = "make bench BENCH='--peers --write'" if beside is not None else "make bench BENCH=--write"
-    missed = "\n".join(map(_missed, (row for row in timed if not row.is_met))) or "- none"
+    missed = "\n".join(map(_missed, (row for row in measured.timed if not row.is_met))) or "- none"
     return f"""# Benchmarks
 
-Measured on {datetime.now(UTC):%Y-%m-%d} by `{command}`: {n} steps per measurement of one goal, medians of {repeats}
-measurements, floor and ours in turn in one run. Perdure {__version__}, Python {platform.python_version()},
-SQLite {sqlite3.sqlite_version}, psycopg {psycopg.__version__}, {platform.system()} {platform.machine()},
-{os.cpu_count()} cores that others use too. Times on such a machine are only good as ratios; what is counted is exact.
+Measured on {measured.moment:%Y-%m-%d} by `make bench PEERS=1`: {measured.n} steps per measurement of one goal,
+medians of {measured.repeats} measurements, floor and ours in turn in one run. Perdure {__version__},
+Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, psycopg {psycopg.__version__},
+{platform.system()} {platform.machine()}, {os.cpu_count()} cores that others use too. Times on such a machine are only
+good as ratios; what is counted is exact.
 
 ## Counted
 
 `make bench BENCH=--check` counts these alone, and exits 1 when one does not hold.
 
-{counted_table(held)}
+{counted_table(measured.held)}
 
 - A **flush** is an `fsync` or `fdatasync` of the write-ahead log, without those of opening, closing and checkpoints.
 - **64 goals** have 50 steps each, all at once: the store alone, and goals that the kernel's loop runs.
@@ -43,7 +88,7 @@ SQLite {sqlite3.sqlite_version}, psycopg {psycopg.__version__}, {platform.system
 
 A line with a target says whether it was met in this run; none of them fails a build.
 
-{timed_table(timed)}
+{timed_table(measured.timed)}
 
 Targets that were not met in this run:
 
@@ -59,7 +104,7 @@ Targets that were not met in this run:
 - **one transaction** is relational work through SQLAlchemy Core on the writer's thread, not the path of events.
 - A **cold start** is a new process whose modules are compiled already; a **resume** is one that takes the goal, reads
   and folds its events, finds that it waits for a person, and gives it back.
-{_beside(beside)}"""
+{_beside(measured.comparison)}"""
 
 
 def _missed(row: Timed) -> str:
@@ -67,18 +112,34 @@ def _missed(row: Timed) -> str:
     return f"- {row.shortfall}" + (f". {reason}" if reason else "")
 
 
-def _beside(beside: Sequence[Peer] | None) -> str:
-    if beside is None:
-        return ""
+def _beside(comparison: Comparison) -> str:
+    ahead = "\n".join(each.sentence(CHANGES[each.case.name]) for each in who_is_ahead(comparison)) or "- none"
+    versions = ", ".join(f"{name} {version}" for name, version in comparison.versions.items() if version)
     return f"""
 ## Beside others
 
-The same step, about 500 bytes of JSON, one after the other, each durable before the next, on SQLite on tmpfs: what is
-compared is the software, not the disk. Each runs in an environment of its own, in turn with the floor and ours.
+The same work for everyone, one process each time, in turn, whoever begins changing from round to round; it took
+{comparison.seconds / 60:.0f} minutes. Versions: {versions}. Each of the others is installed in an environment of its
+own. A step answers at once with about 500 bytes of JSON and is durable before the next begins. What could not be
+installed or did not run says so.
 
-{peer_table(beside)}
+{comparison_table(comparison)}
 
-- **eventsourcing** stores one event of an aggregate; it has no runtime. Compare it with our append.
-- **LangGraph** runs a graph of one node with its SQLite checkpointer and `durability="sync"`; **DBOS** runs a workflow
-  of steps. Compare them with our kernel step.
+![The same medians as bars, on logarithmic scales](benchmarks.svg)
+
+A peer is ahead of our flows, by the medians of this run, in these lines:
+
+{ahead}
+
+- **Perdure, flow** is a Python function under `@flow` that calls `goal.step(…, effect="idempotent")`, run by
+  `goals.run`. **Perdure, append** stores one event a step through the store alone; compare it with eventsourcing.
+- **DBOS** is a workflow that calls steps. **LangGraph** is a graph of one node and `durability="sync"` whose state is
+  the newest step; **all kept** has all steps in its state, as a history of messages does. **eventsourcing** saves an
+  aggregate after each event; it has no runtime, so nothing is run again, asked or scheduled, and no list.
+- A **resume** is a new process that goes on with a goal whose process was killed, until its first new step is durable;
+  a **cold start** the same with a new goal, in a database that is there already. Both, and the **list**, are on SQLite
+  on tmpfs. Of the 10,000 steps of DBOS, 9,000 are copies of rows.
+- **bytes** is what the database has grown by for each step once logs are back in it; **flushes** are all `fsync` and
+  `fdatasync` for each step, by strace, checkpoints included.
+- Whoever takes more than 10 s for a run is measured twice; the others three to five times.
 """

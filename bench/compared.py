@@ -1,0 +1,160 @@
+"""What is compared with others: the cases, who takes part, what was found, and who is ahead of us."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Literal
+
+from bench.table import markdown
+
+Place = Literal["tmpfs", "disk", "PostgreSQL"]
+Way = Literal["run", "bytes", "flushes"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A line of the table: which work, where, how much of it, and what of it is looked at."""
+
+    name: str
+    work: str
+    place: Place
+    n: int
+    unit: str
+    repeats: int
+    way: Way = "run"
+    prepared_by: tuple[str, int] | None = None
+    """The work that comes before, once for all repeats, and how much of it."""
+    more_is_better: bool = False
+    is_warmed: bool = True
+    """Whether what is prepared is used once before it is measured, so that Python has compiled what it needs."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One who takes part: a program of `bench.peers`, and what has to be installed for it; nothing for our own."""
+
+    name: str
+    module: str
+    packages: tuple[str, ...] = ()
+    variant: str = ""
+    leaves_out: Mapping[str, str] = field(default_factory=dict)
+    """Works that it does not do, and why."""
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+FLOOR = Contender("floor", "floor")
+FLOW = Contender("Perdure, flow", "flow")
+APPEND = Contender("Perdure, append", "append", leaves_out={"list": "as the flow"})
+_LANGGRAPH = ("langgraph", "langgraph-checkpoint-sqlite", "langgraph-checkpoint-postgres", "psycopg[binary,pool]")
+_SAME = "as LangGraph"
+PEERS = (
+    Contender("DBOS", "dbos", ("dbos", "psycopg[binary]")),
+    Contender("LangGraph", "langgraph", _LANGGRAPH),
+    Contender("LangGraph, all kept", "langgraph", _LANGGRAPH, "all", {"many": _SAME, "list": _SAME, "cold": _SAME}),
+    Contender("eventsourcing", "eventsourcing", ("eventsourcing[postgres]", "psycopg[binary]"), "", {"list": "none"}),
+)
+ALL = (FLOOR, FLOW, APPEND, *PEERS)
+
+CASES = (
+    Case("step of one goal, SQLite on tmpfs", "steps", "tmpfs", 300, "µs", 5),
+    Case("step of one goal, SQLite on disk", "steps", "disk", 150, "µs", 5),
+    Case("step of one goal, PostgreSQL", "steps", "PostgreSQL", 150, "µs", 5),
+    Case("64 goals x 50 steps, SQLite on disk", "many", "disk", 50, "/s", 3, more_is_better=True),
+    Case("64 goals x 50 steps, PostgreSQL", "many", "PostgreSQL", 50, "/s", 3, more_is_better=True),
+    Case("resume after 1,000 steps", "resume", "tmpfs", 1, "ms", 5, prepared_by=("prepare", 1000)),
+    Case("resume after 10,000 steps", "resume", "tmpfs", 1, "ms", 3, prepared_by=("prepare", 10_000), is_warmed=False),
+    Case("list of 50 of 100,000", "list", "tmpfs", 1, "ms", 3, prepared_by=("fill", 100_000)),
+    Case("cold start", "cold", "tmpfs", 1, "ms", 5, prepared_by=("steps", 1)),
+    Case("bytes a step, SQLite", "steps", "tmpfs", 300, "B", 1, "bytes"),
+    Case("bytes a step, PostgreSQL", "steps", "PostgreSQL", 300, "B", 1, "bytes"),
+    Case("flushes a step, one goal, SQLite", "steps", "disk", 100, "", 1, "flushes"),
+    Case("flushes a step, 64 goals, SQLite", "many", "disk", 10, "", 1, "flushes"),
+)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was measured for one case, of one who took part; or why nothing was."""
+
+    values: tuple[float, ...] = ()
+    why_not: str = ""
+    is_slow: bool = False
+
+    @property
+    def middle(self) -> float:
+        return median(self.values)
+
+    def shown(self, unit: str) -> str:
+        """Write the median, and the least and the most where there are several."""
+        if not self.values:
+            return self.why_not
+        text = f"{self.only_middle(unit)} {unit}".strip()
+        if len(self.values) > 1:
+            text += f" ({_number(min(self.values), unit)} to {_number(max(self.values), unit)})"
+        return text
+
+    def only_middle(self, unit: str) -> str:
+        """Write the median alone, without its unit."""
+        return _number(self.middle, unit)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All that was found, by the names of case and contender, and the versions of the contenders."""
+
+    found: Mapping[str, Mapping[str, Found]]
+    versions: Mapping[str, str]
+    seconds: float
+
+    def of(self, case: Case, contender: Contender) -> Found:
+        return self.found.get(case.name, {}).get(contender.name, Found(why_not="not run"))
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """A case in which a peer did better than our flows."""
+
+    case: Case
+    peer: Contender
+    theirs: Found
+    ours: Found
+    appended: Found
+
+    def sentence(self, change: str) -> str:
+        """Name the case, the figures, and what would change it."""
+        unit = self.case.unit
+        text = f"**{self.peer.name}**, {self.case.name}: {self.theirs.shown(unit)} beside our {self.ours.shown(unit)}"
+        if self.appended.values:
+            text += f", {self.appended.shown(unit)} for the append alone"
+        if self._overlap():
+            text += "; the spreads overlap"
+        return f"- {text}. {change}"
+
+    def _overlap(self) -> bool:
+        theirs, ours = self.theirs.values, self.ours.values
+        return len(theirs) > 1 and min(theirs) <= max(ours) and min(ours) <= max(theirs)
+
+
+def who_is_ahead(comparison: Comparison, cases: Sequence[Case] = CASES) -> Iterator[Ahead]:
+    """Find every line in which the median of a peer is better than that of our flows."""
+    for case in cases:
+        ours = comparison.of(case, FLOW)
+        for peer in PEERS:
+            theirs = comparison.of(case, peer)
+            if not (ours.values and theirs.values):
+                continue
+            gain = theirs.middle - ours.middle if case.more_is_better else ours.middle - theirs.middle
+            if gain > 0:
+                yield Ahead(case, peer, theirs, ours, comparison.of(case, APPEND))
+
+
+def comparison_table(comparison: Comparison) -> str:
+    rows = [[case.name, *(comparison.of(case, one).shown(case.unit) for one in ALL)] for case in CASES]
+    return markdown(["median (least to most)", *(one.name for one in ALL)], rows)
+
+
+def _number(value: float, unit: str) -> str:
+    digits = 0 if unit in ("B", "/s") or value >= 100 else 1 if value >= 10 else 2
+    return f"{value:,.{digits}f}"
