@@ -39,7 +39,7 @@ class NotRun(Exception):
 
 
 @dataclass(frozen=True)
-class _Spot:
+class Spot:
     """A folder and, for PostgreSQL, a database of one run or of several."""
 
     folder: Path
@@ -58,7 +58,7 @@ class _Spot:
 
 
 @dataclass
-class _Runs:
+class Runs:
     """Starts the programs, and knows where they run."""
 
     server: PostgresServer | None
@@ -67,23 +67,23 @@ class _Runs:
     _numbers: Iterator[int] = field(default_factory=count)
 
     @contextmanager
-    def spot(self, case: Case) -> Iterator[_Spot]:
+    def spot(self, case: Case) -> Iterator[Spot]:
         """Give a new place of the kind that a case needs."""
         with scratch(DISK if case.place == "disk" else None) as folder:
             if case.place != "PostgreSQL":
-                yield _Spot(folder)
+                yield Spot(folder)
                 return
             if self.server is None:
                 raise NotRun("no PostgreSQL here")
             name = f"bench_{next(self._numbers)}"
             url = self.server.new_database(name)
             try:
-                yield _Spot(folder, url)
+                yield Spot(folder, url)
             finally:
                 with psycopg.connect(self.server.url(), autocommit=True) as connection:
                     connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
-    def run(self, who: Contender, work: str, n: int, spot: _Spot, trace: Path | None = None) -> float:
+    def run(self, who: Contender, work: str, n: int, spot: Spot, trace: Path | None = None) -> float:
         """Do one work, and return what its program says; it is not a number where the work only prepares.
 
         Raises: NotRun
@@ -121,11 +121,11 @@ def measure(cases: Sequence[Case] = CASES) -> Comparison:
     """Install who is to be compared, and run all cases; every round begins with another."""
     start = time.monotonic()
     with ExitStack() as stack:
-        runs = _Runs(_server(stack), {who.name: _python(who) for who in ALL})
+        runs = Runs(_server(stack), {who.name: _python(who) for who in ALL})
         found = {}
         for case in cases:
             begun = time.monotonic()
-            found[case.name] = _compare(runs, case)
+            found[case.name] = compare(runs, case)
             print(f"{case.name}: {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
     return Comparison(found, runs.versions, time.monotonic() - start)
 
@@ -147,10 +147,11 @@ def _python(who: Contender) -> Path | str:
         return str(error)
 
 
-def _compare(runs: _Runs, case: Case) -> dict[str, Found]:
+def compare(runs: Runs, case: Case) -> dict[str, Found]:
+    """Run one case for everyone, and say what was found or why nothing was."""
     found: dict[str, Found] = {}
     with ExitStack() as stack:
-        ready: dict[str, _Spot | None] = {}
+        ready: dict[str, Spot | None] = {}
         for who in ALL:
             try:
                 ready[who.name] = _prepared(runs, case, who, stack)
@@ -172,7 +173,7 @@ def _compare(runs: _Runs, case: Case) -> dict[str, Found]:
     return found
 
 
-def _prepared(runs: _Runs, case: Case, who: Contender, stack: ExitStack) -> _Spot | None:
+def _prepared(runs: Runs, case: Case, who: Contender, stack: ExitStack) -> Spot | None:
     """Do the work that comes before; without such, every run has a place of its own."""
     if case.work in who.leaves_out:
         raise NotRun(who.leaves_out[case.work])
@@ -185,7 +186,7 @@ def _prepared(runs: _Runs, case: Case, who: Contender, stack: ExitStack) -> _Spo
     return spot
 
 
-def _one(runs: _Runs, case: Case, who: Contender, prepared: _Spot | None) -> float:
+def _one(runs: Runs, case: Case, who: Contender, prepared: Spot | None) -> float:
     if prepared is not None:
         return runs.run(who, case.work, case.n, prepared)
     if case.way == "run":
@@ -197,7 +198,7 @@ def _one(runs: _Runs, case: Case, who: Contender, prepared: _Spot | None) -> flo
     return (costs[1] - costs[0]) / ((case.n - few) * goals)
 
 
-def _cost(runs: _Runs, case: Case, who: Contender, n: int) -> float:
+def _cost(runs: Runs, case: Case, who: Contender, n: int) -> float:
     with runs.spot(case) as spot:
         if case.way == "bytes":
             runs.run(who, case.work, n, spot)
