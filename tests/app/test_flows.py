@@ -8,7 +8,6 @@ import pytest
 
 from perdure import Conflict, Goal, GoalResult, Invalid, NotFound, Perdure, flow
 from perdure.app.goals import Goals
-from perdure.kernel.loop import Ran
 
 CALLS: list[str] = []
 
@@ -176,9 +175,9 @@ async def test_goals_that_are_due_go_on_and_others_do_not(database_url: str, tmp
     async with Perdure.open(tmp_path / "home", database_url=database_url) as p:
         goal_id = (await p.goals.run(sleeping)).id
         assert (await p.goals.find(goal_id)).summary.waiting_for == "timer"
-        while not (ran := await p.goals.go_on_due()):
+        while not (due := await p.goals.due()):
             pass
-        assert isinstance(ran[0], Ran)
-        assert ran[0].state.status == "done"
-        assert await p.goals.go_on_due() == []
+        assert [view.summary.goal_id for view in due] == [goal_id]
+        assert (await p.goals.resume(goal_id)).status == "done"
+        assert await p.goals.due() == []
     assert CALLS == ["awake"]

@@ -1,6 +1,5 @@
 """What can be done with goals: run, resume, look, decide, signal, fork, cancel, replay."""
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,7 @@ from perdure.app.runner import PARK_S, Manner, Runner
 from perdure.app.system import SystemClock, SystemIds, observer
 from perdure.app.views import GoalResult, GoalView
 from perdure.app.worker import LEASE_S
-from perdure.errors import Conflict, Invalid, NotFound, PerdureError
+from perdure.errors import Conflict, Invalid, NotFound
 from perdure.kernel.compare import Parted, compare
 from perdure.kernel.decisions import choose
 from perdure.kernel.events import Event, Limits, Signal, content_of
@@ -91,10 +90,9 @@ class Goals:
             return Ran("ended", await self.state(summary.goal_id))
         return await self._runner.go_on(summary.goal_id, manner or Manner(), limits or Limits())
 
-    async def go_on_due(self, manner: Manner | None = None, *, limit: int = 50) -> Sequence[Ran | PerdureError]:
-        """Go on with all goals that sleep and are due, side by side, and say how each ended or why it did not go on."""
-        due = await self._store.due(self._clock.now_us(), limit=limit)
-        return await asyncio.gather(*[self._try(goal.goal_id, manner) for goal in due])
+    async def due(self, *, limit: int = 50) -> Sequence[GoalView]:
+        """Return the goals that sleep and are due, the longest due first."""
+        return await self._seen(await self._store.due(self._clock.now_us(), limit=limit))
 
     async def list(
         self, *, limit: int = 50, status: Status | None = None, before: str | None = None
@@ -227,12 +225,6 @@ class Goals:
         if (begun.text, begun.mind) != (new.text, new.mind):
             raise Conflict(f"The key {new.key!r} started {known.goal_id}, which is {begun.text!r}, not {new.text!r}.")
         return known.goal_id
-
-    async def _try(self, goal_id: str, manner: Manner | None) -> Ran | PerdureError:
-        try:
-            return await self.go_on(goal_id, manner)
-        except PerdureError as error:
-            return error
 
     async def _newest(self, status: Status, workdir: Path) -> GoalView | None:
         before = None

@@ -9,6 +9,7 @@ from perdure.errors import Invalid
 from perdure.kernel.events import Limits
 
 Goal = Annotated[str, typer.Argument(metavar="ID", help="The goal's id, or its beginning.")]
+MaybeGoal = Annotated[str | None, typer.Argument(metavar="ID", help="The goal's id, or its beginning.")]
 Jobs = Annotated[int, typer.Option("--jobs", min=1, metavar="N", help="How many steps may run at once.")]
 Jsonl = Annotated[
     bool, typer.Option("--jsonl", help="Print each event of this run as one line of JSON, when it is durable.")

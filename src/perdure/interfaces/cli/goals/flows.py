@@ -26,7 +26,7 @@ def new_flow(path: str, args: str | None) -> "NewGoal":
     from perdure.app.new_goal import of_flow
 
     given = arguments(args)
-    look_here()
+    look_in(str(Path.cwd()))
     flow = load_flow(path)
     return of_flow(flow, [], given) if isinstance(given, dict) else of_flow(flow, given, {})
 
@@ -56,22 +56,23 @@ def from_json(name: str, text: str) -> Any:
         raise Invalid(f"{name} is JSON, such as '\"text\"' or '{{\"a\": 1}}'; found {text[:40]!r}.") from error
 
 
-def look_here() -> None:
-    """Let modules be found in the current folder first, as Python does for a script."""
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
+def look_in(folder: str) -> None:
+    """Let modules be found in a folder first, as Python does for a script."""
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
 
 
 async def go_on(goals: Goals, prefix: str, manner: Manner, limits: Limits | None = None) -> Ran:
-    """Go on with a goal; the module of a flow is looked for in the current folder first.
+    """Go on with a goal; the module of a flow is looked for where the goal was started, wherever we are now.
+
+    The current folder may be somebody else's repository, and a module of the same name there is not the flow.
 
     Raises: what Goals.go_on raises.
     """
-    found = await goals.find(prefix)
-    if found.summary.mind == "flow":
-        look_here()
-    return await goals.go_on(found.summary.goal_id, manner, limits)
+    found = (await goals.find(prefix)).summary
+    if found.mind == "flow" and found.workdir is not None:
+        look_in(found.workdir)
+    return await goals.go_on(found.goal_id, manner, limits)
 
 
 @contextmanager

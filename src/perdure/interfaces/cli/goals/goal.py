@@ -10,6 +10,7 @@ from perdure.app import open_home
 from perdure.app.goals import Goals
 from perdure.app.runner import Manner
 from perdure.app.views import GoalStatus, GoalView
+from perdure.errors import Invalid
 from perdure.interfaces.cli.answer import Answer, Table
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.goals import forks, records, settle, watch
@@ -20,6 +21,7 @@ from perdure.interfaces.cli.goals.flags import (
     Jsonl,
     MaxIterations,
     MaxTokens,
+    MaybeGoal,
     Timeout,
     limits_of,
     refuse_both,
@@ -119,7 +121,8 @@ async def show(options: Options, *, goal: Goal) -> Answer:
 async def resume(  # noqa: PLR0913 (each is an option of the command)
     options: Options,
     *,
-    goal: Goal,
+    goal: MaybeGoal = None,
+    due: Annotated[bool, typer.Option("--due", help="Go on with all goals that slept and are due.")] = False,
     jobs: Jobs = 4,
     max_iterations: MaxIterations = None,
     max_tokens: MaxTokens = None,
@@ -130,6 +133,12 @@ async def resume(  # noqa: PLR0913 (each is an option of the command)
     """Go on with a goal, with limits raised where they are given; one that has ended is left as it is."""
     refuse_both(json=options.json, jsonl=jsonl)
     limits = limits_of(max_iterations, max_tokens, budget_usd, time_limit)
+    if due == (goal is not None) or (due and (jsonl or limits != Limits())):
+        raise Invalid("Give the id of a goal, or --due alone.")
+    if due:
+        from perdure.interfaces.cli.goals.due import resume_due
+
+        return await resume_due(options, jobs)
     return await resumed(Showing(options, is_jsonl=jsonl), goal, jobs, limits)
 
 
