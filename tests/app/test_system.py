@@ -3,6 +3,7 @@
 import fcntl
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -78,6 +79,19 @@ def test_a_home_keeps_its_random_name(home: Path, tmp_path: Path) -> None:
     assert observer(home).home_id == observer(home).home_id != observer(other).home_id
     assert re.fullmatch("[0-9a-f]{32}", observer(home).home_id)
     assert [path.name for path in home.iterdir()] == ["home_id"]
+
+
+def test_a_copy_of_a_home_is_another_home_and_a_moved_one_is_not(home: Path, tmp_path: Path) -> None:
+    name = observer(home).home_id
+    copy = Path(shutil.copytree(home, tmp_path / "copy"))
+    assert observer(copy).home_id != name
+    assert observer(copy).home_id == observer(copy).home_id
+    assert observer(home.rename(tmp_path / "moved")).home_id == name
+
+
+def test_a_torn_home_id_is_made_anew(home: Path) -> None:
+    (home / "home_id").write_text("")
+    assert re.fullmatch("[0-9a-f]{32}", observer(home).home_id)
 
 
 def test_a_home_that_cannot_be_written_is_said(home: Path) -> None:

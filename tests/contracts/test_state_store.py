@@ -312,9 +312,11 @@ async def test_a_goal_is_found_by_a_unique_prefix(stored: Stored) -> None:
         await begin(stored, name)
     for prefix, name in (("20250101-a", "20250101-a-x"), ("20250101-b-y", "20250101-b-y"), ("50%", "50%_off")):
         assert (await stored.store.find(prefix)).goal_id == name
-    for prefix in ("20250101-b", "50", ""):
+    for prefix in ("20250101-b", "50"):
         with pytest.raises(Conflict, match="Several"):
             await stored.store.find(prefix)
+    with pytest.raises(Invalid, match="empty"):
+        await stored.store.find("")
     for prefix in ("abc", "%", "_", "2025_", "*", "20250101-a-x-"):
         with pytest.raises(NotFound):
             await stored.store.find(prefix)

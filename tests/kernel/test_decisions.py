@@ -1,14 +1,15 @@
 """Decisions of people: posted to the inbox, taken once, in order, by the goal's owner; refused when they fit none."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
-from perdure import Conflict, Invalid
+from perdure import Conflict, Damaged, Invalid, Unavailable
 from perdure.kernel.decisions import choose
 from perdure.kernel.events import Decision, Limits, Termination, ToolCall, decode, fingerprint
 from perdure.kernel.fold import GoalState, fold
-from perdure.kernel.ports import Decided
+from perdure.kernel.ports import Check, Decided
 from tests.kernel.test_loop import ASKING, PLAN, Died, die
 from tests.kernel.world import FixedPolicy, ScriptedMind, World
 
@@ -157,3 +158,57 @@ async def test_a_limit_parks_the_goal_and_a_higher_one_lets_it_go_on_across_resu
 
 def scripted_end() -> ScriptedMind:
     return ScriptedMind([END])
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload"),
+    [
+        ("decision", {}),
+        ("decision", {"call_id": "sure.1", "decision": "answer", "other": 1}),
+        ("limit", {"name": "bogus", "value": 1}),
+        ("limit", {}),
+        ("signal", {"nome": "x"}),
+        ("wish", {}),
+    ],
+)
+async def test_a_post_that_cannot_be_read_is_named_and_stays(world: World, kind: str, payload: dict[str, Any]) -> None:
+    await world.start(ASKING)
+    await world.store.post("goal-a", kind, payload, key="k")
+    (row,) = await world.store.inbox("goal-a")
+    with pytest.raises(Damaged, match=row.id):
+        await world.resume()
+    assert len(await world.store.inbox("goal-a")) == 1
+
+
+class AskedChecks(dict[str, Check]):
+    """Notes who asks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps: list[str] = []
+
+    def get(self, step: str, default: Any = None) -> Any:
+        self.steps.append(step)
+        return super().get(step, default)
+
+
+async def test_cancelling_asks_no_check(world: World) -> None:
+    world.tool.during = lambda context: die() if context.call.step == "send" else None
+    with pytest.raises(Died):
+        await world.start(PLAN)
+
+    asked = world.tool.checks = AskedChecks()
+    await world.store.post("goal-a", "cancel", {}, key="k")
+    assert (await world.settle()).termination == Termination("cancelled")
+    assert not asked.steps
+
+
+async def test_a_worker_that_is_not_sure_of_its_lease_begins_nothing(world: World) -> None:
+    world.is_ours = lambda: world.tool.effects["fetch"] == 0
+    with pytest.raises(Unavailable, match="lease"):
+        await world.start(PLAN)
+    assert world.tool.effects == {"fetch": 1}
+    world.is_ours = lambda: True
+    world.tool.checks["build"] = "not_happened"
+    assert (await world.resume()).state.status == "done"
+    assert world.tool.effects == {"fetch": 1, "build": 1, "send": 1}

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure import Damaged, Invalid
+from perdure import Conflict, Damaged, Invalid
 from perdure.kernel.events import (
     NO_HASH,
+    SCHEMA_VERSION,
     Ask,
     Body,
     Decision,
@@ -32,6 +33,7 @@ from perdure.kernel.events import (
     decode,
     encode,
     expected_hash,
+    iso,
     seal,
 )
 
@@ -175,3 +177,14 @@ def test_an_event_that_cannot_be_read_is_named_by_its_seq(name: str, payload: st
     event = Event("g", 7, "id", name, 1, 1, payload, NO_HASH)
     with pytest.raises(Damaged, match="Event 7 of g"):
         decode(event)
+
+
+def test_an_event_of_a_newer_version_is_refused() -> None:
+    event = replace(seal(Message("x"), Tip("g"), event_id="e", iteration=0, timestamp_us=0), v=SCHEMA_VERSION + 1)
+    with pytest.raises(Conflict, match="newer Perdure"):
+        decode(event)
+
+
+@pytest.mark.parametrize("moment", [9 * 10**18, -(10**18), 2**63])
+def test_a_moment_that_no_calendar_has_is_written_anyway(moment: int) -> None:
+    assert iso(moment).endswith("Z")

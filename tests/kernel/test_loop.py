@@ -177,3 +177,21 @@ async def test_replay_names_the_event_that_was_changed(world: World) -> None:
         replay(events, summary)
     with pytest.raises(Damaged, match=f"Event {summary.last_seq} "):
         replay((await world.store.load("goal-a"))[:-1], summary)
+
+
+async def test_replay_names_what_the_row_says_otherwise(world: World) -> None:
+    await world.start(ASKING)
+    events, summary = await world.store.load("goal-a"), await world.store.find("goal-a")
+    with pytest.raises(Damaged, match="status 'done'"):
+        replay(events, replace(summary, status="done"))
+
+
+async def test_a_value_nested_as_deep_as_json_allows_is_replayed(world: World) -> None:
+    await world.start(ASKING.replace('options: ["yes", "no"]', ""))
+    value: object = "yes"
+    for _ in range(245):
+        value = [value]
+    payload = {"call_id": "sure.1", "decision": "answer", "value": value}
+    await world.store.post("goal-a", "decision", payload, key="k")
+    await world.resume()
+    assert replay(await world.store.load("goal-a"), await world.store.find("goal-a")).state.status == "done"

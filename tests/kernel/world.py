@@ -134,6 +134,7 @@ class World:
     tool: CountingTool = field(default_factory=CountingTool)
     policy: Policy = field(default_factory=lambda: FixedPolicy("allow"))
     minds: list[Mind] = field(default_factory=list)
+    is_ours: Callable[[], bool] = lambda: True
     park_after_s: float = 60.0
     watch: Callable[[Loop], None] = lambda _loop: None
     dead: set[str] = field(default_factory=set)
@@ -167,7 +168,7 @@ class World:
     async def settle(self, goal_id: str = "goal-a") -> GoalState:
         """Record what was posted to a goal that nobody runs, without running it."""
         journal = await self._claimed(goal_id, self.new_worker())
-        await drain(journal, self.store, {"exec": self.tool}, workdir="/")
+        await drain(journal, self.store, {"exec": self.tool})
         return journal.state
 
     async def _run(self, journal: Journal, worker: Worker, *, is_resumed: bool) -> Ran:
@@ -192,9 +193,9 @@ class World:
     def _means(self, journal: Journal) -> Means:
         begun = journal.state.begun
         if self.minds:
-            return Means(self.minds.pop(0), {"exec": self.tool}, self.policy, "/", self.park_after_s)
+            return Means(self.minds.pop(0), {"exec": self.tool}, self.policy, "/", self.is_ours, self.park_after_s)
         made = make_mind(begun.mind, begun.text, jobs=4)
-        return Means(made.mind, {"exec": self.tool, **made.tools}, self.policy, "/", self.park_after_s)
+        return Means(made.mind, {"exec": self.tool, **made.tools}, self.policy, "/", self.is_ours, self.park_after_s)
 
     def _desk(self, worker: Worker) -> Desk:
         return Desk(self.store, self.clock, self.ids, worker)

@@ -163,6 +163,9 @@ class Goals:
         """
         goal_id = (await self._store.find(prefix)).goal_id
         chosen = choose(await self.state(goal_id), decision, call_id, value)
+        for row in await self._store.inbox(goal_id):
+            if row.payload.get("call_id") == chosen.call_id:
+                raise Conflict(f"{chosen.call_id} is decided already ({row.payload.get('decision')}, pending).")
         return await self._post(goal_id, "decision", content_of(chosen))
 
     async def signal(self, prefix: str, name: str, payload: Any = None, *, key: str | None = None) -> GoalView:

@@ -11,6 +11,7 @@ from perdure.kernel.events import Limits, MindSpec
 from perdure.minds.flow import Flow
 from perdure.minds.plan_file import parse_plan, plan_text
 from perdure.minds.values import to_json
+from perdure.minds.yaml_text import MAX_BYTES
 
 _LONGEST = 500
 
@@ -51,7 +52,8 @@ def of_plan(path: Path) -> NewGoal:
     Raises: Invalid, naming each problem with its line; NotFound when it cannot be read.
     """
     try:
-        text = plan_text(path.read_bytes(), str(path))
+        with path.open("rb") as file:
+            text = plan_text(file.read(MAX_BYTES + 1), str(path))
     except OSError as error:
         raise NotFound(f"{path} cannot be read: {error.strerror}.") from error
     return NewGoal(parse_plan(text, str(path)).goal, MindSpec("plan", plan=text), Path.cwd())

@@ -84,7 +84,7 @@ class Runner:
         Raises: Conflict when somebody runs it, who will take what was posted.
         """
         async with self._worker.holding(goal_id) as worker, self._claimed(goal_id, worker) as journal:
-            await drain(journal, self._store, self._tools(), self._workdir(journal.state))
+            await drain(journal, self._store, self._tools())
             return journal.state
 
     async def fork(self, events: Sequence[Event]) -> GoalState:
@@ -144,7 +144,8 @@ class Runner:
         if is_new and not made.wants <= known:
             missing = ", ".join(sorted(made.wants - known))
             raise Invalid(f"There is no tool {missing}; known are {', '.join(sorted(known))}.")
-        return Means(made.mind, {**self._tools(), **made.tools}, manner.policy, workdir, self._park_after_s)
+        tools = {**self._tools(), **made.tools}
+        return Means(made.mind, tools, manner.policy, workdir, self._worker.is_sure, self._park_after_s)
 
     def _tools(self) -> dict[str, Tool]:
         tools: Sequence[Tool] = (ExecTool(self._home / "run"), ReadFileTool(), WriteFileTool())

@@ -130,17 +130,41 @@ def _sweep(folder: Path) -> None:
 
 
 def _home_id(home: Path) -> str:
-    """Return the random name of a home, which is made once, whole or not at all, and kept in it."""
+    """Return the random name of a home, which is made once, whole or not at all, and kept in it.
+
+    With it stands which folder it was made for. In a copy of a home that is another, so a copy gets a name of its own:
+    who shares a database with the original must not take the workers there for its own dead ones.
+    """
     path = home / "home_id"
-    part = home / f".home_id-{secrets.token_hex(8)}"
     try:
-        if not path.exists():
-            part.touch(FILE_MODE, exist_ok=False)
-            part.write_text(secrets.token_hex(16), encoding="ascii")
-            with contextlib.suppress(FileExistsError):
-                os.link(part, path)
-        return path.read_text(encoding="ascii").strip()
+        status = home.stat()
+        place = f"{status.st_dev}:{status.st_ino}"
+        name, _, made_for = _read_text(path).partition(" ")
+        if made_for != place:
+            _put_text(path, f"{secrets.token_hex(16)} {place}", is_new=not made_for)
+            name = _read_text(path).partition(" ")[0]
     except OSError as error:
         raise Denied(f"{path} cannot be read or written: {error.strerror}.") from error
+    return name
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii", errors="replace").strip()
+    except FileNotFoundError:
+        return ""
+
+
+def _put_text(path: Path, text: str, *, is_new: bool) -> None:
+    """Put a text into its place, whole; of several that make a new one at once, the first one's stays."""
+    part = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
+    try:
+        part.touch(FILE_MODE, exist_ok=False)
+        part.write_text(text, encoding="ascii")
+        if is_new and not path.exists():
+            with contextlib.suppress(FileExistsError):
+                os.link(part, path)
+        else:
+            part.replace(path)
     finally:
         part.unlink(missing_ok=True)

@@ -76,14 +76,20 @@ class LocalWorker:
             if running.done():
                 return running.result()
         finally:
-            await _end(running)
-            del self._loops[goal_id]
-            if not self._loops:
-                await self._end_chores()
+            try:
+                await _end(running)
+            finally:  # whoever cancels us again leaves nothing behind either
+                del self._loops[goal_id]
+                if not self._loops:
+                    await self._end_chores()
         raise Unavailable(
             f"The lease was not renewed for {self._lease_s * 2 / 3:g} s: the database did not answer, or this process"
             f" was stopped. So {goal_id} was ended here; another worker may have it by now. If not, resume it."
         )
+
+    def is_sure(self) -> bool:
+        """Tell whether nobody else can have taken our goals: the lease was renewed less than two thirds of it ago."""
+        return self._clock.boottime_s() - self._renewed_s < self._lease_s * 2 / 3
 
     async def close(self) -> None:
         """Stop being a worker."""

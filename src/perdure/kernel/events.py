@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import orjson
 
-from perdure.errors import Damaged, Invalid
+from perdure.errors import Conflict, Damaged, Invalid
 
 SCHEMA_VERSION = 1
 NO_HASH = bytes(32)
@@ -258,8 +258,10 @@ def content_of(body: Body) -> dict[str, Any]:
 def decode(event: Event) -> Body:
     """Return the body of an event.
 
-    Raises: Damaged, naming the seq, when the event is not what was written.
+    Raises: Damaged, naming the seq, when the event is not what was written; Conflict when it is of a newer version.
     """
+    if event.v > SCHEMA_VERSION:
+        raise Conflict(f"Event {event.seq} of {event.goal_id} was written by a newer Perdure (version {event.v}).")
     try:
         content = orjson.loads(event.payload)
         kind = _ACTIONS[content.pop("kind")] if event.type == "action" else _BODIES[event.type]
@@ -268,7 +270,12 @@ def decode(event: Event) -> Body:
                 content[name] = build(content[name])
         return kind(**content)
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
-        raise Damaged(f"Event {event.seq} of {event.goal_id} cannot be read ({error}).") from error
+        raise unreadable(event, error) from error
+
+
+def unreadable(event: Event, error: Exception) -> Damaged:
+    """Name an event that is not what was written."""
+    return Damaged(f"Event {event.seq} of {event.goal_id} cannot be read ({error}).")
 
 
 def seal(body: Body, tip: Tip, *, event_id: str, iteration: int, timestamp_us: int) -> Event:
@@ -297,8 +304,11 @@ def _chain(previous: bytes, content: list[Any]) -> bytes:
 
 
 def iso(timestamp_us: int) -> str:
-    """Write a moment as ISO-8601, UTC, with microseconds and `Z`."""
-    moment = datetime.fromtimestamp(timestamp_us // 1_000_000, UTC).replace(microsecond=timestamp_us % 1_000_000)
+    """Write a moment as ISO-8601, UTC, with microseconds and `Z`; one that no calendar has is the last that it has."""
+    try:
+        moment = datetime.fromtimestamp(timestamp_us // 1_000_000, UTC).replace(microsecond=timestamp_us % 1_000_000)
+    except (ValueError, OverflowError, OSError):
+        moment = datetime.max.replace(tzinfo=UTC)
     return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 

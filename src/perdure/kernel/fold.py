@@ -24,6 +24,7 @@ from perdure.kernel.events import (
     Wait,
     decode,
     moment_us,
+    unreadable,
 )
 from perdure.kernel.limits import Used, reached
 
@@ -171,7 +172,10 @@ def apply(state: GoalState, event: Event, body: Body | None = None) -> None:
         raise Damaged(f"Event {state.tip.seq + 1} of {event.goal_id} is missing; {event.seq} follows instead.")
     if state.termination is not None:
         raise Damaged(f"Event {event.seq} of {event.goal_id} comes after the end.")
-    _take(state, decode(event) if body is None else body, event)
+    try:
+        _take(state, decode(event) if body is None else body, event)
+    except (TypeError, ValueError, AttributeError, KeyError) as error:
+        raise unreadable(event, error) from error
     state.tip = Tip(event.goal_id, event.seq, event.hash)
     state.updated_us = event.timestamp_us
     state.used.iterations = max(state.used.iterations, event.iteration)

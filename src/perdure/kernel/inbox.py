@@ -1,17 +1,26 @@
 """What others have posted to a goal, turned into events by whoever owns it: in order of arrival, each exactly once."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from typing import get_args
 
+from perdure.errors import Damaged
 from perdure.kernel.decisions import events_of
-from perdure.kernel.events import Body, LimitRaised, Signal, Termination, ToolError, ToolOutput
+from perdure.kernel.events import Body, LimitName, LimitRaised, Signal, Termination, ToolError, ToolOutput
 from perdure.kernel.fold import GoalState
 from perdure.kernel.journal import Journal
 from perdure.kernel.ports import InboxRow, StateStore, Tool
-from perdure.kernel.recovery import recover
+from perdure.kernel.recovery import give_up
+
+_LIMITS = get_args(LimitName)
 
 
 async def take_posts(
-    journal: Journal, store: StateStore, end_all: Callable[[], Awaitable[None]], *, is_running: bool = True
+    journal: Journal,
+    store: StateStore,
+    end_all: Callable[[], Awaitable[None]],
+    *,
+    is_running: bool = True,
+    is_expected: bool = False,
 ) -> None:
     """Record what was posted, each row in the append that removes it; a cancelled goal ends all that runs first.
 
@@ -20,7 +29,10 @@ async def take_posts(
 
     Raises: Conflict when the goal is no longer ours.
     """
-    for row in await store.inbox(journal.goal_id):
+    rows = await store.inbox(journal.goal_id)
+    if is_expected and not rows:
+        raise Damaged(f"The inbox of {journal.goal_id} is said to hold something, and is empty.")
+    for row in rows:
         if not is_running and _is_approval(row):
             continue
         bodies = _bodies_of(row, journal.state)
@@ -35,22 +47,28 @@ async def take_posts(
 
 
 def _is_approval(row: InboxRow) -> bool:
-    return row.kind == "decision" and row.payload.get("decision") == "approve"
+    return row.kind == "decision" and isinstance(row.payload, dict) and row.payload.get("decision") == "approve"
 
 
 def _bodies_of(row: InboxRow, state: GoalState) -> list[Body]:
     """Return the events that a row becomes; none when it no longer fits anything."""
-    match row.kind:
-        case "decision":
-            return events_of(state, row.payload)
-        case "signal":
-            return [Signal(**row.payload)]
-        case "limit":
-            return [LimitRaised(**row.payload)]
-        case "cancel":
-            return [Termination("cancelled", detail=row.payload.get("why"))]
-        case _:
-            return []
+    try:
+        match row.kind:
+            case "decision":
+                return events_of(state, row.payload)
+            case "signal":
+                return [Signal(**row.payload)]
+            case "limit" if row.payload.get("name") in _LIMITS:
+                return [LimitRaised(**row.payload)]
+            case "cancel":
+                return [Termination("cancelled", detail=row.payload.get("why"))]
+    except (TypeError, AttributeError, KeyError) as error:
+        raise _unreadable(row, state, str(error)) from error
+    raise _unreadable(row, state, f"it is a {row.kind!r}")
+
+
+def _unreadable(row: InboxRow, state: GoalState, why: str) -> Damaged:
+    return Damaged(f"What was posted to {state.goal_id} as {row.id} cannot be read ({why}).")
 
 
 def _cut_short(state: GoalState, now_us: int) -> list[ToolOutput]:
@@ -63,19 +81,20 @@ def _cut_short(state: GoalState, now_us: int) -> list[ToolOutput]:
     ]
 
 
-async def drain(journal: Journal, store: StateStore, tools: Mapping[str, Tool], workdir: str) -> None:
+async def drain(journal: Journal, store: StateStore, tools: Mapping[str, Tool]) -> None:
     """Record what was posted, without running the goal; a cancelled goal leaves nothing running.
 
     Raises: Conflict when the goal is no longer ours.
     """
     if any(row.kind == "cancel" for row in await store.inbox(journal.goal_id)):
-        await recover(journal, tools, workdir)
-    more = True
+        await give_up(journal, tools)
+    more, waits = True, False
     while more and not journal.has_let_go():
-        await take_posts(journal, store, _nothing_runs, is_running=False)
+        await take_posts(journal, store, _nothing_runs, is_running=False, is_expected=waits)
         if not journal.has_let_go():
-            await journal.commit(release=True)
-            more = not all(_is_approval(row) for row in await store.inbox(journal.goal_id))
+            waits = (await journal.commit(release=True)).inbox_waiting
+            found = await store.inbox(journal.goal_id)
+            more = waits and not (found and all(_is_approval(row) for row in found))
 
 
 async def _nothing_runs() -> None:

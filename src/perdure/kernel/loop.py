@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from perdure import failpoints
-from perdure.errors import Invalid, PerdureError
+from perdure.errors import Invalid, PerdureError, Unavailable
 from perdure.kernel import guards
 from perdure.kernel.admission import admit, tool_for
 from perdure.kernel.events import Decision, ToolCall, ToolError, ToolOutput
 from perdure.kernel.fold import GoalState
 from perdure.kernel.inbox import take_posts
 from perdure.kernel.journal import Journal
-from perdure.kernel.ports import CallContext, Clock, Decided, Means, StateStore
+from perdure.kernel.ports import CallContext, Clock, Decided, LeaseLost, Means, StateStore
 from perdure.kernel.recovery import recover
 
 LONGEST_NAP_S = 10.0
@@ -77,6 +77,11 @@ class Loop:
                 if await self._is_given_back():
                     return Ran("interrupted", self.state)
             return await self._run()
+        except LeaseLost:
+            raise Unavailable(
+                f"The lease on {self.journal.goal_id} is too old to begin anything by: this process was stopped, or the"
+                " database did not answer. Another worker may have the goal by now. If not, resume it."
+            ) from None
         finally:
             await self._end_all()
             await self._means.mind.close()
@@ -98,7 +103,7 @@ class Loop:
             self._start_new()
             if self._has_posts or done.inbox_waiting:
                 self._has_posts = False
-                await take_posts(self.journal, self._store, self._finish_all)
+                await take_posts(self.journal, self._store, self._finish_all, is_expected=done.inbox_waiting)
             else:
                 await self._wait(wake_us)
             self._collect()
@@ -170,14 +175,22 @@ class Loop:
         try:
             tool = tool_for(call, self._means.tools)
             environment = self._environment(call)
+            context = CallContext(
+                self.journal.goal_id, call, self._means.workdir, environment, require_ours=self._require_ours
+            )
             failpoints.hit("kernel.effect.before")
-            output = await tool.run(CallContext(self.journal.goal_id, call, self._means.workdir, environment))
+            self._require_ours()
+            output = await tool.run(context)
             failpoints.hit("kernel.effect.after")
         except PerdureError as error:
             return _failure(call.call_id, error)
         except Exception as error:  # noqa: BLE001 (the worker's edge: a broken tool is an outcome)
             return ToolOutput(call.call_id, ok=False, error=ToolError("internal", f"{type(error).__name__}: {error}"))
         return output
+
+    def _require_ours(self) -> None:
+        if not self._means.is_ours():
+            raise LeaseLost
 
     def _environment(self, call: ToolCall) -> Mapping[str, str]:
         return self._means.mind.environment(self.state, call)

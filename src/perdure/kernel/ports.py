@@ -1,6 +1,6 @@
 """What the kernel asks of the outside, and the values that cross the border. The docstrings are the specification."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -35,6 +35,10 @@ __all__ = [
 Runner = Literal["cli", "server"]
 Verdict = Literal["allow", "ask", "deny"]
 Check = Literal["happened", "not_happened", "unknown"]
+
+
+class LeaseLost(BaseException):
+    """The goal may be somebody else's by now; nothing of ours may catch it before the loop has ended what runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +105,8 @@ class CallContext:
     call: ToolCall
     workdir: str
     environment: Mapping[str, str] = field(default_factory=dict)
+    require_ours: Callable[[], None] = lambda: None
+    """To be called right before something irrevocable begins. Raises: LeaseLost, which nobody but the loop catches."""
 
     @property
     def idempotency_key(self) -> str:
@@ -295,6 +301,8 @@ class Means:
     tools: Mapping[str, Tool]
     policy: Policy
     workdir: str
+    is_ours: Callable[[], bool] = lambda: True
+    """Tells whether the lease is so fresh that nobody else can have the goal: a process may have been stopped."""
     park_after_s: float = 60.0
     """A goal that only sleeps for longer than this is given back, so that nothing is held meanwhile."""
 

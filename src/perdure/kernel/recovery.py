@@ -36,6 +36,16 @@ async def recover(
             journal.record(*await _settled(tool, context))
 
 
+async def give_up(journal: Journal, tools: Mapping[str, Tool]) -> None:
+    """End what is left of open calls, and call unknown what may have happened: nobody will go on with the goal."""
+    for state in list(journal.state.open_calls.values()):
+        call = state.call
+        if isinstance(call, ToolCall) and state.runs:
+            await tool_for(call, tools).reap(journal.goal_id, call.call_id)
+            if call.effect == "once":
+                journal.record(OutcomeUnknown(call.call_id, f"{_WHY}."))
+
+
 async def _settled(tool: Tool, context: CallContext) -> list[Body]:
     """Return what is to be recorded of a call that was begun and has no outcome."""
     call = context.call

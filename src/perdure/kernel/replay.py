@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import orjson
 
 from perdure.errors import Damaged
-from perdure.kernel.events import NO_HASH, Event, expected_hash
+from perdure.kernel.events import NO_HASH, Body, Event, encode, expected_hash
 from perdure.kernel.fold import GoalState, fold
+from perdure.kernel.journal import summarise
 from perdure.kernel.ports import Summary
 
 
@@ -37,12 +38,27 @@ def replay(events: Sequence[Event], summary: Summary) -> Replayed:
     if len(events) < summary.last_seq:
         raise Damaged(f"Event {len(events) + 1} of {summary.goal_id} is missing: {summary.last_seq} were written.")
     state = fold(events)
+    _require_same_row(summarise(state), summary)
     return Replayed(state, _hash(state))
+
+
+def _require_same_row(told: Summary, row: Summary) -> None:
+    """See that what lists show is what the events say."""
+    for name in ("status", "reason", "waiting_for", "steps"):
+        says, has = getattr(told, name), getattr(row, name)
+        if says != has:
+            raise Damaged(f"The row of {row.goal_id} has {name} {has!r}; its {told.last_seq} events say {says!r}.")
 
 
 def _hash(state: GoalState) -> str:
     calls = {
-        call_id: [call.call.step, call.outcome, call.unknown, call.decision] for call_id, call in state.calls.items()
+        call_id: [call.call.step, *(_text(body) for body in (call.outcome, call.unknown, call.decision, call.signal))]
+        for call_id, call in state.calls.items()
     }
-    content = [state.tip.seq, state.status, state.used.iterations, state.limits, calls, state.termination]
+    content = [state.tip.seq, state.status, state.used.iterations, state.limits, calls, _text(state.termination)]
     return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def _text(body: Body | None) -> str | None:
+    """Take a part of the state as it would be written: it may be nested as deep as JSON allows."""
+    return None if body is None else encode(body)[1]

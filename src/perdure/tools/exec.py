@@ -14,7 +14,10 @@ from perdure.tools import child
 from perdure.tools.command import Command, key_mark, parse_arguments, parse_command
 from perdure.tools.notes import Folders, note_path, read_note, remove_note, write_note
 from perdure.tools.outcome import failed
-from perdure.tools.processes import KILL_AFTER_S, end_session, is_ours
+from perdure.tools.processes import KILL_AFTER_S, Birth, end_session, is_ours
+
+CHECK_S = 60.0
+"""How long a check may take, where its step does not say."""
 
 _NOTHING: dict[str, Any] = {
     "exit_code": None,
@@ -55,6 +58,7 @@ class ExecTool:
         _, command = parse_command(context)
         if command is None:
             return "unknown"
+        command = command if command.timeout_s is not None else replace(command, timeout_s=CHECK_S)
         try:
             outcome = await self._run(command, context)
         except OSError as error:
@@ -80,7 +84,7 @@ class ExecTool:
         path = self._note_path(context.goal_id, context.call.call_id)
         begun = None
         try:
-            begun = child.start(command, lambda birth: write_note(path, birth))
+            begun = child.start(command, lambda birth: _let_go(path, birth, context))
             is_in_time = await begun.wait(command.timeout_s)
         finally:
             unended = await self._end(begun) if begun else None
@@ -102,6 +106,12 @@ class ExecTool:
         except Unavailable as error:
             return error
         return None
+
+
+def _let_go(path: Path, birth: Birth, context: CallContext) -> None:
+    """Note who the program is, and see, at the last moment, that it is still ours to start."""
+    write_note(path, birth)
+    context.require_ours()
 
 
 def _output_of(ended: child.Child) -> dict[str, Any]:

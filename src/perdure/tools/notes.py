@@ -15,6 +15,7 @@ from perdure.settings import FILE_MODE, ensure_folder
 from perdure.tools.processes import Birth
 
 _MOST_KEPT = 64
+_MOST_PIDS = 2**31
 _PLAIN = re.compile(r"[a-z0-9][a-z0-9_-]{0,99}")
 
 
@@ -40,9 +41,9 @@ def read_note(path: Path) -> Birth | None:
     """Return who was noted; None when there is no note, or half of one: then nobody was let go."""
     try:
         match orjson.loads(path.read_bytes()):
-            case {"pid": int(pid), "started": str(started), "boot_id": str(boot_id)} if pid > 1:
+            case {"pid": int(pid), "started": str(started), "boot_id": str(boot_id)} if 1 < pid < _MOST_PIDS:
                 return Birth(pid, started, boot_id)
-    except (FileNotFoundError, NotADirectoryError, orjson.JSONDecodeError):
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, orjson.JSONDecodeError):
         pass
     return None
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perdure.errors import PerdureError
+from perdure.interfaces.cli.terminal import lines
 from perdure.settings import FILE_MODE, FOLDER_MODE
 
 if TYPE_CHECKING:
@@ -43,6 +44,14 @@ class PrivateLog(logging.handlers.RotatingFileHandler):
         return os.fdopen(fd, "a", encoding="utf-8")
 
 
+class SafeFormatter(logging.Formatter):
+    """Writes what others wrote without its control characters: a log is read on terminals."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """See logging.Formatter.format."""
+        return lines(super().format(record))
+
+
 def start_logging(options: "Options") -> None:
     """Send what `perdure` logs to the file in the home, and to standard error when asked."""
     log = logging.getLogger("perdure")
@@ -53,14 +62,14 @@ def start_logging(options: "Options") -> None:
         old.close()
     if options.verbose:
         shown = logging.StreamHandler(sys.stderr)
-        shown.setFormatter(logging.Formatter("%(name)s: %(message)s"))
+        shown.setFormatter(SafeFormatter("%(name)s: %(message)s"))
         log.addHandler(shown)
     try:
         kept = PrivateLog(options.settings().log_file)
     except PerdureError:
         log.addHandler(logging.NullHandler())
         return  # settings that cannot be read are told by the command itself
-    formatter = logging.Formatter(_FORMAT, datefmt="%Y-%m-%dT%H:%M:%SZ")
+    formatter = SafeFormatter(_FORMAT, datefmt="%Y-%m-%dT%H:%M:%SZ")
     formatter.converter = time.gmtime
     kept.setFormatter(formatter)
     if not options.verbose:

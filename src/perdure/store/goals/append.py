@@ -106,8 +106,10 @@ def missing(goal_id: str) -> NotFound:
 def the_one(prefix: str, found: Sequence[Summary]) -> Summary:
     """Choose among goals whose ids begin with a prefix, the shortest first: the one with that id, or the only one.
 
-    Raises: NotFound, Conflict
+    Raises: NotFound, Conflict; Invalid when it is empty, which would mean any
     """
+    if not prefix:
+        raise Invalid("The id of a goal, or its beginning, was expected; it is empty.")
     if not found:
         raise NotFound(f"There is no goal whose id begins with {prefix!r}.")
     if len(found) > 1 and found[0].goal_id != prefix:

@@ -8,7 +8,14 @@ if TYPE_CHECKING:
     import psycopg
     import sqlalchemy as sa
 
-CONNECT_TIMEOUT_S = 10
+_PATIENCE = {
+    "connect_timeout": 10,
+    "keepalives_idle": 5,  # a server that is gone without a word is noticed before the lease is over
+    "keepalives_interval": 5,
+    "keepalives_count": 2,
+    "tcp_user_timeout": 15_000,
+}
+LOCK_TIMEOUT_S = 10
 APPLICATION_NAME = "perdure"
 """How a restore tells our connections from others."""
 MIGRATION_LOCK = 0x5045524455524531
@@ -24,12 +31,14 @@ def connect(url: str, *, autocommit: bool = False, is_reader: bool = False) -> "
     import psycopg
 
     options = parse_url(url)
-    options.setdefault("connect_timeout", CONNECT_TIMEOUT_S)
+    for name, value in _PATIENCE.items():
+        options.setdefault(name, value)
     options["application_name"] = APPLICATION_NAME
     connection = psycopg.connect(**options, autocommit=True)
     level = connection.execute("SHOW synchronous_commit").fetchone()
     stays = level[0] if level and level[0] != "off" else "on"  # said for this session, it cannot change under us
     connection.execute(f"SET synchronous_commit = {stays}".encode())
+    connection.execute(f"SET lock_timeout = '{LOCK_TIMEOUT_S}s'".encode())
     if is_reader:
         connection.execute("SET default_transaction_read_only = on")
         connection.execute("SET default_transaction_isolation = 'repeatable read'")

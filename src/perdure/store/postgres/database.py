@@ -1,5 +1,7 @@
 """The adapter for PostgreSQL: one thread writes, a few read."""
 
+import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
 
 READERS = 4
 _LOCK_WAIT_S = 30
+_CLOSE_S = 15.0
+"""How long a server that does not answer is waited for at the end."""
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -101,7 +106,11 @@ class PostgresDatabase:
     async def close(self) -> None:
         """See Database.close."""
         self._groups.seal()
-        await self._writing.finish(self._close)
+        try:
+            async with asyncio.timeout(_CLOSE_S):
+                await self._writing.finish(self._close)
+        except TimeoutError:  # its thread is a daemon; what it waits for cannot keep us
+            log.warning("%s was left open: it does not answer", self._target.shown)
 
     def _open(self, migrate: bool) -> None:
         with faults.translated_from_core(self._target.shown):
