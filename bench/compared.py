@@ -1,6 +1,6 @@
 """What is compared with others: the cases, who takes part, what was found, and who is ahead of us."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Literal
@@ -40,9 +40,6 @@ class Contender:
     leaves_out: Mapping[str, str] = field(default_factory=dict)
     """Works that it does not do, and why."""
 
-    def __hash__(self) -> int:
-        return hash(self.name)
-
 
 FLOOR = Contender("floor", "floor")
 FLOW = Contender("Perdure, flow", "flow")
@@ -60,15 +57,15 @@ ALL = (FLOOR, FLOW, APPEND, *PEERS)
 CASES = (
     Case("step of one goal, SQLite on tmpfs", "steps", "tmpfs", 300, "µs", 5),
     Case("step of one goal, SQLite on disk", "steps", "disk", 150, "µs", 5),
-    Case("step of one goal, PostgreSQL", "steps", "PostgreSQL", 150, "µs", 5),
+    Case("step of one goal, PostgreSQL", "steps", "PostgreSQL", 100, "µs", 5),
     Case("64 goals x 50 steps, SQLite on disk", "many", "disk", 50, "/s", 3, more_is_better=True),
     Case("64 goals x 50 steps, PostgreSQL", "many", "PostgreSQL", 50, "/s", 3, more_is_better=True),
     Case("resume after 1,000 steps", "resume", "tmpfs", 1, "ms", 5, prepared_by=("prepare", 1000)),
     Case("resume after 10,000 steps", "resume", "tmpfs", 1, "ms", 3, prepared_by=("prepare", 10_000), is_warmed=False),
     Case("list of 50 of 100,000", "list", "tmpfs", 1, "ms", 3, prepared_by=("fill", 100_000)),
-    Case("cold start", "cold", "tmpfs", 1, "ms", 5, prepared_by=("steps", 1)),
+    Case("cold start", "cold", "tmpfs", 1, "ms", 4, prepared_by=("steps", 1)),
     Case("bytes a step, SQLite", "steps", "tmpfs", 300, "B", 1, "bytes"),
-    Case("bytes a step, PostgreSQL", "steps", "PostgreSQL", 300, "B", 1, "bytes"),
+    Case("bytes a step, PostgreSQL", "steps", "PostgreSQL", 200, "B", 1, "bytes"),
     Case("flushes a step, one goal, SQLite", "steps", "disk", 100, "", 1, "flushes"),
     Case("flushes a step, 64 goals, SQLite", "many", "disk", 10, "", 1, "flushes"),
 )
@@ -122,32 +119,34 @@ class Ahead:
     ours: Found
     appended: Found
 
-    def sentence(self, change: str) -> str:
-        """Name the case, the figures, and what would change it."""
+    @property
+    def sentence(self) -> str:
+        """Name who, with the figures."""
         unit = self.case.unit
-        text = f"**{self.peer.name}**, {self.case.name}: {self.theirs.shown(unit)} beside our {self.ours.shown(unit)}"
+        text = f"**{self.peer.name}** {self.theirs.shown(unit)} beside our {self.ours.shown(unit)}"
         if self.appended.values:
-            text += f", {self.appended.shown(unit)} for the append alone"
-        if self._overlap():
-            text += "; the spreads overlap"
-        return f"- {text}. {change}"
+            text += f", the append alone {self.appended.shown(unit)}"
+        return f"{text}, spreads overlap" if self._overlap() else text
 
     def _overlap(self) -> bool:
         theirs, ours = self.theirs.values, self.ours.values
         return len(theirs) > 1 and min(theirs) <= max(ours) and min(ours) <= max(theirs)
 
 
-def who_is_ahead(comparison: Comparison, cases: Sequence[Case] = CASES) -> Iterator[Ahead]:
-    """Find every line in which the median of a peer is better than that of our flows."""
-    for case in cases:
-        ours = comparison.of(case, FLOW)
-        for peer in PEERS:
-            theirs = comparison.of(case, peer)
-            if not (ours.values and theirs.values):
-                continue
-            gain = theirs.middle - ours.middle if case.more_is_better else ours.middle - theirs.middle
-            if gain > 0:
-                yield Ahead(case, peer, theirs, ours, comparison.of(case, APPEND))
+def who_is_ahead(comparison: Comparison) -> Iterator[tuple[Case, list[Ahead]]]:
+    """Find every line in which the median of a peer is better than that of our flows, and those peers."""
+    for case in CASES:
+        ours, appended = comparison.of(case, FLOW), comparison.of(case, APPEND)
+        others = [(peer, comparison.of(case, peer)) for peer in PEERS]
+        ahead = [Ahead(case, peer, found, ours, appended) for peer, found in others if _is_better(case, found, ours)]
+        if ahead:
+            yield case, ahead
+
+
+def _is_better(case: Case, theirs: Found, ours: Found) -> bool:
+    if not (ours.values and theirs.values):
+        return False
+    return theirs.middle > ours.middle if case.more_is_better else theirs.middle < ours.middle
 
 
 def comparison_table(comparison: Comparison) -> str:

@@ -9,7 +9,7 @@ from datetime import datetime
 
 import psycopg
 
-from bench.compared import Comparison, comparison_table, who_is_ahead
+from bench.compared import ALL, PEERS, Ahead, Case, Comparison, comparison_table, who_is_ahead
 from bench.table import Counted, Timed, counted_table, timed_table
 from perdure import __version__
 
@@ -17,32 +17,35 @@ REASONS: dict[str, str] = {}
 """Why a target is not met, by the line that names it; said only when it is not."""
 
 _STEP = (
-    "An aggregate's event is one row without a hash, an owner's fence, an intent before the effect or the summary that"
-    " lists are made of. A fold in C, or events that are written in fewer statements, would bring a step closer; an"
-    " intent less is what `pure` steps have already."
+    "There, a step is one row, without a hash, an intent before the effect, an owner's fence or the summary that lists"
+    " are made of. The annotations of a step's function are read anew for each step, which need not be; a `pure` step"
+    " has no intent of its own."
 )
 _MANY = "All goals share one writer and its flushes; less Python for each decision of the kernel would be the gain."
 _RESUME = (
-    "A flow is run again from its beginning, and each recorded step is asked for, compared and answered. Comparing by"
-    " the call's digest without making its arguments JSON again, or a snapshot of the fold, would shorten it; what is"
-    " left is importing and opening."
+    "A flow runs again from its beginning, and each recorded step is asked for, compared and answered. By profile: a"
+    " goal that is found by its key is folded twice, and the annotations of a step's function are read for each step;"
+    " doing both once, or a snapshot of the fold, would shorten it."
 )
 _BYTES = (
-    "A step is two events, intent and outcome, each with an id, a time and a hash of 32 bytes, and JSON whose keys are"
-    " written out. Leaving out what is null or follows from the call, and one row for an outcome and the next intent,"
-    " would bring it down."
+    "A step is two events, intent and outcome, each with an id, a time, a hash of 32 bytes and keys that are written"
+    " out. Leaving out what is null, a default or follows from the step, and the digest of arguments that are there,"
+    " would save a fifth."
 )
 _FLUSHES = "One commit a step is what being durable before the next step costs; goals that run at once share it."
 CHANGES: dict[str, str] = {
     "step of one goal, SQLite on tmpfs": _STEP,
     "step of one goal, SQLite on disk": _STEP,
-    "step of one goal, PostgreSQL": _STEP + " On a server, it is also one round trip less for the summary.",
+    "step of one goal, PostgreSQL": _STEP,
     "64 goals x 50 steps, SQLite on disk": _MANY,
     "64 goals x 50 steps, PostgreSQL": _MANY,
     "resume after 1,000 steps": _RESUME,
     "resume after 10,000 steps": _RESUME,
     "list of 50 of 100,000": "One query for the page; a prepared statement on a reader of its own would be the gain.",
-    "cold start": "What is imported before the first step is nearly all of it: less of SQLAlchemy and the settings.",
+    "cold start": (
+        "Imports are most of it: asyncio, then the runner and all of its tools. Importing a tool when a goal first uses"
+        " it would save some."
+    ),
     "bytes a step, SQLite": _BYTES,
     "bytes a step, PostgreSQL": _BYTES,
     "flushes a step, one goal, SQLite": _FLUSHES,
@@ -112,15 +115,21 @@ def _missed(row: Timed) -> str:
     return f"- {row.shortfall}" + (f". {reason}" if reason else "")
 
 
+def _ahead(case: Case, each: Sequence[Ahead]) -> str:
+    return "".join([f"- {case.name}: ", "; ".join(one.sentence for one in each), f". {CHANGES[case.name]}"])
+
+
 def _beside(comparison: Comparison) -> str:
-    ahead = "\n".join(each.sentence(CHANGES[each.case.name]) for each in who_is_ahead(comparison)) or "- none"
-    versions = ", ".join(f"{name} {version}" for name, version in comparison.versions.items() if version)
+    ahead = "\n".join(_ahead(*each) for each in who_is_ahead(comparison)) or "- none"
+    others = {who.name for who in ALL} - {peer.name for peer in PEERS if not peer.variant}
+    versions = ", ".join(f"{name} {known}" for name, known in comparison.versions.items() if name not in others)
     return f"""
 ## Beside others
 
 The same work for everyone, one process each time, in turn, whoever begins changing from round to round; it took
-{comparison.seconds / 60:.0f} minutes. Versions: {versions}. Each of the others is installed in an environment of its
-own. A step answers at once with about 500 bytes of JSON and is durable before the next begins. What could not be
+{comparison.seconds / 60:.0f} minutes. Each of the others is installed in an environment of its own:
+{versions}.
+A step answers at once with about 500 bytes of JSON and is durable before the next begins. What could not be
 installed or did not run says so.
 
 {comparison_table(comparison)}
@@ -141,5 +150,5 @@ A peer is ahead of our flows, by the medians of this run, in these lines:
   on tmpfs. Of the 10,000 steps of DBOS, 9,000 are copies of rows.
 - **bytes** is what the database has grown by for each step once logs are back in it; **flushes** are all `fsync` and
   `fdatasync` for each step, by strace, checkpoints included.
-- Whoever takes more than 10 s for a run is measured twice; the others three to five times.
+- Whoever takes more than 8 s for a run is measured twice; the others three to five times.
 """

@@ -20,7 +20,7 @@ from langgraph.graph import END, START, StateGraph
 from bench.peers.program import GOALS, PAGE, WARM, Asked, NewSteps, list_ms, per_second, run, us_each
 from bench.peers.step import payload
 
-_PACKAGE = "langgraph"
+_PACKAGE = "langgraph langgraph-checkpoint-sqlite langgraph-checkpoint-postgres"
 _NEW = NewSteps()
 _KEY = "resumed"
 _ENDLESS = 10**6

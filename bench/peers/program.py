@@ -58,8 +58,11 @@ def run(works: Mapping[str, Work], package: str) -> None:
 
 
 def tell(package: str, value: float | None) -> None:
-    """Answer."""
-    known = version(package) if package else ""
+    """Answer; a package may be followed by others that belong to it."""
+    first, *more = package.split() or [""]
+    known = version(first) if first else ""
+    if more:
+        known += f" ({', '.join(f'{name} {version(name)}' for name in more)})"
     print(json.dumps({"value": value, "version": known}), flush=True)
 
 
