@@ -14,6 +14,7 @@ import pytest
 
 from perdure.interfaces.cli.edge import run
 from perdure.minds.plan_file import parse_plan
+from perdure.minds.plan_shape import Condition
 from perdure.settings import DEFINITIONS
 from scripts.write_reference import pages
 
@@ -153,7 +154,9 @@ def test_the_flow_of_the_how_to_is_that_of_the_example() -> None:
 
 def test_the_plan_of_the_how_to_is_a_plan() -> None:
     (plan,) = blocks((ROOT / "docs/how-to/run-a-plan.md").read_text(), "yaml")
-    assert [step.id for step in parse_plan(plan, "report.yaml").steps] == ["fetch", "sure", "send"]
+    steps = parse_plan(plan, "report.yaml").steps
+    assert [step.id for step in steps] == ["fetch", "sure", "send"]
+    assert steps[2].condition == Condition("sure", answer="yes"), "who says no sends nothing"
 
 
 PROMISES = (

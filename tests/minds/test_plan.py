@@ -113,6 +113,14 @@ async def test_a_finished_plan_tells_how_each_step_ended() -> None:
     assert await ended(history) == Termination("done", value=value)
 
 
+@pytest.mark.parametrize(("given", "begun"), [("yes", ["b.1"]), ("no", [])])
+async def test_a_step_may_look_at_the_answer_that_was_given(given: str, begun: list[str]) -> None:
+    history = goal("id: a, ask: {question: q}", "id: b, exec: x, needs: [a], if: {step: a, answer: yes}")
+    await history.step()
+    history.decide("a.1", "answer", given)
+    assert await history.begun() == begun
+
+
 async def test_a_failed_step_ends_the_goal_and_is_named() -> None:
     history = goal("id: a, exec: x", "id: b, exec: x, needs: [a]")
     await history.step()

@@ -104,6 +104,14 @@ def test_what_a_step_does_is_read(line: str, expected: Work) -> None:
     assert work(line) == expected
 
 
+@pytest.mark.parametrize("options", ["", ", options: [yes, no]"])
+def test_a_condition_may_look_at_an_answer(options: str) -> None:
+    text = plan(
+        f"- {{id: a, exec: x, needs: [b], if: {{step: b, answer: yes}}}}\n- {{id: b, ask: {{question: q{options}}}}}"
+    )
+    assert parse_plan(text, "p").steps[0].condition == Condition("b", answer="yes")
+
+
 def test_the_goal_may_be_a_word_that_other_yaml_takes_for_a_boolean() -> None:
     assert parse_plan("goal: on\nsteps: [{id: off, exec: [x]}]", "p").steps[0].id == "off"
 
@@ -125,7 +133,21 @@ def test_the_goal_may_be_a_word_that_other_yaml_takes_for_a_boolean() -> None:
         ("- {id: a, exec: x, needs: [a]}", "3: Steps need each other in a circle: a needs a."),
         ("- {id: a, exec: x, if: {step: b, is: done}}", "3: The if of step 'a' looks at 'b', which is no step."),
         ("- {id: a, exec: x, if: {step: b, is: done}}\n- {id: b, exec: x}", "3: The if of step 'a' looks at 'b'; add"),
-        ("- {id: a, exec: x, if: {step: b}}", "3: if needs 'is'."),
+        ("- {id: a, exec: x, if: {step: b}}", "3: if has one of 'is' or 'answer'; this one has neither."),
+        ("- {id: a, exec: x, if: {step: b, is: done, answer: x}}", "'is' or 'answer'; this one has both."),
+        (
+            "- {id: a, exec: x, if: {step: b, answer: x}}\n- {id: b, ask: {question: q}}",
+            "3: The if of step 'a' looks at",
+        ),
+        (
+            "- {id: a, exec: x, needs: [b], if: {step: b, answer: x}}\n- {id: b, exec: x}",
+            "3: The if of step 'a' looks at the answer to 'b', which asks nothing; use 'is'.",
+        ),
+        (
+            "- {id: a, exec: x, needs: [b], if: {step: b, answer: ja}}\n- {id: b, ask: {question: q, options: [yes, no]}}",
+            "3: The if of step 'a' looks at the answer 'ja'; 'b' has the options yes, no.",
+        ),
+        ("- {id: a, exec: x, needs: [b], if: {step: b, answer: ''}}\n- {id: b, ask: {question: q}}", "an empty one"),
         ("- {id: a, exec: x, if: {is: done}}", "3: if needs 'step'."),
         ("- {id: a, exec: x, if: {step: b, is: ok}}", "3: Expected done or failed or skipped, found 'ok'."),
         ("- {id: a}", "3: A step has one of exec, ask, wait or tool; this one has none of them."),

@@ -16,7 +16,8 @@ from perdure.minds.plan_shape import Condition, Ending, Exec, Pause, Plan, PlanS
 from perdure.minds.standing import standing
 from tests.minds.history import SECOND_US, History
 
-WORKS: Sequence[Work] = (Exec(("x",)), Exec(("x",)), Question("q"), Pause(seconds=1))
+WORKS: Sequence[Work] = (Exec(("x",)), Exec(("x",)), Question("q"), Question("q", ("yes", "no")), Pause(seconds=1))
+ANSWERS = ("yes", "no")
 LOST: Sequence[Verdict] = ("retry", "skip", "abort")
 PATIENCE = 500
 """No plan of the sizes below has so many decisions in it."""
@@ -33,10 +34,19 @@ def plans(draw: st.DrawFn) -> Plan:
         step = PlanStep(f"s{number}", draw(st.sampled_from(WORKS)), tuple(needs), retry=retry)
         has_condition = draw(st.booleans())
         if needs and has_condition:
-            ending: Ending = draw(st.sampled_from(get_args(Ending)))
-            step = replace(step, condition=Condition(draw(st.sampled_from(needs)), ending))
+            step = replace(step, condition=draw(conditions([each for each in steps if each.id in needs])))
         steps.append(step)
     return Plan("g", tuple(draw(st.permutations(steps))))
+
+
+@st.composite
+def conditions(draw: st.DrawFn, needed: Sequence[PlanStep]) -> Condition:
+    """How one of the needed steps must have ended, or what must have been answered to it."""
+    need = draw(st.sampled_from(needed))
+    if isinstance(need.work, Question) and draw(st.booleans()):
+        return Condition(need.id, answer=draw(st.sampled_from(ANSWERS)))
+    ending: Ending = draw(st.sampled_from(get_args(Ending)))
+    return Condition(need.id, ending)
 
 
 class World:
@@ -125,7 +135,10 @@ class World:
         name = each.call.call_id
         if not isinstance(each.call, ToolCall):
             ends: Sequence[Verdict] = ("answer", "skip", "abort") if isinstance(each.call, Ask) else ("elapsed",)
-            self.history.decide(name, self.data.draw(st.sampled_from(ends)))
+            verdict = self.data.draw(st.sampled_from(ends))
+            self.history.decide(
+                name, verdict, self.data.draw(st.sampled_from(ANSWERS)) if verdict == "answer" else None
+            )
         elif each.unknown is not None:
             self.retries_left -= 1
             self.history.decide(name, self.data.draw(st.sampled_from(LOST if self.retries_left > 0 else LOST[1:])))
@@ -141,11 +154,11 @@ def standings(plan: Plan, state: GoalState) -> dict[str, str]:
     for _ in plan.steps:
         for step in plan.steps:
             if found[step.id] == "pending":
-                found[step.id] = not_begun(step, found, is_failing=is_failing)
+                found[step.id] = not_begun(step, found, state, is_failing=is_failing)
     return found
 
 
-def not_begun(step: PlanStep, found: dict[str, str], *, is_failing: bool) -> str:
+def not_begun(step: PlanStep, found: dict[str, str], state: GoalState, *, is_failing: bool) -> str:
     condition = step.condition
     if is_failing and (condition is None or condition.ending != "failed"):
         return "skipped"
@@ -153,6 +166,10 @@ def not_begun(step: PlanStep, found: dict[str, str], *, is_failing: bool) -> str
     settled = {need for need in step.needs if found[need] in get_args(Ending)}
     if any(found[need] != wanted[need] for need in settled):
         return "skipped"
+    if condition and condition.answer is not None and condition.step in settled:
+        given = state.calls[f"{condition.step}.1"].decision
+        if given is None or given.value != condition.answer:
+            return "skipped"
     return "ready" if len(settled) == len(step.needs) else "pending"
 
 

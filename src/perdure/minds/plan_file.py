@@ -142,9 +142,12 @@ def _retry(node: Node, problems: Problems) -> Retry:
 
 
 def _condition(node: Node, problems: Problems) -> Condition | None:
-    fields = Fields(node, "if", ("step", "is"), problems)
-    for key in ("step", "is"):
-        fields.require(key, "if")
+    fields = Fields(node, "if", ("step", "is", "answer"), problems)
+    fields.require("step", "if")
+    if fields.is_readable and ("is" in fields.nodes) is ("answer" in fields.nodes):
+        found = "both" if "is" in fields.nodes else "neither"
+        problems.add(fields.line, f"if has one of 'is' or 'answer'; this one has {found}.")
     step = fields.read("step", read.text, "")
     ending: Ending = fields.read("is", read.ending, "done")
-    return Condition(step, ending) if step else None
+    answer = fields.read("answer", read.filled_text, None)
+    return Condition(step, ending, answer) if step else None

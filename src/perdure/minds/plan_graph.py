@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 
-from perdure.minds.plan_shape import PlanStep
+from perdure.minds.plan_shape import Condition, PlanStep, Question
 from perdure.minds.yaml_text import Fields, Problems, did_you_mean, line_of
 
 Draft = tuple[PlanStep, Fields]
@@ -67,7 +67,10 @@ def _check_needs(step: PlanStep, fields: Fields, known: Mapping[str, PlanStep], 
 
 def _check_condition(step: PlanStep, fields: Fields, known: Mapping[str, PlanStep], problems: Problems) -> None:
     condition = step.condition
-    if condition is None or condition.step in step.needs:
+    if condition is None:
+        return
+    if condition.step in step.needs:
+        _check_answer(step, condition, fields, known, problems)
         return
     if condition.step in known:
         sentence = f"The if of step {step.id!r} looks at {condition.step!r}; add that to its needs."
@@ -75,6 +78,22 @@ def _check_condition(step: PlanStep, fields: Fields, known: Mapping[str, PlanSte
         sentence = f"The if of step {step.id!r} looks at {condition.step!r}, which is no step"
         sentence += did_you_mean(condition.step, [*known])
     problems.add(fields.line_of("if"), sentence)
+
+
+def _check_answer(
+    step: PlanStep, condition: Condition, fields: Fields, known: Mapping[str, PlanStep], problems: Problems
+) -> None:
+    """Note an answer that nobody can give; a step that could not be read may be anything."""
+    work = known[condition.step].work if condition.step in known else None
+    if condition.answer is None or work is None:
+        return
+    looks = f"The if of step {step.id!r} looks at the answer"
+    if not isinstance(work, Question):
+        problems.add(fields.line_of("if"), f"{looks} to {condition.step!r}, which asks nothing; use 'is'.")
+    elif work.options is not None and condition.answer not in work.options:
+        known_answers = ", ".join(work.options)
+        sentence = f"{looks} {condition.answer!r}; {condition.step!r} has the options {known_answers}."
+        problems.add(fields.line_of("if"), sentence)
 
 
 def _check_cycles(drafts: Sequence[Draft], problems: Problems) -> None:

@@ -65,10 +65,11 @@ NO_RETRY = Retry()
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """How a needed step must have ended."""
+    """How a needed step must have ended; with an answer, it is a question that must have been answered so."""
 
     step: str
-    ending: Ending
+    ending: Ending = "done"
+    answer: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

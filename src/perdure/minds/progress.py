@@ -8,7 +8,7 @@ from perdure.kernel.events import ToolCall
 from perdure.kernel.fold import GoalState
 from perdure.minds.handed import Variable, variable
 from perdure.minds.plan_graph import Graph
-from perdure.minds.plan_shape import PlanStep
+from perdure.minds.plan_shape import Condition, PlanStep
 from perdure.minds.standing import PENDING, READY, SKIPPED, Standing, standing
 
 Positions = list[int]
@@ -106,7 +106,7 @@ class Progress:
         for step in self._graph.dependants[name]:
             if self.found[step.id].status != "pending":
                 continue
-            if self.found[name].status != _wanted(step, name):
+            if not _is_wanted(self.found[name], step.condition if _looks_at(step, name) else None):
                 self._put(step.id, SKIPPED)
                 continue
             self._missing[step.id] -= 1
@@ -118,5 +118,11 @@ class Progress:
         return last is not None and not isinstance(last.call, ToolCall)
 
 
-def _wanted(step: PlanStep, need: str) -> str:
-    return step.condition.ending if step.condition is not None and step.condition.step == need else "done"
+def _looks_at(step: PlanStep, need: str) -> bool:
+    return step.condition is not None and step.condition.step == need
+
+
+def _is_wanted(ended: Standing, condition: Condition | None) -> bool:
+    if condition is None:
+        return ended.status == "done"
+    return ended.status == condition.ending and condition.answer in (None, ended.output)
