@@ -1,6 +1,5 @@
 """The mind of a command: one call, then the end."""
 
-import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,6 +7,7 @@ from perdure.errors import Invalid
 from perdure.kernel.events import Termination, ToolCall
 from perdure.kernel.ports import Decided, GoalState
 from perdure.minds.standing import call_id, standing
+from perdure.minds.words import split_words
 
 STEP = "command"
 
@@ -53,7 +53,6 @@ class CommandMind:
 
 def _split(text: str) -> list[str]:
     try:
-        return shlex.split(text)
+        return split_words(text, "let a shell run the command: --shell")
     except ValueError as error:
-        message = f"The command cannot be split into words: {str(error).lower()}. Close the quote, or use a shell."
-        raise Invalid(message) from error
+        raise Invalid(str(error)) from error

@@ -2,7 +2,6 @@
 
 import math
 import re
-import shlex
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import PurePosixPath
@@ -12,6 +11,7 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from perdure.kernel.events import Effect
 from perdure.minds.plan_shape import LEFT_OUT, OUT_PREFIX, Ending, Pause
+from perdure.minds.words import split_words
 from perdure.minds.yaml_text import Wrong, is_null, is_plain, kind_of, pairs
 
 MAX_ID = 64
@@ -228,6 +228,6 @@ def _items(node: Node) -> list[Node]:
 
 def _split(node: Node) -> tuple[str, ...]:
     try:
-        return tuple(shlex.split(filled_text(node)))
+        return tuple(split_words(filled_text(node), "give the command as a list, or say shell: true"))
     except ValueError as error:
-        raise Wrong(node, f"The command cannot be split: {str(error).lower()}.") from None
+        raise Wrong(node, str(error)) from None
