@@ -3,12 +3,14 @@
 import asyncio
 import codecs
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 LIMIT_BYTES = 1 << 20
 _HALF = LIMIT_BYTES // 2
 _CHUNK = 1 << 16
+_GAP = re.compile(r"^\[([0-9]+) bytes left out\]$", re.MULTILINE)
 
 
 class Capture:
@@ -82,6 +84,12 @@ class Capture:
         del tail[: _continued(tail)]
         left_out = self._total - (len(self._head) - len(decoder.getstate()[0])) - len(tail)
         return f"{head}\n[{left_out} bytes left out]\n{tail.decode(errors='replace')}"
+
+
+def left_out_bytes(text: str) -> int | None:
+    """Return how many bytes of what a program wrote are not in a text that was kept of it, as the text says."""
+    found = _GAP.search(text)
+    return int(found[1]) if found else None
 
 
 def _continued(data: bytearray) -> int:

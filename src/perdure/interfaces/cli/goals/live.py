@@ -60,7 +60,7 @@ class LiveView:
         if call is not None:
             self._writer.do(lambda: self._renew(call))
         if isinstance(body, ToolOutput):
-            self._aside(body)
+            self._aside(state.calls[body.call_id].call.step, body)
 
     def show_again(self, state: GoalState) -> None:
         """See View.show_again."""
@@ -81,11 +81,11 @@ class LiveView:
         self._writer.err(one_line(line) + "\n")
         self._writer.do(self._go_on)
 
-    def _aside(self, outcome: ToolOutput) -> None:
+    def _aside(self, step: str, outcome: ToolOutput) -> None:
         """Let a tool's output stand above the steps."""
         if isinstance(outcome.output, dict) and (outcome.output.get("stdout") or outcome.output.get("stderr")):
             self._writer.do(self._stop)
-            write_output(outcome, self._writer)
+            write_output(step, outcome, self._writer)
             self._writer.do(self._go_on)
 
     def _start(self, title: str, calls: list[CallState]) -> None:

@@ -25,6 +25,7 @@ from perdure.kernel.events import (
     decode,
 )
 from perdure.kernel.fold import Call, GoalState
+from perdure.tools.capture import left_out_bytes
 
 
 class View(Protocol):
@@ -100,7 +101,7 @@ class Lines:
         if line is not None:
             self.say(line)
         if isinstance(body, ToolOutput):
-            write_output(body, self._writer)
+            write_output(state.calls[body.call_id].call.step, body, self._writer)
 
     def show_again(self, state: GoalState) -> None:
         """See View.show_again."""
@@ -126,14 +127,24 @@ def print_end(table: Table, said: list[str]) -> None:
         print(one_line(line), file=sys.stderr, flush=True)
 
 
-def write_output(outcome: ToolOutput, writer: Writer) -> None:
-    """Write what a tool printed: as it is where a program reads, without control characters on a terminal."""
+def write_output(step: str, outcome: ToolOutput, writer: Writer) -> None:
+    """Write what a tool printed, as far as it was kept: for a program as it is, else without control characters."""
     output = outcome.output if isinstance(outcome.output, dict) else {}
     printed, complained = output.get("stdout"), output.get("stderr")
     if isinstance(complained, str) and complained:
         writer.err(_whole_lines(complained))
     if isinstance(printed, str) and printed:
         writer.out(_whole_lines(printed) if sys.stdout.isatty() else printed)
+    for name, text in (("stdout", printed), ("stderr", complained)):
+        if isinstance(text, str) and output.get(f"{name}_truncated"):
+            writer.err(one_line(f"step {step}: {_cut(name, text)}") + "\n")
+
+
+def _cut(name: str, text: str) -> str:
+    """Say how much of an output is not there."""
+    count = left_out_bytes(text)
+    missing = "a part" if count is None else f"{count} bytes"
+    return f"{missing} of its {name} were left out; of what a step writes, the first and last 512 KiB are kept"
 
 
 def write_value(state: GoalState, writer: Writer) -> None:
@@ -154,7 +165,7 @@ def show_outputs(state: GoalState, writer: Writer) -> None:
     writer.err(f"{state.goal_id} has ended already; nothing was run.\n")
     for call in state.calls.values():
         if call.outcome is not None:
-            write_output(call.outcome, writer)
+            write_output(call.call.step, call.outcome, writer)
 
 
 def line_about(body: Body, state: GoalState) -> str | None:
