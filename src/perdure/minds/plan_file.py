@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Any
 
-from yaml.nodes import Node, SequenceNode
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from perdure.minds import plan_fields as read
 from perdure.minds.plan_graph import Draft, check_graph
@@ -61,7 +61,7 @@ def parse_plan(text: str, name: str) -> Plan:
     problems = Problems(name)
     top = Fields(compose(text, name), "A plan", ("goal", "steps"), problems)
     for key in ("goal", "steps"):
-        top.require(key, "A plan")
+        top.require(key)
     goal = top.read("goal", read.filled_text, "")
     drafts = _drafts(top.nodes["steps"], problems) if "steps" in top.nodes else []
     check_graph(drafts, problems)
@@ -81,17 +81,28 @@ def _drafts(node: Node, problems: Problems) -> list[Draft]:
 
 
 def _draft(node: Node, problems: Problems) -> Draft:
-    fields = Fields(node, "A step", STEP_KEYS, problems)
-    fields.require("id", "A step")
+    fields = Fields(node, _title(node), STEP_KEYS, problems)
+    fields.require("id")
     step = PlanStep(
         id=fields.read("id", read.step_id, ""),
         work=_work(fields),
         needs=fields.read("needs", read.distinct_texts, ()),
         effect=fields.read("effect", read.effect, "once"),
-        retry=fields.read("retry", partial(_retry, problems=problems), NO_RETRY),
-        condition=fields.read("if", partial(_condition, problems=problems), None),
+        retry=fields.read("retry", partial(_retry, of=fields), NO_RETRY),
+        condition=fields.read("if", partial(_condition, of=fields), None),
     )
     return step, fields
+
+
+def _title(node: Node) -> str:
+    """Call a step by its id, whether that can be one or not."""
+    pairs = node.value if isinstance(node, MappingNode) else []
+    ids = [value.value for key, value in pairs if key.value == "id" and isinstance(value, ScalarNode) and value.value]
+    return f"Step {ids[0][: read.MAX_ID]!r}" if ids else "A step"
+
+
+def _inner(node: Node, key: str, known: tuple[str, ...], of: Fields) -> Fields:
+    return Fields(node, f"{key!r} of {of.name}", known, of.problems)
 
 
 def _work(fields: Fields) -> Work | Any:
@@ -110,7 +121,7 @@ def _work(fields: Fields) -> Work | Any:
         case "exec":
             return _exec(fields)
         case "ask":
-            return fields.read("ask", partial(_question, problems=fields.problems), None)
+            return fields.read("ask", partial(_question, of=fields), None)
         case "wait":
             return fields.read("wait", read.pause, Pause())
         case _:
@@ -129,24 +140,24 @@ def _exec(fields: Fields) -> Exec:
     )
 
 
-def _question(node: Node, problems: Problems) -> Question:
-    fields = Fields(node, "ask", ("question", "options"), problems)
-    fields.require("question", "ask")
+def _question(node: Node, of: Fields) -> Question:
+    fields = _inner(node, "ask", ("question", "options"), of)
+    fields.require("question")
     return Question(fields.read("question", read.filled_text, ""), fields.read("options", read.options, None))
 
 
-def _retry(node: Node, problems: Problems) -> Retry:
-    fields = Fields(node, "retry", ("times", "wait"), problems)
-    fields.require("times", "retry")
+def _retry(node: Node, of: Fields) -> Retry:
+    fields = _inner(node, "retry", ("times", "wait"), of)
+    fields.require("times")
     return Retry(fields.read("times", read.count, 0), fields.read("wait", read.duration, 0))
 
 
-def _condition(node: Node, problems: Problems) -> Condition | None:
-    fields = Fields(node, "if", ("step", "is", "answer"), problems)
-    fields.require("step", "if")
+def _condition(node: Node, of: Fields) -> Condition | None:
+    fields = _inner(node, "if", ("step", "is", "answer"), of)
+    fields.require("step")
     if fields.is_readable and ("is" in fields.nodes) is ("answer" in fields.nodes):
         found = "both" if "is" in fields.nodes else "neither"
-        problems.add(fields.line, f"if has one of 'is' or 'answer'; this one has {found}.")
+        fields.problems.add(fields.line, f"{fields.what} has one of 'is' or 'answer'; this one has {found}.")
     step = fields.read("step", read.text, "")
     ending: Ending = fields.read("is", read.ending, "done")
     answer = fields.read("answer", read.filled_text, None)

@@ -63,6 +63,7 @@ class Fields:
 
     def __init__(self, node: Node, what: str, known: Sequence[str], problems: Problems) -> None:
         self.node = node
+        self.what = what
         self.problems = problems
         self.nodes: dict[str, Node] = {}
         self.is_readable = False
@@ -79,6 +80,11 @@ class Fields:
                 problems.add(line_of(key_node), f"{what} has no key {key!r}{did_you_mean(key, known)}")
 
     @property
+    def name(self) -> str:
+        """What it is called in the middle of a sentence."""
+        return self.what[0].lower() + self.what[1:]
+
+    @property
     def line(self) -> int:
         return line_of(self.node)
 
@@ -93,13 +99,13 @@ class Fields:
         try:
             return reader(node)
         except Wrong as wrong:
-            self.problems.add(wrong.line, str(wrong))
+            self.problems.add(wrong.line, f"{key!r} of {self.name}: {wrong}")
             return default
 
-    def require(self, key: str, what: str) -> None:
+    def require(self, key: str) -> None:
         """Note that a key is missing; a mapping that could not be read at all is noted already."""
         if self.is_readable and key not in self.nodes:
-            self.problems.add(self.line, f"{what} needs {key!r}.")
+            self.problems.add(self.line, f"{self.what} needs {key!r}.")
 
 
 def compose(text: str, name: str) -> Node:

@@ -122,5 +122,6 @@ def _tell(error: PerdureError, *, as_json: bool) -> int:
         with contextlib.suppress(OSError):  # a terminal that has gone
             print(f"perdure: {lines(error.detail)}", file=sys.stderr)
             for detail in error.errors:
-                print(f"  {lines(detail)}", file=sys.stderr)
+                if detail != error.detail:
+                    print(f"  {lines(detail)}", file=sys.stderr)
     return error.exit_code
