@@ -183,7 +183,7 @@ def test_a_second_interrupt_ends_at_once_and_leaves_nothing_running(work: Path, 
 
 
 def test_an_interrupt_ends_a_pause(work: Path, beside: Beside) -> None:
-    (work / "plan.yaml").write_text("goal: nap\nsteps:\n  - {id: nap, wait: 1h}\n")
+    (work / "plan.yaml").write_text("goal: nap\nsteps:\n  - {id: nap, wait: 50s}\n")
     program = subprocess.Popen(
         [sys.executable, "-c", START, "run", "--plan", "plan.yaml"], stderr=subprocess.PIPE, text=True
     )

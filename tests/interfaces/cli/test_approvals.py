@@ -63,6 +63,14 @@ def test_an_approval_shows_what_will_be_run_and_is_stored_with_its_hash(
     assert row["payload"]["shown_sha256"] == fingerprint(CALL)
 
 
+def test_what_is_stored_for_a_live_worker_is_no_conflict_when_going_on_is_asked_for_too(
+    goal: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["goal", "approve", goal, "--resume"]) == 0
+    assert capsys.readouterr().out == f"Stored for the worker that runs {goal}.\n"
+    assert len(pending(goal, capsys)) == 1
+
+
 def test_a_denial_carries_its_reason(goal: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["goal", "deny", goal, "c1", "--reason", "not today"]) == 0
     (row,) = pending(goal, capsys)

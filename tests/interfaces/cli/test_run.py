@@ -219,14 +219,15 @@ def test_show_has_the_calls_and_the_way_to_go_on(perdure: Terminal, plan: Path) 
     assert shown["calls"][1]["options"] == ["yes", "no"]
     assert shown["pending"] == []
     perdure("goal", "show", goal)
-    assert "sure asks: Publish? (yes / no)" in perdure.out
-    assert f"perdure goal answer {goal} sure.1 VALUE --resume" in perdure.out
+    assert "sure asks: Publish?\n" in perdure.out
+    for answer in ("yes", "no"):
+        assert f"  perdure goal answer {goal} sure.1 {answer} --resume\n" in perdure.out
 
 
 def test_the_exact_command_names_the_home_that_was_named(perdure: Terminal, plan: Path, tmp_path: Path) -> None:
     home = str(tmp_path / "home")
     perdure("run", "--plan", str(plan), "--home", home)
-    assert f"VALUE --resume --home {home}\n" in perdure.err
+    assert f"yes --resume --home {home}\n" in perdure.err
 
 
 def test_cancel_ends_a_goal_once(perdure: Terminal, plan: Path) -> None:

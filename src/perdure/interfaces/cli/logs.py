@@ -83,3 +83,4 @@ def keep_no_log() -> None:
     for kept in [handler for handler in log.handlers if isinstance(handler, PrivateLog)]:
         log.removeHandler(kept)
         kept.close()
+    log.addHandler(logging.NullHandler())  # without any, Python itself would write to standard error

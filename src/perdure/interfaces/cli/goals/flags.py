@@ -8,8 +8,18 @@ import typer
 from perdure.errors import Invalid
 from perdure.kernel.events import Limits
 
-Goal = Annotated[str, typer.Argument(metavar="ID", help="The goal's id, or its beginning.")]
-MaybeGoal = Annotated[str | None, typer.Argument(metavar="ID", help="The goal's id, or its beginning.")]
+
+def filled(value: str | None) -> str | None:
+    """Refuse an id that is empty, as that of a variable that was never set: it is the beginning of all of them."""
+    if value is not None and not value.strip():
+        raise typer.BadParameter("it is empty")
+    return value
+
+
+Goal = Annotated[str, typer.Argument(metavar="ID", help="The goal's id, or its beginning.", callback=filled)]
+MaybeGoal = Annotated[
+    str | None, typer.Argument(metavar="ID", help="The goal's id, or its beginning.", callback=filled)
+]
 Jobs = Annotated[int, typer.Option("--jobs", min=1, metavar="N", help="How many steps may run at once.")]
 Jsonl = Annotated[
     bool, typer.Option("--jsonl", help="Print each event of this run as one line of JSON, when it is durable.")

@@ -27,16 +27,9 @@ from perdure.interfaces.cli.goals.flags import (
     refuse_both,
 )
 from perdure.interfaces.cli.goals.flows import go_on
+from perdure.interfaces.cli.goals.hints import next_commands
 from perdure.interfaces.cli.goals.stage import Showing, Stage, staged
-from perdure.interfaces.cli.goals.timeline import (
-    call_object,
-    headline,
-    next_commands,
-    origin,
-    pending_line,
-    pending_object,
-    timeline,
-)
+from perdure.interfaces.cli.goals.timeline import call_object, headline, origin, pending_line, pending_object, timeline
 from perdure.interfaces.cli.terminal import one_line
 from perdure.kernel.events import Limits
 from perdure.kernel.loop import Ran

@@ -15,21 +15,24 @@ from perdure.app.views import GoalView
 from perdure.errors import Denied, Invalid
 from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options, command
-from perdure.interfaces.cli.goals.flags import Goal, Resume
+from perdure.interfaces.cli.goals.flags import Goal, Resume, filled
 from perdure.interfaces.cli.goals.flows import from_json, go_on
-from perdure.interfaces.cli.goals.stage import Showing, Stage, staged
-from perdure.interfaces.cli.goals.timeline import exact, headline
+from perdure.interfaces.cli.goals.hints import exact
+from perdure.interfaces.cli.goals.stage import Showing, staged
+from perdure.interfaces.cli.goals.timeline import headline
 from perdure.interfaces.cli.terminal import lines, one_line
 from perdure.kernel.decisions import choose
 from perdure.kernel.events import ToolCall
-from perdure.kernel.loop import Ran
 
 _ENDED = ("done", "stopped")
 
 Act = Callable[[Goals], Awaitable[GoalView]]
-Call = Annotated[str, typer.Argument(metavar="CALL", help="The call, as `perdure goal show` names it.")]
+Call = Annotated[
+    str, typer.Argument(metavar="CALL", help="The call, as `perdure goal show` names it.", callback=filled)
+]
 AnyCall = Annotated[
-    str | None, typer.Argument(metavar="CALL", help="The call; may be left out when only one can be meant.")
+    str | None,
+    typer.Argument(metavar="CALL", help="The call; may be left out when only one can be meant.", callback=filled),
 ]
 
 
@@ -100,6 +103,7 @@ async def answer(
     if len(value) > 2:
         raise Invalid("Give the answer, or the call and the answer; an answer of several words stands in quotes.")
     call_id, text = (None, *value) if len(value) == 1 else value
+    filled(call_id)
     return await settled(
         options, lambda goals: goals.decide(goal, "answer", call_id=call_id, value=text), is_resumed=resume
     )
@@ -150,25 +154,16 @@ async def signal_(
 
 async def settled(options: Options, act: Act, *, is_resumed: bool) -> Answer:
     """Record a decision, and go on with the goal if that was asked for."""
-    if is_resumed:
-        return await _carried_on(options, act)
     async with open_home(options.settings(), debug=options.verbose) as p:
         seen = await act(p.goals)
-    goal_id = seen.summary.goal_id
-    if seen.is_running:
-        return Answer(seen.wire(), [f"Stored for the worker that runs {goal_id}."])
+        goal_id = seen.summary.goal_id
+        if seen.is_running:
+            return Answer(seen.wire(), [f"Stored for the worker that runs {goal_id}."])
+        if is_resumed:
+            return await staged(Showing(options), lambda stage: go_on(p.goals, goal_id, Manner(watch=stage.watch)))
     if seen.summary.status in _ENDED:
         return Answer(seen.wire(), [headline(seen)])
     return Answer(seen.wire(), [f"Recorded; `{exact(options, 'run', '--resume', goal_id)}` goes on."])
-
-
-async def _carried_on(options: Options, act: Act) -> Answer:
-    async def decided(stage: Stage) -> Ran:
-        async with open_home(options.settings(), debug=options.verbose) as p:
-            seen = await act(p.goals)
-            return await go_on(p.goals, seen.summary.goal_id, Manner(watch=stage.watch))
-
-    return await staged(Showing(options), decided)
 
 
 def _shown(call: ToolCall) -> str:

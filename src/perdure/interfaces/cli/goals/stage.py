@@ -11,9 +11,10 @@ from perdure.errors import Unavailable
 from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.goals.flows import prints_aside
+from perdure.interfaces.cli.goals.hints import exact, next_commands
 from perdure.interfaces.cli.goals.interrupts import INTERRUPTED, Interrupts
 from perdure.interfaces.cli.goals.progress import JsonLines, Lines, Quiet, View, write_value
-from perdure.interfaces.cli.goals.timeline import exact, exit_code_of, headline, next_commands, origin, timeline
+from perdure.interfaces.cli.goals.timeline import exit_code_of, headline, origin, timeline
 from perdure.interfaces.cli.goals.writer import Writer
 from perdure.kernel.events import Event
 from perdure.kernel.fold import GoalState

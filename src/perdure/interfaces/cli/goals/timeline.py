@@ -1,24 +1,16 @@
-"""A goal as a person sees it: its steps, what became of each, how to go on, and the exit code that it ends with."""
+"""A goal as a person sees it: its steps, what became of each, and the exit code that it ends with."""
 
-import shlex
 from datetime import UTC, datetime
 from typing import Any
 
 from perdure.app.views import GoalView
 from perdure.interfaces.cli.answer import Table
-from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.terminal import one_line
-from perdure.kernel.events import Ask, LimitName, ToolCall, Wait, iso
+from perdure.kernel.events import Ask, ToolCall, Wait, iso
 from perdure.kernel.fold import CallState, GoalState
 from perdure.kernel.loop import Ran
 from perdure.kernel.ports import InboxRow
 
-LIMIT_FLAGS: dict[LimitName, str] = {
-    "iterations": "--max-iterations",
-    "tokens": "--max-tokens",
-    "usd": "--budget-usd",
-    "seconds": "--timeout",
-}
 HEADERS = ("seq", "at", "step", "call", "tool", "effect", "state", "took", "cost")
 
 _DECIDED = {
@@ -39,12 +31,6 @@ def exit_code_of(ran: Ran) -> int:
     if ran.outcome == "interrupted":
         return 130
     return 6 if state.waiting_for == "limit" else 5
-
-
-def exact(options: Options, *words: str) -> str:
-    """Return a command that can be pasted as it stands, for the same home."""
-    home = ["--home", options.home] if options.home is not None else []
-    return shlex.join(["perdure", *words, *home])
 
 
 def timeline(state: GoalState, *, now_us: int | None = None) -> Table:
@@ -154,45 +140,6 @@ def pending_line(row: InboxRow) -> str:
     """Say what was posted and not yet taken."""
     what = " ".join(str(row.payload[name]) for name in ("decision", "call_id", "name") if row.payload.get(name))
     return one_line(f"Pending since {iso(row.created_us)}: {row.kind} {what}".rstrip())
-
-
-def next_commands(options: Options, state: GoalState, *, is_running: bool = False) -> list[str]:
-    """Say how to go on with a goal that has not ended, by the exact commands."""
-    if state.termination is not None:
-        return []
-    said = [line for call in state.open_calls.values() for line in _settling(options, state.goal_id, call)]
-    if state.reached_limit is not None:
-        said += _raising(options, state, state.reached_limit)
-    elif not is_running and state.waiting_for in (None, "timer"):
-        said += ["Go on:", "  " + exact(options, "run", "--resume", state.goal_id)]
-    return said
-
-
-def _settling(options: Options, goal_id: str, call: CallState) -> list[str]:
-    about = call.call
-    if isinstance(about, Ask):
-        choices = f" ({' / '.join(about.options)})" if about.options else ""
-        command = exact(options, "goal", "answer", goal_id, about.call_id, "VALUE", "--resume")
-        return [one_line(f"{about.step} asks: {about.question}{choices}"), f"  {command}"]
-    if isinstance(about, Wait) and about.signal is not None:
-        command = exact(options, "goal", "signal", goal_id, about.signal, "JSON", "--resume")
-        return [one_line(f"{about.step} waits for signal {about.signal}"), f"  {command}"]
-    if call.unknown is not None:
-        command = exact(options, "goal", "decide", goal_id, about.call_id, "retry", "--resume")
-        why = one_line(f"Nobody knows how {about.call_id} ended. {call.unknown.why}")
-        return [f"{why} Decide: retry, skip (it counts as done) or abort.", f"  {command}"]
-    if call.awaits_approval:
-        commands = [exact(options, "goal", verb, goal_id, about.call_id) for verb in ("approve", "deny")]
-        return [one_line(f"{about.call_id} needs approval."), *(f"  {command}" for command in commands)]
-    return []
-
-
-def _raising(options: Options, state: GoalState, name: LimitName) -> list[str]:
-    used = getattr(state.used, name)
-    more = max(2 * used, 2 * (getattr(state.limits, name) or 0))
-    value = f"{max(round(more), 1)}s" if name == "seconds" else f"{more:g}" if name == "usd" else str(int(more))
-    command = exact(options, "goal", "resume", state.goal_id, LIMIT_FLAGS[name], value)
-    return [f"Its limit of {name} is reached ({used:g} used). Raise it to go on:", f"  {command}"]
 
 
 def origin(state: GoalState) -> list[str]:

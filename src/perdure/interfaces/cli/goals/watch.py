@@ -12,9 +12,10 @@ from perdure.app.views import GoalView
 from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.goals.flags import Goal, refuse_both
+from perdure.interfaces.cli.goals.hints import next_commands
 from perdure.interfaces.cli.goals.progress import write_value
 from perdure.interfaces.cli.goals.stage import Showing, raise_failure, view_of
-from perdure.interfaces.cli.goals.timeline import exit_code_of, headline, next_commands, origin, timeline
+from perdure.interfaces.cli.goals.timeline import exit_code_of, headline, origin, timeline
 from perdure.interfaces.cli.goals.writer import Writer
 from perdure.kernel.events import Event
 from perdure.kernel.fold import GoalState, apply, fold

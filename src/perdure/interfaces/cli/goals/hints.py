@@ -1,0 +1,94 @@
+"""How to go on with a goal: commands that can be pasted as they stand."""
+
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+from perdure.interfaces.cli.command import Options
+from perdure.interfaces.cli.terminal import one_line
+from perdure.kernel.events import Ask, LimitName, Wait
+from perdure.kernel.fold import CallState, GoalState
+
+LIMIT_FLAGS: dict[LimitName, str] = {
+    "iterations": "--max-iterations",
+    "tokens": "--max-tokens",
+    "usd": "--budget-usd",
+    "seconds": "--timeout",
+}
+DECISIONS = {
+    "skip": "skip it, if it happened: it counts as done",
+    "retry": "retry it, if it did not happen: it is run",
+    "abort": "abort: the goal ends as failed",
+}
+"""How an outcome that nobody knows may be settled, from what does the least."""
+
+
+def exact(options: Options, *words: str) -> str:
+    """Return a command that can be pasted as it stands, for the same home."""
+    home = ["--home", options.home] if options.home is not None else []
+    at = words.index("--") if "--" in words else len(words)
+    return one_line(shlex.join([*_program(), *words[:at], *home, *words[at:]]))
+
+
+def _program() -> list[str]:
+    """Return what this program is started by: its name where that finds it, else the path that was typed."""
+    typed = Path(sys.argv[0])
+    if typed.name == "__main__.py" and typed.parent.name == "perdure":
+        return [sys.executable, "-m", "perdure"]
+    found = shutil.which("perdure")
+    is_found = found is not None and typed.exists() and typed.samefile(found)
+    return ["perdure"] if is_found or typed.name != "perdure" else [sys.argv[0]]
+
+
+def next_commands(options: Options, state: GoalState, *, is_running: bool = False) -> list[str]:
+    """Say how to go on with a goal that has not ended, by the exact commands."""
+    if state.termination is not None:
+        return []
+    said = [line for call in state.open_calls.values() for line in _settling(options, state.goal_id, call)]
+    if state.reached_limit is not None:
+        said += _raising(options, state, state.reached_limit)
+    elif not is_running and state.waiting_for in (None, "timer"):
+        said += ["Go on:", "  " + exact(options, "run", "--resume", state.goal_id)]
+    return said
+
+
+def _settling(options: Options, goal_id: str, call: CallState) -> list[str]:
+    about = call.call
+    if isinstance(about, Ask):
+        return [one_line(f"{about.step} asks: {about.question}"), *_answers(options, goal_id, about)]
+    if isinstance(about, Wait) and about.signal is not None:
+        command = exact(options, "goal", "signal", goal_id, about.signal, "JSON", "--resume")
+        return [one_line(f"{about.step} waits for signal {about.signal}"), f"  {command}"]
+    if call.unknown is not None:
+        why = one_line(f"Nobody knows how {about.call_id} ended. {call.unknown.why}")
+        said = [f"{why} Did it happen? Find out, then decide:"]
+        for decision, meaning in DECISIONS.items():
+            command = exact(options, "goal", "decide", goal_id, about.call_id, decision, "--resume")
+            said += [f"  {meaning}:", f"    {command}"]
+        return said
+    if call.awaits_approval:
+        commands = [exact(options, "goal", verb, goal_id, about.call_id) for verb in ("approve", "deny")]
+        return [one_line(f"{about.call_id} needs approval."), *(f"  {command}" for command in commands)]
+    return []
+
+
+def _answers(options: Options, goal_id: str, question: Ask) -> list[str]:
+    """Return a command for each answer; where any will do, one that a shell refuses until the answer is filled in."""
+    words = ("goal", "answer", goal_id, question.call_id)
+    if question.options is None:
+        return [f"  {exact(options, *words, '--resume')} <answer>"]
+    return [f"  {exact(options, *words, *_before_resume(each))}" for each in question.options]
+
+
+def _before_resume(answer: str) -> list[str]:
+    """Let an answer that begins like an option be none."""
+    return ["--resume", "--", answer] if answer.startswith("-") else [answer, "--resume"]
+
+
+def _raising(options: Options, state: GoalState, name: LimitName) -> list[str]:
+    used = getattr(state.used, name)
+    more = max(2 * used, 2 * (getattr(state.limits, name) or 0))
+    value = f"{max(round(more), 1)}s" if name == "seconds" else f"{more:g}" if name == "usd" else str(int(more))
+    command = exact(options, "goal", "resume", state.goal_id, LIMIT_FLAGS[name], value)
+    return [f"Its limit of {name} is reached ({used:g} used). Raise it to go on:", f"  {command}"]
