@@ -12,6 +12,49 @@ from perdure.tools.confine import confined, require_path
 
 _KEYS = frozenset({"argv", "shell", "timeout_s", "env", "cwd", "check"})
 _LONGEST_S = 1e9
+_SHELL_WORDS = frozenset(
+    [
+        "!",
+        ".",
+        ":",
+        "alias",
+        "bg",
+        "break",
+        "case",
+        "cd",
+        "command",
+        "continue",
+        "eval",
+        "exec",
+        "exit",
+        "export",
+        "fg",
+        "for",
+        "function",
+        "hash",
+        "if",
+        "jobs",
+        "local",
+        "read",
+        "readonly",
+        "return",
+        "set",
+        "shift",
+        "source",
+        "times",
+        "trap",
+        "type",
+        "ulimit",
+        "umask",
+        "unalias",
+        "unset",
+        "until",
+        "wait",
+        "while",
+        "{",
+    ]
+)
+"""What a shell does itself; some systems have a program of the same name beside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +129,8 @@ def find_program(command: Command) -> str:
             return str(place) if program.startswith("-") else program
     if places:
         raise Denied(f"{places[0]} cannot be executed.")
-    raise NotFound(f"There is no program {program!r}.")
+    hint = " It is a word of the shell: use --shell, or shell: true in a plan." if program in _SHELL_WORDS else ""
+    raise NotFound(f"There is no program {program!r}.{hint}")
 
 
 def _argv(name: str, value: Any, *, shell: bool) -> tuple[str, ...]:

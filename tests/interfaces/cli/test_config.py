@@ -26,6 +26,7 @@ def test_every_setting_is_shown_with_its_origin(
         "home": (str(home), "flag --home"),
         "database_url": ("/elsewhere.db", "environment DATABASE_PATH"),
         "memory_state_dir": ("/memory", "user config.toml"),
+        "park_after_s": ("60", "default"),
     }
 
 

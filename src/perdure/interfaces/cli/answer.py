@@ -12,14 +12,16 @@ from perdure.errors import Unavailable
 from perdure.interfaces.cli.terminal import lines, one_line
 
 _STYLES = {"ok": "green", "warn": "yellow", "fail": "red", "done": "green", "stopped": "red", "waiting": "yellow"}
+_READABLE = 10
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under headers."""
+    """Rows under headers; a column that is `whole` is never cut or wrapped."""
 
     headers: Sequence[str]
     rows: Sequence[Sequence[str]]
+    whole: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -76,11 +78,34 @@ def to_json(data: dict[str, Any]) -> str:
 
 def print_table(table: Table, stream: TextIO) -> None:
     """Print a table: with colours on a terminal, as plain lines elsewhere."""
-    shown = Table(table.headers, [[one_line(cell) for cell in row] for row in table.rows])
+    shown = Table(table.headers, [[one_line(cell) for cell in row] for row in table.rows], table.whole)
     if stream.isatty():
-        _print_rich(shown, stream)
+        if _least_width(shown) > shutil.get_terminal_size().columns:
+            _print_narrow(shown, stream)
+        else:
+            _print_rich(shown, stream)
     else:
         _print_plain(shown, stream)
+
+
+def _least_width(table: Table) -> int:
+    """Return how many columns of a terminal a table needs at least, with enough left of each column to read it."""
+    least = [
+        max(len(cell) if header in table.whole else min(len(cell), _READABLE) for cell in cells)
+        for header, *cells in zip(table.headers, table.headers, *table.rows, strict=True)
+    ]
+    return sum(least) + 3 * (len(least) - 1) if table.whole else 0
+
+
+def _print_narrow(table: Table, stream: TextIO) -> None:
+    """Print each row as a few lines: what must be whole first, the rest below, each with its name."""
+    for row in table.rows:
+        cells = dict(zip(table.headers, row, strict=True))
+        if first := " ".join(cells[name] for name in table.whole if cells[name]):
+            print(first, file=stream)
+        rest = [f"{name}: {cell}" for name, cell in cells.items() if cell and name not in table.whole]
+        width = shutil.get_terminal_size().columns
+        print(textwrap.fill(", ".join(rest), width, initial_indent="  ", subsequent_indent="  "), file=stream)
 
 
 def _print_plain(table: Table, stream: TextIO) -> None:
@@ -97,7 +122,9 @@ def _print_rich(table: Table, stream: TextIO) -> None:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    rich = RichTable(*table.headers, box=box.SIMPLE_HEAD, pad_edge=False)
+    rich = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
+    for header in table.headers:
+        rich.add_column(header, no_wrap=header in table.whole, overflow="fold")
     for row in table.rows:
         rich.add_row(*[Text(cell, style=_STYLES.get(cell, "")) for cell in row])
     Console(file=stream).print(rich)

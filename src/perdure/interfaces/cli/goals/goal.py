@@ -23,13 +23,24 @@ from perdure.interfaces.cli.goals.flags import (
     MaxTokens,
     MaybeGoal,
     Timeout,
+    filled,
     limits_of,
     refuse_both,
 )
 from perdure.interfaces.cli.goals.flows import go_on
-from perdure.interfaces.cli.goals.hints import next_commands
+from perdure.interfaces.cli.goals.hints import exact, next_commands
+from perdure.interfaces.cli.goals.outputs import output_of
 from perdure.interfaces.cli.goals.stage import Showing, Stage, staged
-from perdure.interfaces.cli.goals.timeline import call_object, headline, origin, pending_line, pending_object, timeline
+from perdure.interfaces.cli.goals.timeline import (
+    call_object,
+    details,
+    headline,
+    not_begun,
+    origin,
+    pending_line,
+    pending_object,
+    timeline,
+)
 from perdure.interfaces.cli.terminal import one_line
 from perdure.kernel.events import Limits
 from perdure.kernel.loop import Ran
@@ -71,7 +82,15 @@ async def list_(
         ]
         for goal in goals
     ]
-    return Answer({"goals": [goal.wire() for goal in goals]}, [Table(["goal", "status", "why", "steps", "text"], rows)])
+    table = Table(["goal", "status", "why", "steps", "text"], rows, whole=("goal",))
+    return Answer({"goals": [goal.wire() for goal in goals]}, [table if rows else _none(options, status)])
+
+
+def _none(options: Options, status: GoalStatus | None) -> str:
+    """Say that there is nothing to list, and what to do about it."""
+    if status is not None:
+        return f"No goal is {status}."
+    return f"No goals yet. Start one: {exact(options, 'run', 'echo hello')}"
 
 
 async def _newest(goals: Goals, status: GoalStatus | None, limit: int) -> list[GoalView]:
@@ -91,8 +110,18 @@ def _shortened(text: str) -> str:
     return line if len(line) <= _TEXT_WIDTH else line[: _TEXT_WIDTH - 1] + "…"
 
 
-async def show(options: Options, *, goal: Goal) -> Answer:
+async def show(
+    options: Options,
+    *,
+    goal: Goal,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", metavar="STEP", help="Print only what this step, or call, gave.", callback=filled),
+    ] = None,
+) -> Answer:
     """Show the steps of a goal, what was asked of it and not yet taken, and how to go on."""
+    if output is not None:
+        return await output_of(options, goal, output)
     async with open_home(options.settings(), debug=options.verbose) as p:
         found = await p.goals.find(goal)
         state = await p.goals.state(found.summary.goal_id)
@@ -100,7 +129,9 @@ async def show(options: Options, *, goal: Goal) -> Answer:
     seen = GoalView.of_state(state, is_running=found.is_running)
     data = {
         **seen.wire(),
+        **details(state),
         "calls": [call_object(call) for call in state.calls.values()],
+        "not_begun": [{"step": step, "state": said} for step, said in not_begun(state).items()],
         "pending": [pending_object(row) for row in pending],
     }
     now_us = time.time_ns() // 1000 if seen.is_running else None

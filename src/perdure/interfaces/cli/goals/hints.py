@@ -6,8 +6,9 @@ import sys
 from pathlib import Path
 
 from perdure.interfaces.cli.command import Options
+from perdure.interfaces.cli.goals.timeline import moment
 from perdure.interfaces.cli.terminal import one_line
-from perdure.kernel.events import Ask, LimitName, Wait
+from perdure.kernel.events import Ask, LimitName, ToolCall, Wait
 from perdure.kernel.fold import CallState, GoalState
 
 LIMIT_FLAGS: dict[LimitName, str] = {
@@ -48,8 +49,22 @@ def next_commands(options: Options, state: GoalState, *, is_running: bool = Fals
     said = [line for call in state.open_calls.values() for line in _settling(options, state.goal_id, call)]
     if state.reached_limit is not None:
         said += _raising(options, state, state.reached_limit)
-    elif not is_running and state.waiting_for in (None, "timer"):
+    elif not is_running and state.waiting_for == "timer" and (timers := state.timers()):
+        said += [f"It sleeps until {moment(min(timers.values()))}; then this goes on:"]
+        said += ["  " + exact(options, "goal", "resume", state.goal_id)]
+    elif not is_running and state.waiting_for is None:
         said += ["Go on:", "  " + exact(options, "run", "--resume", state.goal_id)]
+    return said
+
+
+def cut_off(state: GoalState) -> list[str]:
+    """Say what becomes of the calls that were ended in the middle."""
+    said = []
+    for call in state.open_calls.values():
+        if call.runs and isinstance(call.call, ToolCall):
+            asks = "when you go on, its check is asked whether it happened, or you are"
+            then = asks if call.call.effect == "once" else f"it is {call.call.effect}, so going on runs it again"
+            said.append(one_line(f"{call.call.call_id} was cut off: {then}."))
     return said
 
 

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from perdure.interfaces.cli.answer import Table
 from perdure.interfaces.cli.goals.progress import print_end, show_outputs, write_output
-from perdure.interfaces.cli.goals.timeline import in_words, state_of
+from perdure.interfaces.cli.goals.timeline import in_words, told
 from perdure.interfaces.cli.goals.writer import Writer
 from perdure.interfaces.cli.terminal import one_line
 from perdure.kernel.events import Event, ToolOutput, decode
@@ -50,7 +50,7 @@ class LiveView:
     def begin(self, state: GoalState) -> None:
         """See View.begin."""
         title = f"{one_line(state.begun.text)}  {state.goal_id}"
-        calls = list(state.calls.values())
+        calls = [(call, told(state, call)) for call in state.calls.values()]
         self._writer.do(lambda: self._start(title, calls))
 
     def see(self, event: Event, state: GoalState) -> None:
@@ -58,7 +58,8 @@ class LiveView:
         body = decode(event)
         call = state.calls.get(getattr(body, "call_id", ""))
         if call is not None:
-            self._writer.do(lambda: self._renew(call))
+            said = told(state, call)
+            self._writer.do(lambda: self._renew(call, said))
         if isinstance(body, ToolOutput):
             self._aside(state.calls[body.call_id].call.step, body)
 
@@ -88,21 +89,21 @@ class LiveView:
             write_output(step, outcome, self._writer)
             self._writer.do(self._go_on)
 
-    def _start(self, title: str, calls: list[CallState]) -> None:
+    def _start(self, title: str, calls: list[tuple[CallState, str]]) -> None:
         self._title, self._is_shown = title, True
-        for call in calls:
-            self._note(call)
+        for call, said in calls:
+            self._note(call, said)
         self._go_on()
 
-    def _renew(self, call: CallState) -> None:
-        self._note(call)
+    def _renew(self, call: CallState, said: str) -> None:
+        self._note(call, said)
         self._tick()
 
-    def _note(self, call: CallState) -> None:
+    def _note(self, call: CallState, said: str) -> None:
         name, about = call.call.call_id, call.call
         line = self._lines.setdefault(name, Line(about.step, "", is_running=True))
         line.is_running = call.runs
-        line.state = "running" if call.runs else state_of(call)
+        line.state = "running" if call.runs else said
         if call.outcome is not None:
             line.took_ms = call.outcome.duration_ms
 

@@ -5,7 +5,7 @@ import sys
 from typing import Protocol
 
 from perdure.interfaces.cli.answer import Table, print_table
-from perdure.interfaces.cli.goals.timeline import duration_ms, in_words, state_of
+from perdure.interfaces.cli.goals.timeline import duration_ms, in_words, moment, told, tries_again
 from perdure.interfaces.cli.goals.writer import Writer
 from perdure.interfaces.cli.terminal import lines, one_line
 from perdure.kernel.events import (
@@ -23,6 +23,7 @@ from perdure.kernel.events import (
     ToolOutput,
     Wait,
     decode,
+    moment_us,
 )
 from perdure.kernel.fold import Call, GoalState
 from perdure.tools.capture import left_out_bytes
@@ -91,6 +92,9 @@ class Lines:
         """See View.begin."""
         if state.tip.seq > 1:
             self.say(f"goal {state.goal_id}: resumed after event {state.tip.seq}")
+            for call in state.open_calls.values():
+                if isinstance(call.call, Wait):
+                    self.say(f"step {call.call.step}: {_opening(call.call)}")
 
     def see(self, event: Event, state: GoalState) -> None:
         """See View.see."""
@@ -200,7 +204,7 @@ def _opening(call: Call) -> str:
         case Ask(question=question):
             return f"asks: {question}"
         case Wait(until=until, signal=signal):
-            return f"waits until {until}" if until else f"waits for signal {signal}"
+            return f"waits until {moment(moment_us(until))}" if until else f"waits for signal {signal}"
 
 
 def _line_about_call(body: ToolOutput | OutcomeUnknown | Decision, state: GoalState) -> str | None:
@@ -212,9 +216,9 @@ def _line_about_call(body: ToolOutput | OutcomeUnknown | Decision, state: GoalSt
         case Decision(decision="approve"):
             return f"step {step}: approved by {body.by}"
         case Decision():
-            return f"step {step}: {state_of(call)}"
+            return f"step {step}: {told(state, call)}"
         case ToolOutput(ok=True):
             return f"step {step}: done in {in_words(duration_ms(call) or 0)}"
         case ToolOutput():
             why = body.error.message if body.error else "no reason was given"
-            return f"step {step}: failed after {in_words(body.duration_ms)}: {why}"
+            return f"step {step}: failed after {in_words(body.duration_ms)}: {why}{tries_again(state, call)}"

@@ -139,7 +139,7 @@ async def _begun(showing: Showing, make: Callable[[], NewGoal], jobs: int) -> An
 
     async def act(stage: Stage) -> Ran:
         new = make()
-        if new.mind.kind == "command" and not showing.is_for_program:
+        if new.mind.kind == "command" and not new.mind.shell and not showing.is_for_program:
             stage.view.say(AS_COMMAND)
         manner = Manner(jobs, watch=stage.watch)
         if not showing.is_kept:

@@ -12,7 +12,7 @@ from perdure.app import open_home
 from perdure.app.goals import Goals
 from perdure.app.runner import Manner
 from perdure.app.views import GoalView
-from perdure.errors import Denied, Invalid
+from perdure.errors import Conflict, Denied, Invalid
 from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.goals.flags import Goal, Resume, filled
@@ -129,9 +129,23 @@ async def decide(
     if value is not None and decision != "skip":
         raise Invalid(f"--value is the output of a step that is skipped; {decision} has none.")
     output = None if value is None else from_json("--value", value)
-    return await settled(
-        options, lambda goals: goals.decide(goal, decision, call_id=call, value=output), is_resumed=resume
-    )
+
+    async def act(goals: Goals) -> GoalView:
+        found = await goals.find(goal)
+        known = (await goals.state(found.summary.goal_id)).calls.get(call)
+        if known is not None and known.runs:
+            raise Conflict(_not_yet(options, found, call))
+        return await goals.decide(found.summary.goal_id, decision, call_id=call, value=output)
+
+    return await settled(options, act, is_resumed=resume)
+
+
+def _not_yet(options: Options, goal: GoalView, call_id: str) -> str:
+    """Say why a call that is open cannot be decided on yet."""
+    if goal.is_running:
+        return f"{call_id} is running; its outcome will be known."
+    command = exact(options, "run", "--resume", goal.summary.goal_id)
+    return f"{call_id} was cut off, and whether it happened was not looked at yet. Resume it first: {command}"
 
 
 async def signal_(

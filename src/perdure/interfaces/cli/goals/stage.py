@@ -4,23 +4,25 @@ import asyncio
 import os
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from perdure.app.views import GoalView
 from perdure.errors import Unavailable
-from perdure.interfaces.cli.answer import Answer
+from perdure.interfaces.cli.answer import Answer, Table
 from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.goals.flows import prints_aside
-from perdure.interfaces.cli.goals.hints import exact, next_commands
+from perdure.interfaces.cli.goals.hints import cut_off, exact, next_commands
 from perdure.interfaces.cli.goals.interrupts import INTERRUPTED, Interrupts
 from perdure.interfaces.cli.goals.progress import JsonLines, Lines, Quiet, View, write_value
-from perdure.interfaces.cli.goals.timeline import exit_code_of, headline, origin, timeline
+from perdure.interfaces.cli.goals.timeline import details, exit_code_of, headline, origin, timeline
 from perdure.interfaces.cli.goals.writer import Writer
 from perdure.kernel.events import Event
 from perdure.kernel.fold import GoalState
 from perdure.kernel.loop import Loop, Ran
 
 _PATIENCE_S = 1.0
+UNREAD = "Whoever read standard output has gone, so the exit code is 1; the goal went on, and its history has it all."
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class Stage:
         self.view = view_of(showing, self._writer)
         self.interrupts = Interrupts(self.say)
         self._goal_id: str | None = None
+        self._state: GoalState | None = None
         self._seen: GoalView | None = None
         """The goal as it is known to be stored."""
 
@@ -57,6 +60,7 @@ class Stage:
         """Listen to a loop, and let the first interrupt stop it."""
         self.interrupts.stops(loop)
         self._goal_id = loop.journal.goal_id
+        self._state = loop.state
         if loop.state.begun.mind.kind == "flow" and not self._showing.is_for_program:
             self.view = Lines(self._writer)  # what its steps print would break a picture that is renewed in place
         self._seen = GoalView.of_state(loop.state) if loop.state.tip.seq > 1 else None
@@ -79,7 +83,7 @@ class Stage:
         self.view.end(timeline(state), said)
         await self._writer.drained()
         raise_failure(self._writer.failure)
-        return Answer(seen.wire(), exit_code=exit_code_of(ran))
+        return Answer({**seen.wire(), **details(state)}, exit_code=exit_code_of(ran))
 
     def cut_short(self) -> Answer:
         """Tell how to go on after an end in the middle."""
@@ -88,11 +92,21 @@ class Stage:
         if self._goal_id is not None and self._showing.is_kept:
             command = exact(options, "run", "--resume", self._goal_id)
             begun = "Go on:" if self._seen is not None else "If it was begun at all, this goes on:"
-            said += [begun, f"  {command}"]
+            said += [*self._cut_off(), begun, f"  {command}"]
+        self.view.end(self._timeline(), [])
         for line in said:
             self.view.say(line)
         data = self._seen.wire() if self._seen is not None else {"id": self._goal_id, "status": "interrupted"}
         return Answer(data, exit_code=INTERRUPTED)
+
+    def _timeline(self) -> Table:
+        """Lay out what is known to be stored; what was not yet stored at the end is not told."""
+        state, seen = self._state, self._seen
+        is_stored = state is not None and seen is not None and state.tip.seq == seen.summary.last_seq
+        return timeline(state) if state is not None and is_stored else Table((), ())
+
+    def _cut_off(self) -> list[str]:
+        return cut_off(self._state) if self._state is not None and self._seen is not None else []
 
     async def close(self, *, is_clean: bool) -> None:
         """Leave the terminal as it was; one that is held, or a pipe that nobody reads, is not waited for."""
@@ -107,7 +121,7 @@ class Stage:
             self._writer.close()
 
     def _see(self, events: Sequence[Event], state: GoalState) -> None:
-        self._seen = GoalView.of_state(state)
+        self._state, self._seen = state, GoalView.of_state(state)
         for event in events:
             self.view.see(event, state)
 
@@ -160,6 +174,8 @@ def raise_failure(failure: OSError | None) -> None:
     Raises: BrokenPipeError when nobody reads it; Unavailable.
     """
     if isinstance(failure, BrokenPipeError):
+        with suppress(OSError):  # a terminal that has gone too
+            print(UNREAD, file=sys.stderr, flush=True)
         raise failure
     if failure is not None:
         raise Unavailable(f"Standard output cannot be written: {failure.strerror}. The history has it all.")

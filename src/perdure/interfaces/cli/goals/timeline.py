@@ -6,12 +6,12 @@ from typing import Any
 from perdure.app.views import GoalView
 from perdure.interfaces.cli.answer import Table
 from perdure.interfaces.cli.terminal import one_line
-from perdure.kernel.events import Ask, ToolCall, Wait, iso
+from perdure.kernel.events import Ask, ToolCall, Wait, iso, moment_us
 from perdure.kernel.fold import CallState, GoalState
 from perdure.kernel.loop import Ran
 from perdure.kernel.ports import InboxRow
 
-HEADERS = ("seq", "at", "step", "call", "tool", "effect", "state", "took", "cost")
+HEADERS = ("seq", "at (UTC)", "step", "call", "tool", "effect", "state", "took", "cost")
 
 _DECIDED = {
     "answer": "answered",
@@ -35,10 +35,50 @@ def exit_code_of(ran: Ran) -> int:
 
 def timeline(state: GoalState, *, now_us: int | None = None) -> Table:
     """Lay out the calls of a goal in the order they were begun; with `now_us`, what is open takes until then."""
-    return Table(HEADERS, [_row(call, now_us) for call in state.calls.values()])
+    rows = [_row(state, call, now_us) for call in state.calls.values()]
+    rows += [["", "", step, "", "", "", said, "", ""] for step, said in not_begun(state).items()]
+    width = len(HEADERS) if any(row[-1] for row in rows) else len(HEADERS) - 1
+    return Table(HEADERS[:width], [row[:width] for row in rows], whole=("call",))
 
 
-def _row(call: CallState, now_us: int | None) -> list[str]:
+def not_begun(state: GoalState) -> dict[str, str]:
+    """Return the steps of a plan that have no call: those that are skipped, and those that are still to come."""
+    if state.begun.mind.kind != "plan":
+        return {}
+    from perdure.minds.outlook import standings  # who looks at no plan needs no YAML
+
+    calm = {name: each.status for name, each in standings(state).items() if each.last is None}
+    return {name: "skipped" if status == "skipped" else "not begun" for name, status in calm.items()}
+
+
+def tries_again(state: GoalState, call: CallState) -> str:
+    """Say when a step that failed is tried again, if it is."""
+    if state.begun.mind.kind != "plan" or call.outcome is None or call.outcome.ok:
+        return ""
+    from perdure.minds.outlook import next_try_us
+
+    due_us = next_try_us(state, call)
+    return "" if due_us is None else f", tries again at {moment(due_us)}"
+
+
+def moment(us: int) -> str:
+    """Write a moment for people."""
+    return datetime.fromtimestamp(us // 1_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def told(state: GoalState, call: CallState) -> str:
+    """Say to a person what became of a call: also what was asked and answered, and when it is tried again."""
+    said = state_of(call)
+    match call.call:
+        case Ask(question=question) if call.is_open:
+            return f"{said}: {question}"
+        case Ask() if call.decision is not None and call.decision.decision == "answer":
+            return f"{said}: {call.decision.value}"
+        case _:
+            return said + tries_again(state, call)
+
+
+def _row(state: GoalState, call: CallState, now_us: int | None) -> list[str]:
     about = call.call
     took_ms = duration_ms(call, now_us)
     cost = cost_of(call)
@@ -49,7 +89,7 @@ def _row(call: CallState, now_us: int | None) -> list[str]:
         about.call_id,
         about.tool if isinstance(about, ToolCall) else type(about).__name__.lower(),
         about.effect if isinstance(about, ToolCall) else "",
-        state_of(call),
+        told(state, call),
         "" if took_ms is None else in_words(took_ms),
         f"${cost:.4f}" if cost else "",
     ]
@@ -67,7 +107,7 @@ def state_of(call: CallState) -> str:
         case Ask():
             return "asks"
         case Wait(until=until, signal=signal):
-            return f"waits until {until}" if until else f"waits for signal {signal}"
+            return f"waits until {moment(moment_us(until))}" if until else f"waits for signal {signal}"
         case ToolCall():
             return "needs approval" if call.awaits_approval else "open"
 
@@ -128,6 +168,31 @@ def call_object(call: CallState) -> dict[str, Any]:
         "error": {"code": outcome.error.code, "message": outcome.error.message} if outcome and outcome.error else None,
         "question": about.question if isinstance(about, Ask) else None,
         "options": list(about.options) if isinstance(about, Ask) and about.options is not None else None,
+        "answer": call.decision.value if call.decision and call.decision.decision == "answer" else None,
+        "until": about.until if isinstance(about, Wait) else None,
+    }
+
+
+def details(state: GoalState) -> dict[str, Any]:
+    """Return what a program needs to go on with a goal, beside the goal itself."""
+    limit = state.reached_limit if state.termination is None else None
+    open_calls = state.open_calls.values()
+    return {
+        "error": state.termination.detail if state.termination is not None else None,
+        "questions": [
+            {"call_id": about.call_id, "step": about.step, "question": about.question, "options": about.options}
+            for call in open_calls
+            if isinstance(about := call.call, Ask)
+        ],
+        "unknown": [
+            {"call_id": call.call.call_id, "step": call.call.step, "why": call.unknown.why}
+            for call in open_calls
+            if call.unknown is not None
+        ],
+        "limit": None
+        if limit is None
+        else {"name": limit, "value": getattr(state.limits, limit), "used": getattr(state.used, limit)},
+        "due_at": iso(min(timers)) if (timers := state.timers().values()) else None,
     }
 
 
@@ -139,7 +204,7 @@ def pending_object(row: InboxRow) -> dict[str, Any]:
 def pending_line(row: InboxRow) -> str:
     """Say what was posted and not yet taken."""
     what = " ".join(str(row.payload[name]) for name in ("decision", "call_id", "name") if row.payload.get(name))
-    return one_line(f"Pending since {iso(row.created_us)}: {row.kind} {what}".rstrip())
+    return one_line(f"Pending since {moment(row.created_us)}: {row.kind} {what}".rstrip())
 
 
 def origin(state: GoalState) -> list[str]:

@@ -1,0 +1,149 @@
+"""What people and programs see of a goal: every step, answers, outputs, when it goes on."""
+
+import asyncio
+import io
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from perdure.interfaces.cli.answer import Table, print_table
+from perdure.interfaces.cli.goals.timeline import moment, timeline
+from perdure.kernel.events import GoalBegun, MindSpec, Tip, seal
+from perdure.minds.plan import PlanMind
+from perdure.minds.plan_file import parse_plan
+from tests.interfaces.cli.terminal import Terminal
+from tests.minds.history import START_US, History
+
+BRANCHES = """
+goal: publish
+steps:
+  - {id: fetch, exec: "echo fetched"}
+  - {id: sure, ask: {question: "Publish?", options: ["yes", "no"]}, needs: [fetch]}
+  - {id: send, exec: [touch, sent], needs: [sure], if: {step: sure, answer: "yes"}}
+  - {id: last, exec: "true", needs: [send], if: {step: send, is: skipped}}
+"""
+UTC = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC")
+
+
+def begun(perdure: Terminal, plan: str, *arguments: str) -> int:
+    Path("plan.yaml").write_text(plan)
+    return perdure("run", "--plan", "plan.yaml", *arguments)
+
+
+def test_every_step_of_a_plan_is_shown(perdure: Terminal) -> None:
+    assert begun(perdure, BRANCHES) == 5
+    assert perdure("goal", "show", "20") == 0
+    assert re.search(r"^ +send +not begun$", perdure.out, re.MULTILINE)
+    assert "at (UTC)" in perdure.out
+    assert "cost" not in perdure.out
+    assert perdure("goal", "answer", "20", "no", "--resume") == 0
+    assert not Path("sent").exists()
+    perdure("goal", "show", "20")
+    assert re.search(r"^ +send +skipped$", perdure.out, re.MULTILINE)
+    assert " answered: no " in perdure.out
+    shown = perdure.json("goal", "show", "20")
+    assert shown["not_begun"] == [{"step": "send", "state": "skipped"}]
+    assert [call["answer"] for call in shown["calls"]] == [None, "no", None]
+
+
+def test_a_program_is_told_what_a_goal_waits_for(perdure: Terminal) -> None:
+    begun(perdure, BRANCHES, "--json")
+    goal = json.loads(perdure.out)
+    assert goal["questions"] == [
+        {"call_id": "sure.1", "step": "sure", "question": "Publish?", "options": ["yes", "no"]}
+    ]
+    assert (goal["error"], goal["unknown"], goal["limit"], goal["due_at"]) == (None, [], None, None)
+    assert perdure.json("goal", "show", goal["id"])["questions"] == goal["questions"]
+
+
+def test_a_program_is_told_why_a_goal_failed_and_which_limit_it_reached(perdure: Terminal) -> None:
+    assert "exit code 1" in perdure.json("run", "false")["error"]
+    begun(perdure, BRANCHES, "--json", "--max-iterations", "1")
+    assert json.loads(perdure.out)["limit"] == {"name": "iterations", "value": 1, "used": 1}
+
+
+def test_the_output_of_a_step_is_printed_as_the_history_has_it(perdure: Terminal) -> None:
+    begun(perdure, BRANCHES)
+    for name in ("fetch", "fetch.1"):
+        assert perdure("goal", "show", "20", "--output", name) == 0
+        assert (perdure.out, perdure.err) == ("fetched\n", "")
+    assert perdure.json("goal", "show", "20", "--output", "fetch")["output"]["exit_code"] == 0
+    assert perdure("goal", "show", "20", "--output", "sure") == 3
+    assert "fetch" in perdure.err
+    perdure("goal", "answer", "20", "yes")
+    perdure("goal", "show", "20", "--output", "sure")
+    assert perdure.out == "yes\n"
+
+
+def test_a_goal_that_sleeps_says_until_when(perdure: Terminal) -> None:
+    assert begun(perdure, "goal: nap\nsteps: [{id: nap, wait: 2h}]") == 5
+    goal = perdure.newest()
+    begun(perdure, "goal: nap\nsteps: [{id: nap, wait: 2h}]")
+    assert len(UTC.findall(perdure.err)) == 3, "where it begins, in the timeline and in the hint"
+    assert perdure("run", "--resume", goal) == 5
+    assert re.search(rf"It sleeps until {UTC.pattern}; then this goes on:\n  perdure goal resume {goal}\n", perdure.err)
+    assert "step nap: waits until" in perdure.err
+
+
+def test_a_step_that_failed_says_when_it_is_tried_again() -> None:
+    text = "goal: g\nsteps: [{id: a, exec: x, retry: {times: 1, wait: 10s}}]"
+    history = History(PlanMind(parse_plan(text, "p")))
+    history.events = [
+        seal(GoalBegun("g", MindSpec("plan", plan=text)), Tip("g"), event_id="e", iteration=0, timestamp_us=START_US)
+    ]
+    history.state = history.folded()
+
+    def state() -> str:
+        return timeline(history.state).rows[-1][6]
+
+    asyncio.run(history.step())
+    history.fail("a.1")
+    assert state() == f"failed: exit 3, tries again at {moment(START_US + 10_000_000)}"
+    history.now_us += 10_000_000
+    asyncio.run(history.step())
+    assert "tries" not in timeline(history.state).rows[0][6]
+    history.fail("a.2")
+    assert state() == "failed: exit 3"
+
+
+def test_an_empty_list_says_so(perdure: Terminal) -> None:
+    perdure("run", "--list")
+    assert perdure.out == "No goals yet. Start one: perdure run 'echo hello'\n"
+    perdure("goal", "list", "--status", "waiting")
+    assert perdure.out == "No goal is waiting.\n"
+
+
+class Screen(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("columns", [200, 80, 60, 40])
+def test_what_must_be_whole_is_never_cut(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    goal = "20261115-133223-a-name-that-goes-on-and-on-and-o-hyg4"[:columns]
+    text = "a text that goes on and on and on"
+    screen = Screen()
+    print_table(Table(["goal", "status", "text"], [[goal, "waiting", text]], whole=["goal"]), screen)
+    assert goal in screen.getvalue()
+    assert set(text.split()) <= set(re.split(r"[\s,:]+", screen.getvalue()))
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", screen.getvalue()).splitlines()
+    assert max(len(line.rstrip()) for line in lines) <= columns
+
+
+@pytest.mark.parametrize(("arguments", "is_said"), [(["true"], True), (["--shell", "true"], False)])
+def test_who_asks_for_a_shell_knows_that_it_is_a_command(
+    perdure: Terminal, arguments: list[str], is_said: bool
+) -> None:
+    assert perdure("run", *arguments) == 0
+    assert ("No model is configured" in perdure.err) is is_said
+
+
+def test_a_word_of_the_shell_is_no_program(perdure: Terminal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert perdure("run", "cd /") == 1
+    assert "use --shell" in perdure.err
+    assert perdure("run", "cdx /") == 1
+    assert "use --shell" not in perdure.err
