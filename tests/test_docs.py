@@ -1,5 +1,6 @@
 """The docs cannot drift: generated pages are current, links lead somewhere, and what is shown runs."""
 
+import json
 import re
 import select
 import shlex
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from perdure.interfaces.cli.edge import run
-from perdure.minds.plan_file import parse_plan
+from perdure.minds.plan_file import ONLY_FOR, STEP_KEYS, parse_plan
 from perdure.minds.plan_shape import Condition
 from perdure.settings import DEFINITIONS
 from scripts.write_reference import pages
@@ -55,6 +56,12 @@ def test_the_readme_shows_the_two_commands_first() -> None:
     assert blocks((ROOT / "README.md").read_text(), "sh")[0] == "make demo\nmake test\n"
 
 
+def newest_goal(capsys: pytest.CaptureFixture[str]) -> str:
+    capsys.readouterr()
+    assert run(["goal", "list", "--json"]) == 0
+    return str(json.loads(capsys.readouterr().out)["goals"][0]["id"])
+
+
 def test_every_command_of_the_readme_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -62,8 +69,9 @@ def test_every_command_of_the_readme_works(
     lines = "".join(blocks((ROOT / "README.md").read_text(), "sh")[1:]).splitlines()
     assert len(lines) > 5
     for line in lines:
-        program, *arguments = shlex.split(line, comments=True)
+        program, *words = shlex.split(line, comments=True)
         assert program == ".venv/bin/perdure"
+        arguments = [newest_goal(capsys) if word == "ID" else word for word in words]
         assert run(arguments) == 0, line
         said = capsys.readouterr().err
         assert "Traceback" not in said
@@ -157,6 +165,14 @@ def test_the_plan_of_the_how_to_is_a_plan() -> None:
     steps = parse_plan(plan, "report.yaml").steps
     assert [step.id for step in steps] == ["fetch", "sure", "send"]
     assert steps[2].condition == Condition("sure", answer="yes"), "who says no sends nothing"
+
+
+def test_every_key_of_a_step_is_in_the_reference_and_no_other() -> None:
+    text = (ROOT / "docs/reference/plans.md").read_text()
+    rows = re.findall(r"^\| `([a-z]+)` \| ?(.*?) ?\|", text, re.MULTILINE)
+    assert sorted(key for key, _ in rows) == sorted(STEP_KEYS)
+    for key, kinds in ONLY_FOR.items():
+        assert dict(rows)[key] == ", ".join(f"`{kind}`" for kind in kinds)
 
 
 PROMISES = (

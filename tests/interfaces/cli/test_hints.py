@@ -1,16 +1,23 @@
 """What is printed to go on with: it can be pasted, and pasting it without thinking does no harm."""
 
+import asyncio
 import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from perdure import Perdure
+from perdure.app.system import SystemClock, SystemIds, WorkerIdentity
 from perdure.interfaces.cli.command import Options
-from perdure.interfaces.cli.goals.hints import exact, next_commands
-from perdure.kernel.events import Ask, Body, OutcomeUnknown, ToolCall
+from perdure.interfaces.cli.goals.hints import cut_off, exact, next_commands
+from perdure.interfaces.cli.goals.stage import raise_failure
+from perdure.interfaces.cli.goals.timeline import timeline
+from perdure.kernel.events import Ask, Body, Effect, GoalBegun, MindSpec, OutcomeUnknown, ToolCall
 from perdure.kernel.fold import GoalState
+from perdure.kernel.journal import Desk, Journal
 from perdure.minds.command import CommandMind
 from tests.interfaces.cli.terminal import Terminal
 from tests.minds.history import History
@@ -110,3 +117,49 @@ def test_the_one_problem_of_a_plan_is_told_once(perdure: Terminal) -> None:
 def test_an_ephemeral_run_that_makes_no_sense_says_one_sentence(perdure: Terminal) -> None:
     assert perdure("run", "--ephemeral", "--timeout", "soon", "true") == 2
     assert len(perdure.err.splitlines()) == 1
+
+
+def test_what_was_cut_off_says_what_becomes_of_it() -> None:
+    calls = [ToolCall(f"{effect}.1", effect, "exec", {}, effect) for effect in get_args(Effect)]
+    said = {line.split(".")[0]: line for line in cut_off(state_of(*calls))}
+    assert "runs it again" in said["pure"]
+    assert "runs it again" in said["idempotent"]
+    assert "whether it happened" in said["once"]
+
+
+@pytest.fixture
+def cut(ready: Path, tmp_path: Path) -> str:
+    """A goal whose worker died in the middle of its only call."""
+    identity = WorkerIdentity(tmp_path / "home")
+
+    async def begin() -> str:
+        async with Perdure.open() as p:
+            ids, desk = SystemIds(), Desk(p.database.state_store(), SystemClock(), SystemIds(), identity.worker)
+            begun = GoalBegun("true", MindSpec("command"), workdir=str(ready))
+            journal = Journal.begin(desk, begun, ids.goal_id("true"))
+            journal.record(ToolCall("command.1", "command", "exec", {"argv": ["true"]}, "once"), is_decision=True)
+            await journal.commit()
+            return journal.goal_id
+
+    goal = asyncio.run(begin())
+    identity.close()
+    return goal
+
+
+def test_what_nobody_has_looked_at_yet_is_resumed_before_it_is_decided(perdure: Terminal, cut: str) -> None:
+    assert perdure("goal", "decide", cut, "command.1", "skip") == 4
+    assert f"Resume it first: perdure run --resume {cut}\n" in perdure.err
+    assert perdure("run", "--resume", cut) == 5
+    assert f"  perdure goal decide {cut} command.1 skip --resume\n" in perdure.err
+    assert perdure.json("goal", "show", cut)["unknown"][0]["call_id"] == "command.1"
+    assert perdure("goal", "decide", cut, "command.1", "skip", "--resume") == 0
+
+
+def test_an_open_question_is_shown_with_its_words() -> None:
+    assert timeline(state_of(Ask("a.1", "a", "Which?"))).rows[0][6] == "asks: Which?"
+
+
+def test_a_reader_who_has_gone_is_named_as_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(BrokenPipeError):
+        raise_failure(BrokenPipeError())
+    assert "has gone, so the exit code is 1" in capsys.readouterr().err
