@@ -58,8 +58,11 @@ class LiveView:
         body = decode(event)
         call = state.calls.get(getattr(body, "call_id", ""))
         if call is not None:
-            said = told(state, call)
-            self._writer.do(lambda: self._renew(call, said))
+            same = [each for each in state.calls.values() if each.call.step == call.call.step]
+            said = [
+                (each, told(state, each)) for each in same
+            ]  # an earlier try no longer says when the next one is due
+            self._writer.do(lambda: self._renew(said))
         if isinstance(body, ToolOutput):
             self._aside(state.calls[body.call_id].call.step, body)
 
@@ -95,8 +98,9 @@ class LiveView:
             self._note(call, said)
         self._go_on()
 
-    def _renew(self, call: CallState, said: str) -> None:
-        self._note(call, said)
+    def _renew(self, calls: list[tuple[CallState, str]]) -> None:
+        for call, said in calls:
+            self._note(call, said)
         self._tick()
 
     def _note(self, call: CallState, said: str) -> None:
