@@ -12,7 +12,7 @@ from perdure.errors import PerdureError
 from perdure.interfaces.cli.answer import Answer, Table
 from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.goals.flows import go_on
-from perdure.interfaces.cli.goals.timeline import exact
+from perdure.interfaces.cli.goals.hints import exact
 from perdure.interfaces.cli.terminal import one_line
 
 
@@ -22,7 +22,9 @@ async def resume_due(options: Options, jobs: int) -> Answer:
         due = await p.goals.due()
         told = await asyncio.gather(*[_gone_on(p.goals, view, jobs, options) for view in due])
     rows = [[goal["id"], goal["status"], one_line(why)] for goal, why, _ in told]
-    parts: list[str | Table] = [Table(["goal", "status", "why"], rows)] if rows else ["No goal is due."]
+    parts: list[str | Table] = (
+        [Table(["goal", "status", "why"], rows, whole=("goal",))] if rows else ["No goal is due."]
+    )
     return Answer({"goals": [goal for goal, _, _ in told]}, parts, exit_code=int(any(bad for _, _, bad in told)))
 
 

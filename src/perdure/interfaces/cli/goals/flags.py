@@ -10,9 +10,12 @@ from perdure.kernel.events import Limits
 
 
 def filled(value: str | None) -> str | None:
-    """Refuse an id that is empty, as that of a variable that was never set: it is the beginning of all of them."""
+    """Refuse an id that is empty, as that of a variable that was never set: it is the beginning of all of them.
+
+    Raises: Invalid
+    """
     if value is not None and not value.strip():
-        raise typer.BadParameter("it is empty")
+        raise Invalid("An id, or its beginning, was expected; it is empty.")
     return value
 
 

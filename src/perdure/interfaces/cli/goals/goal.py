@@ -171,6 +171,7 @@ async def resumed(showing: Showing, prefix: str | None, jobs: int, limits: Limit
 
     Raises: what Goals.resume and Goals.newest_open raise.
     """
+    filled(prefix)
     options = showing.options
 
     async def act(stage: Stage) -> Ran:

@@ -20,7 +20,6 @@ from perdure.interfaces.cli.goals.flags import (
     MaxIterations,
     MaxTokens,
     Timeout,
-    filled,
     limits_of,
     refuse_both,
 )
@@ -55,9 +54,7 @@ async def run(  # noqa: PLR0913 (each is an option of the command)
         str | None,
         typer.Option("--args", metavar="JSON", help="With --flow: a list of arguments, or an object of named ones."),
     ] = None,
-    resume: Annotated[
-        str | None, typer.Option("--resume", metavar="ID", help="Go on with a goal.", callback=filled)
-    ] = None,
+    resume: Annotated[str | None, typer.Option("--resume", metavar="ID", help="Go on with a goal.")] = None,
     continue_: Annotated[
         bool, typer.Option("--continue", help="Go on with the newest goal of this folder that is interrupted or waits.")
     ] = False,
