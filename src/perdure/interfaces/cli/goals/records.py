@@ -18,7 +18,7 @@ from perdure.interfaces.cli.goals.timeline import headline
 from perdure.interfaces.cli.goals.writer import write_out
 from perdure.interfaces.cli.terminal import one_line
 from perdure.kernel.events import Event
-from perdure.store.durable import new_file
+from perdure.store.durable import fsync, new_file
 
 
 def register(app: typer.Typer) -> None:
@@ -82,6 +82,7 @@ def _write(path: Path, events: Sequence[Event], *, force: bool) -> None:
             part.write_text("".join(f"{event.line()}\n" for event in events), encoding="utf-8")
         if force:
             target.replace(path)
+            fsync(path.parent)
     except OSError as error:
         raise Unavailable(f"{path} cannot be written: {error.strerror}.") from error
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from perdure.app import open_ephemeral, open_home
-from perdure.app.new_goal import NewGoal
+from perdure.app.new_goal import NewGoal, of_command, of_plan
 from perdure.app.runner import Manner
 from perdure.errors import Invalid
 from perdure.interfaces.cli.answer import Answer
@@ -23,6 +23,7 @@ from perdure.interfaces.cli.goals.flags import (
     limits_of,
     refuse_both,
 )
+from perdure.interfaces.cli.goals.flows import new_flow
 from perdure.interfaces.cli.goals.goal import list_, resumed
 from perdure.interfaces.cli.goals.stage import Showing, Stage, staged
 from perdure.interfaces.cli.logs import keep_no_log
@@ -37,27 +38,41 @@ def register(app: typer.Typer) -> None:
     command(app, "run")(run)
 
 
+Text = Annotated[str | None, typer.Argument(metavar="TEXT", help="A command line to run.")]
+Plan = Annotated[Path | None, typer.Option("--plan", metavar="FILE", help="A plan file to run.")]
+FlowPath = Annotated[
+    str | None,
+    typer.Option(
+        "--flow",
+        metavar="MODULE:FUNCTION",
+        help="A flow to run; its module is looked for in the current folder first, now and on --resume.",
+    ),
+]
+Args = Annotated[
+    str | None,
+    typer.Option("--args", metavar="JSON", help="With --flow: a list of arguments, or an object of named ones."),
+]
+GoOnWith = Annotated[str | None, typer.Option("--resume", metavar="ID", help="Go on with a goal.")]
+Continue = Annotated[
+    bool, typer.Option("--continue", help="Go on with the newest goal of this folder that is interrupted or waits.")
+]
+Yes = Annotated[
+    bool, typer.Option("--yes", help="Approve what a model wants to do; a command, a plan or a flow needs no approval.")
+]
+Ephemeral = Annotated[
+    bool, typer.Option("--ephemeral", help="Keep nothing: no history, no log, no home; it cannot be resumed.")
+]
+
+
 async def run(  # noqa: PLR0913 (each is an option of the command)
     options: Options,
     *,
-    text: Annotated[str | None, typer.Argument(metavar="TEXT", help="A command line to run.")] = None,
-    plan: Annotated[Path | None, typer.Option("--plan", metavar="FILE", help="A plan file to run.")] = None,
-    flow: Annotated[
-        str | None,
-        typer.Option(
-            "--flow",
-            metavar="MODULE:FUNCTION",
-            help="A flow to run; its module is looked for in the current folder first, now and on --resume.",
-        ),
-    ] = None,
-    args: Annotated[
-        str | None,
-        typer.Option("--args", metavar="JSON", help="With --flow: a list of arguments, or an object of named ones."),
-    ] = None,
-    resume: Annotated[str | None, typer.Option("--resume", metavar="ID", help="Go on with a goal.")] = None,
-    continue_: Annotated[
-        bool, typer.Option("--continue", help="Go on with the newest goal of this folder that is interrupted or waits.")
-    ] = False,
+    text: Text = None,
+    plan: Plan = None,
+    flow: FlowPath = None,
+    args: Args = None,
+    resume: GoOnWith = None,
+    continue_: Continue = False,
     list_goals: Annotated[bool, typer.Option("--list", help="List the newest goals.")] = False,
     shell: Annotated[bool, typer.Option("--shell", help="Let sh run the command line.")] = False,
     jobs: Jobs = 4,
@@ -65,13 +80,8 @@ async def run(  # noqa: PLR0913 (each is an option of the command)
     max_tokens: MaxTokens = None,
     budget_usd: BudgetUsd = None,
     time_limit: Timeout = None,
-    yes: Annotated[  # noqa: ARG001 (for minds that choose freely, which come next)
-        bool,
-        typer.Option("--yes", help="Approve what a model wants to do; a command, a plan or a flow needs no approval."),
-    ] = False,
-    ephemeral: Annotated[
-        bool, typer.Option("--ephemeral", help="Keep nothing: no history, no log, no home; it cannot be resumed.")
-    ] = False,
+    yes: Yes = False,  # noqa: ARG001 (for minds that choose freely, which come next)
+    ephemeral: Ephemeral = False,
     jsonl: Jsonl = False,
 ) -> Answer:
     """Run a command, a plan or a flow, step by step; kill it at any moment and --resume carries on.
@@ -82,25 +92,15 @@ async def run(  # noqa: PLR0913 (each is an option of the command)
     if ephemeral:
         keep_no_log()
     limits = limits_of(max_iterations, max_tokens, budget_usd, time_limit)
-    wanted = Wanted(text, plan, flow, resume, is_continued=continue_, is_list=list_goals)
-    wanted.require_sense(shell=shell, ephemeral=ephemeral, is_limited=limits != Limits(), jsonl=jsonl)
-    if args is not None and flow is None:
-        raise Invalid("--args is what a flow is called with; give it with --flow.")
+    wanted = Wanted(text, plan, flow, args, resume, is_shell=shell, is_continued=continue_, is_list=list_goals)
+    wanted.require_sense(ephemeral=ephemeral, is_limited=limits != Limits(), jsonl=jsonl)
     refuse_both(json=options.json, jsonl=jsonl)
     if list_goals:
         return await list_(options)
     showing = Showing(options, is_jsonl=jsonl, is_kept=not ephemeral)
     if resume is not None or continue_:
         return await resumed(showing, resume, jobs, limits)
-    from perdure.app.new_goal import of_command, of_plan
-    from perdure.interfaces.cli.goals.flows import new_flow
-
-    def new() -> NewGoal:
-        if flow is not None:
-            return replace(new_flow(flow, args), limits=limits)
-        return replace(of_plan(plan) if plan is not None else of_command(text or "", shell=shell), limits=limits)
-
-    return await _begun(showing, new, jobs)
+    return await _begun(showing, lambda: replace(wanted.new(), limits=limits), jobs)
 
 
 @dataclass(frozen=True)
@@ -110,11 +110,13 @@ class Wanted:
     text: str | None
     plan: Path | None
     flow: str | None
+    args: str | None
     resume: str | None
+    is_shell: bool
     is_continued: bool
     is_list: bool
 
-    def require_sense(self, *, shell: bool, ephemeral: bool, is_limited: bool, jsonl: bool) -> None:
+    def require_sense(self, *, ephemeral: bool, is_limited: bool, jsonl: bool) -> None:
         """Refuse options that do not go together.
 
         Raises: Invalid
@@ -122,12 +124,23 @@ class Wanted:
         new = [self.text is not None, self.plan is not None, self.flow is not None]
         if sum([*new, self.resume is not None, self.is_continued, self.is_list]) != 1:
             raise Invalid("Give one of: a command line, --plan FILE, --flow M:F, --resume ID, --continue, --list.")
-        if shell and self.text is None:
+        if self.args is not None and self.flow is None:
+            raise Invalid("--args is what a flow is called with; give it with --flow.")
+        if self.is_shell and self.text is None:
             raise Invalid("--shell is for a command line; a plan says `shell: true` for each step that needs it.")
         if ephemeral and not any(new):
             raise Invalid("--ephemeral is for a new goal: one that is kept nowhere can be neither resumed nor listed.")
         if self.is_list and (is_limited or jsonl):
             raise Invalid("--list runs nothing: it takes neither limits nor --jsonl.")
+
+    def new(self) -> NewGoal:
+        """Make the goal that was asked for.
+
+        Raises: Invalid; NotFound when there is no such plan or flow.
+        """
+        if self.flow is not None:
+            return new_flow(self.flow, self.args)
+        return of_plan(self.plan) if self.plan is not None else of_command(self.text or "", shell=self.is_shell)
 
 
 async def _begun(showing: Showing, make: Callable[[], NewGoal], jobs: int) -> Answer:
