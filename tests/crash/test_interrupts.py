@@ -13,7 +13,7 @@ pytest.importorskip("perdure.interfaces.cli.goals.interrupts")
 ENDING = "Ending after the step"
 PLANS = {
     "a step": '{id: work, shell: true, exec: "echo $$ >> pids; echo . >> work; test -e go || sleep 600"}',
-    "a timer": "{id: work, wait: 1h}",
+    "a timer": "{id: work, wait: 50s}",
     "a question beside a step": (
         '{id: sure, ask: {question: "Sure?"}}\n'
         '  - {id: work, shell: true, exec: "echo $$ >> pids; echo . >> work; test -e go || sleep 600"}'

@@ -159,18 +159,18 @@ class Point:
 
 
 def point(x: int) -> Point:
-    return Point(x, 0.5)
+    return Point(x, y=0.5)
 
 
 async def test_a_dataclass_comes_back_when_the_annotation_names_it_the_first_time_too(world: World) -> None:
     async def typed(goal: Goal) -> list[Any]:
         found = await goal.step(point, 3)
         await goal.ask("go on?")
-        return [type(found).__name__, found.x]
+        return [type(found).__name__, found.x, found.y]
 
     await run(world, typed)
     await world.store.post("goal-a", "decision", {"call_id": "/ask#0.1", "decision": "answer", "value": "y"}, key="a")
-    assert ended(await world.resume()).value == ["Point", 3]
+    assert ended(await world.resume()).value == ["Point", 3, 0.5]
 
 
 async def test_a_tuple_is_a_list_the_first_time_too(world: World) -> None:

@@ -76,6 +76,11 @@ def _one_of(column: str, words: Iterable[str]) -> sa.CheckConstraint:
     return sa.CheckConstraint(f"{column} IN ({', '.join(repr(str(word)) for word in words)})", name=column)
 
 
+def _index_where(condition: sa.ColumnElement[bool], name: str, *columns: sa.Column[Any], unique: bool = False) -> None:
+    """Add an index of only those rows that a condition holds for."""
+    sa.Index(name, *columns, unique=unique, sqlite_where=condition, postgresql_where=condition)
+
+
 def _check(name: str, condition: str) -> sa.CheckConstraint:
     return sa.CheckConstraint(condition, name=name)
 
@@ -185,13 +190,7 @@ tasks = _table(
 )
 
 _busy = tasks.c.status.in_([sa.literal_column(repr(str(status))) for status in BUSY_TASK_STATUSES])
-sa.Index(
-    "uq_tasks_busy_agent",
-    tasks.c.assigned_agent,
-    unique=True,
-    sqlite_where=tasks.c.assigned_agent.is_not(None) & _busy,
-    postgresql_where=tasks.c.assigned_agent.is_not(None) & _busy,
-)
+_index_where(tasks.c.assigned_agent.is_not(None) & _busy, "uq_tasks_busy_agent", tasks.c.assigned_agent, unique=True)
 
 task_dependencies = _table(
     "task_dependencies",
@@ -252,13 +251,7 @@ agents = _table(
     _check("terminated_at", "terminated_at >= spawned_at"),
     sa.Index("idx_agents_status", "project_id", "status"),
 )
-sa.Index(
-    "uq_agents_current_task",
-    agents.c.current_task_id,
-    unique=True,
-    sqlite_where=agents.c.current_task_id.is_not(None),
-    postgresql_where=agents.c.current_task_id.is_not(None),
-)
+_index_where(agents.c.current_task_id.is_not(None), "uq_agents_current_task", agents.c.current_task_id, unique=True)
 
 checkpoints = _table(
     "checkpoints",
@@ -424,25 +417,9 @@ goals = _table(
     sa.Index("idx_goals_status", "status", "goal_no"),
     sa.Index("idx_goals_parent", "parent_id"),
 )
-sa.Index(
-    "uq_goals_start_key",
-    goals.c.start_key,
-    unique=True,
-    sqlite_where=goals.c.start_key.is_not(None),
-    postgresql_where=goals.c.start_key.is_not(None),
-)
-sa.Index(
-    "idx_goals_due",
-    goals.c.due_at,
-    sqlite_where=goals.c.due_at.is_not(None),
-    postgresql_where=goals.c.due_at.is_not(None),
-)
-sa.Index(
-    "idx_goals_posted",
-    goals.c.worker,
-    sqlite_where=goals.c.inbox_count > 0,
-    postgresql_where=goals.c.inbox_count > 0,
-)
+_index_where(goals.c.start_key.is_not(None), "uq_goals_start_key", goals.c.start_key, unique=True)
+_index_where(goals.c.due_at.is_not(None), "idx_goals_due", goals.c.due_at)
+_index_where(goals.c.inbox_count > 0, "idx_goals_posted", goals.c.worker)
 
 
 def _goal() -> sa.Column[int]:
@@ -467,14 +444,7 @@ events = _table(
     _check("id", "length(id) = 16"),
     _check("hash", "length(hash) = 32"),
 )
-sa.Index(
-    "uq_events_key",
-    events.c.goal_no,
-    events.c.key,
-    unique=True,
-    sqlite_where=events.c.key.is_not(None),
-    postgresql_where=events.c.key.is_not(None),
-)
+_index_where(events.c.key.is_not(None), "uq_events_key", events.c.goal_no, events.c.key, unique=True)
 
 inbox = _table(
     "inbox",

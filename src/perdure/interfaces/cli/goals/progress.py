@@ -213,6 +213,8 @@ def _line_about_call(body: ToolOutput | OutcomeUnknown | Decision, state: GoalSt
     match body:
         case OutcomeUnknown():
             return f"step {step}: {body.why}"
+        case Decision(decision="approve", by="effect" | "check"):
+            return None  # why it is run again was said just before
         case Decision(decision="approve"):
             return f"step {step}: approved by {body.by}"
         case Decision():

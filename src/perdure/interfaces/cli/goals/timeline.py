@@ -115,7 +115,8 @@ def state_of(call: CallState) -> str:
 def _ended(call: CallState) -> str:
     outcome = call.outcome
     if outcome is None or outcome.ok:
-        return "done" if call.unknown is None else "done, says its check"
+        again = f", run again {call.times_again}x" if call.times_again else ""
+        return f"done{again}" if call.unknown is None else "done, says its check"
     code = outcome.error.code if outcome.error else "error"
     if code == "denied":
         return "denied"

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import os
 import queue
 import select
@@ -12,6 +13,7 @@ from typing import TextIO
 
 Job = Callable[[], None]
 TICK_S = 0.1
+log = logging.getLogger(__name__)
 
 
 class Writer:
@@ -68,8 +70,12 @@ class Writer:
                 job = self.tick or _nothing
             if job is None:
                 return
-            with contextlib.suppress(OSError):  # a terminal that has gone
+            try:
                 job()
+            except OSError:
+                pass  # a terminal that has gone
+            except Exception:  # a mistake in what is shown must not keep the goal, nor whoever waits for the end
+                log.exception("something could not be shown")
 
     def _write(self, text: str) -> None:
         if self.failure is None:
