@@ -23,10 +23,15 @@ class Parted:
 
 
 def compare(left: Sequence[Event], right: Sequence[Event]) -> Parted:
-    """Find where two histories part."""
+    """Find where two histories part; that one of them is a fork is no difference by itself."""
+    left, right = _without_forks(left), _without_forks(right)
     same = takewhile(lambda pair: _meaning(pair[0]) == _meaning(pair[1]), zip(left, right, strict=False))
     common = sum(1 for _ in same)
     return Parted(common, left[common:], right[common:])
+
+
+def _without_forks(events: Sequence[Event]) -> Sequence[Event]:
+    return [event for event in events if event.seq == 1 or event.type != "goal"]
 
 
 def _meaning(event: Event) -> Any:

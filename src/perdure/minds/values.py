@@ -1,6 +1,7 @@
 """Python values as JSON and back: what a step is given and what it returns."""
 
 import dataclasses
+import functools
 import hashlib
 import inspect
 import math
@@ -49,6 +50,7 @@ def digest(value: Any) -> str:
     return hashlib.sha256(text).digest()[:_DIGEST_BYTES].hex()
 
 
+@functools.lru_cache(maxsize=1024)
 def reader_of(fn: Callable[..., Any]) -> Callable[[Any], Any]:
     """Return what makes a function's result of its JSON: what the return annotation names, else the JSON itself."""
     try:
