@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from perdure.errors import Invalid
+from perdure.kernel.events import ToolCall
 from perdure.kernel.fold import CallState, GoalState
 from perdure.minds.plan_file import parse_plan
 from perdure.minds.plan_graph import Graph
 from perdure.minds.progress import Progress
-from perdure.minds.standing import Standing, standing
+from perdure.minds.standing import Standing, call_id, standing
 
 
 def standings(state: GoalState) -> Mapping[str, Standing]:
@@ -25,9 +26,11 @@ def next_try_us(state: GoalState, call: CallState) -> int | None:
     """Return when the step of a call that failed is tried again, if it is."""
     graph = _graph_of(state)
     step = graph.steps.get(call.call.step) if graph is not None else None
-    if step is None or state.termination is not None or call.ended_us is None:
+    if step is None or state.termination is not None or call.ended_us is None or not isinstance(call.call, ToolCall):
         return None
-    found = standing(state, step.id, step.retry)
+    if call_id(step.id, call.call.attempt + 1) in state.calls:
+        return None  # it was tried again
+    found = standing(state, step.id, step.retry, after=call.call.attempt)
     is_due = found.status == "again" and found.last is call and found.wait_us > 0
     return call.ended_us + found.wait_us if is_due else None
 

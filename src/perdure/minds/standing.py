@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from perdure.kernel.events import Decision, ToolCall, ToolOutput
+from perdure.kernel.events import Decision, ToolOutput
 from perdure.kernel.fold import CallState, GoalState
 from perdure.minds.plan_shape import NO_RETRY, Retry
 
@@ -69,8 +69,8 @@ def standing(state: GoalState, step: str, retry: Retry = NO_RETRY, after: int = 
 
 
 def is_running(call: CallState) -> bool:
-    """Say whether an open call is at work; one whose outcome is unknown waits for a decision instead."""
-    return isinstance(call.call, ToolCall) and call.unknown is None
+    """Say whether an open call is at work; one that is unknown or not approved waits for a decision instead."""
+    return call.runs
 
 
 def _begun(last: CallState, attempt: int, retry: Retry) -> Standing:
