@@ -87,3 +87,20 @@ async def test_a_goal_runs_once_in_a_process_and_takes_what_is_posted_to_it(goal
     ended = (await running).state.termination
     assert ended is not None
     assert ended.reason == "cancelled"
+
+
+async def test_a_run_that_is_cancelled_twice_leaves_nothing_behind(goals: Goals, tmp_path: Path) -> None:
+    begun: asyncio.Queue[str] = asyncio.Queue()
+
+    def watch(loop: Loop) -> None:
+        loop.journal.listen(lambda _events, state: begun.put_nowait(state.goal_id))
+
+    deaf = "trap '' TERM; echo $$ > pid; while :; do sleep 0.05; done"
+    running = asyncio.create_task(goals.start(command(deaf, tmp_path), Manner(watch=watch)))
+    goal_id = await begun.get()
+    for _ in range(2):
+        running.cancel()
+        await asyncio.sleep(0)
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert (await goals.cancel(goal_id)).status == "stopped"

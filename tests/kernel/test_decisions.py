@@ -10,6 +10,7 @@ from perdure.kernel.decisions import choose
 from perdure.kernel.events import Decision, Limits, Termination, ToolCall, decode, fingerprint
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.ports import Check, Decided
+from tests.contracts.histories import Stored
 from tests.kernel.test_loop import ASKING, PLAN, Died, die
 from tests.kernel.world import FixedPolicy, ScriptedMind, World
 
@@ -212,3 +213,14 @@ async def test_a_worker_that_is_not_sure_of_its_lease_begins_nothing(world: Worl
     world.tool.checks["build"] = "not_happened"
     assert (await world.resume()).state.status == "done"
     assert world.tool.effects == {"fetch": 1, "build": 1, "send": 1}
+
+
+async def test_an_inbox_that_is_counted_full_and_is_empty_is_named_and_not_waited_for(stored: Stored) -> None:
+    if stored.database is None:
+        pytest.skip("memory counts what it has")
+    world = World(stored.store, stored.leases, dead=stored.dead)
+    await world.start(ASKING)
+    await stored.database.write_raw(lambda raw: raw.execute("UPDATE goals SET inbox_count = 1").rowcount)
+    for verb in (world.resume, world.settle):
+        with pytest.raises(Damaged, match="is empty"):
+            await verb()

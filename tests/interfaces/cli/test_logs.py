@@ -100,3 +100,12 @@ def test_the_password_of_a_server_that_does_not_answer_is_nowhere(
     assert "hunter2" not in said.out + said.err
     assert "unavailable: " in log.read_text()
     assert "hunter2" not in log.read_text()
+
+
+def test_no_escape_that_somebody_wrote_reaches_the_log_or_standard_error(
+    log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(["db", "migrate"])
+    run(["goal", "show", "\x1b]0;PWNED\x07", "--verbose"])
+    assert "PWNED" in log.read_text()
+    assert "\x1b" not in log.read_text() + capsys.readouterr().err
