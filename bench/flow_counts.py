@@ -2,6 +2,9 @@
 
 import asyncio
 import shutil
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -45,16 +48,30 @@ def _flushes() -> list[Counted]:
 def _bytes(effect: Effect, limit: float) -> Counted:
     """Run 64 flows at once, and see how much larger the file is than with flows of no steps."""
     empty, full = (_size(steps, effect) for steps in (0, STEPS))
-    found = (full - empty) / (GOALS * STEPS) / _RESULT
-    what = f"bytes on disk per byte of result, {effect} steps of a flow, {_RESULT} bytes each"
-    return Counted(what, found, Target("value", "≤", limit))
+    disk, payload = full.disk - empty.disk, full.payload - empty.payload
+    result = GOALS * STEPS * _RESULT
+    return Counted(
+        f"bytes on disk per byte of payload, {effect} steps of a flow that answer with {_RESULT} bytes",
+        disk / payload,
+        Target("value", "≤", limit),
+        f"{payload / result:.2f} bytes of payload and {disk / result:.2f} on disk for each byte of the answer",
+    )
 
 
-def _size(steps: int, effect: Effect) -> int:
+@dataclass(frozen=True)
+class _Size:
+    disk: int
+    payload: int
+
+
+def _size(steps: int, effect: Effect) -> _Size:
     async def main(home: Path) -> None:
         async with Perdure.open(home) as p:
             await together(partial(p.goals.run, answering, steps, _RESULT, effect), GOALS)
 
     with scratch() as home:
         asyncio.run(main(home))
-        return (home / "perdure.db").stat().st_size
+        file = home / "perdure.db"
+        with closing(sqlite3.connect(file)) as connection:
+            [[payload]] = connection.execute("SELECT sum(length(CAST(payload AS BLOB))) FROM events")
+        return _Size(file.stat().st_size, payload)

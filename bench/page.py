@@ -31,14 +31,12 @@ REASONS: dict[str, str] = {
 
 _STEP = (
     "There, a step is one row, without a hash, an intent before the effect, an owner's fence or the summary that lists"
-    " are made of. The annotations of a step's function are read anew for each step, which need not be; a `pure` step"
-    " has no intent of its own."
+    " are made of. A `pure` step has no intent of its own."
 )
 _MANY = "All goals share one writer and its flushes; less Python for each decision of the kernel would be the gain."
 _RESUME = (
-    "A flow runs again from its beginning, and each recorded step is asked for, compared and answered. By profile: a"
-    " goal that is found by its key is folded twice, and the annotations of a step's function are read for each step;"
-    " doing both once, or a snapshot of the fold, would shorten it."
+    "A flow runs again from its beginning, and each recorded step is asked for, compared and answered; a snapshot of the"
+    " fold would shorten the reading, not the running."
 )
 _BYTES = (
     "A step is two events, intent and outcome, each with an id, a time, a hash of 32 bytes and keys that are written"
@@ -98,7 +96,9 @@ good as ratios; what is counted is exact.
 
 - A **flush** is an `fsync` or `fdatasync` of the write-ahead log, without those of opening, closing and checkpoints.
 - **64 goals** have 50 steps each, all at once: the store alone, and goals that the kernel's loop runs.
-- **bytes on disk** is what the file has grown by once the log is back in it; 64 goals append in turn, one event a step.
+- **bytes on disk** is what the file has grown by once the log is back in it; 64 goals append in turn, one event a step,
+  or run as flows at once. **payload** is the JSON text of the events: a step of a flow has an intent and an outcome,
+  a `pure` one only the outcome, and the last column tells what that is beside the answer of the step alone.
 
 ## Timed
 

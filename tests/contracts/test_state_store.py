@@ -18,6 +18,9 @@ async def test_what_was_appended_is_loaded_as_it_was(stored: Stored) -> None:
     assert said(goal.events) == [1, 2, 3, 4]
     assert await stored.store.load("g", after=2) == goal.events[2:]
     assert await stored.store.load("g", after=4) == []
+    assert await stored.store.load("g", upto=1) == goal.events[:1]
+    assert await stored.store.load("g", after=1, upto=3) == goal.events[1:3]
+    assert await stored.store.load("g", upto=9) == goal.events
 
 
 async def test_events_are_ordered_by_seq_even_if_the_clock_goes_backwards(stored: Stored) -> None:
@@ -181,6 +184,8 @@ async def test_a_fork_goes_on_from_its_parent(stored: Stored) -> None:
     assert [(event.goal_id, event.seq) for event in loaded] == [("g", 1), ("g", 2), ("f", 3), ("f", 4)]
     assert await stored.store.load("f", after=1) == fork.events[1:]
     assert await stored.store.load("f", after=3) == fork.events[3:]
+    for upto in range(1, len(fork.events) + 1):
+        assert await stored.store.load("f", upto=upto) == fork.events[:upto]
     assert (await stored.store.find("f")).parent == Parent("g", 2)
     assert await stored.store.load("g") == goal.events
 

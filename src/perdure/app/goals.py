@@ -224,7 +224,7 @@ class Goals:
         known = None if new.key is None else await self._store.started(new.key)
         if known is None:
             return None
-        begun = (await self.state(known.goal_id)).begun
+        begun = fold(await self._store.load(known.goal_id, upto=1)).begun
         if (begun.text, begun.mind) != (new.text, new.mind):
             raise Conflict(f"The key {new.key!r} started {known.goal_id}, which is {begun.text!r}, not {new.text!r}.")
         return known.goal_id

@@ -156,8 +156,8 @@ class StateStore(Protocol):
         """
         ...
 
-    async def load(self, goal_id: str, *, after: int = 0) -> list[Event]:
-        """Return the events of a goal after a seq, in seq order; a fork's begin with its parents'.
+    async def load(self, goal_id: str, *, after: int = 0, upto: int | None = None) -> list[Event]:
+        """Return the events of a goal after a seq, up to another, in seq order; a fork's begin with its parents'.
 
         Raises: NotFound
         """

@@ -91,16 +91,17 @@ class InMemoryStateStore:
             raise append.refusal(goal.summary.status, goal.summary.last_seq, goal.epoch)
         return goal.take(append)
 
-    async def load(self, goal_id: str, *, after: int = 0) -> list[Event]:
+    async def load(self, goal_id: str, *, after: int = 0, upto: int | None = None) -> list[Event]:
         """See StateStore.load."""
         goal = self._goal(goal_id)
         parts = [goal.events]
-        upto = goal.summary.last_seq
+        goal_end = left_at = goal.summary.last_seq
         while (parent := goal.summary.parent) is not None:
             goal = self._goal(parent.goal_id)
-            upto = min(upto, parent.seq)
-            parts.append([event for event in goal.events if event.seq <= upto])
-        return [event for part in reversed(parts) for event in part if event.seq > after]
+            left_at = min(left_at, parent.seq)
+            parts.append([event for event in goal.events if event.seq <= left_at])
+        until = goal_end if upto is None else upto
+        return [event for part in reversed(parts) for event in part if after < event.seq <= until]
 
     async def list_goals(
         self, *, status: Status | None = None, limit: int = 50, before: str | None = None

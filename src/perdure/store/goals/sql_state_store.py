@@ -73,9 +73,9 @@ class SqlStateStore:
         self._active.discard(goal_id)
         self._appends.forget(goal_id)
 
-    async def load(self, goal_id: str, *, after: int = 0) -> list[Event]:
+    async def load(self, goal_id: str, *, after: int = 0, upto: int | None = None) -> list[Event]:
         """See StateStore.load."""
-        return await self._database.read_raw(lambda raw: _load(raw, goal_id, after))
+        return await self._database.read_raw(lambda raw: _load(raw, goal_id, after, upto))
 
     async def list_goals(
         self, *, status: Status | None = None, limit: int = 50, before: str | None = None
@@ -125,23 +125,24 @@ def _find(raw: RawTransaction, prefix: str) -> list[Summary]:
     return [summary_of(row) for row in rows]
 
 
-def _load(raw: RawTransaction, goal_id: str, after: int) -> list[Event]:
+def _load(raw: RawTransaction, goal_id: str, after: int, upto: int | None) -> list[Event]:
     """Read the goal's own events, then those of its parents up to where they were left."""
     query = "SELECT goal_no, last_seq, last_hash, parent_id, parent_seq FROM goals WHERE id = ? AND deleted_at IS NULL"
     parts: list[list[Event]] = []
     owner: str | None = goal_id
-    upto: int | None = None
-    while owner is not None and (upto is None or after < upto):
+    left_at: int | None = None
+    while owner is not None and (left_at is None or after < left_at):
         row = raw.first(query, owner)
         if row is None:
             raise missing(owner)
         goal_no, last_seq, last_hash, parent_id, parent_seq = row
-        until = last_seq if upto is None else min(upto, last_seq)
+        end = last_seq if left_at is None else min(left_at, last_seq)
+        until = end if upto is None else min(end, upto)
         own = events_of(owner, raw.execute(_OWN_EVENTS, goal_no, after, until).fetchall())
-        if upto is None and last_seq > after:
+        if left_at is None and after < last_seq == until:
             _refuse_cut_tail(goal_id, own, last_seq, last_hash)
         parts.append(own)
-        owner, upto = parent_id, until if parent_seq is None else min(until, parent_seq)
+        owner, left_at = parent_id, end if parent_seq is None else min(end, parent_seq)
     return [event for part in reversed(parts) for event in part]
 
 
