@@ -35,8 +35,8 @@ _STEP = (
 )
 _MANY = "All goals share one writer and its flushes; less Python for each decision of the kernel would be the gain."
 _RESUME = (
-    "A flow runs again from its beginning, and each recorded step is asked for, compared and answered; a snapshot of the"
-    " fold would shorten the reading, not the running."
+    "A flow runs again from its beginning, and each recorded step is asked for, compared and answered; a snapshot of"
+    " the fold would shorten the reading, not the running."
 )
 _BYTES = (
     "A step is two events, intent and outcome, each with an id, a time, a hash of 32 bytes and keys that are written"
