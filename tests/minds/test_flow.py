@@ -218,6 +218,105 @@ async def test_a_step_that_never_returns_ends_by_its_timeout(world: World) -> No
     assert str(ended(await run(world, waits)).detail).startswith("timeout")
 
 
+async def test_a_step_in_finally_is_not_run_while_the_goal_parks(world: World) -> None:
+    async def tidy(goal: Goal) -> Any:
+        try:
+            return await goal.ask("Go on?")
+        finally:
+            await goal.step(double, 1)
+
+    assert (await asyncio.wait_for(run(world, tidy), 5)).state.waiting_for == "person"
+    assert CALLS["double"] == 0
+    await world.store.post("goal-a", "decision", {"call_id": "/ask#0.1", "decision": "answer", "value": "yes"}, key="a")
+    assert ended(await world.resume()).value == "yes"
+    assert CALLS["double"] == 1
+
+
+@pytest.mark.parametrize(("says", "tries", "ends"), [(None, 1, "failed"), (True, 1, "done"), (False, 3, "failed")])
+async def test_a_step_that_may_have_happened_is_not_tried_again(
+    world: World, says: bool | None, tries: int, ends: str
+) -> None:
+    async def pay() -> None:
+        CALLS["pay"] += 1
+        await asyncio.Event().wait()
+
+    def was_paid() -> bool | None:
+        return says
+
+    async def pays(goal: Goal) -> None:
+        await goal.step(pay, retry=2, timeout_s=0.01, check=was_paid)
+
+    assert ended(await run(world, pays)).reason == ends
+    assert CALLS["pay"] == tries
+
+
+async def test_a_step_that_was_done_is_not_tried_again_for_its_result(world: World) -> None:
+    def pay() -> set[int]:
+        CALLS["pay"] += 1
+        return {1}
+
+    async def pays(goal: Goal) -> None:
+        await goal.step(pay, retry=2)
+
+    end = ended(await run(world, pays))
+    assert str(end.detail).startswith("bad_result: The step was done, but its result cannot be kept")
+    assert CALLS["pay"] == 1
+
+
+async def test_a_flow_that_cancels_its_own_step_is_told_what_to_do_instead(world: World) -> None:
+    async def slow() -> None:
+        await asyncio.Event().wait()
+
+    async def impatient(goal: Goal) -> None:
+        await asyncio.wait_for(goal.step(slow, timeout_s=0.05), 0.01)
+
+    assert "Give the step a timeout_s" in str(ended(await run(world, impatient)).detail)
+
+
+async def test_a_step_has_no_steps(world: World) -> None:
+    async def nested(goal: Goal) -> None:
+        async def inner() -> None:
+            await goal.step(double, 1)
+
+        await goal.step(inner)
+
+    assert "only the flow itself has steps" in str(ended(await run(world, nested)).detail)
+
+
+@pytest.mark.parametrize("error", [SystemExit(4), asyncio.CancelledError(), GeneratorExit()])
+async def test_a_step_that_would_end_the_program_only_fails(world: World, error: BaseException) -> None:
+    def stop() -> None:
+        raise error
+
+    async def astop() -> None:
+        raise error
+
+    async def stops(goal: Goal) -> list[str]:
+        failures = []
+        for fn in (stop, astop) if not isinstance(error, GeneratorExit) else (stop,):
+            try:
+                await goal.step(fn)
+            except StepFailed as failed:
+                failures.append(f"{failed.code} {failed.detail}")
+        return failures
+
+    assert all(type(error).__name__ in failure for failure in ended(await run(world, stops)).value)
+
+
+async def test_a_flow_that_would_end_the_program_only_ends(world: World) -> None:
+    async def exits(goal: Goal) -> None:  # noqa: ARG001
+        raise SystemExit(4)
+
+    assert ended(await run(world, exits)) == Termination("fatal_error", "SystemExit: 4")
+
+
+async def test_a_step_that_is_not_awaited_is_an_error(world: World) -> None:
+    async def forgets(goal: Goal) -> None:
+        world.kept = asyncio.create_task(goal.step(double, 1))  # type: ignore[attr-defined]
+
+    assert "returned while /double#0 was in flight" in str(ended(await run(world, forgets)).detail)
+
+
 @pytest.mark.parametrize("path", ["nowhere", "nowhere:x", "tests.minds.test_flow:double", "__main__:gone"])
 def test_a_flow_that_is_not_here_is_said(path: str) -> None:
     with pytest.raises((Invalid, NotFound)):

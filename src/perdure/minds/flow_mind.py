@@ -5,10 +5,11 @@ decides when every branch of the function waits for something.
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any
 
-from perdure.errors import Conflict, PerdureError, StepFailed
+from perdure.errors import Conflict, Invalid, PerdureError, StepFailed
 from perdure.kernel.events import Action, Termination, ToolCall, iso
 from perdure.kernel.ports import Decided, GoalState
 from perdure.minds.flow import Flow, Goal
@@ -17,6 +18,11 @@ from perdure.minds.plan_shape import NO_RETRY, Retry
 from perdure.minds.standing import Standing, call_id, standing
 from perdure.minds.step_tool import StepTool
 from perdure.minds.values import to_json
+
+_UNWINDING_S = 10.0
+"""How long a function may take to leave its `finally` blocks."""
+
+log = logging.getLogger(__name__)
 
 
 class FlowMind:
@@ -36,6 +42,7 @@ class FlowMind:
         self._seen = 0
         self._active = 0
         self._is_quiet = asyncio.Event()
+        self._is_closed = False
         self.tool = StepTool(self._requests)
 
     async def prepare(self, state: GoalState) -> None:
@@ -71,13 +78,20 @@ class FlowMind:
 
     async def close(self) -> None:
         """See Mind.close."""
+        self._is_closed = True
         if self._body is not None:
             self._body.cancel()
-            await asyncio.wait([self._body])
+            await asyncio.wait([self._body], timeout=_UNWINDING_S)
+            if not self._body.done():
+                log.warning("the flow %s does not let itself be unwound; it is left alone", self._flow.path)
 
     async def request(self, name: str, wanted: Work | Question | Pause, retry: Retry = NO_RETRY) -> Any:
         """Wait for something that the function asks for; what the history knows is there at once."""
-        branch = BRANCH.get()
+        branch = BRANCH.get(None)
+        if branch is None:
+            raise Invalid(f"{name} was asked for inside a step; only the flow itself has steps, questions and waits.")
+        if self._is_closed:
+            raise asyncio.CancelledError  # the function is being unwound: what it asks for in `finally` is not run now
         step = branch.next_step(name)
         request = Request(step, wanted, asyncio.get_running_loop().create_future(), retry)
         if not self._is_as_recorded(branch, request):
@@ -91,6 +105,13 @@ class FlowMind:
                 self._fresh.append(request)
                 self._rest()
             return await request.answer
+        except asyncio.CancelledError:
+            if self._is_closed:
+                raise
+            raise Invalid(
+                f"{step} was cancelled by the flow itself, and a resumed flow could not do the same."
+                " Give the step a timeout_s instead of asyncio.timeout or wait_for."
+            ) from None
         finally:
             branch.in_flight = None
             del self._requests[step]
@@ -125,16 +146,23 @@ class FlowMind:
         try:
             args, kwargs = self._arguments.get("args", []), self._arguments.get("kwargs", {})
             result = await self._flow.fn(Goal(goal_id, self), *args, **kwargs)
+            await self._require_nothing_open()
             self._end = Termination("done", value=to_json(result, f"What {self._flow.name} returned"))
         except StepFailed as error:
             self._end = Termination("failed", f"{error.code}: {error.detail}")
         except PerdureError as error:
             self._end = Termination("fatal_error", f"{error.code}: {error.detail}")
-        except Exception as error:  # noqa: BLE001 (whatever the function raises ends the goal)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 (whatever the function raises ends the goal)
             self._end = Termination("fatal_error", f"{type(error).__name__}: {error}")
         finally:
             self._require_all_asked()
             self._rest()
+
+    async def _require_nothing_open(self) -> None:
+        """See that the function has awaited all that it began."""
+        await asyncio.sleep(0)  # a task that it left behind asks for its step now
+        for step in self._requests:
+            raise Invalid(f"The flow returned while {step} was in flight: await it, or use goal.gather.")
 
     def _rest(self) -> None:
         """One line of the function less is at work."""

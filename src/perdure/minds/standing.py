@@ -3,12 +3,19 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from perdure.kernel.events import Decision, ToolOutput
+from perdure.kernel.events import Action, Decision, ToolCall, ToolOutput
 from perdure.kernel.fold import CallState, GoalState
 from perdure.minds.plan_shape import NO_RETRY, Retry
 
 Status = Literal["pending", "ready", "open", "again", "done", "failed", "skipped"]
 """Not begun: pending, ready, skipped. Begun: open, again (another try is due). Ended: done, failed, skipped."""
+
+BAD_RESULT = "bad_result"
+"""The code of a step that was done, and whose result cannot be kept."""
+TIMEOUT = "timeout"
+"""The code of a step that took too long; whether it happened is not known."""
+NOT_HAPPENED = "not_happened"
+"""The code of a step that took too long and, by its own check, did not happen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +80,12 @@ def is_running(call: CallState) -> bool:
     return call.runs
 
 
+def _is_final(call: Action, code: str) -> bool:
+    """Tell whether a failure is not for another try: it was denied, or what it did may have happened."""
+    is_once = isinstance(call, ToolCall) and call.tool == "step" and call.effect == "once"
+    return code in ("denied", BAD_RESULT) or (is_once and code == TIMEOUT)
+
+
 def _begun(last: CallState, attempt: int, retry: Retry) -> Standing:
     if last.is_open:
         return Standing("open", attempt, last)
@@ -90,7 +103,6 @@ def _begun(last: CallState, attempt: int, retry: Retry) -> Standing:
 def _tried(last: CallState, outcome: ToolOutput, attempt: int, retry: Retry) -> Standing:
     if outcome.ok:
         return Standing("done", attempt, last)
-    is_denied = outcome.error is not None and outcome.error.code == "denied"
-    if is_denied or attempt > retry.times:
+    if attempt > retry.times or (outcome.error is not None and _is_final(last.call, outcome.error.code)):
         return Standing("failed", attempt, last)
     return Standing("again", attempt, last, retry.wait_s * 1_000_000)

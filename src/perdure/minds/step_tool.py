@@ -3,6 +3,7 @@
 import asyncio
 import contextvars
 import inspect
+import logging
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,7 +12,10 @@ from perdure.errors import Invalid, PerdureError
 from perdure.kernel.events import ToolError, ToolOutput
 from perdure.kernel.ports import CallContext, Check
 from perdure.minds.flow_calls import KEY, Request, Work
+from perdure.minds.standing import BAD_RESULT, NOT_HAPPENED, TIMEOUT
 from perdure.minds.values import to_json
+
+log = logging.getLogger(__name__)
 
 
 class StepTool:
@@ -29,18 +33,8 @@ class StepTool:
         """See Tool.run."""
         loop = asyncio.get_running_loop()
         begun_s = loop.time()
-        output, error = None, None
-        try:
-            work = self._work(context)
-            KEY.set(context.idempotency_key)
-            async with asyncio.timeout(work.timeout_s):
-                output = to_json(await call(work.fn, work), f"What {context.call.step} returned")
-        except TimeoutError as raised:
-            error = ToolError("timeout", str(raised) or "The step took longer than it may.")
-        except PerdureError as raised:
-            error = ToolError(raised.code, raised.detail)
-        except Exception as raised:  # noqa: BLE001 (whatever a step raises is its outcome)
-            error = ToolError(type(raised).__name__, str(raised))
+        KEY.set(context.idempotency_key)
+        output, error = await self._tried(context)
         duration_ms = round((loop.time() - begun_s) * 1000)
         call_ = context.call
         is_pure = call_.effect == "pure"
@@ -55,6 +49,38 @@ class StepTool:
             effect="pure" if is_pure else None,
         )
 
+    async def _tried(self, context: CallContext) -> tuple[Any, ToolError | None]:
+        """Run the function of a step, and return its result, or how it failed."""
+        try:
+            work = self._work(context)
+            async with asyncio.timeout(work.timeout_s) as limit:
+                result = await call(work.fn, work)
+        except asyncio.CancelledError:
+            if _is_being_cancelled():
+                raise
+            return None, ToolError("CancelledError", "The step raised it itself.")
+        except (Exception, SystemExit) as raised:  # noqa: BLE001 (whatever a step raises is its outcome)
+            if isinstance(raised, TimeoutError) and limit.expired():
+                return await self._timed_out(context)
+            return None, _failure(raised)
+        try:
+            return to_json(result, f"What {context.call.step} returned"), None
+        except Invalid as raised:
+            return None, ToolError(BAD_RESULT, f"The step was done, but its result cannot be kept: {raised.detail}")
+
+    async def _timed_out(self, context: CallContext) -> tuple[Any, ToolError | None]:
+        """Ask the check of a step that must not happen twice; without its word, nobody knows."""
+        too_long = "The step took longer than it may"
+        if context.call.effect != "once":
+            return None, ToolError(TIMEOUT, f"{too_long}.")
+        match await self.check(context):
+            case "happened":
+                return None, None
+            case "not_happened":
+                return None, ToolError(NOT_HAPPENED, f"{too_long}; its check says that it did not happen.")
+            case _:
+                return None, ToolError(TIMEOUT, f"{too_long}; whether it happened is not known, so it is not repeated.")
+
     async def check(self, context: CallContext) -> Check:
         """See Tool.check. Asks the step's own check, with the arguments of the step."""
         work = self._work(context)
@@ -62,7 +88,8 @@ class StepTool:
             return "unknown"
         try:
             answer = await call(work.check, work)
-        except Exception:  # noqa: BLE001 (a check that fails knows nothing)
+        except Exception:
+            log.warning("the check of %s failed, and so knows nothing", context.call.step, exc_info=True)
             return "unknown"
         answers: dict[bool, Check] = {True: "happened", False: "not_happened"}
         return answers[answer] if isinstance(answer, bool) else "unknown"
@@ -85,6 +112,21 @@ async def call(fn: Callable[..., Any], work: Work) -> Any:
     return await result if inspect.isawaitable(result) else result
 
 
+def _failure(raised: BaseException) -> ToolError:
+    if isinstance(raised, PerdureError):
+        return ToolError(raised.code, raised.detail)
+    return ToolError(type(raised).__name__, str(raised))
+
+
+class _Unusual(RuntimeError):
+    """A function on a thread raised what would end a loop."""
+
+
+def _is_being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 async def _on_thread(fn: Callable[[], Any]) -> Any:
     """Run a function on a daemon thread: one that never returns keeps nobody from ending the process."""
     loop = asyncio.get_running_loop()
@@ -96,8 +138,8 @@ async def _on_thread(fn: Callable[[], Any]) -> Any:
             return
         if error is None:
             future.set_result(result)
-        elif isinstance(error, StopIteration):
-            future.set_exception(RuntimeError("the step raised StopIteration"))
+        elif isinstance(error, StopIteration) or not isinstance(error, Exception):
+            future.set_exception(_Unusual(f"the step raised {type(error).__name__}: {error}"))
         else:
             future.set_exception(error)
 
