@@ -1,6 +1,7 @@
 """A Python function as a goal: what it asks for happens once, and it goes on where it stopped."""
 
 import asyncio
+import contextlib
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
@@ -317,6 +318,120 @@ async def test_a_step_that_is_not_awaited_is_an_error(world: World) -> None:
     assert "returned while /double#0 was in flight" in str(ended(await run(world, forgets)).detail)
 
 
+@pytest.mark.parametrize(
+    "error", [asyncio.CancelledError(), GeneratorExit(), BaseException("odd"), BaseExceptionGroup("g", [SystemExit(1)])]
+)
+async def test_whatever_a_flow_raises_ends_it(world: World, error: BaseException) -> None:
+    async def raises(goal: Goal) -> None:
+        await goal.step(double, 1)
+        raise error
+
+    async def in_a_branch(goal: Goal) -> None:
+        await goal.gather(raises(goal))
+
+    assert ended(await run(world, raises)).reason == "fatal_error"
+    path = Flow(in_a_branch).path
+    ran = await world.start(MindSpec("flow", flow=path, args={"args": [], "kwargs": {}}), "goal-b")
+    assert ended(ran).reason == "fatal_error"
+
+
+async def test_what_an_exception_says_is_kept_however_odd_it_is(world: World) -> None:
+    class Silent(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    def silent() -> None:
+        raise Silent
+
+    async def odd(goal: Goal) -> None:
+        try:
+            await goal.step(silent)
+        except StepFailed as failed:
+            raise ValueError(f"caf\udce9 {failed.detail}") from None
+
+    end = ended(await run(world, odd))
+    assert end.detail == "ValueError: caf\\udce9 what it says cannot be told: RuntimeError"
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda goal: goal.ask("\ud800"),
+        lambda goal: goal.ask("q", ["\ud800"]),
+        lambda goal: goal.signal("\ud800"),
+        lambda goal: goal.step(double, 1, name="\ud800"),
+        lambda goal: goal.step(add, _deep(251)),
+    ],
+)
+async def test_what_cannot_be_kept_is_refused_before_it_is_recorded(world: World, ask: Callable[..., Any]) -> None:
+    async def asks_odd(goal: Goal) -> None:
+        await ask(goal)
+
+    assert "does not go through JSON" in str(ended(await run(world, asks_odd)).detail)
+
+
+async def test_a_result_that_is_too_deep_for_an_event_ends_the_flow(world: World) -> None:
+    async def deep(goal: Goal) -> Any:
+        await goal.step(double, 1)
+        return _deep(253)
+
+    assert "does not go through JSON" in str(ended(await run(world, deep)).detail)
+
+
+def _deep(levels: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+async def test_a_step_that_changes_its_arguments_changes_nothing_else(world: World) -> None:
+    seen = []
+
+    def fill(items: list[int]) -> None:
+        items.append(len(items))
+        seen.append(list(items))
+        raise ValueError
+
+    async def fills(goal: Goal) -> list[int]:
+        items: list[int] = []
+        with contextlib.suppress(StepFailed):
+            await goal.step(fill, items, retry=2)
+        return items
+
+    assert ended(await run(world, fills)).value == []
+    assert seen == [[0], [0], [0]]
+
+
+async def test_a_busy_branch_holds_up_no_other(world: World) -> None:
+    free = asyncio.Event()
+
+    async def frees() -> None:
+        free.set()
+
+    async def busy(goal: Goal) -> None:
+        await free.wait()
+        await goal.step(double, 1)
+
+    async def quick(goal: Goal) -> None:
+        await goal.step(double, 2)
+        await goal.step(frees)
+
+    async def both(goal: Goal) -> None:
+        await goal.gather(busy(goal), quick(goal))
+
+    assert ended(await asyncio.wait_for(run(world, both), 10)).reason == "done"
+
+
+async def test_a_group_of_tasks_is_told_about_gather(world: World) -> None:
+    async def grouped(goal: Goal) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(goal.step(double, 1))
+            group.create_task(goal.step(double, 2))
+
+    assert "use goal.gather" in str(ended(await run(world, grouped)).detail)
+
+
 @pytest.mark.parametrize("path", ["nowhere", "nowhere:x", "tests.minds.test_flow:double", "__main__:gone"])
 def test_a_flow_that_is_not_here_is_said(path: str) -> None:
     with pytest.raises((Invalid, NotFound)):
@@ -435,3 +550,84 @@ async def test_a_flow_that_waits_outside_of_its_steps_can_be_stopped_and_resumed
     gate.set()
     assert ended(await world.resume()).value == 9
     assert CALLS == {"double": 1, "add": 1}
+
+
+async def test_a_flow_that_waits_outside_of_its_steps_can_be_cancelled(world: World) -> None:
+    waits = asyncio.Event()
+
+    async def outside(goal: Goal) -> None:
+        await goal.step(double, 4)
+        waits.set()
+        await asyncio.Event().wait()
+
+    loops: list[Loop] = []
+    world.watch = loops.append
+    running = asyncio.create_task(run(world, outside))
+    await waits.wait()
+    await world.store.post("goal-a", "cancel", {"by": "person"}, key="c")
+    loops[0].look()
+    assert ended(await asyncio.wait_for(running, 10)).reason == "cancelled"
+
+
+async def one(goal: Goal, number: int) -> None:
+    await goal.step(double, number)
+
+
+async def two_branches(goal: Goal) -> None:
+    await goal.gather(one(goal, 1), one(goal, 2))
+    await goal.ask("?")
+
+
+async def one_branch(goal: Goal) -> None:
+    await goal.gather(one(goal, 1))
+    await goal.ask("?")
+
+
+async def three_branches(goal: Goal) -> None:
+    await goal.gather(one(goal, 1), one(goal, 2), one(goal, 3))
+    await goal.ask("?")
+
+
+async def asks_first(goal: Goal) -> None:
+    await goal.ask("?")
+    await goal.gather(one(goal, 1), one(goal, 2))
+
+
+async def no_branch(goal: Goal) -> None:
+    await one(goal, 1)
+    await one(goal, 2)
+    await goal.ask("?")
+
+
+async def another_gather(goal: Goal) -> None:
+    await goal.gather(one(goal, 1), one(goal, 2))
+    await goal.gather(one(goal, 3), one(goal, 4))
+    await goal.ask("?")
+
+
+@pytest.mark.parametrize("code", [one_branch, three_branches, asks_first, no_branch, another_gather])
+async def test_code_that_branches_otherwise_is_refused_and_nothing_is_appended(
+    world: World, code: Callable[..., Coroutine[Any, Any, Any]]
+) -> None:
+    path = Flow(two_branches).path
+    await world.start(MindSpec("flow", flow=path))
+    before = await world.store.load("goal-a")
+    find_flow(path).fn = code
+    with pytest.raises(Conflict, match="is not the one that wrote this history"):
+        await world.resume()
+    assert await world.store.load("goal-a") == before
+    assert CALLS["double"] == 2
+    find_flow(path).fn = two_branches
+    assert (await world.resume()).state.waiting_for == "person"
+
+
+async def test_code_that_begins_to_branch_is_refused_and_nothing_is_appended(world: World) -> None:
+    path = Flow(no_branch).path
+    await world.start(MindSpec("flow", flow=path))
+    before = await world.store.load("goal-a")
+    find_flow(path).fn = two_branches
+    with pytest.raises(Conflict, match="/double#0 is recorded, the code asks for g1.0/double#0 instead"):
+        await world.resume()
+    assert await world.store.load("goal-a") == before
+    assert CALLS["double"] == 2
+    find_flow(path).fn = no_branch

@@ -5,20 +5,24 @@ decides when every branch of the function waits for something.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from perdure.errors import Conflict, Invalid, PerdureError, StepFailed
-from perdure.kernel.events import Action, Termination, ToolCall, iso
+from perdure.kernel.events import Action, Reason, Termination, ToolCall, iso
 from perdure.kernel.ports import Decided, GoalState
 from perdure.minds.flow import Flow, Goal
 from perdure.minds.flow_calls import BRANCH, Branch, Pause, Question, Request, Work
 from perdure.minds.plan_shape import NO_RETRY, Retry
 from perdure.minds.standing import Standing, call_id, standing
 from perdure.minds.step_tool import StepTool
-from perdure.minds.values import to_json
+from perdure.minds.values import text_of, to_json
 
+_PATIENCE_S = 0.05
+_LOOK_AGAIN_US = 50_000
 _UNWINDING_S = 10.0
 """How long a function may take to leave its `finally` blocks."""
 
@@ -43,19 +47,23 @@ class FlowMind:
         self._active = 0
         self._is_quiet = asyncio.Event()
         self._is_closed = False
+        self._is_aborted = False
         self.tool = StepTool(self._requests)
 
     async def prepare(self, state: GoalState) -> None:
-        """See Mind.prepare. Runs the function from its beginning as far as the history goes."""
-        self._state = state
+        """See Mind.prepare. Runs the function from its beginning as far as the history goes.
+
+        All that is recorded was asked for when everything before it was known, and everything is known now; so the
+        same function has asked for all of it by the time that each of its branches waits.
+        """
         self._seen = len(state.settled)
         for call in state.calls.values():
             steps = self._recorded.setdefault(call.call.step.rpartition("/")[0], [])
             if steps[-1:] != [call.call.step]:
                 steps.append(call.call.step)
-        self._active = 1
-        self._body = asyncio.create_task(self._run(state.goal_id))
+        self._launch(state)
         await self._is_quiet.wait()
+        self._require_all_asked()
         self._refuse_when_broken()
 
     async def decide(self, state: GoalState, now_us: int) -> Decided:
@@ -64,13 +72,28 @@ class FlowMind:
         Raises: Conflict when the function asks for something else than was recorded; nothing is recorded then.
         """
         if self._body is None:
-            await self.prepare(state)
+            self._launch(state)
         self._answer_settled(state)
-        await self._is_quiet.wait()
+        is_quiet = await self._comes_to_rest()
         self._refuse_when_broken()
         if self._end is not None:
             return Decided() if state.is_busy else Decided(end=self._end)
-        return self._begin_fresh(state, now_us)
+        begun = self._begin_fresh(state, now_us)
+        again_us = None if is_quiet else now_us + _LOOK_AGAIN_US
+        return replace(begun, wake_us=min(filter(None, (begun.wake_us, again_us)), default=None))
+
+    def _launch(self, state: GoalState) -> None:
+        self._state = state
+        self._active = 1
+        self._body = asyncio.create_task(self._run(state.goal_id))
+
+    async def _comes_to_rest(self) -> bool:
+        """Wait until every branch waits for something, but not long: one that is busy holds up no other."""
+        if not self._is_quiet.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_PATIENCE_S):
+                    await self._is_quiet.wait()
+        return self._is_quiet.is_set()
 
     def environment(self, state: GoalState, call: ToolCall) -> Mapping[str, str]:  # noqa: ARG002 (it has its arguments)
         """See Mind.environment."""
@@ -93,6 +116,7 @@ class FlowMind:
         if self._is_closed:
             raise asyncio.CancelledError  # the function is being unwound: what it asks for in `finally` is not run now
         step = branch.next_step(name)
+        to_json([step, *_texts(wanted)], f"What {step} asks for")
         request = Request(step, wanted, asyncio.get_running_loop().create_future(), retry)
         if not self._is_as_recorded(branch, request):
             self._rest()
@@ -128,6 +152,8 @@ class FlowMind:
             self._branches[branch.name] = branch
             try:
                 return await coroutine
+            except SystemExit as error:
+                raise Invalid(f"A branch of goal.gather raised SystemExit: {error}.") from error
             finally:
                 left -= 1
                 if left:
@@ -148,14 +174,13 @@ class FlowMind:
             result = await self._flow.fn(Goal(goal_id, self), *args, **kwargs)
             await self._require_nothing_open()
             self._end = Termination("done", value=to_json(result, f"What {self._flow.name} returned"))
-        except StepFailed as error:
-            self._end = Termination("failed", f"{error.code}: {error.detail}")
-        except PerdureError as error:
-            self._end = Termination("fatal_error", f"{error.code}: {error.detail}")
-        except (Exception, SystemExit) as error:  # noqa: BLE001 (whatever the function raises ends the goal)
-            self._end = Termination("fatal_error", f"{type(error).__name__}: {error}")
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            if self._is_closed:
+                raise
+            self._end = _ending(error)
         finally:
-            self._require_all_asked()
             self._rest()
 
     async def _require_nothing_open(self) -> None:
@@ -191,10 +216,14 @@ class FlowMind:
 
     def _require_all_asked(self) -> None:
         """See that the function has asked for all that the history has."""
+        if self._is_aborted:
+            return
+        fresh = next((request.step for request in self._fresh), None)
+        found = "the code ended without it" if self._end else f"the code asks for {fresh or 'something else'} instead"
         for name, steps in self._recorded.items():
             asked = self._branches[name].asked if name in self._branches else 0
             if asked < len(steps):
-                self._break(steps[asked], "the code ended without it")
+                self._break(steps[asked], found)
 
     def _break(self, expected: str, found: str) -> None:
         self._broken = self._broken or Conflict(
@@ -225,6 +254,7 @@ class FlowMind:
             return False
         found = standing(self._state, request.step, request.retry)
         if found.is_aborted:
+            self._is_aborted = True
             self._end = self._end or Termination("failed", f"Step {request.step} failed: {found.why}.")
             return False
         if found.status == "done":
@@ -255,6 +285,26 @@ class FlowMind:
             else:
                 actions.append(action)
         return Decided(actions, unrecorded, wake_us=min(wakes, default=None))
+
+
+def _texts(wanted: Work | Question | Pause) -> Sequence[Any]:
+    """Return what is to be recorded as it was said; the arguments of a step are JSON already."""
+    match wanted:
+        case Question(question=question, options=options):
+            return (question, options)
+        case Pause(signal=signal):
+            return (signal,)
+        case _:
+            return ()
+
+
+def _ending(error: BaseException) -> Termination:
+    """Return how a function ended that raised."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]  # what came first is why the others came
+    reason: Reason = "failed" if isinstance(error, StepFailed) else "fatal_error"
+    name = error.code if isinstance(error, PerdureError) else type(error).__name__
+    return Termination(reason, f"{name}: {text_of(error)}")
 
 
 def _value(found: Standing) -> Any:

@@ -2,20 +2,22 @@
 
 import asyncio
 import contextvars
+import copy
 import inspect
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from perdure.errors import Invalid, PerdureError
 from perdure.kernel.events import ToolError, ToolOutput
 from perdure.kernel.ports import CallContext, Check
 from perdure.minds.flow_calls import KEY, Request, Work
 from perdure.minds.standing import BAD_RESULT, NOT_HAPPENED, TIMEOUT
-from perdure.minds.values import to_json
+from perdure.minds.values import text_of, to_json
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class StepTool:
@@ -59,7 +61,9 @@ class StepTool:
             if _is_being_cancelled():
                 raise
             return None, ToolError("CancelledError", "The step raised it itself.")
-        except (Exception, SystemExit) as raised:  # noqa: BLE001 (whatever a step raises is its outcome)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as raised:  # noqa: BLE001 (whatever a step raises is its outcome)
             if isinstance(raised, TimeoutError) and limit.expired():
                 return await self._timed_out(context)
             return None, _failure(raised)
@@ -106,16 +110,24 @@ class StepTool:
 
 async def call(fn: Callable[..., Any], work: Work) -> Any:
     """Call a function with the arguments of a step: an async one here, any other on a thread of its own."""
+    args, kwargs = _own(work.args), _own(work.kwargs)
     if inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None)):  # noqa: B004
-        return await fn(*work.args, **work.kwargs)
-    result = await _on_thread(lambda: fn(*work.args, **work.kwargs))
+        return await fn(*args, **kwargs)
+    result = await _on_thread(lambda: fn(*args, **kwargs))
     return await result if inspect.isawaitable(result) else result
 
 
 def _failure(raised: BaseException) -> ToolError:
-    if isinstance(raised, PerdureError):
-        return ToolError(raised.code, raised.detail)
-    return ToolError(type(raised).__name__, str(raised))
+    code = raised.code if isinstance(raised, PerdureError) else type(raised).__name__
+    return ToolError(code, text_of(raised))
+
+
+def _own(arguments: T) -> T:
+    """Return arguments that a step may change without changing what the flow, or another try, sees."""
+    try:
+        return copy.deepcopy(arguments)
+    except Exception:  # noqa: BLE001 (what cannot be copied is handed over as it is)
+        return arguments
 
 
 class _Unusual(RuntimeError):
