@@ -44,6 +44,7 @@ def python_page() -> str:
         *_section("`flow`", perdure.flow),
         *_section("`Goal`", perdure.Goal),
         *(line for name in GOAL for line in _member(perdure.Goal, name, "goal")),
+        *_section("`idempotency_key`", perdure.idempotency_key),
         *_section("`StepFailed`", perdure.StepFailed),
         *_section("`GoalResult`", perdure.GoalResult),
         _fields(perdure.GoalResult),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         Waiting,
     )
     from perdure.kernel.events import Event
-    from perdure.minds.flow import Goal, flow
+    from perdure.minds.flow import Goal, flow, idempotency_key
     from perdure.store.client import DatabaseClient
 
 __version__ = "0.1.0"
@@ -42,6 +42,7 @@ __all__ = [
     "Unavailable",
     "Waiting",
     "flow",
+    "idempotency_key",
 ]
 
 _HOMES = {
@@ -52,6 +53,7 @@ _HOMES = {
     "GoalStatus": "perdure.app.views",
     "Perdure": "perdure.app",
     "flow": "perdure.minds.flow",
+    "idempotency_key": "perdure.minds.flow",
 }
 
 

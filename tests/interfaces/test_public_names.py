@@ -16,9 +16,9 @@ def test_every_public_name_imports_and_says_what_it_is(name: str) -> None:
 
 
 def test_the_names_of_flows_are_public() -> None:
-    from perdure import Event, Goal, GoalResult, GoalStatus, Perdure, StepFailed, flow
+    from perdure import Event, Goal, GoalResult, GoalStatus, Perdure, StepFailed, flow, idempotency_key
 
-    assert {Event, Goal, GoalResult, GoalStatus, Perdure, StepFailed, flow}
+    assert {Event, Goal, GoalResult, GoalStatus, Perdure, StepFailed, flow, idempotency_key}
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:

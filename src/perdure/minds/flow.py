@@ -60,6 +60,21 @@ def find_flow(path: str) -> Flow:
     return _FLOWS[path]
 
 
+def idempotency_key() -> str:
+    """Return the key of the step that is running, for systems that accept one: `<goal id>/<call id>`.
+
+    It is the same when the same try is run again after a crash, and in the `check` that asks about it; another try
+    (`retry`) and a fork have others. It is known in the function of a step, on the thread that a sync one is given too,
+    and in what that awaits; a thread that the function starts by itself has to be told.
+
+    Raises: Invalid outside of a step.
+    """
+    try:
+        return KEY.get()
+    except LookupError:
+        raise Invalid("There is an idempotency key inside a step only.") from None
+
+
 class Goal:
     """What a flow is given: everything that it does through it is recorded, and happens once.
 
@@ -77,11 +92,8 @@ class Goal:
 
     @property
     def idempotency_key(self) -> str:
-        """The key of the step that is running, for systems that accept one; the same when it is run again."""
-        try:
-            return KEY.get()
-        except LookupError:
-            raise Invalid("There is an idempotency key inside a step only.") from None
+        """What `idempotency_key()` returns, for a function that sees the goal."""
+        return idempotency_key()
 
     async def step(
         self,

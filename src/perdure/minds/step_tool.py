@@ -86,15 +86,18 @@ class StepTool:
                 return None, ToolError(TIMEOUT, f"{too_long}; whether it happened is not known, so it is not repeated.")
 
     async def check(self, context: CallContext) -> Check:
-        """See Tool.check. Asks the step's own check, with the arguments of the step."""
+        """See Tool.check. Asks the step's own check, with the arguments and the key of the step."""
         work = self._work(context)
         if work.check is None:
             return "unknown"
+        before = KEY.set(context.idempotency_key)
         try:
             answer = await call(work.check, work)
         except Exception:
             log.warning("the check of %s failed, and so knows nothing", context.call.step, exc_info=True)
             return "unknown"
+        finally:
+            KEY.reset(before)
         answers: dict[bool, Check] = {True: "happened", False: "not_happened"}
         return answers[answer] if isinstance(answer, bool) else "unknown"
 

@@ -1,0 +1,128 @@
+"""The key under which a step is run: known to its function and its check, and the same when it is run again."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from perdure import Goal, Invalid, StepFailed, failpoints, idempotency_key
+from perdure.kernel.events import MindSpec
+from perdure.kernel.loop import Ran
+from perdure.minds.flow import Flow
+from tests.kernel.lives import Died
+from tests.kernel.world import World
+
+KEYS: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def no_keys() -> Iterator[None]:
+    KEYS.clear()
+    yield
+    KEYS.clear()
+
+
+def on_a_thread() -> str:
+    KEYS.append(idempotency_key())
+    return KEYS[-1]
+
+
+async def here() -> str:
+    KEYS.append(await asyncio.to_thread(idempotency_key))
+    return idempotency_key()
+
+
+def did_it_happen() -> bool:
+    KEYS.append(idempotency_key())
+    return False
+
+
+def fails_once() -> str:
+    KEYS.append(idempotency_key())
+    if len(KEYS) == 1:
+        raise ValueError("not yet")
+    return KEYS[-1]
+
+
+async def start(world: World, fn: Any) -> Ran:
+    return await world.start(MindSpec("flow", flow=Flow(fn).path))
+
+
+def value(ran: Ran) -> Any:
+    assert ran.state.termination is not None
+    return ran.state.termination.value
+
+
+def die() -> None:
+    raise Died
+
+
+async def test_a_function_that_never_saw_the_goal_knows_its_key(world: World) -> None:
+    async def both(goal: Goal) -> list[str]:
+        branches = await goal.gather(goal.step(on_a_thread), goal.step(here))
+        return [*branches, await goal.step(on_a_thread, effect="pure"), await goal.step(lambda: goal.idempotency_key)]
+
+    assert value(await start(world, both)) == [
+        "goal-a/g1.0/on_a_thread#0.1",
+        "goal-a/g1.1/here#0.1",
+        "goal-a//on_a_thread#0.1",
+        "goal-a//lambda#0.1",
+    ]
+
+
+@pytest.mark.parametrize("step", [on_a_thread, here])
+@pytest.mark.parametrize("point", ["kernel.effect.before", "kernel.effect.after"])
+async def test_a_step_that_is_run_again_after_a_crash_has_the_same_key(world: World, step: Any, point: str) -> None:
+    async def one(goal: Goal) -> str:
+        return str(await goal.step(step, effect="idempotent"))
+
+    with failpoints.armed(point, die), pytest.raises(Died):
+        await start(world, one)
+    key = f"goal-a//{step.__name__}#0.1"
+    assert value(await world.resume()) == key
+    assert [key] * (1 + point.endswith("after")) == KEYS
+
+
+async def test_a_check_knows_the_key_of_the_step_that_it_asks_about_and_nobody_after_it(world: World) -> None:
+    async def one(goal: Goal) -> str:
+        return str(await goal.step(on_a_thread, check=did_it_happen))
+
+    with failpoints.armed("kernel.effect.before", die), pytest.raises(Died):
+        await start(world, one)
+    await world.resume()
+    assert KEYS == ["goal-a//on_a_thread#0.1"] * 2
+    with pytest.raises(Invalid):
+        idempotency_key()
+
+
+async def test_another_try_is_another_call_and_has_another_key(world: World) -> None:
+    async def one(goal: Goal) -> str:
+        return str(await goal.step(fails_once, retry=1))
+
+    assert value(await start(world, one)) == "goal-a//fails_once#0.2"
+    assert KEYS == ["goal-a//fails_once#0.1", "goal-a//fails_once#0.2"]
+
+
+async def test_outside_of_a_step_there_is_no_key(world: World) -> None:
+    async def asks(goal: Goal) -> str:
+        await goal.step(on_a_thread)
+        try:
+            return idempotency_key()
+        except Invalid as error:
+            return error.detail
+
+    assert value(await start(world, asks)) == "There is an idempotency key inside a step only."
+
+
+async def test_a_key_asked_for_by_a_thread_of_ones_own_is_a_failure_that_says_so(world: World) -> None:
+    async def in_an_executor() -> str:
+        return await asyncio.get_running_loop().run_in_executor(None, idempotency_key)
+
+    async def asks(goal: Goal) -> str:
+        try:
+            return str(await goal.step(in_an_executor))
+        except StepFailed as error:
+            return error.detail
+
+    assert value(await start(world, asks)) == "There is an idempotency key inside a step only."
