@@ -171,6 +171,14 @@ class World:
         await drain(journal, self.store, {"exec": self.tool})
         return journal.state
 
+    async def fork(self, at: int, goal_id: str = "goal-a", fork_id: str = "goal-f") -> GoalState:
+        """Make a goal that goes on from an event of another, and do not run it."""
+        worker = self.new_worker()
+        await self.leases.renew(worker, 30)
+        journal = Journal.fork(self._desk(worker), (await self.store.load(goal_id))[:at], fork_id)
+        await journal.commit(release=True)
+        return journal.state
+
     async def _run(self, journal: Journal, worker: Worker, *, is_resumed: bool) -> Ran:
         """Run a goal, and give it back when that is cut short; only the dead cannot."""
         try:

@@ -478,6 +478,11 @@ async def removed(goal: Goal) -> None:
     await goal.step(add, 1)
 
 
+async def breaks(goal: Goal) -> None:
+    await removed(goal)
+    raise KeyError("x")
+
+
 async def swallows(goal: Goal) -> None:
     try:
         await goal.step(add, 1)
@@ -488,12 +493,13 @@ async def swallows(goal: Goal) -> None:
 @pytest.mark.parametrize(
     ("code", "said"),
     [
-        (renamed, "/double#0 is recorded, the code asks for /other#0"),
-        (reordered, "/double#0 is recorded, the code asks for /add#0"),
-        (more, "/add#0 is recorded, the code asks for /double#1"),
-        (other_arguments, "/add#0 is recorded, it was called with other arguments"),
-        (removed, "/ask#0 is recorded, the code ended without it"),
-        (swallows, "/double#0 is recorded"),
+        (renamed, "/double#0 is recorded as event 2, the code asks for /other#0"),
+        (reordered, "/double#0 is recorded as event 2, the code asks for /add#0"),
+        (more, "/add#0 is recorded as event 4, the code asks for /double#1"),
+        (other_arguments, "/add#0 is recorded as event 4, it was called with other arguments"),
+        (removed, "/ask#0 is recorded as event 6, the code ended without it."),
+        (breaks, r"/ask#0 is recorded as event 6, the code ended without it \(KeyError: 'x'\)"),
+        (swallows, "/double#0 is recorded as event 2"),
     ],
 )
 async def test_changed_code_is_refused_and_nothing_is_appended(

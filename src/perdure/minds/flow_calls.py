@@ -86,7 +86,6 @@ class Branch:
     """One line of a flow in which one thing comes after the other."""
 
     name: str = ""
-    asked: int = 0
     gathers: int = 0
     in_flight: str | None = None
     names: Counter[str] = field(default_factory=Counter)

@@ -11,13 +11,14 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from perdure.errors import Conflict, Invalid, PerdureError, StepFailed
+from perdure.errors import Invalid, PerdureError, StepFailed
 from perdure.kernel.events import Action, Reason, Termination, ToolCall, iso
 from perdure.kernel.ports import Decided, GoalState
 from perdure.minds.flow import Flow, Goal
 from perdure.minds.flow_calls import BRANCH, Branch, Pause, Question, Request, Work
 from perdure.minds.plan_shape import NO_RETRY, Retry
-from perdure.minds.standing import Standing, call_id, standing
+from perdure.minds.recorded import Recorded
+from perdure.minds.standing import Standing, standing
 from perdure.minds.step_tool import StepTool
 from perdure.minds.values import text_of, to_json
 
@@ -37,45 +38,33 @@ class FlowMind:
         self._arguments = arguments or {}
         self._body: asyncio.Task[None] | None = None
         self._end: Termination | None = None
-        self._broken: Conflict | None = None
         self._requests: dict[str, Request] = {}
         self._fresh: list[Request] = []
-        self._branches: dict[str, Branch] = {}
-        self._recorded: dict[str, list[str]] = {}
+        self._recorded: Recorded | None = None
         self._state: GoalState | None = None
         self._seen = 0
         self._active = 0
         self._is_quiet = asyncio.Event()
         self._is_closed = False
-        self._is_aborted = False
         self.tool = StepTool(self._requests)
 
     async def prepare(self, state: GoalState) -> None:
         """See Mind.prepare. Runs the function from its beginning as far as the history goes.
 
-        All that is recorded was asked for when everything before it was known, and everything is known now; so the
-        same function has asked for all of it by the time that each of its branches waits.
+        Raises: Conflict when the function does not ask for what was recorded; nothing is recorded then.
         """
         self._seen = len(state.settled)
-        for call in state.calls.values():
-            steps = self._recorded.setdefault(call.call.step.rpartition("/")[0], [])
-            if steps[-1:] != [call.call.step]:
-                steps.append(call.call.step)
+        self._recorded = Recorded(state)
         self._launch(state)
         await self._is_quiet.wait()
-        self._require_all_asked()
-        self._refuse_when_broken()
+        self._recorded.require_all_asked(self._flow.path, _ended_without(self._end))
 
     async def decide(self, state: GoalState, now_us: int) -> Decided:
-        """See Mind.decide.
-
-        Raises: Conflict when the function asks for something else than was recorded; nothing is recorded then.
-        """
+        """See Mind.decide."""
         if self._body is None:
             self._launch(state)
         self._answer_settled(state)
         is_quiet = await self._comes_to_rest()
-        self._refuse_when_broken()
         if self._end is not None:
             return Decided() if state.is_busy else Decided(end=self._end)
         begun = self._begin_fresh(state, now_us)
@@ -118,10 +107,9 @@ class FlowMind:
         step = branch.next_step(name)
         to_json([step, *_texts(wanted)], f"What {step} asks for")
         request = Request(step, wanted, asyncio.get_running_loop().create_future(), retry)
-        if not self._is_as_recorded(branch, request):
+        if self._recorded is not None and not self._recorded.agrees(branch.name, request):
             self._rest()
             await request.answer  # which never comes: the function goes no further
-        branch.asked += 1
         branch.in_flight = step
         self._requests[step] = request
         try:
@@ -149,7 +137,6 @@ class FlowMind:
         async def run(branch: Branch, coroutine: Awaitable[Any]) -> Any:
             nonlocal left
             BRANCH.set(branch)
-            self._branches[branch.name] = branch
             try:
                 return await coroutine
             except SystemExit as error:
@@ -167,8 +154,7 @@ class FlowMind:
                 task.cancel()
 
     async def _run(self, goal_id: str) -> None:
-        branch = self._branches[""] = Branch()
-        BRANCH.set(branch)
+        BRANCH.set(Branch())
         try:
             args, kwargs = self._arguments.get("args", []), self._arguments.get("kwargs", {})
             result = await self._flow.fn(Goal(goal_id, self), *args, **kwargs)
@@ -200,41 +186,6 @@ class FlowMind:
         if self._active > 0:
             self._is_quiet.clear()
 
-    def _is_as_recorded(self, branch: Branch, request: Request) -> bool:
-        """See that the history, where there is one, has the same step at this place."""
-        recorded = self._recorded.get(branch.name, [])
-        if branch.asked >= len(recorded) or self._state is None:
-            return True
-        expected = recorded[branch.asked]
-        if expected != request.step:
-            self._break(expected, f"the code asks for {request.step}")
-            return False
-        difference = request.differs_from(self._state.calls[call_id(expected, 1)].call)
-        if difference is not None:
-            self._break(expected, difference)
-        return difference is None
-
-    def _require_all_asked(self) -> None:
-        """See that the function has asked for all that the history has."""
-        if self._is_aborted:
-            return
-        fresh = next((request.step for request in self._fresh), None)
-        found = "the code ended without it" if self._end else f"the code asks for {fresh or 'something else'} instead"
-        for name, steps in self._recorded.items():
-            asked = self._branches[name].asked if name in self._branches else 0
-            if asked < len(steps):
-                self._break(steps[asked], found)
-
-    def _break(self, expected: str, found: str) -> None:
-        self._broken = self._broken or Conflict(
-            f"The flow {self._flow.path} is not the one that wrote this history: step {expected} is recorded,"
-            f" {found}. Nothing was changed. Go on with the code as it was, or fork the goal before that step."
-        )
-
-    def _refuse_when_broken(self) -> None:
-        if self._broken is not None:
-            raise self._broken
-
     def _answer_settled(self, state: GoalState) -> None:
         """Let the function go on where something that it waits for has ended since the last time."""
         self._state = state
@@ -254,7 +205,6 @@ class FlowMind:
             return False
         found = standing(self._state, request.step, request.retry)
         if found.is_aborted:
-            self._is_aborted = True
             self._end = self._end or Termination("failed", f"Step {request.step} failed: {found.why}.")
             return False
         if found.status == "done":
@@ -305,6 +255,13 @@ def _ending(error: BaseException) -> Termination:
     reason: Reason = "failed" if isinstance(error, StepFailed) else "fatal_error"
     name = error.code if isinstance(error, PerdureError) else type(error).__name__
     return Termination(reason, f"{name}: {text_of(error)}")
+
+
+def _ended_without(end: Termination | None) -> str | None:
+    """Say how code has ended that did not ask for all that was recorded."""
+    if end is None:
+        return None
+    return "the code ended without it" + ("" if end.detail is None else f" ({end.detail})")
 
 
 def _value(found: Standing) -> Any:

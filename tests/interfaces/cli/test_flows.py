@@ -1,6 +1,7 @@
 """`perdure run --flow`: where a flow is found, what it is called with, and what is said when it cannot be."""
 
 import importlib
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -164,11 +165,29 @@ def test_changed_code_is_refused_and_a_fork_before_the_change_goes_on(perdure: T
     forget("flows")
     before = perdure.goals()
     assert perdure("run", "--resume", goal) == 4
-    assert "/ask#0 is recorded" in perdure.err
-    assert perdure.goals() == before
+    command = perdure.err.strip().rpartition(": ")[2]
     asked = perdure.json("goal", "show", goal)["calls"][-1]
-    assert perdure("goal", "fork", goal, "--at", str(asked["seq"] - 1), "--resume") == 0
+    assert perdure.goals() == before
+    assert command == f"perdure goal fork {goal} --at {asked['seq'] - 1}"
+    assert perdure(*shlex.split(command)[1:]) == 0
+    assert perdure("run", "--resume", perdure.newest()) == 0
     assert perdure.out == "doubling 4\n8\n"
+
+
+@pytest.mark.parametrize("verb", [["run", "--resume"], ["goal", "resume"]])
+def test_the_fork_that_is_offered_is_for_the_home_that_was_named(perdure: Terminal, verb: list[str]) -> None:
+    home = str(Path("other home").absolute())
+    perdure("run", "--flow", "flows:greet", "--home", home)
+    goal = perdure.json("goal", "list", "--home", home)["goals"][0]["id"]
+    Path("flows.py").write_text(FLOWS.replace("May I", "Shall I"))
+    forget("flows")
+    assert perdure(*verb, goal, "--home", home) == 4
+    command = perdure.err.strip().rpartition(": ")[2]
+    assert command == f"perdure goal fork {goal} --at 1 --home '{home}'"
+    assert perdure(*shlex.split(command)[1:]) == 0
+    assert len(perdure.json("goal", "list", "--home", home)["goals"]) == 2
+    assert perdure("goal", "answer", goal, "yes", "--resume", "--home", home) == 4
+    assert command in perdure.err
 
 
 def test_arguments_need_a_flow(perdure: Terminal) -> None:

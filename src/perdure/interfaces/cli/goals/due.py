@@ -34,7 +34,7 @@ async def _gone_on(goals: Goals, view: GoalView, jobs: int, options: Options) ->
     if goal.mind == "flow" and goal.workdir != str(Path.cwd()):
         return view.wire(), f"its code is in {goal.workdir}; there: {exact(options, 'goal', 'resume', '--due')}", False
     try:
-        ran = await go_on(goals, goal.goal_id, Manner(jobs))
+        ran = await go_on(options, goals, goal.goal_id, Manner(jobs))
     except PerdureError as error:
         return view.wire(), error.detail, True
     now = GoalView.of_state(ran.state)

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from perdure.app.goals import Goals
 from perdure.app.runner import Manner
-from perdure.errors import Invalid
+from perdure.errors import Conflict, Invalid
+from perdure.interfaces.cli.command import Options
+from perdure.interfaces.cli.goals.hints import exact
 from perdure.kernel.events import Limits
 from perdure.kernel.loop import Ran
 
@@ -62,7 +64,7 @@ def look_in(folder: str) -> None:
         sys.path.insert(0, folder)
 
 
-async def go_on(goals: Goals, prefix: str, manner: Manner, limits: Limits | None = None) -> Ran:
+async def go_on(options: Options, goals: Goals, prefix: str, manner: Manner, limits: Limits | None = None) -> Ran:
     """Go on with a goal; the module of a flow is looked for where the goal was started, wherever we are now.
 
     The current folder may be somebody else's repository, and a module of the same name there is not the flow.
@@ -72,7 +74,25 @@ async def go_on(goals: Goals, prefix: str, manner: Manner, limits: Limits | None
     found = (await goals.find(prefix)).summary
     if found.mind == "flow" and found.workdir is not None:
         look_in(found.workdir)
-    return await goals.go_on(found.goal_id, manner, limits)
+    with forks_offered(options):
+        return await goals.go_on(found.goal_id, manner, limits)
+
+
+@contextmanager
+def forks_offered(options: Options) -> Iterator[None]:
+    """Let a flow whose code was changed be told with the command that forks its goal in the same home.
+
+    Raises: Conflict
+    """
+    try:
+        yield
+    except Conflict as error:
+        from perdure.minds.recorded import ChangedFlow
+
+        if not isinstance(error, ChangedFlow):
+            raise
+        command = exact(options, "goal", "fork", error.goal_id, "--at", str(error.at))
+        raise ChangedFlow(error.what, error.goal_id, error.at, command) from error
 
 
 @contextmanager

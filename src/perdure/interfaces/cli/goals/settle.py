@@ -174,7 +174,9 @@ async def settled(options: Options, act: Act, *, is_resumed: bool) -> Answer:
         if seen.is_running:
             return Answer(seen.wire(), [f"Stored for the worker that runs {goal_id}."])
         if is_resumed:
-            return await staged(Showing(options), lambda stage: go_on(p.goals, goal_id, Manner(watch=stage.watch)))
+            return await staged(
+                Showing(options), lambda stage: go_on(options, p.goals, goal_id, Manner(watch=stage.watch))
+            )
     if seen.summary.status in _ENDED:
         return Answer(seen.wire(), [headline(seen)])
     return Answer(seen.wire(), [f"Recorded; `{exact(options, 'run', '--resume', goal_id)}` goes on."])
