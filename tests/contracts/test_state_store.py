@@ -374,7 +374,7 @@ async def test_a_start_key_starts_one_goal(stored: Stored) -> None:
     await first.store(begun, summary=replace(first.summary(begun), start_key="k"))
     second = History(stored, "second")
     begun = second.next(GoalBegun("echo", MindSpec("command")))
-    with pytest.raises(Conflict, match="started with the key 'k'"):
+    with pytest.raises(Conflict, match="The key 'k' has started a goal before"):
         await second.store(begun, summary=replace(second.summary(begun), start_key="k"))
     found = await stored.store.started("k")
     assert found is not None

@@ -55,16 +55,7 @@ class Goals:
         """
         from perdure.app.new_goal import new_goal
 
-        new = replace(new_goal(what, args, kwargs), key=key)
-        known = await self._started(new)
-        if known is None:
-            try:
-                return GoalResult.of((await self.start(new)).state)
-            except Conflict:
-                known = await self._started(new)  # somebody else was quicker with the same key
-                if known is None:
-                    raise
-        return await self.resume(known)
+        return GoalResult.of((await self.start_once(replace(new_goal(what, args, kwargs), key=key))).state)
 
     async def resume(self, prefix: str) -> GoalResult:
         """Go on with a goal, and say how that ended; one that has ended is left as it is.
@@ -79,6 +70,21 @@ class Goals:
         Raises: Invalid when it makes no sense; Conflict when its key was used; nothing is stored then.
         """
         return await self._runner.start(new, manner or Manner())
+
+    async def start_once(self, new: "NewGoal", manner: Manner | None = None) -> Ran:
+        """Start a goal, or go on with the one that its key started; one that has ended is left as it is.
+
+        Raises: Invalid; Conflict when the key started something else, or another live worker runs the goal.
+        """
+        known = await self._started(new)
+        if known is None:
+            try:
+                return await self.start(new, manner)
+            except Conflict:
+                known = await self._started(new)  # somebody else was quicker with the same key
+                if known is None:
+                    raise
+        return await self.go_on(known, manner)
 
     async def go_on(self, prefix: str, manner: Manner | None = None, limits: Limits | None = None) -> Ran:
         """Go on with a goal, with limits raised where they are given; one that has ended is left as it is.
@@ -224,9 +230,9 @@ class Goals:
         known = None if new.key is None else await self._store.started(new.key)
         if known is None:
             return None
-        begun = fold(await self._store.load(known.goal_id, upto=1)).begun
-        if (begun.text, begun.mind) != (new.text, new.mind):
-            raise Conflict(f"The key {new.key!r} started {known.goal_id}, which is {begun.text!r}, not {new.text!r}.")
+        difference = new.differs_from(fold(await self._store.load(known.goal_id, upto=1)).begun)
+        if difference is not None:
+            raise Conflict(f"The key {new.key!r} started {known.goal_id}, {difference}. Nothing was run.")
         return known.goal_id
 
     async def _newest(self, status: Status, workdir: Path) -> GoalView | None:

@@ -1,19 +1,23 @@
 """What somebody wants to be achieved, before it is a goal: a command, a plan or a flow with its arguments."""
 
 import inspect
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from perdure.errors import Invalid, NotFound
-from perdure.kernel.events import Limits, MindSpec
+from perdure.kernel.events import GoalBegun, Limits, MindSpec
 from perdure.minds.flow import Flow
 from perdure.minds.plan_file import parse_plan, plan_text
 from perdure.minds.values import to_json
 from perdure.minds.yaml_text import MAX_BYTES
 
 _LONGEST = 500
+_LONGEST_KEY = 200
+_SHOWN = 100
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,54 @@ class NewGoal:
     bot: str | None = None
     key: str | None = None
     """Names this one start: a second with the same key is refused."""
+
+    def __post_init__(self) -> None:
+        """Refuse a key that is empty, as that of a variable that was never set, or that not every database can keep.
+
+        Raises: Invalid
+        """
+        key = self.key
+        if key is not None and not (key.strip() and len(key) <= _LONGEST_KEY and _is_plain(key)):
+            raise Invalid(
+                f"A key is a text of 1 to {_LONGEST_KEY} characters, without control characters; found {key[:40]!r}."
+            )
+
+    def differs_from(self, begun: GoalBegun) -> str | None:
+        """Say in what another goal is not the one that is wanted; in which folder and with how much do not count."""
+        mind, was = self.mind, begun.mind
+        if was.kind != mind.kind:
+            return f"which is a {was.kind}, {_shown(begun.text)}, and not a {mind.kind}"
+        if was.flow != mind.flow:
+            return f"which is the flow {was.flow}, and not {mind.flow}"
+        if was.args != mind.args:
+            return f"which has the arguments {_shown(_called_with(was))}, and not {_shown(_called_with(mind))}"
+        if was.plan != mind.plan:
+            return f"which has another plan: {_first_other_line(was.plan or '', mind.plan or '')}"
+        if begun.text != self.text:
+            return f"which is {_shown(begun.text)}, and not {_shown(self.text)}"
+        return None if was == mind else f"which is run {'by' if was.shell else 'without'} a shell"
+
+
+def _is_plain(text: str) -> bool:
+    return all(unicodedata.category(letter) not in ("Cc", "Cs") for letter in text)
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+
+
+def _called_with(mind: MindSpec) -> object:
+    given = mind.args or {}
+    return given.get("kwargs") or given.get("args")
+
+
+def _first_other_line(was: str, wanted: str) -> str:
+    """Name the first line in which two texts differ, as each has it."""
+    pairs = zip_longest(was.split("\n"), wanted.split("\n"))
+    line, (old, new) = next(pair for pair in enumerate(pairs, 1) if pair[1][0] != pair[1][1])
+    then, now = ("missing" if text is None else _shown(text) for text in (old, new))
+    return f"line {line} was {then}, and is {now} now"
 
 
 def new_goal(what: Flow | str | Path, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None) -> NewGoal:

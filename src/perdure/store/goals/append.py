@@ -87,7 +87,7 @@ class Append:
         return Conflict(f"Something that is to be taken from the inbox of {self.goal_id} is not there any more.")
 
     def key_was_used(self) -> Conflict:
-        return Conflict(f"Another goal was started with the key {self.summary.start_key!r}.")
+        return Conflict(f"The key {self.summary.start_key!r} has started a goal before; a deleted one keeps its key.")
 
     def other_events(self) -> Conflict:
         return Conflict(f"The key {self.key} names other events of {self.goal_id}.")

@@ -23,7 +23,7 @@ from perdure.interfaces.cli.goals.flags import (
     limits_of,
     refuse_both,
 )
-from perdure.interfaces.cli.goals.flows import new_flow
+from perdure.interfaces.cli.goals.flows import forks_offered, new_flow
 from perdure.interfaces.cli.goals.goal import list_, resumed
 from perdure.interfaces.cli.goals.stage import Showing, Stage, staged
 from perdure.interfaces.cli.logs import keep_no_log
@@ -52,6 +52,14 @@ Args = Annotated[
     str | None,
     typer.Option("--args", metavar="JSON", help="With --flow: a list of arguments, or an object of named ones."),
 ]
+Key = Annotated[
+    str | None,
+    typer.Option(
+        "--key",
+        metavar="KEY",
+        help="Names this start: again with the same key, it goes on with that goal, or prints how it ended.",
+    ),
+]
 GoOnWith = Annotated[str | None, typer.Option("--resume", metavar="ID", help="Go on with a goal.")]
 Continue = Annotated[
     bool, typer.Option("--continue", help="Go on with the newest goal of this folder that is interrupted or waits.")
@@ -71,6 +79,7 @@ async def run(  # noqa: PLR0913 (each is an option of the command)
     plan: Plan = None,
     flow: FlowPath = None,
     args: Args = None,
+    key: Key = None,
     resume: GoOnWith = None,
     continue_: Continue = False,
     list_goals: Annotated[bool, typer.Option("--list", help="List the newest goals.")] = False,
@@ -92,7 +101,7 @@ async def run(  # noqa: PLR0913 (each is an option of the command)
     if ephemeral:
         keep_no_log()
     limits = limits_of(max_iterations, max_tokens, budget_usd, time_limit)
-    wanted = Wanted(text, plan, flow, args, resume, is_shell=shell, is_continued=continue_, is_list=list_goals)
+    wanted = Wanted(text, plan, flow, args, key, resume, is_shell=shell, is_continued=continue_, is_list=list_goals)
     wanted.require_sense(ephemeral=ephemeral, is_limited=limits != Limits(), jsonl=jsonl)
     refuse_both(json=options.json, jsonl=jsonl)
     if list_goals:
@@ -100,7 +109,7 @@ async def run(  # noqa: PLR0913 (each is an option of the command)
     showing = Showing(options, is_jsonl=jsonl, is_kept=not ephemeral)
     if resume is not None or continue_:
         return await resumed(showing, resume, jobs, limits)
-    return await _begun(showing, lambda: replace(wanted.new(), limits=limits), jobs)
+    return await _begun(showing, lambda: replace(wanted.new(), limits=limits, key=key), jobs)
 
 
 @dataclass(frozen=True)
@@ -111,6 +120,7 @@ class Wanted:
     plan: Path | None
     flow: str | None
     args: str | None
+    key: str | None
     resume: str | None
     is_shell: bool
     is_continued: bool
@@ -128,6 +138,8 @@ class Wanted:
             raise Invalid("--args is what a flow is called with; give it with --flow.")
         if self.is_shell and self.text is None:
             raise Invalid("--shell is for a command line; a plan says `shell: true` for each step that needs it.")
+        if self.key is not None and (ephemeral or not any(new)):
+            raise Invalid("--key names the start of a goal that is kept; --resume ID and --continue need none.")
         if ephemeral and not any(new):
             raise Invalid("--ephemeral is for a new goal: one that is kept nowhere can be neither resumed nor listed.")
         if self.is_list and (is_limited or jsonl):
@@ -156,6 +168,7 @@ async def _begun(showing: Showing, make: Callable[[], NewGoal], jobs: int) -> An
             async with open_ephemeral() as goals:
                 return await goals.start(new, manner)
         async with open_home(options.settings(), debug=options.verbose) as p:
-            return await p.goals.start(new, manner)
+            with forks_offered(options):
+                return await p.goals.start_once(new, manner)
 
     return await staged(showing, act)

@@ -74,7 +74,7 @@ class Stage:
         """
         state = ran.state
         seen = GoalView.of_state(state)
-        if self._goal_id is None:
+        if self._goal_id != state.goal_id:
             self.view.show_again(state)
         why = state.termination.detail if state.termination else None
         said = [headline(seen), *origin(state), *([why] if why else []), *self._hints(state)]
