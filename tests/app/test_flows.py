@@ -1,7 +1,6 @@
-"""Flows, keys, signals, forks and comparisons, as a Python program uses them, on both databases."""
+"""Flows, keys, signals and timers, as a Python program uses them, on each kind of store."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -43,12 +42,6 @@ async def sleeping(goal: Goal) -> str:
 @pytest.fixture(autouse=True)
 def no_calls() -> None:
     CALLS.clear()
-
-
-@pytest.fixture
-async def goals(database_url: str, tmp_path: Path) -> AsyncIterator[Goals]:
-    async with Perdure.open(tmp_path / "home", database_url=database_url) as p:
-        yield p.goals
 
 
 async def test_a_flow_is_run_and_its_value_returned(goals: Goals) -> None:
@@ -109,49 +102,6 @@ async def test_a_signal_that_is_no_json_is_refused(goals: Goals, payload: object
     with pytest.raises(Invalid):
         await goals.signal(goal_id, "paid", payload)
     assert await goals.pending(goal_id) == []
-
-
-async def test_a_fork_goes_on_from_a_past_event_by_itself(goals: Goals) -> None:
-    goal_id = (await goals.run(asking)).id
-    await goals.decide(goal_id, "answer", value="no")
-    assert (await goals.resume(goal_id)).value == ["first", "no", "last"]
-    asked = next(event.seq for event in await goals.history(goal_id) if "Go on?" in event.payload)
-    fork = (await goals.fork(goal_id, asked)).summary
-    assert fork.parent is not None
-    assert (fork.parent.goal_id, fork.parent.seq) == (goal_id, asked)
-    assert (await goals.resume(fork.goal_id)).status == "waiting"
-    await goals.decide(fork.goal_id, "answer", value="yes")
-    assert (await goals.resume(fork.goal_id)).value == ["first", "yes", "last"]
-    assert CALLS == ["first", "last", "last"]
-    assert (await goals.replay(fork.goal_id)).state.status == "done"
-    parted = await goals.compare(goal_id, fork.goal_id)
-    assert parted.common == asked
-
-
-async def test_a_fork_of_a_fork_and_what_cannot_be_forked(goals: Goals) -> None:
-    goal_id = (await goals.run(asking)).id
-    first = (await goals.fork(goal_id, 2)).summary.goal_id
-    second = (await goals.fork(first, 3)).summary.goal_id
-    history = await goals.history(second)
-    assert [event.seq for event in history] == [1, 2, 3, 4]
-    assert [event.goal_id for event in history] == [goal_id, goal_id, first, second]
-    assert (await goals.replay(second)).state.status == "open"
-    ended = await goals.run(greet, "Ann")
-    for at in (0, -1, 99, len(await goals.history(ended.id))):
-        with pytest.raises(Conflict):
-            await goals.fork(ended.id, at)
-
-
-async def test_a_goal_with_forks_is_deleted_after_them(goals: Goals) -> None:
-    parent = (await goals.run(greet, "Ann")).id
-    fork = (await goals.fork(parent, 1)).summary.goal_id
-    with pytest.raises(Conflict, match="fork"):
-        await goals.delete(parent)
-    await goals.resume(fork)
-    assert await goals.delete(fork) == fork
-    assert await goals.delete(parent) == parent
-    with pytest.raises(NotFound):
-        await goals.history(parent)
 
 
 async def test_who_follows_a_goal_sees_each_event_once_until_it_ends(goals: Goals) -> None:

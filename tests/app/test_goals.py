@@ -1,12 +1,11 @@
-"""The use cases of goals, as every surface calls them, on both databases."""
+"""The use cases of goals, as every surface calls them, on each kind of store."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from perdure import Conflict, Invalid, NotFound
-from perdure.app import Perdure, open_ephemeral
+from perdure.app import open_ephemeral
 from perdure.app.goals import Goals
 from perdure.app.new_goal import NewGoal
 from perdure.app.runner import Manner
@@ -19,12 +18,6 @@ steps:
   - {id: sure, ask: {question: "Publish?", options: ["yes", "no"]}}
   - {id: send, exec: [touch, sent], needs: [sure]}
 """
-
-
-@pytest.fixture
-async def goals(database_url: str, tmp_path: Path) -> AsyncIterator[Goals]:
-    async with Perdure.open(tmp_path / "home", database_url=database_url) as p:
-        yield p.goals
 
 
 @pytest.fixture
