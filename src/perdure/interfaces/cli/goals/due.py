@@ -8,7 +8,7 @@ from perdure.app import open_home
 from perdure.app.goals import Goals
 from perdure.app.runner import Manner
 from perdure.app.views import GoalView
-from perdure.errors import PerdureError
+from perdure.errors import Conflict, PerdureError
 from perdure.interfaces.cli.answer import Answer, Table
 from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.goals.flows import go_on
@@ -17,7 +17,10 @@ from perdure.interfaces.cli.terminal import one_line
 
 
 async def resume_due(options: Options, jobs: int) -> Answer:
-    """Go on with all goals that are due, side by side; exit 1 when one of them failed or could not go on."""
+    """Go on with all goals that are due, side by side; exit 1 when one of them failed or could not go on.
+
+    One that somebody else goes on with meanwhile, as two runs of cron that overlap would, is no failure.
+    """
     async with open_home(options.settings(), debug=options.verbose) as p:
         due = await p.goals.due()
         told = await asyncio.gather(*[_gone_on(p.goals, view, jobs, options) for view in due])
@@ -36,7 +39,11 @@ async def _gone_on(goals: Goals, view: GoalView, jobs: int, options: Options) ->
     try:
         ran = await go_on(options, goals, goal.goal_id, Manner(jobs))
     except PerdureError as error:
-        return view.wire(), error.detail, True
+        now = await goals.find(goal.goal_id)
+        has_moved = now.is_running or now.summary.last_seq > goal.last_seq
+        if isinstance(error, Conflict) and has_moved:
+            return now.wire(), "another worker goes on with it", False
+        return now.wire(), error.detail, True
     now = GoalView.of_state(ran.state)
     ended = ran.state.termination
     why = (ended.detail or ended.reason) if ended else f"waits for {now.summary.waiting_for}"

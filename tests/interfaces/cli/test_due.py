@@ -1,0 +1,116 @@
+"""`perdure goal resume --due`: what it goes on with, what it says, and how it ends beside others who do the same."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from perdure import failpoints
+from perdure.minds import flow
+from tests.crash import program
+from tests.interfaces.cli.terminal import Terminal
+
+PLAN = """
+goal: sleeps
+steps:
+  - {id: nap, wait: "2020-01-01T00:00:00Z"}
+  - {id: after, shell: true, exec: "echo . >> after", needs: [nap]}
+"""
+FLOW = """
+from perdure import flow
+
+@flow
+async def sleeps(goal):
+    await goal.sleep(0)
+    return "slept"
+"""
+WAKE = ("goal", "resume", "--due")
+
+
+@pytest.fixture
+def due(perdure: Terminal, ready: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A goal that is due, and was so from its first moment."""
+    monkeypatch.setenv("PERDURE_PARK_AFTER_S", "0")
+    (ready / "plan.yaml").write_text(PLAN)
+    return asleep(perdure, "--plan", "plan.yaml")
+
+
+def asleep(perdure: Terminal, *arguments: str) -> str:
+    """Start a goal and be interrupted at once, when it sleeps."""
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    with failpoints.armed("kernel.append.after", interrupt):
+        assert perdure("run", *arguments) == 130
+    assert perdure.goals()[0]["waiting_for"] == "timer"
+    return perdure.newest()
+
+
+def test_without_a_goal_that_is_due_nothing_is_done(perdure: Terminal, ready: Path) -> None:
+    (ready / "plan.yaml").write_text(PLAN.replace("2020", "2999"))
+    assert perdure("run", "--plan", "plan.yaml") == 5
+    before = perdure.goals()
+    assert perdure(*WAKE) == 0
+    assert perdure.out == "No goal is due.\n"
+    assert perdure.json(*WAKE) == {"goals": []}
+    assert perdure.goals() == before
+
+
+def test_a_goal_that_fails_is_told_and_ends_with_one_and_the_others_go_on(
+    perdure: Terminal, ready: Path, due: str
+) -> None:
+    (ready / "plan.yaml").write_text(PLAN.replace("echo . >> after", "exit 3"))
+    fails = asleep(perdure, "--plan", "plan.yaml")
+    assert perdure(*WAKE) == 1
+    assert "Step after failed" in perdure.out
+    assert {goal["id"]: goal["status"] for goal in perdure.goals()} == {due: "done", fails: "stopped"}
+    assert perdure(*WAKE) == 0
+
+
+def test_a_flow_is_left_where_its_code_is_not(
+    perdure: Terminal, ready: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    (ready / "due_flow.py").write_text(FLOW)
+    goal = asleep(perdure, "--flow", "due_flow:sleeps")
+    monkeypatch.chdir(tmp_path)
+    (found,) = perdure.json(*WAKE)["goals"]
+    assert (found["id"], found["status"]) == (goal, "waiting")
+    assert perdure(*WAKE) == 0
+    assert "goal resume --due" in perdure.out
+    monkeypatch.chdir(ready)
+    (ready / "due_flow.py").write_text("1 / 0\n")
+    sys.modules.pop("due_flow")
+    flow._FLOWS.pop("due_flow:sleeps")
+    assert perdure(*WAKE) == 1
+    assert "ZeroDivisionError" in perdure.out
+    (ready / "due_flow.py").write_text(FLOW)
+    assert perdure(*WAKE) == 0
+    assert perdure.goals()[0]["status"] == "done"
+
+
+@pytest.mark.parametrize("others", [["20"], ["--jsonl"], ["--max-iterations", "3"]])
+def test_what_is_due_is_gone_on_with_as_it_is(perdure: Terminal, others: list[str]) -> None:
+    assert perdure(*WAKE, *others) == 2
+
+
+@pytest.mark.parametrize("point", ["store.renew.after", "kernel.append.before"])
+def test_who_finds_that_another_was_quicker_has_not_failed(
+    perdure: Terminal, ready: Path, due: str, point: str
+) -> None:
+    codes: list[int | None] = []
+
+    def let_another_wake_it() -> None:
+        if not codes:
+            codes.append(-1)
+            codes[0] = program.run(Path(os.environ["PERDURE_HOME"]), ready, *WAKE)[0]
+
+    with failpoints.armed(point, let_another_wake_it):
+        assert perdure(*WAKE) == 0
+    assert codes == [0]
+    assert due in perdure.out
+    assert (ready / "after").read_text() == ".\n"
+    assert perdure.goals()[0]["status"] == "done"
