@@ -3,7 +3,7 @@
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -43,10 +43,25 @@ class Program:
         return children.end_of(self.process), rest
 
 
-def start(home: Path, folder: Path, arguments: Sequence[str], *, interrupted_at: str | None = None) -> Program:
-    """Start the program in a folder; it may press Ctrl-C itself, once, when it reaches a fail-point."""
+def start(
+    home: Path,
+    folder: Path,
+    arguments: Sequence[str],
+    *,
+    interrupted_at: str | None = None,
+    killed_at: tuple[str, int] | None = None,
+) -> Program:
+    """Start the program in a folder.
+
+    It may press Ctrl-C itself, once, when it reaches a fail-point, or die by SIGKILL at the nth hit of one.
+    """
+    blows: dict[str, Callable[[], None]] = {}
+    if interrupted_at is not None:
+        blows[interrupted_at] = _Blow(signal.SIGINT)
+    if killed_at is not None:
+        blows[killed_at[0]] = _Blow(signal.SIGKILL, killed_at[1])
     ours, theirs = children.context().Pipe(duplex=False)
-    process = children.context().Process(target=_main, args=(home, folder, arguments, interrupted_at, theirs))
+    process = children.context().Process(target=_main, args=(home, folder, arguments, blows, theirs))
     process.start()
     theirs.close()
     return Program(process, os.fdopen(os.dup(ours.fileno()), encoding="utf-8"))
@@ -57,7 +72,9 @@ def run(home: Path, folder: Path, *arguments: str) -> tuple[int | None, str]:
     return start(home, folder, arguments).end()
 
 
-def _main(home: Path, folder: Path, arguments: Sequence[str], interrupted_at: str | None, pipe: Connection) -> None:
+def _main(
+    home: Path, folder: Path, arguments: Sequence[str], blows: Mapping[str, Callable[[], None]], pipe: Connection
+) -> None:
     os.chdir(folder)
     os.environ |= {"PERDURE_HOME": str(home), "NO_COLOR": "1", "COLUMNS": "120"}
     os.dup2(pipe.fileno(), 2)
@@ -68,17 +85,19 @@ def _main(home: Path, folder: Path, arguments: Sequence[str], interrupted_at: st
     from perdure.interfaces.cli import main
 
     with ExitStack() as stack:
-        if interrupted_at is not None:
-            stack.enter_context(failpoints.armed(interrupted_at, _CtrlCOnce()))
+        for point, blow in blows.items():
+            stack.enter_context(failpoints.armed(point, blow))
         main()
 
 
-class _CtrlCOnce:
-    """Presses Ctrl-C the first time, and never again."""
+class _Blow:
+    """Sends itself a signal at one hit, and never again."""
 
-    has_been = False
+    def __init__(self, number: signal.Signals, hit: int = 1) -> None:
+        self._number = number
+        self._left = hit
 
     def __call__(self) -> None:
-        if not self.has_been:
-            self.has_been = True
-            os.kill(os.getpid(), signal.SIGINT)
+        self._left -= 1
+        if self._left == 0:
+            os.kill(os.getpid(), self._number)
