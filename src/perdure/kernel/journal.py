@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from perdure import failpoints
 from perdure.errors import Conflict
 from perdure.kernel.events import Body, Event, GoalBegun, Parent, Tip, seal
-from perdure.kernel.fold import GoalState, apply, fold
+from perdure.kernel.fold import GoalState, WaitingFor, apply, fold
 from perdure.kernel.ports import Appended, Clock, Ids, StateStore, Summary, Worker
 
 Listener = Callable[[Sequence[Event], GoalState], None]
@@ -154,6 +154,12 @@ def summarise(state: GoalState, start_key: str | None = None) -> Summary:
         bot=begun.bot,
         workdir=begun.workdir,
         parent=begun.parent,
-        due_us=min(state.timers().values(), default=None) if waiting_for == "timer" else None,
+        due_us=_due_us(state, waiting_for),
         start_key=start_key,
     )
+
+
+def _due_us(state: GoalState, waiting_for: WaitingFor | None) -> int | None:
+    """Return when a goal that waits can go on by itself, also beside a question; at a limit it cannot."""
+    is_asleep = waiting_for is not None and state.reached_limit is None
+    return min(state.timers().values(), default=None) if is_asleep else None

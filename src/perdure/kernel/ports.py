@@ -63,7 +63,7 @@ class Summary:
     worker: str | None = None
     """Who holds the goal; whether that one still lives, the leases know."""
     due_us: int | None = None
-    """When a goal that waits for a timer can go on."""
+    """When a goal that waits, for a timer or beside one, can go on by itself."""
     start_key: str | None = None
     """Names the start of the goal; no two goals have the same. Given when it is made, not read again."""
 
@@ -170,7 +170,7 @@ class StateStore(Protocol):
         ...
 
     async def due(self, now_us: int, *, limit: int = 50) -> list[Summary]:
-        """Return goals that wait for a timer whose moment has come, the longest due first, by one index range."""
+        """Return goals that wait and have a timer whose moment has come, the longest due first, by one index range."""
         ...
 
     async def find(self, prefix: str) -> Summary:
