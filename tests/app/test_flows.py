@@ -1,6 +1,7 @@
 """Flows, keys, signals and timers, as a Python program uses them, on each kind of store."""
 
 import asyncio
+import re
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,18 @@ async def test_a_flow_is_run_and_its_value_returned(goals: Goals) -> None:
     result = await goals.run(greet, "Ann")
     assert result == GoalResult(result.id, "done", "done", "hello Ann")
     assert "-greet-ann-" in result.id
+
+
+@flow
+async def broken(_goal: Goal) -> None:
+    raise KeyError("x")
+
+
+async def test_a_flow_that_fails_says_why(goals: Goals) -> None:
+    result = await goals.run(broken)
+    assert (result.status, result.reason) == ("stopped", "fatal_error")
+    assert re.fullmatch(r"KeyError: 'x' \(.*test_flows\.py, line \d+\)", str(result.detail))
+    assert await goals.resume(result.id) == result
 
 
 async def test_a_command_and_a_plan_are_run_the_same_way(goals: Goals, tmp_path: Path) -> None:

@@ -13,19 +13,25 @@ GoalStatus = Literal["running", "interrupted", "waiting", "done", "stopped"]
 
 @dataclass(frozen=True)
 class GoalResult:
-    """How a run of a goal ended: `value` is what it gave, `reason` why it ended, if it has."""
+    """How a run of a goal ended: `value` is what it gave, `reason` why it ended, if it has.
+
+    `detail` says more of an end that is not `done`, such as `NameError: name 'x' is not defined (report.py, line 12)`.
+    """
 
     id: str
     status: GoalStatus
     reason: str | None = None
     value: Any = None
+    detail: str | None = None
 
     @classmethod
     def of(cls, state: GoalState) -> "GoalResult":
         """Say how a goal stands that nobody runs any more."""
-        view = GoalView.of_state(state)
+        status = GoalView.of_state(state).status
         ended = state.termination
-        return cls(state.goal_id, view.status, ended.reason if ended else None, ended.value if ended else None)
+        if ended is None:
+            return cls(state.goal_id, status)
+        return cls(state.goal_id, status, ended.reason, ended.value, ended.detail)
 
 
 @dataclass(frozen=True)

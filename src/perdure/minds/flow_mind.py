@@ -12,10 +12,11 @@ from dataclasses import replace
 from typing import Any
 
 from perdure.errors import Invalid, PerdureError, StepFailed
-from perdure.kernel.events import Action, Reason, Termination, ToolCall, iso
+from perdure.kernel.events import Action, Termination, ToolCall, iso
 from perdure.kernel.ports import Decided, GoalState
 from perdure.minds.flow import Flow, Goal
 from perdure.minds.flow_calls import BRANCH, Branch, Pause, Question, Request, Work
+from perdure.minds.mistakes import told
 from perdure.minds.plan_shape import NO_RETRY, Retry
 from perdure.minds.recorded import Recorded
 from perdure.minds.standing import Standing, standing
@@ -165,7 +166,7 @@ class FlowMind:
         except BaseException as error:
             if self._is_closed:
                 raise
-            self._end = _ending(error)
+            self._end = _ending(error, self._flow.path)
         finally:
             self._rest()
 
@@ -248,13 +249,14 @@ def _texts(wanted: Work | Question | Pause) -> Sequence[Any]:
             return ()
 
 
-def _ending(error: BaseException) -> Termination:
+def _ending(error: BaseException, where: str) -> Termination:
     """Return how a function ended that raised."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]  # what came first is why the others came
-    reason: Reason = "failed" if isinstance(error, StepFailed) else "fatal_error"
     name = error.code if isinstance(error, PerdureError) else type(error).__name__
-    return Termination(reason, f"{name}: {text_of(error)}")
+    if isinstance(error, StepFailed):
+        return Termination("failed", f"{name}: {text_of(error)}")
+    return Termination("fatal_error", f"{name}: {told(error, where)}")
 
 
 def _ended_without(end: Termination | None) -> str | None:

@@ -13,8 +13,9 @@ from perdure.errors import Invalid, PerdureError
 from perdure.kernel.events import ToolError, ToolOutput
 from perdure.kernel.ports import CallContext, Check
 from perdure.minds.flow_calls import KEY, Request, Work
+from perdure.minds.mistakes import told
 from perdure.minds.standing import BAD_RESULT, NOT_HAPPENED, TIMEOUT
-from perdure.minds.values import text_of, to_json
+from perdure.minds.values import to_json
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -66,7 +67,7 @@ class StepTool:
         except BaseException as raised:  # noqa: BLE001 (whatever a step raises is its outcome)
             if isinstance(raised, TimeoutError) and limit.expired():
                 return await self._timed_out(context)
-            return None, _failure(raised)
+            return None, _failure(raised, context.call.call_id)
         try:
             return to_json(result, f"What {context.call.step} returned"), None
         except Invalid as raised:
@@ -120,9 +121,9 @@ async def call(fn: Callable[..., Any], work: Work) -> Any:
     return await result if inspect.isawaitable(result) else result
 
 
-def _failure(raised: BaseException) -> ToolError:
+def _failure(raised: BaseException, call_id: str) -> ToolError:
     code = raised.code if isinstance(raised, PerdureError) else type(raised).__name__
-    return ToolError(code, text_of(raised))
+    return ToolError(code, told(raised, call_id))
 
 
 def _own(arguments: T) -> T:

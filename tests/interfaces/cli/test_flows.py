@@ -199,3 +199,16 @@ def test_a_flow_leaves_no_trace_when_it_is_ephemeral(perdure: Terminal) -> None:
     assert perdure("run", "--ephemeral", "--flow", "flows:twice", "--args", "[2]") == 0
     assert perdure.out == "doubling 2\n4\n"
     assert perdure.goals() == []
+
+
+def test_a_mistake_in_a_flow_is_told_with_its_line_and_whole_in_the_log_and_by_debug(
+    perdure: Terminal, tmp_path: Path
+) -> None:
+    Path("wrong.py").write_text("from perdure import flow\n\n@flow\nasync def fails(goal):\n    return 1 / 0\n")
+    assert perdure("run", "--flow", "wrong:fails") == 1
+    assert "ZeroDivisionError: division by zero (wrong.py, line 5)\n" in perdure.err
+    assert "Traceback" not in perdure.err
+    (log,) = (tmp_path / "home" / "logs").iterdir()
+    assert "return 1 / 0" in log.read_text()
+    assert perdure("run", "--flow", "wrong:fails", "--debug") == 1
+    assert perdure.err.count("return 1 / 0") == 1

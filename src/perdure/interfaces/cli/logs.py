@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 1_000_000
 KEPT = 3
+_MISTAKES = "perdure.minds.mistakes"
+"""Who logs the tracebacks of flows and steps, which --debug shows."""
 _FORMAT = "%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"
 
 
@@ -60,9 +62,11 @@ def start_logging(options: "Options") -> None:
     for old in list(log.handlers):
         log.removeHandler(old)
         old.close()
-    if options.verbose:
+    if options.verbose or options.debug:
         shown = logging.StreamHandler(sys.stderr)
         shown.setFormatter(SafeFormatter("%(name)s: %(message)s"))
+        if not options.verbose:
+            shown.addFilter(lambda record: record.name == _MISTAKES)
         log.addHandler(shown)
     try:
         kept = PrivateLog(options.settings().log_file)

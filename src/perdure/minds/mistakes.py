@@ -1,0 +1,49 @@
+"""What went wrong in somebody's own code: in words, with the line where it did; the whole traceback goes to the log."""
+
+import logging
+import os
+import sysconfig
+import traceback
+from pathlib import Path
+
+from perdure.minds.values import text_of
+
+_OURS = str(Path(__file__).parent.parent) + os.sep
+_LIBRARIES = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+
+log = logging.getLogger(__name__)
+
+
+def told(error: BaseException, where: str) -> str:
+    """Return what an exception says and which line of the user raised it; the log has the whole of it.
+
+    What is returned is what gets recorded, so a replay says the same without looking again.
+    """
+    log.info("%s failed", where, exc_info=error)
+    return _with_place(text_of(error), error)
+
+
+def _with_place(text: str, error: BaseException) -> str:
+    """Add to a text the innermost line of the user's own code that an exception went through."""
+    place = _place(error)
+    return f"{text} ({place})".lstrip() if place else text
+
+
+def _place(error: BaseException) -> str:
+    """Name the innermost line that is neither ours nor a library's; of a library's, when there is nothing else."""
+    lines = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    foreign = [(file, line) for file, line in lines if not file.startswith((_OURS, "<frozen"))]
+    own = [(file, line) for file, line in foreign if not file.startswith(_LIBRARIES)]
+    if not foreign:
+        return ""
+    file, line = (own or foreign)[-1]
+    return f"{shown(file)}, line {line}"
+
+
+def shown(file: str) -> str:
+    """Write the path of a file as short as it can be found by from here: below the current folder, or whole."""
+    try:
+        found = str(Path(file).relative_to(Path.cwd()))
+    except (ValueError, OSError):
+        found = file
+    return found.encode(errors="backslashreplace").decode()
