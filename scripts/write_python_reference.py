@@ -49,7 +49,7 @@ def python_page() -> str:
         *_section("`GoalResult`", perdure.GoalResult),
         _fields(perdure.GoalResult),
         *_section("`GoalView`", GoalView),
-        *(line for name in ("status", "wire") for line in _member(GoalView, name, "view")),
+        *(line for name in ("id", "text", "status", "reason", "wire") for line in _member(GoalView, name, "view")),
         *_section("`Event`", perdure.Event),
         _fields(perdure.Event),
         *(line for name in ("wire", "line") for line in _member(perdure.Event, name, "event")),

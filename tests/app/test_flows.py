@@ -99,6 +99,40 @@ async def test_of_two_that_start_with_one_key_at_once_one_does(goals: Goals) -> 
     assert len(await goals.list()) == 1
 
 
+async def test_a_key_that_started_something_else_says_how_to_go_on(goals: Goals) -> None:
+    first = await goals.run(greet, "Ann", key="k")
+    with pytest.raises(Conflict) as refused:
+        await goals.run(greet, "Bob", key="k")
+    for said in ("greet('Ann')", "another key", f"goal fork {first.id}", f"goal delete {first.id}"):
+        assert said in refused.value.detail
+
+
+async def test_the_key_of_a_deleted_goal_is_free_again(goals: Goals) -> None:
+    first = await goals.run(greet, "Ann", key="k")
+    await goals.delete(first.id)
+    again = await goals.run(greet, "Bob", key="k")
+    assert (again.value, again.id != first.id) == ("hello Bob", True)
+    with pytest.raises(NotFound, match="was deleted"):
+        await goals.resume(first.id)
+
+
+async def test_a_signal_with_the_key_of_another_is_a_conflict_and_the_same_again_is_no_news(goals: Goals) -> None:
+    goal_id = (await goals.run(paid)).id
+    assert (await goals.signal(goal_id, "paid", 1, key="k")).is_news
+    assert not (await goals.signal(goal_id, "paid", 1, key="k")).is_news
+    for name, payload in (("paid", 2), ("sent", 1)):
+        with pytest.raises(Conflict, match="something else with the key 'k'"):
+            await goals.signal(goal_id, name, payload, key="k")
+    await goals.signal(goal_id, "paid", 2, key="l")
+    assert (await goals.resume(goal_id)).value == [1, 2]
+
+
+async def test_a_view_has_the_id_the_text_and_why_it_ended(goals: Goals) -> None:
+    result = await goals.run(greet, "Ann")
+    view = await goals.find(result.id)
+    assert (view.id, view.text, view.status, view.reason) == (result.id, "greet('Ann')", "done", "done")
+
+
 async def test_a_signal_is_taken_once_by_its_key_and_in_order(goals: Goals) -> None:
     goal_id = (await goals.run(paid)).id
     assert (await goals.find(goal_id)).summary.waiting_for == "signal"

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from perdure import Conflict, Invalid, NotFound
-from perdure.kernel.events import GoalBegun, Message, MindSpec, Parent, Termination
+from perdure.kernel.events import GoalBegun, Message, MindSpec, Parent, Signal, Termination, content_of
 from perdure.kernel.ports import Appended
 from tests.contracts.histories import HELLO, NOW, WORKER, History, Stored, begin, end, said
 
@@ -264,15 +264,33 @@ async def test_a_row_of_another_goal_cannot_be_taken(stored: Stored) -> None:
 
 async def test_a_key_is_posted_once_whether_it_is_still_in_the_inbox_or_in_the_history(stored: Stored) -> None:
     goal = await begin(stored)
-    await stored.store.post("g", "signal", {"n": 1}, key="k")
-    await stored.store.post("g", "signal", {"n": 2}, key="k")
+    told = content_of(Signal("n", {"b": 1, "a": [2]}))
+    assert await stored.store.post("g", "signal", told, key="k")
+    assert not await stored.store.post("g", "signal", told, key="k")
     (row,) = await stored.store.inbox("g")
-    assert row.payload == {"n": 1}
-    await goal.append(HELLO, key="k", taken=[row.id])
-    await stored.store.post("g", "signal", {"n": 3}, key="k")
+    await goal.append(Signal("n", {"b": 1, "a": [2]}), key="k", taken=[row.id])
+    assert not await stored.store.post("g", "signal", told, key="k")
     assert await stored.store.inbox("g") == []
     await end(goal)
-    await stored.store.post("g", "signal", {"n": 4}, key="k")
+    assert not await stored.store.post("g", "signal", told, key="k")
+
+
+async def test_a_key_that_names_another_post_is_a_conflict_in_the_inbox_and_in_the_history(stored: Stored) -> None:
+    goal = await begin(stored)
+    await stored.store.post("g", "signal", content_of(Signal("n", 1)), key="k")
+    for _ in range(2):
+        with pytest.raises(Conflict, match="something else with the key 'k'"):
+            await stored.store.post("g", "signal", content_of(Signal("n", 2)), key="k")
+        for row in await stored.store.inbox("g"):
+            assert row.payload == {"name": "n", "payload": 1}
+            await goal.append(Signal("n", 1), key="k", taken=[row.id])
+    assert len(await stored.store.load("g")) == 2
+
+
+async def test_a_decision_whose_key_stands_on_what_came_of_it_is_no_news(stored: Stored) -> None:
+    goal = await begin(stored)
+    await goal.append(HELLO, key="k")
+    assert not await stored.store.post("g", "decision", {"decision": "deny"}, key="k")
 
 
 async def test_a_post_needs_a_goal_that_has_not_ended_and_a_payload_of_json(stored: Stored) -> None:
@@ -384,7 +402,30 @@ async def test_a_start_key_starts_one_goal(stored: Stored) -> None:
         await stored.store.find("second")
 
 
-async def test_a_deleted_goal_keeps_its_start_key_and_is_not_found_by_it(stored: Stored) -> None:
+async def test_a_deleted_goal_is_told_as_deleted_by_its_id_or_the_beginning_of_it(stored: Stored) -> None:
+    for name in ("gone-1", "gone-2"):
+        await end(await begin(stored, name))
+    await stored.store.delete("gone-1")
+    with pytest.raises(NotFound, match="^gone-1 was deleted"):
+        await stored.store.find("gone-1")
+    assert (await stored.store.find("gone-")).goal_id == "gone-2"
+    await stored.store.delete("gone-2")
+    with pytest.raises(NotFound, match="no goal whose id begins with 'gone-'"):
+        await stored.store.find("gone-")
+    with pytest.raises(NotFound, match="^gone-2 was deleted"):
+        await stored.store.find("gone-2")
+
+
+async def test_a_start_key_is_kept_with_the_goal_whatever_is_appended(stored: Stored) -> None:
+    goal = History(stored, "g")
+    begun = goal.next(GoalBegun("echo", MindSpec("command")))
+    await goal.store(begun, summary=replace(goal.summary(begun), start_key="k"))
+    goal.events += begun
+    await end(goal)
+    assert (await stored.store.find("g")).start_key == "k"
+
+
+async def test_the_start_key_of_a_deleted_goal_is_free_again(stored: Stored) -> None:
     goal = History(stored, "g")
     begun = goal.next(GoalBegun("echo", MindSpec("command")))
     await goal.store(begun, summary=replace(goal.summary(begun), start_key="k"))
@@ -394,8 +435,10 @@ async def test_a_deleted_goal_keeps_its_start_key_and_is_not_found_by_it(stored:
     assert await stored.store.started("k") is None
     other = History(stored, "h")
     begun = other.next(GoalBegun("echo", MindSpec("command")))
-    with pytest.raises(Conflict, match="key 'k'"):
-        await other.store(begun, summary=replace(other.summary(begun), start_key="k"))
+    await other.store(begun, summary=replace(other.summary(begun), start_key="k"))
+    found = await stored.store.started("k")
+    assert found is not None
+    assert found.goal_id == "h"
 
 
 async def test_goals_whose_timer_is_due_come_the_longest_due_first(stored: Stored) -> None:

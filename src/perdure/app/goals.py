@@ -177,7 +177,7 @@ class Goals:
     async def signal(self, prefix: str, name: str, payload: Any = None, *, key: str | None = None) -> GoalView:
         """Tell a goal something that it waits for, or will wait for; the same key tells it once.
 
-        Raises: NotFound; Invalid; Conflict when it has ended.
+        Raises: NotFound; Invalid; Conflict when it has ended, or was told something else with the same key.
         """
         if not name:
             raise Invalid("A signal has a name; none was given.")
@@ -216,11 +216,12 @@ class Goals:
 
     async def _post(self, goal_id: str, kind: str, payload: dict[str, Any], *, key: str | None = None) -> GoalView:
         """Put something into a goal's inbox, and record it there and then when nobody runs the goal."""
-        await self._store.post(goal_id, kind, payload, key=key or self._ids.event_id())
+        is_news = await self._store.post(goal_id, kind, payload, key=key or self._ids.event_id())
         try:
-            return GoalView.of_state(await self._runner.settle(goal_id))
+            seen = GoalView.of_state(await self._runner.settle(goal_id))
         except Conflict:
-            return await self.find(goal_id)  # somebody runs it, and will take what was posted
+            seen = await self.find(goal_id)  # somebody runs it, and will take what was posted
+        return replace(seen, is_news=is_news)
 
     async def _started(self, new: "NewGoal") -> str | None:
         """Return the goal that was started with the same key.
@@ -232,7 +233,12 @@ class Goals:
             return None
         difference = new.differs_from(fold(await self._store.load(known.goal_id, upto=1)).begun)
         if difference is not None:
-            raise Conflict(f"The key {new.key!r} started {known.goal_id}, {difference}. Nothing was run.")
+            goal_id = known.goal_id
+            raise Conflict(
+                f"The key {new.key!r} started {goal_id}, {difference}. Use another key; or fork that goal, which is"
+                f" {known.text!r} (`perdure goal fork {goal_id} --at SEQ`); or, once it has ended, delete it"
+                f" (`perdure goal delete {goal_id}`), and the key is free. Nothing was run."
+            )
         return known.goal_id
 
     async def _newest(self, status: Status, workdir: Path) -> GoalView | None:

@@ -41,11 +41,28 @@ class GoalView:
     summary: Summary
     is_running: bool = False
     termination: Termination | None = None
+    is_news: bool = True
+    """False when what was told to the goal just now had been told before, with the same key."""
 
     @classmethod
     def of_state(cls, state: GoalState, *, is_running: bool = False) -> "GoalView":
         """Look at a goal whose history was folded."""
         return cls(summarise(state), is_running=is_running, termination=state.termination)
+
+    @property
+    def id(self) -> str:
+        """The goal's id."""
+        return self.summary.goal_id
+
+    @property
+    def text(self) -> str:
+        """What it was asked to do: a command line, the title of a plan, or a flow with its arguments."""
+        return self.summary.text
+
+    @property
+    def reason(self) -> str | None:
+        """Why it ended, if it has."""
+        return self.summary.reason
 
     @property
     def status(self) -> GoalStatus:

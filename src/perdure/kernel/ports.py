@@ -65,7 +65,7 @@ class Summary:
     due_us: int | None = None
     """When a goal that waits, for a timer or beside one, can go on by itself."""
     start_key: str | None = None
-    """Names the start of the goal; no two goals have the same. Given when it is made, not read again."""
+    """Names the start of the goal; no two goals that are there have the same. Given when it is made, and kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ class StateStore(Protocol):
     async def find(self, prefix: str) -> Summary:
         """Return the one goal whose id begins with a prefix.
 
-        Raises: NotFound; Conflict when there are several.
+        Raises: NotFound, which says so when the goal was deleted; Conflict when there are several.
         """
         ...
 
@@ -185,16 +185,18 @@ class StateStore(Protocol):
         ...
 
     async def delete(self, goal_id: str) -> None:
-        """Remove the events of a finished goal that has no forks; its row stays, without them.
+        """Remove the events of a finished goal that has no forks; its row stays, without them, and its key is free.
 
         Raises: NotFound; Conflict when it is not finished, or has forks.
         """
         ...
 
-    async def post(self, goal_id: str, kind: str, payload: dict[str, Any], *, key: str) -> None:
-        """Put something into a goal's inbox, durably; a key that the inbox or the history has is no news.
+    async def post(self, goal_id: str, kind: str, payload: dict[str, Any], *, key: str) -> bool:
+        """Put something into a goal's inbox, durably; tell whether that was news.
 
-        Raises: NotFound; Conflict when the goal has ended.
+        What the inbox or the history has under the same key is not posted again, also when the goal has ended.
+
+        Raises: NotFound; Conflict when the goal has ended, or the key names something else of that kind.
         """
         ...
 

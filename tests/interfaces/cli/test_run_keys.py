@@ -126,11 +126,11 @@ def test_without_a_key_or_with_another_one_each_run_is_a_goal_of_its_own(perdure
     assert len(perdure.goals()) == 4
 
 
-def test_a_deleted_goal_keeps_its_key(perdure: Terminal) -> None:
+def test_the_key_of_a_deleted_goal_is_free_again(perdure: Terminal) -> None:
     perdure("run", "true", "--key", "k")
     perdure("goal", "delete", perdure.newest(), "--yes")
-    assert perdure("run", "true", "--key", "k") == 4
-    assert "a deleted one keeps its key" in perdure.err
+    assert perdure("run", "false", "--key", "k") == 1
+    assert [goal["text"] for goal in perdure.goals()] == ["false"]
 
 
 @pytest.mark.parametrize("key", ["", " ", "a\nb", "a\x1bb", "\udcff", "x" * 201])

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from perdure import Perdure
 from perdure.interfaces.cli.answer import Table, print_table
 from perdure.interfaces.cli.goals.timeline import moment, timeline
 from perdure.kernel.events import GoalBegun, MindSpec, Tip, seal
@@ -147,3 +148,14 @@ def test_a_word_of_the_shell_is_no_program(perdure: Terminal, monkeypatch: pytes
     assert "use --shell" in perdure.err
     assert perdure("run", "cdx /") == 1
     assert "use --shell" not in perdure.err
+
+
+def test_the_key_that_started_a_goal_is_shown(perdure: Terminal, ready: Path) -> None:
+    async def start() -> str:
+        async with Perdure.open(ready.parent / "home") as p:
+            return (await p.goals.run("true", key="nightly")).id
+
+    goal_id = asyncio.run(start())
+    perdure("goal", "show", goal_id)
+    assert "Its key is 'nightly'.\n" in perdure.out
+    assert perdure.json("goal", "show", goal_id)["key"] == "nightly"

@@ -87,7 +87,7 @@ class Append:
         return Conflict(f"Something that is to be taken from the inbox of {self.goal_id} is not there any more.")
 
     def key_was_used(self) -> Conflict:
-        return Conflict(f"The key {self.summary.start_key!r} has started a goal before; a deleted one keeps its key.")
+        return Conflict(f"The key {self.summary.start_key!r} has started a goal before.")
 
     def other_events(self) -> Conflict:
         return Conflict(f"The key {self.key} names other events of {self.goal_id}.")
@@ -103,13 +103,20 @@ def missing(goal_id: str) -> NotFound:
     return NotFound(f"There is no goal {goal_id}.")
 
 
-def the_one(prefix: str, found: Sequence[Summary]) -> Summary:
+def other_post(goal_id: str, key: str) -> Conflict:
+    """Say that something else was posted to a goal with the same key."""
+    return Conflict(f"{goal_id} was told something else with the key {key!r}; use another key, or tell it the same.")
+
+
+def the_one(prefix: str, found: Sequence[Summary], deleted: Sequence[str] = ()) -> Summary:
     """Choose among goals whose ids begin with a prefix, the shortest first: the one with that id, or the only one.
 
-    Raises: NotFound, Conflict; Invalid when it is empty, which would mean any
+    Raises: NotFound, which names the only one that was deleted; Conflict; Invalid when it is empty, which means any
     """
     if not prefix:
         raise Invalid("The id of a goal, or its beginning, was expected; it is empty.")
+    if not found and len(deleted) == 1:
+        raise NotFound(f"{deleted[0]} was deleted; nothing of it is left.")
     if not found:
         raise NotFound(f"There is no goal whose id begins with {prefix!r}.")
     if len(found) > 1 and found[0].goal_id != prefix:

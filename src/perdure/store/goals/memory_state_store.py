@@ -10,7 +10,7 @@ from uuid_utils import uuid7
 
 from perdure.errors import Conflict, NotFound
 from perdure.kernel.ports import Appended, Event, InboxRow, Parent, Status, Summary, Worker
-from perdure.store.goals.append import ENDED, Append, ended, json_text, missing, the_one
+from perdure.store.goals.append import ENDED, Append, ended, json_text, missing, other_post, the_one
 from perdure.store.goals.leases import IsDead, Lease, nobody_is_dead, owned
 
 
@@ -36,7 +36,7 @@ class _Goal:
     def take(self, append: Append) -> Appended:
         is_given_back = append.release and (append.ends or len(self.inbox) == len(append.taken))
         worker = None if is_given_back else self.summary.worker
-        self.summary = replace(append.summary, last_seq=append.seq, worker=worker)
+        self.summary = replace(append.summary, last_seq=append.seq, worker=worker, start_key=self.summary.start_key)
         self.events += append.events
         if append.key is not None and append.events:
             self.keys[append.key] = append.events[-1]
@@ -122,13 +122,15 @@ class InMemoryStateStore:
 
     async def find(self, prefix: str) -> Summary:
         """See StateStore.find."""
-        found = [summary for summary in await self.list_goals(limit=len(self._goals)) if _begins(summary, prefix)]
-        return the_one(prefix, sorted(found, key=lambda summary: len(summary.goal_id)))
+        begun = [goal for name, goal in self._goals.items() if name.startswith(prefix)]
+        found = [goal.summary for goal in reversed(begun) if not goal.is_deleted]
+        deleted = [goal.summary.goal_id for goal in begun if goal.is_deleted]
+        return the_one(prefix, sorted(found, key=lambda summary: len(summary.goal_id)), deleted)
 
     async def started(self, key: str) -> Summary | None:
         """See StateStore.started."""
         goal = self._goals.get(self._start_keys.get(key, ""))
-        return None if goal is None or goal.is_deleted else goal.summary
+        return None if goal is None else goal.summary
 
     async def delete(self, goal_id: str) -> None:
         """See StateStore.delete."""
@@ -138,18 +140,25 @@ class InMemoryStateStore:
         for name, other in self._goals.items():
             if not other.is_deleted and other.summary.parent and other.summary.parent.goal_id == goal_id:
                 raise Conflict(f"{goal_id} has a fork, {name}; delete that first.")
+        self._start_keys.pop(goal.summary.start_key or "", None)
         self._goals[goal_id] = _Goal(replace(goal.summary, text="", bot=None, workdir=None), is_deleted=True)
 
-    async def post(self, goal_id: str, kind: str, payload: dict[str, Any], *, key: str) -> None:
+    async def post(self, goal_id: str, kind: str, payload: dict[str, Any], *, key: str) -> bool:
         """See StateStore.post."""
         content = orjson.loads(json_text(payload))
         goal = self._goal(goal_id)
-        if key in goal.keys or any(row.key == key for row in goal.inbox.values()):
-            return
+        known = [(row.kind, row.payload) for row in goal.inbox.values() if row.key == key]
+        if key in goal.keys:
+            known.append((goal.keys[key].type, orjson.loads(goal.keys[key].payload)))
+        if any(name == kind and value != content for name, value in known):
+            raise other_post(goal_id, key)
+        if known:
+            return False
         if goal.has_ended:
             raise ended(goal_id)
         row = InboxRow(str(uuid7()), kind, content, key, self._now_us())
         goal.inbox[row.id] = row
+        return True
 
     async def inbox(self, goal_id: str) -> list[InboxRow]:
         """See StateStore.inbox."""
@@ -230,7 +239,3 @@ def _first_answer(goal: _Goal, append: Append) -> Appended | None:
     if known.hash != append.hash:
         raise append.other_events()
     return Appended(known.seq, inbox_waiting=bool(goal.inbox))
-
-
-def _begins(summary: Summary, prefix: str) -> bool:
-    return summary.goal_id.startswith(prefix)

@@ -18,7 +18,7 @@ _ALL = "goal_no > 0"
 _BEFORE = "goal_no < (SELECT goal_no FROM goals WHERE id = ?)"
 _SUMMARY = (
     "SELECT id, text, mind, status, created_at, updated_at, last_seq, steps, cost_usd, reason, waiting_for, bot,"
-    " workdir, parent_id, parent_seq, runner, worker, due_at FROM goals WHERE deleted_at IS NULL"
+    " workdir, parent_id, parent_seq, runner, worker, due_at, start_key FROM goals WHERE deleted_at IS NULL"
 )
 _PUT: list[Callable[[Event, Any], None]] = [getattr(Event, field.name).__set__ for field in fields(Event)]
 """Sets one field of an event, in their order, which is that of the columns too."""
@@ -27,6 +27,7 @@ POSTED = "SELECT id FROM goals WHERE worker = ? AND inbox_count > 0 ORDER BY goa
 DUE = f"{_SUMMARY} AND due_at <= ? ORDER BY due_at LIMIT ?"
 BY_START_KEY = f"{_SUMMARY} AND start_key = ?"
 BY_ID = f"{_SUMMARY} AND id = ?"
+DELETED = "SELECT id FROM goals WHERE deleted_at IS NOT NULL AND substr(id, 1, ?) = ? LIMIT 2"
 BY_PREFIX = f"{_SUMMARY} AND substr(id, 1, ?) = ? ORDER BY length(id), goal_no DESC LIMIT 2"
 
 
@@ -41,9 +42,9 @@ def listing(status: Status | None, before: str | None, limit: int) -> tuple[str,
 
 def summary_of(row: Sequence[Any]) -> Summary:
     """Read a row of a list."""
-    parent_id, parent_seq, runner, worker, due_us = row[-5:]
+    parent_id, parent_seq, *rest = row[-6:]
     parent = None if parent_id is None else Parent(parent_id, parent_seq)
-    values: Values = (*row[:-5], parent, runner, worker, due_us)
+    values: Values = (*row[:-6], parent, *rest)
     return Summary(*values)
 
 

@@ -4,13 +4,16 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import orjson
+
 from perdure.errors import Conflict, Damaged
 from perdure.kernel.ports import Appended, Event, InboxRow, Status, Summary
-from perdure.store.goals.append import ENDED, Append, ended, json_text, missing, the_one
+from perdure.store.goals.append import ENDED, Append, ended, json_text, missing, other_post, the_one
 from perdure.store.goals.rows import (
     BY_ID,
     BY_PREFIX,
     BY_START_KEY,
+    DELETED,
     DUE,
     POSTED,
     events_of,
@@ -26,7 +29,7 @@ _OWN_EVENTS = (
     " WHERE goal_no = ? AND seq > ? AND seq <= ? ORDER BY seq"
 )
 _DELETE = (
-    "UPDATE goals SET deleted_at = ?, text = '', bot = NULL, workdir = NULL, inbox_count = 0"
+    "UPDATE goals SET deleted_at = ?, text = '', bot = NULL, workdir = NULL, start_key = NULL, inbox_count = 0"
     " WHERE id = ? AND deleted_at IS NULL AND status IN ('done', 'stopped') RETURNING goal_no"
 )
 
@@ -90,7 +93,7 @@ class SqlStateStore:
 
     async def find(self, prefix: str) -> Summary:
         """See StateStore.find."""
-        return the_one(prefix, await self._database.read_raw(lambda raw: _find(raw, prefix)))
+        return the_one(prefix, *await self._database.read_raw(lambda raw: _find(raw, prefix)))
 
     async def started(self, key: str) -> Summary | None:
         """See StateStore.started."""
@@ -101,10 +104,10 @@ class SqlStateStore:
         """See StateStore.delete."""
         await self._database.write_raw(lambda raw: _delete(raw, goal_id, self._now_us()))
 
-    async def post(self, goal_id: str, kind: str, payload: dict[str, Any], *, key: str) -> None:
+    async def post(self, goal_id: str, kind: str, payload: dict[str, Any], *, key: str) -> bool:
         """See StateStore.post."""
-        content = (kind, json_text(payload), key, self._now_us())
-        await self._database.write_raw(lambda raw: _post(raw, goal_id, content, key))
+        row = InboxRow("", kind, orjson.loads(json_text(payload)), key, self._now_us())
+        return await self._database.write_raw(lambda raw: _post(raw, goal_id, row))
 
     async def inbox(self, goal_id: str) -> list[InboxRow]:
         """See StateStore.inbox."""
@@ -119,10 +122,14 @@ class SqlStateStore:
         return await self._database.read_raw(lambda raw: [row[0] for row in raw.execute(POSTED, worker_id)])
 
 
-def _find(raw: RawTransaction, prefix: str) -> list[Summary]:
-    """Look for the id itself first, which an index finds; a beginning of one is what people type."""
+def _find(raw: RawTransaction, prefix: str) -> tuple[list[Summary], list[str]]:
+    """Look for the id itself first, which an index finds; a beginning of one is what people type.
+
+    Where there is none, what was deleted is looked for, to say so.
+    """
     rows = raw.execute(BY_ID, prefix).fetchall() or raw.execute(BY_PREFIX, len(prefix), prefix).fetchall()
-    return [summary_of(row) for row in rows]
+    deleted = [] if rows else raw.execute(DELETED, len(prefix), prefix).fetchall()
+    return [summary_of(row) for row in rows], [row[0] for row in deleted]
 
 
 def _load(raw: RawTransaction, goal_id: str, after: int, upto: int | None) -> list[Event]:
@@ -166,7 +173,7 @@ def _delete(raw: RawTransaction, goal_id: str, now_us: int) -> None:
     raw.execute("DELETE FROM inbox WHERE goal_no = ?", row[0])
 
 
-def _post(raw: RawTransaction, goal_id: str, content: tuple[Any, ...], key: str) -> None:
+def _post(raw: RawTransaction, goal_id: str, post: InboxRow) -> bool:
     from uuid_utils import uuid7
 
     held = "UPDATE goals SET inbox_count = inbox_count WHERE id = ? AND deleted_at IS NULL RETURNING goal_no, status"
@@ -175,12 +182,17 @@ def _post(raw: RawTransaction, goal_id: str, content: tuple[Any, ...], key: str)
         raise missing(goal_id)
     goal_no, status = row
     known = (
-        "SELECT 1 FROM inbox WHERE goal_no = ? AND key = ? UNION ALL SELECT 1 FROM events WHERE goal_no = ? AND key = ?"
+        "SELECT kind, payload FROM inbox WHERE goal_no = ? AND key = ?"
+        " UNION ALL SELECT type, payload FROM events WHERE goal_no = ? AND key = ?"
     )
-    if raw.first(known, goal_no, key, goal_no, key) is not None:
-        return
+    found = raw.first(known, goal_no, post.key, goal_no, post.key)
+    if found is not None and found[0] == post.kind and orjson.loads(found[1]) != post.payload:
+        raise other_post(goal_id, post.key)
+    if found is not None:
+        return False
     if status in ENDED:
         raise ended(goal_id)
     insert = "INSERT INTO inbox (goal_no, id, kind, payload, key, created_at) VALUES (?, ?, ?, ?, ?, ?)"
-    raw.execute(insert, goal_no, str(uuid7()), *content)
+    raw.execute(insert, goal_no, str(uuid7()), post.kind, json_text(post.payload), post.key, post.created_us)
     raw.execute("UPDATE goals SET inbox_count = inbox_count + 1 WHERE goal_no = ?", goal_no)
+    return True

@@ -130,6 +130,7 @@ async def show(
     data = {
         **seen.wire(),
         **details(state),
+        "key": found.summary.start_key,
         "calls": [call_object(call) for call in state.calls.values()],
         "not_begun": [{"step": step, "state": said} for step, said in not_begun(state).items()],
         "pending": [pending_object(row) for row in pending],
@@ -138,6 +139,8 @@ async def show(
     parts: list[str | Table] = [headline(seen), *origin(state), one_line(state.begun.text)]
     if state.termination is not None and state.termination.detail:
         parts.append(one_line(state.termination.detail))
+    if found.summary.start_key is not None:
+        parts.append(one_line(f"Its key is {found.summary.start_key!r}."))
     parts += [timeline(state, now_us=now_us), *map(pending_line, pending)]
     return Answer(data, [*parts, *next_commands(options, state, is_running=seen.is_running)])
 

@@ -170,7 +170,9 @@ async def settled(options: Options, act: Act, *, is_resumed: bool) -> Answer:
     """Record a decision, and go on with the goal if that was asked for."""
     async with open_home(options.settings(), debug=options.verbose) as p:
         seen = await act(p.goals)
-        goal_id = seen.summary.goal_id
+        goal_id = seen.id
+        if not seen.is_news and not is_resumed:
+            return Answer(seen.wire(), [f"{goal_id} was told that already, with the same key; nothing was changed."])
         if seen.is_running:
             return Answer(seen.wire(), [f"Stored for the worker that runs {goal_id}."])
         if is_resumed:
