@@ -9,11 +9,6 @@ from typing import Any
 
 import perdure
 from perdure.app.goals import Goals
-from perdure.app.views import GoalView
-from perdure.kernel.compare import Parted
-from perdure.kernel.events import Effect
-from perdure.kernel.fold import Status
-from perdure.kernel.replay import Replayed
 
 INTRODUCTION = """\
 Begin with the [tutorial](../tutorial.md); how to [write a flow](../how-to/write-a-flow.md) and
@@ -29,7 +24,7 @@ GOALS = (
 GOAL = ("step", "sleep", "ask", "signal", "gather", "idempotency_key")
 MAKING = ("create", "exists")
 DATABASE = ("transaction", "read", "tables", "count_rows", "ping", "health", "verify", "backup", "close")
-WORDS = {"Effect": Effect, "GoalStatus": perdure.GoalStatus, "Status": Status}
+WORDS = {"Effect": perdure.Effect, "GoalStatus": perdure.GoalStatus, "Status": perdure.Status}
 _WIDTH = 110
 
 
@@ -48,14 +43,18 @@ def python_page() -> str:
         *_section("`StepFailed`", perdure.StepFailed),
         *_section("`GoalResult`", perdure.GoalResult),
         _fields(perdure.GoalResult),
-        *_section("`GoalView`", GoalView),
-        *(line for name in ("id", "text", "status", "reason", "wire") for line in _member(GoalView, name, "view")),
+        *_section("`GoalView`", perdure.GoalView),
+        *(
+            line
+            for name in ("id", "text", "status", "reason", "wire")
+            for line in _member(perdure.GoalView, name, "view")
+        ),
         *_section("`Event`", perdure.Event),
         _fields(perdure.Event),
         *(line for name in ("wire", "line") for line in _member(perdure.Event, name, "event")),
-        *_section("`Parted`", Parted),
-        _fields(Parted),
-        *_section("`Replayed`", Replayed),
+        *_section("`Parted`", perdure.Parted),
+        _fields(perdure.Parted),
+        *_section("`Replayed`", perdure.Replayed),
         "## Words\n",
         *(f"- `{name}`: {_words(kind)}" for name, kind in WORDS.items()),
         "",
@@ -97,9 +96,9 @@ def _call(function: Callable[..., Any], called: str, name: str) -> str:
 
 def _parameters(given: ast.arguments) -> list[str]:
     """Write each parameter with its type and default, without the object itself."""
-    needed = len(given.args) - len(given.defaults)
-    defaults = [None] * needed + list(given.defaults)
-    shown = [_parameter(*pair) for pair in zip(given.args, defaults, strict=True) if pair[0].arg not in ("self", "cls")]
+    positional = [*given.posonlyargs, *given.args]
+    defaults = [None] * (len(positional) - len(given.defaults)) + list(given.defaults)
+    shown = [_parameter(*pair) for pair in zip(positional, defaults, strict=True) if pair[0].arg not in ("self", "cls")]
     if given.vararg is not None or given.kwonlyargs:
         shown.append("*" + (_parameter(given.vararg, None) if given.vararg else ""))
     shown += [_parameter(*pair) for pair in zip(given.kwonlyargs, given.kw_defaults, strict=True)]

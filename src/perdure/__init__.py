@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from perdure.app import Perdure
-    from perdure.app.views import GoalResult, GoalStatus
+    from perdure.app.views import GoalResult, GoalStatus, GoalView
     from perdure.errors import (
         Conflict,
         Damaged,
@@ -18,8 +18,11 @@ if TYPE_CHECKING:
         Unavailable,
         Waiting,
     )
-    from perdure.kernel.events import Event
-    from perdure.minds.flow import Goal, flow, idempotency_key
+    from perdure.kernel.compare import Parted
+    from perdure.kernel.events import Effect, Event
+    from perdure.kernel.fold import Status
+    from perdure.kernel.replay import Replayed
+    from perdure.minds.flow import Flow, Goal, flow, idempotency_key
     from perdure.store.client import DatabaseClient
 
 __version__ = "0.1.0"
@@ -29,15 +32,21 @@ __all__ = [
     "Damaged",
     "DatabaseClient",
     "Denied",
+    "Effect",
     "Event",
     "Exhausted",
+    "Flow",
     "Goal",
     "GoalResult",
     "GoalStatus",
+    "GoalView",
     "Invalid",
     "NotFound",
+    "Parted",
     "Perdure",
     "PerdureError",
+    "Replayed",
+    "Status",
     "StepFailed",
     "Unavailable",
     "Waiting",
@@ -47,11 +56,17 @@ __all__ = [
 
 _HOMES = {
     "DatabaseClient": "perdure.store.client",
+    "Effect": "perdure.kernel.events",
     "Event": "perdure.kernel.events",
+    "Flow": "perdure.minds.flow",
     "Goal": "perdure.minds.flow",
     "GoalResult": "perdure.app.views",
     "GoalStatus": "perdure.app.views",
+    "GoalView": "perdure.app.views",
+    "Parted": "perdure.kernel.compare",
     "Perdure": "perdure.app",
+    "Replayed": "perdure.kernel.replay",
+    "Status": "perdure.kernel.fold",
     "flow": "perdure.minds.flow",
     "idempotency_key": "perdure.minds.flow",
 }

@@ -2,9 +2,12 @@
 
 import asyncio
 import re
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from perdure import Conflict, Goal, GoalResult, Invalid, NotFound, Perdure, flow
 from perdure.app.goals import Goals
@@ -49,6 +52,34 @@ async def test_a_flow_is_run_and_its_value_returned(goals: Goals) -> None:
     result = await goals.run(greet, "Ann")
     assert result == GoalResult(result.id, "done", "done", "hello Ann")
     assert "-greet-ann-" in result.id
+
+
+@dataclass
+class Order:
+    item: str
+    count: int
+
+
+class Customer(BaseModel):
+    name: str
+
+
+@flow
+async def bought(_goal: Goal, order: Order, by: Customer) -> str:
+    return f"{by.name} bought {order.count} of {order.item}"
+
+
+async def test_a_flow_is_given_objects_or_their_json_and_gets_the_objects(goals: Goals) -> None:
+    given = await goals.run(bought, Order("lamp", 2), by=Customer(name="Ann"))
+    assert given.value == "Ann bought 2 of lamp"
+    assert (await goals.run(bought, {"item": "lamp", "count": 2}, {"name": "Ann"})).value == given.value
+
+
+@pytest.mark.parametrize("order", [{"item": "lamp"}, {"item": "lamp", "count": "many"}, 5, None])
+async def test_an_object_that_does_not_fit_is_refused_before_anything_is_recorded(goals: Goals, order: Any) -> None:
+    with pytest.raises(Invalid, match="bought cannot be called like that: order does not fit"):
+        await goals.run(bought, order, Customer(name="Ann"))
+    assert await goals.list() == []
 
 
 @flow

@@ -1,18 +1,29 @@
 """What `from perdure import …` offers: every name is there, and asking for none of them costs next to nothing."""
 
 import inspect
+import re
 import sys
+from pathlib import Path
 
 import pytest
 
 import perdure
+from scripts.write_python_reference import WORDS
 from tests.children import python
 
 
 @pytest.mark.parametrize("name", perdure.__all__)
 def test_every_public_name_imports_and_says_what_it_is(name: str) -> None:
     found = getattr(perdure, name)
-    assert inspect.getdoc(found) or name == "GoalStatus", "the words of a Literal say what they are"
+    assert inspect.getdoc(found) or name in WORDS, "the words of a Literal say what they are"
+
+
+def test_every_name_that_a_section_of_the_reference_has_imports_as_it_says() -> None:
+    text = (Path(__file__).parent.parent.parent / "docs/reference/python.md").read_text()
+    named = re.findall(r"^(?:## |- )`([A-Za-z]+)`", text, re.MULTILINE)
+    returned = re.findall(r" -> (?:Sequence\[)?([A-Z]\w+)", text)
+    assert {"GoalView", "Parted", "Replayed", "Effect", "Status"} <= {*named, *returned}
+    assert {*named, *returned} - {"Any", "Self", "Health", "T", "None"} <= set(perdure.__all__)
 
 
 def test_the_names_of_flows_are_public() -> None:

@@ -3,9 +3,14 @@
 import asyncio
 import contextlib
 import dataclasses
+import enum
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -14,6 +19,7 @@ from perdure.errors import StepFailed
 from perdure.kernel.events import Decision, MindSpec, Signal, Termination, ToolCall, ToolOutput, decode
 from perdure.kernel.loop import Loop, Ran
 from perdure.minds.flow import Flow, Goal, find_flow, flow
+from perdure.minds.values import to_json
 from tests.kernel.world import World
 
 CALLS: Counter[str] = Counter()
@@ -157,6 +163,10 @@ async def test_a_question_a_signal_and_a_sleep(world: World) -> None:
     assert any(isinstance(body, Decision) and body.by == "timer" for body in found)
 
 
+class Colour(enum.Enum):
+    RED = "red"
+
+
 @dataclasses.dataclass
 class Point:
     x: int
@@ -178,6 +188,18 @@ async def test_a_dataclass_comes_back_when_the_annotation_names_it_the_first_tim
     assert ended(await world.resume()).value == ["Point", 3, 0.5]
 
 
+async def test_a_flow_gets_the_dataclass_that_its_parameter_names(world: World) -> None:
+    async def typed(goal: Goal, at: Point, *others: Point, by: Point | None = None, **named: Point) -> list[Any]:
+        await goal.ask("go on?")
+        return [at.x, [other.x for other in others], by and by.x, {name: one.y for name, one in named.items()}]
+
+    path = Flow(typed).path
+    args = {"args": [{"x": 1, "y": 2}, {"x": 3, "y": 0}], "kwargs": {"by": {"x": 4, "y": 0}, "more": {"x": 5, "y": 6}}}
+    await world.start(MindSpec("flow", flow=path, args=args))
+    await world.store.post("goal-a", "decision", {"call_id": "/ask#0.1", "decision": "answer", "value": "y"}, key="a")
+    assert ended(await world.resume()).value == [1, [3], 4, {"more": 6.0}]
+
+
 async def test_a_tuple_is_a_list_the_first_time_too(world: World) -> None:
     def pair() -> tuple[int, int]:
         return (1, 2)
@@ -186,6 +208,41 @@ async def test_a_tuple_is_a_list_the_first_time_too(world: World) -> None:
         return type(await goal.step(pair)).__name__
 
     assert ended(await run(world, pairs)).value == "list"
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"),
+    [
+        ((1, (2,)), [1, [2]]),
+        (2**64 - 1, 2**64 - 1),
+        (-(2**63), -(2**63)),
+        (datetime(2026, 11, 15, tzinfo=UTC), "2026-11-15T00:00:00+00:00"),
+        (date(2026, 11, 15), "2026-11-15"),
+        (UUID(int=1), "00000000-0000-0000-0000-000000000001"),
+        (Colour.RED, "red"),
+        (Point(1, 2.5), {"x": 1, "y": 2.5}),
+    ],
+)
+def test_values_go_through_json_as_the_how_to_says(value: Any, kept: Any) -> None:
+    assert to_json(value, "It") == kept
+
+
+@pytest.mark.parametrize(
+    "value", [b"a", Path("a"), Decimal(1), timedelta(1), {1}, {1: 2}, 2**64, -(2**63) - 1, float("nan")]
+)
+def test_what_the_how_to_says_is_refused_is(value: Any) -> None:
+    with pytest.raises(Invalid, match="does not go through JSON"):
+        to_json(value, "It")
+
+
+async def test_a_step_gets_its_arguments_as_they_were_given(world: World) -> None:
+    def kind(value: Any) -> str:
+        return type(value).__name__
+
+    async def gives(goal: Goal) -> list[str]:
+        return [await goal.step(kind, value) for value in ((1,), date(2026, 11, 15), Point(1, 2))]
+
+    assert ended(await run(world, gives)).value == ["tuple", "date", "Point"]
 
 
 @pytest.mark.parametrize("bad", [object(), {1, 2}, float("nan"), {"x": float("inf")}, "\ud800", 2**70, {1: 2}])

@@ -5,11 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from perdure.app import asked
 from perdure.app.runner import PARK_S, Manner, Runner
 from perdure.app.system import SystemClock, SystemIds, observer
 from perdure.app.views import GoalResult, GoalView
 from perdure.app.worker import LEASE_S
-from perdure.errors import Conflict, Invalid, NotFound
+from perdure.errors import Conflict, Invalid, NotFound, Unavailable
 from perdure.kernel.compare import Parted, compare
 from perdure.kernel.decisions import choose
 from perdure.kernel.events import Event, Limits, Signal, content_of
@@ -44,8 +45,9 @@ class Goals:
         self._clock = SystemClock()
         self._ids = SystemIds()
         self._runner = Runner(home, store, leases, lease_s=lease_s, park_after_s=park_after_s)
+        self._is_closed = False
 
-    async def run(self, what: "Flow | str | Path", *args: Any, key: str | None = None, **kwargs: Any) -> GoalResult:
+    async def run(self, what: "Flow | str | Path", /, *args: Any, key: str | None = None, **kwargs: Any) -> GoalResult:
         """Run a flow with its arguments, a command line, or the plan in a file, and say how that ended.
 
         With a `key`, the same call is the same goal: it is started once, and resumed or only looked at ever after.
@@ -55,7 +57,9 @@ class Goals:
         """
         from perdure.app.new_goal import new_goal
 
-        return GoalResult.of((await self.start_once(replace(new_goal(what, args, kwargs), key=key))).state)
+        self._require_open()
+        new = replace(new_goal(what, args, kwargs), key=asked.key(key))
+        return GoalResult.of((await self.start_once(new)).state)
 
     async def resume(self, prefix: str) -> GoalResult:
         """Go on with a goal, and say how that ended; one that has ended is left as it is.
@@ -69,6 +73,7 @@ class Goals:
 
         Raises: Invalid when it makes no sense; Conflict when its key was used; nothing is stored then.
         """
+        self._require_open()
         return await self._runner.start(new, manner or Manner())
 
     async def start_once(self, new: "NewGoal", manner: Manner | None = None) -> Ran:
@@ -76,6 +81,7 @@ class Goals:
 
         Raises: Invalid; Conflict when the key started something else, or another live worker runs the goal.
         """
+        self._require_open()
         known = await self._started(new)
         if known is None:
             try:
@@ -91,19 +97,26 @@ class Goals:
 
         Raises: NotFound; Conflict when another live worker runs it; Invalid when a limit is not above what was used.
         """
-        summary = await self._store.find(prefix)
+        summary = await self._found(prefix)
         if summary.status in _ENDED:
             return Ran("ended", await self.state(summary.goal_id))
         return await self._runner.go_on(summary.goal_id, manner or Manner(), limits or Limits())
 
     async def due(self, *, limit: int = 50) -> Sequence[GoalView]:
         """Return the goals that sleep and are due, the longest due first."""
+        self._require_open()
         return await self._seen(await self._store.due(self._clock.now_us(), limit=limit))
 
     async def list(
         self, *, limit: int = 50, status: Status | None = None, before: str | None = None
     ) -> Sequence[GoalView]:
-        """Return the newest goals."""
+        """Return the newest goals; `before` is the last id of the page before.
+
+        Raises: Invalid
+        """
+        self._require_open()
+        status, limit = asked.status(status), asked.number("limit", limit, 1)
+        before = None if before is None else asked.goal_id(before)
         return await self._seen(await self._store.list_goals(status=status, limit=limit, before=before))
 
     async def newest_open(self, workdir: Path) -> GoalView:
@@ -122,15 +135,16 @@ class Goals:
 
         Raises: NotFound; Conflict when there are several.
         """
-        return (await self._seen([await self._store.find(prefix)]))[0]
+        return (await self._seen([await self._found(prefix)]))[0]
 
     async def history(self, prefix: str) -> Sequence[Event]:
         """Return all events of a goal; a fork's begin with its parents'."""
-        return await self._store.load((await self._store.find(prefix)).goal_id)
+        return await self._store.load((await self._found(prefix)).goal_id)
 
     async def follow(self, prefix: str, *, after: int = 0) -> AsyncIterator[Event]:
         """Give the events of a goal after a seq, then those that come, each once and in order, until it has ended."""
-        goal_id = (await self._store.find(prefix)).goal_id
+        goal_id = (await self._found(prefix)).goal_id
+        after = asked.number("after", after, 0)
         has_ended = False
         while not has_ended:
             has_ended = (await self._store.find(goal_id)).status in _ENDED
@@ -153,7 +167,7 @@ class Goals:
 
         Raises: Damaged, naming the seq.
         """
-        summary = await self._store.find(prefix)
+        summary = await self._found(prefix)
         return replay(await self._store.load(summary.goal_id), summary)
 
     async def compare(self, left: str, right: str) -> Parted:
@@ -167,7 +181,7 @@ class Goals:
 
         Raises: NotFound; Invalid; Conflict when it fits nothing that is open.
         """
-        goal_id = (await self._store.find(prefix)).goal_id
+        goal_id = (await self._found(prefix)).goal_id
         chosen = choose(await self.state(goal_id), decision, call_id, value)
         for row in await self._store.inbox(goal_id):
             if row.payload.get("call_id") == chosen.call_id:
@@ -179,23 +193,25 @@ class Goals:
 
         Raises: NotFound; Invalid; Conflict when it has ended, or was told something else with the same key.
         """
-        if not name:
-            raise Invalid("A signal has a name; none was given.")
-        goal_id = (await self._store.find(prefix)).goal_id
-        return await self._post(goal_id, "signal", content_of(Signal(name, payload)), key=key)
+        if not isinstance(name, str) or not name.strip():
+            raise Invalid(f"A signal has a name, which is a text; found {name!r}.")
+        goal_id = (await self._found(prefix)).goal_id
+        return await self._post(goal_id, "signal", content_of(Signal(name, payload)), key=asked.key(key))
 
     async def cancel(self, prefix: str) -> GoalView:
         """End a goal; whoever runs it does so, else it is done here.
 
         Raises: NotFound; Conflict when it has ended.
         """
-        return await self._post((await self._store.find(prefix)).goal_id, "cancel", {})
+        return await self._post((await self._found(prefix)).goal_id, "cancel", {})
 
     async def fork(self, prefix: str, at: int) -> GoalView:
         """Make a goal that goes on from event `at` of another; what is open there is decided anew. It does not run yet.
 
-        Raises: NotFound; Conflict when the goal has no such event, or has ended there.
+        Raises: NotFound; Invalid; Conflict when the goal has no such event, or has ended there.
         """
+        if isinstance(at, bool) or not isinstance(at, int):
+            raise Invalid(f"A fork is made at the number of an event, found {at!r}.")
         events = await self.history(prefix)
         if not 1 <= at <= len(events):
             raise Conflict(f"{prefix} has events 1 to {len(events)}; there is no event {at} to fork from.")
@@ -206,13 +222,22 @@ class Goals:
 
         Raises: NotFound; Conflict.
         """
-        goal_id = (await self._store.find(prefix)).goal_id
+        goal_id = (await self._found(prefix)).goal_id
         await self._store.delete(goal_id)
         return goal_id
 
     async def close(self) -> None:
-        """Stop being a worker."""
+        """Stop being a worker; nothing can be asked for any more."""
+        self._is_closed = True
         await self._runner.close()
+
+    async def _found(self, prefix: str) -> Summary:
+        self._require_open()
+        return await self._store.find(asked.goal_id(prefix))
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise Unavailable("These goals are of a home that is closed. Use them inside its `async with` block.")
 
     async def _post(self, goal_id: str, kind: str, payload: dict[str, Any], *, key: str | None = None) -> GoalView:
         """Put something into a goal's inbox, and record it there and then when nobody runs the goal."""

@@ -11,8 +11,10 @@ from typing import Any
 from perdure.errors import Invalid, NotFound
 from perdure.kernel.events import GoalBegun, Limits, MindSpec
 from perdure.minds.flow import Flow
+from perdure.minds.mistakes import described
 from perdure.minds.plan_file import parse_plan, plan_text
-from perdure.minds.values import to_json
+from perdure.minds.scripts import script_here, without_script
+from perdure.minds.values import read_arguments, to_json
 from perdure.minds.yaml_text import MAX_BYTES
 
 _LONGEST = 500
@@ -45,7 +47,7 @@ class NewGoal:
 
     def differs_from(self, begun: GoalBegun) -> str | None:
         """Say in what another goal is not the one that is wanted; in which folder and with how much do not count."""
-        mind, was = self.mind, begun.mind
+        mind, was = without_script(self.mind), without_script(begun.mind)
         if was.kind != mind.kind:
             return f"which is a {was.kind}, {_shown(begun.text)}, and not a {mind.kind}"
         if was.flow != mind.flow:
@@ -87,10 +89,24 @@ def new_goal(what: Flow | str | Path, args: tuple[Any, ...] = (), kwargs: Mappin
     Raises: Invalid; NotFound when the plan file cannot be read.
     """
     if isinstance(what, Flow):
+        if "key" in inspect.signature(what.fn).parameters:
+            raise Invalid(f"{described(what.fn)} has a parameter called key, which `run` takes for itself: rename it.")
         return of_flow(what, list(args), dict(kwargs or {}))
+    if not isinstance(what, str | Path):
+        raise _no_goal(what)
     if args or kwargs:
         raise Invalid("Only a flow takes arguments.")
     return of_plan(what) if isinstance(what, Path) else of_command(what)
+
+
+def _no_goal(what: Any) -> Invalid:
+    """Say of something that is neither a flow nor a text nor a path what it is, and what to do about it."""
+    if inspect.iscoroutine(what):
+        what.close()
+        return Invalid("A flow is given apart from its arguments: run(flow, 1), not run(flow(1)).")
+    if inspect.isroutine(what):
+        return Invalid(f"{described(what)} is no flow: put @flow above it.")
+    return Invalid(f"A flow, a command line or the Path of a plan was expected, found {what!r}.")
 
 
 def of_command(text: str, *, shell: bool = False) -> NewGoal:
@@ -112,17 +128,21 @@ def of_plan(path: Path) -> NewGoal:
 
 
 def of_flow(flow: Flow, args: list[Any], kwargs: dict[str, Any]) -> NewGoal:
-    """Make a goal of a flow and what it is called with.
+    """Make a goal of a flow and what it is called with; an argument is the same whether it is named or not.
 
     Raises: Invalid when an argument does not go through JSON, or the flow does not take it.
     """
     try:
-        inspect.signature(flow.fn).bind(None, *args, **kwargs)
+        bound = inspect.signature(flow.fn).bind(None, *args, **kwargs)
     except TypeError as error:
         raise Invalid(f"{flow.name} cannot be called like that: {error}.") from None
+    args, kwargs = list(bound.args[1:]), bound.kwargs
     given = {
         "args": to_json(args, f"An argument of {flow.name}"),
         "kwargs": to_json(kwargs, f"An argument of {flow.name}"),
     }
+    read_arguments(flow.fn, given["args"], given["kwargs"])
     said = ", ".join([*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())])
-    return NewGoal(f"{flow.name}({said})"[:_LONGEST], MindSpec("flow", flow=flow.path, args=given), Path.cwd())
+    script = {"script": script_here()} if flow.is_of_script else {}
+    spec = MindSpec("flow", flow=flow.path, args={**given, **script})
+    return NewGoal(f"{flow.name}({said})"[:_LONGEST], spec, Path.cwd())

@@ -1,21 +1,19 @@
 """A Python function as a durable goal: `@flow`, and the `goal` that such a function is given."""
 
 import importlib
-import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from perdure.errors import Invalid, NotFound, StepFailed
 from perdure.kernel.events import Effect
+from perdure.minds import flow_asked as asked
 from perdure.minds.flow_calls import KEY, Pause, Question, Work
-from perdure.minds.plan_shape import NO_RETRY, Retry
 from perdure.minds.values import digest, reader_of, to_json
 
 if TYPE_CHECKING:
     from perdure.minds.flow_mind import FlowMind
 
 _FLOWS: dict[str, "Flow"] = {}
-_EFFECTS = ("pure", "idempotent", "once")
 
 T = TypeVar("T")
 
@@ -24,20 +22,35 @@ class Flow:
     """A function that runs as a goal; `p.goals.run(this, …)` starts one."""
 
     def __init__(self, fn: Callable[..., Coroutine[Any, Any, Any]]) -> None:
-        if not inspect.iscoroutinefunction(fn):
-            raise Invalid(f"A flow is an async function with a goal as its first parameter; {fn!r} is not.")
+        asked.flow_function(fn)
         self.fn = fn
         self.name = fn.__qualname__
         self.path = f"{fn.__module__}:{fn.__qualname__}"
         _FLOWS[self.path] = self
 
+    @property
+    def is_of_script(self) -> bool:
+        """Whether a script defines it itself, so that only that script can go on with its goals."""
+        return self.fn.__module__ == "__main__"
+
     def __call__(self, goal: "Goal", *args: Any, **kwargs: Any) -> Awaitable[Any]:
         return self.fn(goal, *args, **kwargs)
 
 
-def flow(fn: Callable[..., Coroutine[Any, Any, Any]]) -> Flow:
-    """Make an async function durable: it is given a `Goal` first, and what it does through that survives a kill."""
-    return Flow(fn)
+@overload
+def flow(fn: Callable[..., Coroutine[Any, Any, Any]]) -> Flow: ...
+
+
+@overload
+def flow() -> Callable[[Callable[..., Coroutine[Any, Any, Any]]], Flow]: ...
+
+
+def flow(fn: Any = ...) -> Any:
+    """Make an async function durable: it is given a `Goal` first, and what it does through that survives a kill.
+
+    Raises: Invalid when it is no async function, or takes no goal.
+    """
+    return Flow if fn is ... else Flow(fn)
 
 
 def find_flow(path: str) -> Flow:
@@ -48,6 +61,9 @@ def find_flow(path: str) -> Flow:
     module, _, name = path.partition(":")
     if not module or not name:
         raise Invalid(f"A flow is named module:function, which {path!r} is not.")
+    if module.endswith(".py") or "/" in module or module.startswith("."):
+        meant = module.removesuffix(".py").lstrip("./").replace("/", ".")
+        raise Invalid(f"A flow is named module:function, which {path!r} is not; did you mean {meant}:{name}?")
     if path not in _FLOWS and module == "__main__":
         raise NotFound(f"The flow {name} was defined in a script. Run that script again to go on with its goals.")
     if path not in _FLOWS:
@@ -114,8 +130,8 @@ class Goal:
 
         Raises: StepFailed when it failed for good; Invalid when arguments do not go through JSON.
         """
-        if effect not in _EFFECTS:
-            raise Invalid(f"An effect is one of {', '.join(_EFFECTS)}, which {effect!r} is not.")
+        asked.step(fn, effect, name, timeout_s, check)
+        tries = asked.retry(retry)
         called = name or getattr(fn, "__name__", type(fn).__name__).strip("<>")
         given = {
             "args": to_json(list(args), f"An argument of {called}"),
@@ -123,7 +139,7 @@ class Goal:
         }
         arguments = {**given, "digest": digest(given)}
         work = Work(fn, args, kwargs, arguments, effect, timeout_s, check, reader_of(fn))
-        value = await self._mind.request(called, work, _retry(retry))
+        value = await self._mind.request(called, work, tries)
         try:
             return work.read(value)
         except ValueError as error:
@@ -131,37 +147,24 @@ class Goal:
 
     async def sleep(self, seconds: float) -> None:
         """Wait for so many seconds, over restarts too."""
-        if not 0 <= seconds < 4e9:
-            raise Invalid(f"A sleep lasts from 0 to 4e9 seconds, not {seconds!r}.")
-        await self._mind.request("sleep", Pause(seconds=seconds))
+        await self._mind.request("sleep", Pause(seconds=asked.seconds(seconds)))
 
     async def ask(self, question: str, options: Sequence[str] | None = None) -> Any:
         """Ask a person, and return the answer: one of the options, where there are some."""
-        if not isinstance(question, str) or not question.strip():
-            raise Invalid("A question was expected to be a text.")
-        return await self._mind.request("ask", Question(question, tuple(options) if options is not None else None))
+        wanted = Question(asked.text("A question", question), asked.options(options))
+        return await self._mind.request("ask", wanted)
 
     async def signal(self, name: str) -> Any:
         """Wait for a signal of a name and return its payload; one that came before is taken first."""
-        return await self._mind.request("signal", Pause(signal=name))
+        return await self._mind.request("signal", Pause(signal=asked.text("The name of a signal", name)))
 
     async def gather(self, *coroutines: Awaitable[T]) -> list[T]:
         """Run coroutines side by side, each in a branch of its own, and return their results in order.
 
         All of them come to their end; then the first that failed, in the order of the arguments, is raised.
         """
-        done = await self._mind.side_by_side(coroutines)
+        done = await self._mind.side_by_side(asked.awaitables(coroutines))
         for result in done:
             if isinstance(result, BaseException):
                 raise result
         return [result for result in done if not isinstance(result, BaseException)]
-
-
-def _retry(given: int | Mapping[str, int] | None) -> Retry:
-    if given is None:
-        return NO_RETRY
-    wanted = {"times": given} if isinstance(given, int) else dict(given)
-    times, wait_s = wanted.pop("times", None), wanted.pop("wait", 0)
-    if isinstance(times, int) and isinstance(wait_s, int) and times >= 0 and wait_s >= 0 and not wanted:
-        return Retry(times, wait_s)
-    raise Invalid('retry was expected to be a number of tries, or {"times": 3, "wait": 10}.')

@@ -21,7 +21,7 @@ from perdure.minds.plan_shape import NO_RETRY, Retry
 from perdure.minds.recorded import Recorded
 from perdure.minds.standing import Standing, standing
 from perdure.minds.step_tool import StepTool
-from perdure.minds.values import text_of, to_json
+from perdure.minds.values import read_arguments, text_of, to_json
 
 _PATIENCE_S = 0.05
 _LOOK_AGAIN_US = 50_000
@@ -36,7 +36,8 @@ class FlowMind:
 
     def __init__(self, flow: Flow, arguments: Mapping[str, Any] | None) -> None:
         self._flow = flow
-        self._arguments = arguments or {}
+        given = arguments or {}
+        self._args, self._kwargs = read_arguments(flow.fn, given.get("args", []), given.get("kwargs", {}))
         self._body: asyncio.Task[None] | None = None
         self._end: Termination | None = None
         self._requests: dict[str, Request] = {}
@@ -157,8 +158,7 @@ class FlowMind:
     async def _run(self, goal_id: str) -> None:
         BRANCH.set(Branch())
         try:
-            args, kwargs = self._arguments.get("args", []), self._arguments.get("kwargs", {})
-            result = await self._flow.fn(Goal(goal_id, self), *args, **kwargs)
+            result = await self._flow.fn(Goal(goal_id, self), *self._args, **self._kwargs)
             await self._require_nothing_open()
             self._end = Termination("done", value=to_json(result, f"What {self._flow.name} returned"))
         except KeyboardInterrupt:

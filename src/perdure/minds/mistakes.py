@@ -14,6 +14,13 @@ _LIBRARIES = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "pl
 log = logging.getLogger(__name__)
 
 
+def described(fn: object) -> str:
+    """Name a function and the line where it stands."""
+    name = getattr(fn, "__qualname__", None) or repr(fn)
+    code = getattr(fn, "__code__", None)
+    return f"{name} ({shown(code.co_filename)}, line {code.co_firstlineno})" if code is not None else name
+
+
 def told(error: BaseException, where: str) -> str:
     """Return what an exception says and which line of the user raised it; the log has the whole of it.
 

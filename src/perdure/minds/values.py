@@ -62,15 +62,56 @@ def digest(value: Any) -> str:
     return hashlib.sha256(text).digest()[:_DIGEST_BYTES].hex()
 
 
+def read_arguments(fn: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Return the arguments of a flow as it gets them: a dataclass or model where an annotation names one, else JSON.
+
+    Raises: Invalid when they do not fit.
+    """
+    signature = inspect.signature(fn)
+    try:
+        bound = signature.bind(None, *args, **kwargs)
+    except TypeError as error:
+        raise Invalid(f"{fn.__qualname__} cannot be called like that: {error}.") from None
+    for name, read in _argument_readers(fn).items():
+        if name not in bound.arguments:
+            continue
+        value = bound.arguments[name]
+        try:
+            match signature.parameters[name].kind:
+                case inspect.Parameter.VAR_POSITIONAL:
+                    bound.arguments[name] = tuple(read(each) for each in value)
+                case inspect.Parameter.VAR_KEYWORD:
+                    bound.arguments[name] = {key: read(each) for key, each in value.items()}
+                case _:
+                    bound.arguments[name] = read(value)
+        except ValueError as error:
+            said = " ".join(str(error).split())
+            raise Invalid(f"{fn.__qualname__} cannot be called like that: {name} does not fit. {said}") from error
+    return list(bound.args[1:]), bound.kwargs
+
+
+@functools.lru_cache(maxsize=1024)
+def _argument_readers(fn: Callable[..., Any]) -> dict[str, Callable[[Any], Any]]:
+    hints = _hints(fn)
+    names = [name for name in list(inspect.signature(fn).parameters)[1:] if _names_model(hints.get(name))]
+    return {name: _reader(hints[name]) for name in names}
+
+
 @functools.lru_cache(maxsize=1024)
 def reader_of(fn: Callable[..., Any]) -> Callable[[Any], Any]:
     """Return what makes a function's result of its JSON: what the return annotation names, else the JSON itself."""
+    hint = _hints(fn).get("return")
+    return _reader(hint) if _names_model(hint) else lambda value: value
+
+
+def _hints(fn: Callable[..., Any]) -> dict[str, Any]:
     try:
-        hint = typing.get_type_hints(fn).get("return")
+        return typing.get_type_hints(fn)
     except (NameError, TypeError):
-        hint = None
-    if not _names_model(hint):
-        return lambda value: value
+        return {}
+
+
+def _reader(hint: Any) -> Callable[[Any], Any]:
     from pydantic import TypeAdapter
 
     adapter: TypeAdapter[Any] = TypeAdapter(typing.cast("type[Any]", hint))

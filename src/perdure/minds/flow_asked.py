@@ -1,0 +1,134 @@
+"""What a flow gave to @flow and to its goal, seen to before anything of it is recorded."""
+
+import inspect
+import math
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any
+
+from perdure.errors import Invalid
+from perdure.minds.mistakes import described
+from perdure.minds.plan_shape import NO_RETRY, Retry
+
+_EFFECTS = ("pure", "idempotent", "once")
+_RETRY = 'retry is a number of further tries, or {"times": 3, "wait": 10}'
+_POSITIONAL = (
+    inspect.Parameter.POSITIONAL_ONLY,
+    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+    inspect.Parameter.VAR_POSITIONAL,
+)
+
+
+def flow_function(fn: Any) -> None:
+    """See that something can be a flow.
+
+    Raises: Invalid, saying where it stands and what is wrong with it
+    """
+    wrong = _wrong_with(fn)
+    if wrong is not None:
+        raise Invalid(f"A flow is an async function that takes a goal first; {described(fn)} {wrong}.")
+
+
+def _wrong_with(fn: Any) -> str | None:
+    if inspect.isasyncgenfunction(fn) or inspect.isgeneratorfunction(fn):
+        return "has a `yield`, which makes it a generator: return its value instead"
+    if inspect.isfunction(fn) and not inspect.iscoroutinefunction(fn):
+        return "is not async: write `async def`"
+    if not inspect.isroutine(fn) or not inspect.iscoroutinefunction(fn):
+        return f"is a {type(fn).__name__}"
+    first = next(iter(inspect.signature(fn).parameters.values()), None)
+    if first is None or first.kind not in _POSITIONAL:
+        return f"takes none: write `async def {fn.__name__}(goal, …)`"
+    return None
+
+
+def step(fn: Any, effect: Any, name: Any, timeout_s: Any, check: Any) -> None:
+    """See that a step makes sense.
+
+    Raises: Invalid
+    """
+    if not callable(fn):
+        given = "a coroutine: give the function and its arguments apart" if inspect.iscoroutine(fn) else repr(fn)
+        _never_awaited(fn)
+        raise Invalid(f"A step is a function, found {given}.")
+    if effect not in _EFFECTS:
+        raise Invalid(f"An effect is one of {', '.join(_EFFECTS)}, which {effect!r} is not.")
+    if name is not None and not (isinstance(name, str) and name.strip()):
+        raise Invalid(f"The name of a step is a text that is not empty, found {name!r}.")
+    if timeout_s is not None and not (_is_number(timeout_s) and timeout_s > 0):
+        raise Invalid(f"timeout_s is a number of seconds above 0, found {timeout_s!r}.")
+    if check is not None and not callable(check):
+        raise Invalid(f"The check of a step is a function, found {check!r}.")
+
+
+def retry(given: int | Mapping[str, int] | None) -> Retry:
+    """Read how often a step is tried again.
+
+    Raises: Invalid
+    """
+    if given is None:
+        return NO_RETRY
+    wanted: Mapping[Any, Any] = given if isinstance(given, Mapping) else {"times": given}
+    times, wait_s = wanted.get("times", -1), wanted.get("wait", 0)
+    if wanted.keys() <= {"times", "wait"} and _is_count(times) and _is_count(wait_s):
+        return Retry(times, wait_s)
+    raise Invalid(f"{_RETRY}, found {given!r}.")
+
+
+def seconds(given: Any) -> float:
+    """Read how long a sleep lasts.
+
+    Raises: Invalid
+    """
+    if not _is_number(given) or not 0 <= given < 4e9:
+        raise Invalid(f"A sleep lasts from 0 to 4e9 seconds, not {given!r}.")
+    return float(given)
+
+
+def options(given: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Read the answers that a question has, if it has any.
+
+    Raises: Invalid
+    """
+    if given is None:
+        return None
+    is_list = isinstance(given, Sequence) and not isinstance(given, str | bytes)
+    if not is_list or not given or not all(isinstance(each, str) and each for each in given):
+        raise Invalid(f'The options of a question are a list of texts, such as ["yes", "no"], found {given!r}.')
+    return tuple(given)
+
+
+def text(what: str, given: Any) -> str:
+    """Read something that is a text and not empty.
+
+    Raises: Invalid
+    """
+    if not isinstance(given, str) or not given.strip():
+        raise Invalid(f"{what} was expected to be a text that is not empty, found {given!r}.")
+    return given
+
+
+def awaitables(given: Sequence[Any]) -> Sequence[Awaitable[Any]]:
+    """See that things can be run side by side.
+
+    Raises: Invalid
+    """
+    for each in given:
+        if not inspect.isawaitable(each):
+            for other in given:
+                _never_awaited(other)
+            raise Invalid(f"goal.gather takes what is awaited, such as goal.step(…), one by one; found {each!r}.")
+    return given
+
+
+def _never_awaited(given: Any) -> None:
+    """Let go of a coroutine that nobody will await, without a warning."""
+    if inspect.iscoroutine(given):
+        given.close()
+
+
+def _is_count(given: Any) -> bool:
+    return isinstance(given, int) and not isinstance(given, bool) and given >= 0
+
+
+def _is_number(given: Any) -> bool:
+    return isinstance(given, int | float) and not isinstance(given, bool) and math.isfinite(given)

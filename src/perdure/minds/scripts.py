@@ -1,0 +1,35 @@
+"""Flows that a script defines itself: their goals go on when that script is run again, and by nothing else."""
+
+import os
+import shlex
+import sys
+from dataclasses import replace
+
+from perdure.kernel.events import GoalBegun, MindSpec
+
+_MAIN = "__main__:"
+
+
+def script_here() -> str | None:
+    """Return the path of the script that this process runs, if it runs one."""
+    file = getattr(sys.modules["__main__"], "__file__", None)
+    return None if file is None else os.path.abspath(file)
+
+
+def is_of_script(spec: MindSpec) -> bool:
+    """Tell whether a goal is of a flow that a script defines itself."""
+    return spec.flow is not None and spec.flow.startswith(_MAIN)
+
+
+def without_script(spec: MindSpec) -> MindSpec:
+    """Return what makes two goals the same: all but the place of the script, which may be moved."""
+    args = spec.args
+    return replace(spec, args={name: args[name] for name in args if name != "script"}) if args else spec
+
+
+def run_again(begun: GoalBegun) -> str:
+    """Say how a goal of a script goes on."""
+    script = begun.mind.args.get("script") if isinstance(begun.mind.args, dict) else None
+    if script is None:
+        return f"run the program again that defined its flow (it was started in {begun.workdir})"
+    return f"run the script again: {shlex.join(['python', script])}"

@@ -1,0 +1,95 @@
+"""What makes no sense is refused by one sentence, whatever it is, and nothing is recorded."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perdure import Goal, Invalid, Perdure, Unavailable, flow
+from perdure.app.goals import Goals
+
+
+@flow
+async def ok(goal: Goal, number: int = 0) -> int:  # noqa: ARG001 (a flow has one)
+    return number
+
+
+@flow
+async def keyed(goal: Goal, key: str) -> str:  # noqa: ARG001 (a flow has one)
+    return key
+
+
+async def plain(goal: Goal) -> None:
+    """Lack the decorator."""
+
+
+@pytest.fixture
+async def goals(tmp_path: Path, migrated_sqlite: str) -> AsyncIterator[Goals]:
+    (tmp_path / "perdure.db").write_bytes(Path(migrated_sqlite).read_bytes())
+    async with Perdure.open(tmp_path / "home", database_url=str(tmp_path / "perdure.db")) as p:
+        yield p.goals
+
+
+GOAL: Any = None
+BAD: dict[str, tuple[Callable[[Any], Awaitable[Any]], str]] = {
+    "a function without @flow": (lambda goals: goals.run(plain), "test_asked.py, line .* put @flow above it"),
+    "a flow that was called": (lambda goals: goals.run(ok(GOAL, 1)), "apart from its arguments"),
+    "a number": (lambda goals: goals.run(5), "found 5"),
+    "nothing": (lambda goals: goals.run(None), "found None"),
+    "a key that is a number": (lambda goals: goals.run(ok, key=7), "found 7"),
+    "an empty key": (lambda goals: goals.run(ok, key=""), "found ''"),
+    "a parameter called key": (lambda goals: goals.run(keyed, key="a"), "parameter called key"),
+    "an id that is a number": (lambda goals: goals.resume(5), "found 5"),
+    "an event that is a text": (lambda goals: goals.fork("20", "2"), "found '2'"),
+    "a negative limit": (lambda goals: goals.list(limit=-1), "found -1"),
+    "an endless limit": (lambda goals: goals.list(limit=2**70), "limit is a whole number"),
+    "an unknown status": (lambda goals: goals.list(status="finished"), "open, waiting, done, stopped"),
+    "a page before a number": (lambda goals: goals.list(before=3), "found 3"),
+    "a signal without a name": (lambda goals: goals.signal("20", ""), "has a name"),
+    "a signal named by a number": (lambda goals: goals.signal("20", 5), "has a name"),
+    "a signal with an empty key": (lambda goals: goals.signal("20", "paid", key=""), "found ''"),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+async def test_what_makes_no_sense_is_invalid_and_recorded_nowhere(goals: Goals, what: str) -> None:
+    known = await goals.run(ok)
+    call, said = BAD[what]
+    with pytest.raises(Invalid, match=said):
+        await call(goals)
+    assert [view.id for view in await goals.list()] == [known.id]
+
+
+async def test_a_result_in_place_of_an_id_says_where_the_id_is(goals: Goals) -> None:
+    result = await goals.run(ok)
+    both: list[Any] = [result, await goals.find(result.id)]
+    for given in both:
+        with pytest.raises(Invalid, match=f"`.id`, '{result.id}'"):
+            await goals.resume(given)
+
+
+async def test_an_argument_is_the_same_whether_it_is_named_or_not(goals: Goals) -> None:
+    first = await goals.run(ok, 5, key="k")
+    assert await goals.run(ok, number=5, key="k") == first
+    assert (await goals.find(first.id)).text == "ok(5)"
+
+
+CALLS: dict[str, Callable[[Perdure], Awaitable[Any]]] = {
+    "run": lambda p: p.goals.run(ok),
+    "resume": lambda p: p.goals.resume("20"),
+    "list": lambda p: p.goals.list(),
+    "due": lambda p: p.goals.due(),
+    "signal": lambda p: p.goals.signal("20", "x"),
+    "tables": lambda p: p.database.tables(),
+}
+
+
+@pytest.mark.parametrize("is_used", [True, False])
+async def test_a_home_that_is_closed_says_so(tmp_path: Path, *, is_used: bool) -> None:
+    async with Perdure.open(tmp_path / "home") as p:
+        if is_used:
+            await p.goals.run(ok)
+    for call in CALLS.values():
+        with pytest.raises(Unavailable, match="closed"):
+            await call(p)

@@ -1,0 +1,119 @@
+"""What a flow asks for that makes no sense is refused by one sentence, and nothing of it is recorded."""
+
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from perdure import Invalid
+from perdure.kernel.events import GoalBegun, Termination
+from perdure.minds.flow import Flow, find_flow, flow
+from perdure.minds.mistakes import shown
+from tests.kernel.world import World
+from tests.minds.test_flow import bodies, double, ended, run
+
+BAD: dict[str, tuple[Callable[[Any], Awaitable[Any]], str]] = {
+    "one text as options": (lambda goal: goal.ask("?", "yes"), "a list of texts"),
+    "no options": (lambda goal: goal.ask("?", []), "a list of texts"),
+    "options that are numbers": (lambda goal: goal.ask("?", [1]), "a list of texts"),
+    "a question that is a number": (lambda goal: goal.ask(5), "A question"),
+    "an empty signal": (lambda goal: goal.signal(""), "name of a signal"),
+    "a signal that is a number": (lambda goal: goal.signal(3), "name of a signal"),
+    "a timeout below 0": (lambda goal: goal.step(double, 1, timeout_s=-1), "timeout_s"),
+    "a timeout that is no number": (lambda goal: goal.step(double, 1, timeout_s=float("nan")), "timeout_s"),
+    "a timeout that is a text": (lambda goal: goal.step(double, 1, timeout_s="3"), "timeout_s"),
+    "a step that cannot be called": (lambda goal: goal.step(5), "A step is a function, found 5"),
+    "a step that was called": (lambda goal: goal.step(_waits()), "apart"),
+    "an empty name": (lambda goal: goal.step(double, 1, name=""), "name of a step"),
+    "a name that is a number": (lambda goal: goal.step(double, 1, name=5), "name of a step"),
+    "a check that cannot be called": (lambda goal: goal.step(double, 1, check=True), "check"),
+    "an unknown effect": (lambda goal: goal.step(double, 1, effect="twice"), "An effect"),
+    "a sleep that is a text": (lambda goal: goal.sleep("3"), "A sleep"),
+    "a sleep that is no number": (lambda goal: goal.sleep(float("nan")), "A sleep"),
+    "a retry that is a text": (lambda goal: goal.step(double, 1, retry="3"), "retry is"),
+    "a retry that is true": (lambda goal: goal.step(double, 1, retry=True), "retry is"),
+    "a retry below 0": (lambda goal: goal.step(double, 1, retry=-1), "retry is"),
+    "a retry with an unknown key": (lambda goal: goal.step(double, 1, retry={"times": 1, "pause": 2}), "retry is"),
+    "a retry without a number": (lambda goal: goal.step(double, 1, retry={}), "retry is"),
+    "a list side by side": (lambda goal: goal.gather([1]), "one by one"),
+    "a number side by side": (lambda goal: goal.gather(goal.step(double, 1), 5), "one by one; found 5"),
+}
+
+
+async def _waits() -> None:
+    """Do nothing, later."""
+
+
+@pytest.mark.parametrize("what", BAD)
+async def test_what_makes_no_sense_is_invalid_and_not_recorded(world: World, what: str) -> None:
+    call, said = BAD[what]
+
+    async def asks(goal: Any) -> str:
+        try:
+            await call(goal)
+        except Invalid as error:
+            return error.detail
+        return "nothing was said"
+
+    assert said in ended(await run(world, asks)).value
+    assert [type(body) for body in await bodies(world)] == [GoalBegun, Termination]
+
+
+def plain(goal: Any) -> None:
+    """Lack the async."""
+
+
+async def gives(goal: Any) -> AsyncIterator[int]:  # noqa: ARG001 (it is a flow's)
+    yield 1
+
+
+def yields(goal: Any) -> Any:  # noqa: ARG001 (it is a flow's)
+    yield 1
+
+
+async def lonely() -> None:
+    """Lack the goal."""
+
+
+async def named(*, goal: Any) -> None:
+    """Lack a goal that comes first."""
+
+
+@pytest.mark.parametrize(
+    ("fn", "said"),
+    [
+        (plain, "is not async: write `async def`"),
+        (gives, "has a `yield`"),
+        (yields, "has a `yield`"),
+        (lonely, "takes none: write `async def lonely(goal, …)`"),
+        (named, "takes none"),
+    ],
+)
+def test_a_function_that_cannot_be_a_flow_is_told_where_it_is_and_what_is_wrong(fn: Any, said: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        flow(fn)
+    place = f"{fn.__name__} ({shown(__file__)}, line {inspect.getsourcelines(fn)[1]})"
+    assert f"{place} {said}" in refused.value.detail
+
+
+@pytest.mark.parametrize("thing", [None, 5, "text", int, Any])
+def test_what_is_no_function_cannot_be_a_flow(thing: Any) -> None:
+    with pytest.raises(Invalid, match="A flow is an async function"):
+        flow(thing)
+
+
+def test_the_decorator_may_be_called() -> None:
+    async def ok(goal: Any) -> None:
+        """Be a flow."""
+
+    assert isinstance(flow()(ok), Flow)
+
+
+@pytest.mark.parametrize(
+    ("path", "meant"),
+    [("fl.py:ok", "fl:ok"), ("./fl.py:ok", "fl:ok"), ("sub/fl.py:ok", "sub.fl:ok"), (".fl:ok", "fl:ok")],
+)
+def test_the_path_of_a_file_is_no_module_and_what_was_meant_is_said(path: str, meant: str) -> None:
+    with pytest.raises(Invalid, match=f"did you mean {meant}[?]"):
+        find_flow(path)
