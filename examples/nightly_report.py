@@ -60,4 +60,6 @@ async def main(day: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("Usage: python nightly_report.py DAY, such as 2026-11-15")
     asyncio.run(main(sys.argv[1]))

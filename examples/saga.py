@@ -65,4 +65,6 @@ async def main(place: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("Usage: python saga.py PLACE, such as Lisbon")
     asyncio.run(main(sys.argv[1]))

@@ -83,3 +83,10 @@ def test_each_of_a_hundred_items_is_measured_once(work: Path) -> None:
     assert run("fan_out.py").endswith(f": done {sum(item * item for item in range(100))}\n")
     results = {path.name: path.read_text() for path in (work / "results").iterdir()}
     assert results == {f"{item}.txt": "measured\n" for item in range(100)}
+
+
+@pytest.mark.parametrize("example", ["nightly_report.py", "saga.py"])
+def test_an_example_that_needs_an_argument_says_so(example: str) -> None:
+    run("fan_out.py")
+    done = subprocess.run([sys.executable, EXAMPLES / example], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.startswith("Usage: python ")) == (1, True)

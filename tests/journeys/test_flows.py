@@ -120,7 +120,7 @@ def test_a_terminal_is_asked_before_a_goal_is_deleted(work: Path, typed: str, co
     assert beside("goal", "show", goal) == (3 if code == 0 else 0)
 
 
-def test_a_flow_of_a_script_is_not_resumed_by_the_program(work: Path, beside: Beside) -> None:
+def test_a_flow_of_a_script_is_gone_on_with_by_the_script_and_every_command_says_so(work: Path, beside: Beside) -> None:
     script = work / "script.py"
     script.write_text(
         "import asyncio\nfrom perdure import Perdure, flow\n\n"
@@ -131,8 +131,25 @@ def test_a_flow_of_a_script_is_not_resumed_by_the_program(work: Path, beside: Be
     run = [sys.executable, str(script)]
     subprocess.run(run, check=True, capture_output=True)
     goal = beside.goal()["id"]
-    refused = perdure("run", "--resume", goal)
-    assert refused.returncode == 3
-    assert "Run that script again" in refused.stderr
-    assert beside("goal", "answer", goal, "well") == 0
-    assert subprocess.run(run, check=True, capture_output=True, text=True).stdout == "well\n"
+    again = f"run the script again: python {script}\n"
+    before = beside.goal()["last_seq"]
+    for words in (
+        ("run", "--resume", goal),
+        ("run", "--continue"),
+        ("goal", "answer", goal, "well", "--resume"),
+        ("goal", "fork", goal, "--at", "1", "--resume"),
+    ):
+        refused = perdure(*words)
+        assert (refused.returncode, refused.stderr.endswith(again)) == (3, True), refused.stderr
+        assert (beside.goal()["id"], beside.goal()["last_seq"]) == (goal, before), "nothing was recorded"
+    shown = perdure("goal", "show", goal).stdout
+    assert "ANSWER\n" in shown
+    assert "--resume" not in shown
+    assert again in shown
+    assert perdure("goal", "answer", goal, "well").stdout.endswith(again)
+    assert again in perdure("goal", "show", goal).stdout
+    moved = script.rename(work / "moved.py")
+    done = subprocess.run([sys.executable, str(moved)], check=True, capture_output=True, text=True)
+    assert done.stdout == "well\n", "the key is the same wherever the script is"
+    fork = perdure("goal", "fork", goal, "--at", "1")
+    assert fork.stdout.endswith(again)

@@ -4,7 +4,27 @@ import sys
 import traceback
 
 from perdure.errors import Invalid, NotFound, PerdureError
+from perdure.kernel.events import GoalBegun
 from perdure.minds.flow import Flow, find_flow
+from perdure.minds.scripts import is_of_script, run_again
+
+
+def require_flow(begun: GoalBegun) -> None:
+    """See that the code of a goal is here, if it is a flow, before anything is done that only makes sense with it.
+
+    Raises: what `load_flow` raises; NotFound, naming the script, when that has to be run again.
+    """
+    spec = begun.mind
+    if spec.kind != "flow" or spec.flow is None:
+        return
+    try:
+        load_flow(spec.flow)
+    except NotFound:
+        if not is_of_script(spec):
+            raise
+        raise NotFound(
+            f"Only the script that defines {spec.flow.partition(':')[2]} has its code: {run_again(begun)}"
+        ) from None
 
 
 def load_flow(path: str) -> Flow:

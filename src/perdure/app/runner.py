@@ -60,10 +60,11 @@ class Runner:
 
         Raises: Invalid when it makes no sense; Conflict when its key was used; nothing is stored then.
         """
+        begun = GoalBegun(new.text, new.mind, new.bot, new.limits, str(new.workdir))
+        self._require_code(begun)
         means = self._means(new.mind, new.text, str(new.workdir), manner, is_new=True)
         goal_id = self._ids.goal_id(new.text)
         async with self._worker.holding(goal_id) as worker:
-            begun = GoalBegun(new.text, new.mind, new.bot, new.limits, str(new.workdir))
             journal = Journal.begin(self._desk(worker), begun, goal_id, start_key=new.key)
             return await self._run(journal, worker, means, manner, is_resumed=False)
 
@@ -75,6 +76,7 @@ class Runner:
         async with self._worker.holding(goal_id) as worker, self._claimed(goal_id, worker) as journal:
             journal.record(*_raised(journal.state, limits))
             begun = journal.state.begun
+            self._require_code(begun)
             means = self._means(begun.mind, begun.text, self._workdir(journal.state), manner)
             return await self._run(journal, worker, means, manner, is_resumed=True)
 
@@ -132,13 +134,15 @@ class Runner:
     def _workdir(self, state: GoalState) -> str:
         return state.begun.workdir or str(self._home)
 
+    def _require_code(self, begun: GoalBegun) -> None:
+        if begun.mind.kind == "flow":
+            from perdure.app.flows import require_flow
+
+            require_flow(begun)
+
     def _means(self, spec: MindSpec, text: str, workdir: str, manner: Manner, *, is_new: bool = False) -> Means:
         from perdure.minds.factory import make_mind  # who only looks at goals needs no YAML
 
-        if spec.kind == "flow" and spec.flow is not None:
-            from perdure.app.flows import load_flow
-
-            load_flow(spec.flow)
         made = make_mind(spec, text, manner.jobs)
         known = {*self._tools(), "ask", "done"}
         if is_new and not made.wants <= known:

@@ -96,6 +96,28 @@ def test_arguments_that_make_no_sense_are_refused_before_anything_is_stored(perd
     assert perdure.goals() == []
 
 
+@pytest.mark.parametrize("args", ["3", "null", "[1", "{"])
+def test_what_arguments_look_like_is_said(perdure: Terminal, args: str) -> None:
+    perdure("run", "--flow", "flows:twice", "--args", args)
+    assert """--args is a JSON list of arguments, such as '["2026-11-15"]', or an object""" in perdure.err
+
+
+@pytest.mark.parametrize("path", ["flows.py:twice", "./flows.py:twice"])
+def test_a_file_in_place_of_a_module_says_what_was_meant(perdure: Terminal, path: str) -> None:
+    assert perdure("run", "--flow", path) == 2
+    assert "did you mean flows:twice?\n" in perdure.err
+
+
+def test_a_flow_whose_code_is_gone_is_told_before_an_answer_or_a_fork_is_made(perdure: Terminal) -> None:
+    perdure("run", "--flow", "flows:greet")
+    (goal,) = perdure.goals()
+    Path("flows.py").unlink()
+    forget("flows")
+    assert perdure("goal", "answer", goal["id"], "yes", "--resume") == 3
+    assert perdure("goal", "fork", goal["id"], "--at", "1", "--resume") == 3
+    assert [(each["id"], each["last_seq"]) for each in perdure.goals()] == [(goal["id"], goal["last_seq"])]
+
+
 @pytest.mark.parametrize(
     ("path", "code", "said"),
     [

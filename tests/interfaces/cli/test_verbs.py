@@ -163,10 +163,17 @@ def verified(program: str, file: Path) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("at", ["x", "0", "-1", "1.5", "²"])
+def test_a_fork_at_what_is_no_number_says_what_is_expected(perdure: Terminal, answered: str, at: str) -> None:
+    assert perdure("goal", "fork", answered, f"--at={at}") == 2
+    assert "--at is the number of an event" in perdure.err
+
+
 def test_an_export_replaces_no_file_unless_it_is_forced_to(perdure: Terminal, asking: str, ready: Path) -> None:
     file = ready / "history.jsonl"
     file.write_text("mine")
     assert perdure("goal", "export", asking, "-o", str(file)) == 4
+    assert "or give --force" in perdure.err
     assert file.read_text() == "mine"
     assert perdure("goal", "export", asking, "-o", str(file), "--force") == 0
     assert len(file.read_text().splitlines()) == 4

@@ -14,6 +14,7 @@ from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.goals.flows import go_on
 from perdure.interfaces.cli.goals.hints import exact
 from perdure.interfaces.cli.terminal import one_line
+from perdure.minds.scripts import is_of_script, run_again
 
 
 async def resume_due(options: Options, jobs: int) -> Answer:
@@ -34,6 +35,8 @@ async def resume_due(options: Options, jobs: int) -> Answer:
 async def _gone_on(goals: Goals, view: GoalView, jobs: int, options: Options) -> tuple[dict[str, Any], str, bool]:
     """Go on with one goal; return it, what is to be said of it, and whether something is wrong."""
     goal = view.summary
+    if goal.mind == "flow" and is_of_script((begun := (await goals.state(goal.goal_id)).begun).mind):
+        return view.wire(), run_again(begun), False
     if goal.mind == "flow" and goal.workdir != str(Path.cwd()):
         return view.wire(), f"its code is in {goal.workdir}; there: {exact(options, 'goal', 'resume', '--due')}", False
     try:

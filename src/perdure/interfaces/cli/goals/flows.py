@@ -38,7 +38,10 @@ def arguments(text: str | None) -> list[Any] | dict[str, Any]:
 
     Raises: Invalid
     """
-    given = [] if text is None else from_json("--args", text)
+    try:
+        given = [] if text is None else from_json("--args", text)
+    except Invalid:
+        given = None
     if not isinstance(given, list | dict):
         raise Invalid(
             """--args is a JSON list of arguments, such as '["2026-11-15"]', or an object of named ones, such as"""
@@ -93,6 +96,21 @@ def forks_offered(options: Options) -> Iterator[None]:
             raise
         command = exact(options, "goal", "fork", error.goal_id, "--at", str(error.at))
         raise ChangedFlow(error.what, error.goal_id, error.at, command) from error
+
+
+async def require_code(goals: Goals, prefix: str) -> None:
+    """See that a goal can be gone on with here, before something is recorded that is to be followed by that.
+
+    Raises: NotFound, Invalid when it is a flow whose code is not here.
+    """
+    found = await goals.find(prefix)
+    if found.summary.mind != "flow" or found.is_running:
+        return
+    from perdure.app.flows import require_flow
+
+    if found.summary.workdir is not None:
+        look_in(found.summary.workdir)
+    require_flow((await goals.state(found.id)).begun)
 
 
 @contextmanager

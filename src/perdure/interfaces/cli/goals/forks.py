@@ -10,6 +10,7 @@ import typer
 from perdure.app import open_home
 from perdure.app.goals import Goals
 from perdure.app.views import GoalView
+from perdure.errors import Invalid
 from perdure.interfaces.cli.answer import Answer, Table
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.goals.flags import Goal, Resume
@@ -17,6 +18,7 @@ from perdure.interfaces.cli.goals.hints import exact
 from perdure.interfaces.cli.goals.settle import settled
 from perdure.kernel.compare import Parted
 from perdure.kernel.events import Event
+from perdure.minds.scripts import is_of_script, run_again
 
 _SHOWN = 10
 _WIDTH = 60
@@ -33,8 +35,8 @@ async def fork(
     *,
     goal: Goal,
     at: Annotated[
-        int,
-        typer.Option("--at", min=1, metavar="SEQ", help="The last event to keep, as `perdure goal show` numbers them."),
+        str,
+        typer.Option("--at", metavar="SEQ", help="The last event to keep, as `perdure goal show` numbers them."),
     ],
     resume: Resume = False,
 ) -> Answer:
@@ -42,17 +44,23 @@ async def fork(
 
     What is open at SEQ is decided anew.
     """
+    if not (at.isdecimal() and at.isascii()) or int(at) < 1:
+        raise Invalid(f"--at is the number of an event, as `perdure goal show` has it in its column seq; found {at!r}.")
 
     async def act(goals: Goals) -> GoalView:
-        return await goals.fork(goal, at)
+        return await goals.fork(goal, int(at))
 
     if resume:
-        return await settled(options, act, is_resumed=True)
+        return await settled(options, goal, act, is_resumed=True)
     async with open_home(options.settings(), debug=options.verbose) as p:
         seen = await act(p.goals)
+        begun = (await p.goals.state(seen.id)).begun
     goal_id, parent = seen.summary.goal_id, seen.summary.parent
     origin = f" goes on from event {parent.seq} of {parent.goal_id}" if parent else ""
-    return Answer(seen.wire(), [f"{goal_id}{origin}; `{exact(options, 'run', '--resume', goal_id)}` runs it."])
+    runs = f"`{exact(options, 'run', '--resume', goal_id)}` runs it."
+    if is_of_script(begun.mind):
+        runs = f"only its script can run it, by `await p.goals.resume({goal_id!r})`: {run_again(begun)}"
+    return Answer(seen.wire(), [f"{goal_id}{origin}; {runs}"])
 
 
 async def diff(

@@ -8,8 +8,9 @@ from pathlib import Path
 from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.goals.timeline import moment
 from perdure.interfaces.cli.terminal import one_line
-from perdure.kernel.events import Ask, LimitName, ToolCall, Wait
+from perdure.kernel.events import Ask, GoalBegun, LimitName, ToolCall, Wait
 from perdure.kernel.fold import CallState, GoalState
+from perdure.minds.scripts import is_of_script, run_again
 
 LIMIT_FLAGS: dict[LimitName, str] = {
     "iterations": "--max-iterations",
@@ -32,6 +33,11 @@ def exact(options: Options, *words: str) -> str:
     return one_line(shlex.join([*_program(), *words[:at], *home, *words[at:]]))
 
 
+def go_on_line(options: Options, begun: GoalBegun, goal_id: str) -> str:
+    """Say in a few words, with the exact command, how a goal goes on that waits for nothing."""
+    return run_again(begun) if is_of_script(begun.mind) else f"`{exact(options, 'run', '--resume', goal_id)}` goes on."
+
+
 def _program() -> list[str]:
     """Return what this program is started by: its name where that finds it, else the path that was typed."""
     typed = Path(sys.argv[0])
@@ -46,9 +52,13 @@ def next_commands(options: Options, state: GoalState, *, is_running: bool = Fals
     """Say how to go on with a goal that has not ended, by the exact commands."""
     if state.termination is not None:
         return []
-    said = [line for call in state.open_calls.values() for line in _settling(options, state.goal_id, call)]
+    is_script = is_of_script(state.begun.mind)
+    said = [line for call in state.open_calls.values() for line in _settling(options, state, call)]
     if state.reached_limit is not None:
         said += _raising(options, state, state.reached_limit)
+    elif is_script and not is_running:
+        due = f"It sleeps until {moment(min(timers.values()))}; then " if (timers := state.timers()) else "To go on, "
+        said += [one_line(f"{due if not said else 'Then '}{run_again(state.begun)}")]
     elif not is_running and state.waiting_for == "timer" and (timers := state.timers()):
         said += [f"It sleeps until {moment(min(timers.values()))}; then this goes on:"]
         said += ["  " + exact(options, "goal", "resume", state.goal_id)]
@@ -68,18 +78,19 @@ def cut_off(state: GoalState) -> list[str]:
     return said
 
 
-def _settling(options: Options, goal_id: str, call: CallState) -> list[str]:
-    about = call.call
+def _settling(options: Options, state: GoalState, call: CallState) -> list[str]:
+    about, goal_id = call.call, state.goal_id
+    resume = () if is_of_script(state.begun.mind) else ("--resume",)
     if isinstance(about, Ask):
-        return [one_line(f"{about.step} asks: {about.question}"), *_answers(options, goal_id, about)]
+        return [one_line(f"{about.step} asks: {about.question}"), *_answers(options, goal_id, about, resume)]
     if isinstance(about, Wait) and about.signal is not None:
-        command = exact(options, "goal", "signal", goal_id, about.signal, "JSON", "--resume")
+        command = exact(options, "goal", "signal", goal_id, about.signal, "JSON", *resume)
         return [one_line(f"{about.step} waits for signal {about.signal}"), f"  {command}"]
     if call.unknown is not None:
         why = one_line(f"Nobody knows how {about.call_id} ended. {call.unknown.why}")
         said = [f"{why} Did it happen? Find out, then decide:"]
         for decision, meaning in DECISIONS.items():
-            command = exact(options, "goal", "decide", goal_id, about.call_id, decision, "--resume")
+            command = exact(options, "goal", "decide", goal_id, about.call_id, decision, *resume)
             said += [f"  {meaning}:", f"    {command}"]
         return said
     if call.awaits_approval:
@@ -88,17 +99,16 @@ def _settling(options: Options, goal_id: str, call: CallState) -> list[str]:
     return []
 
 
-def _answers(options: Options, goal_id: str, question: Ask) -> list[str]:
-    """Return a command for each answer; where any will do, one that a shell refuses until the answer is filled in."""
+def _answers(options: Options, goal_id: str, question: Ask, resume: tuple[str, ...]) -> list[str]:
+    """Return a command for each answer; where any will do, one with a word to put it in place of."""
     words = ("goal", "answer", goal_id, question.call_id)
-    if question.options is None:
-        return [f"  {exact(options, *words, '--resume')} <answer>"]
-    return [f"  {exact(options, *words, *_before_resume(each))}" for each in question.options]
+    answers = ("ANSWER",) if question.options is None else question.options
+    return [f"  {exact(options, *words, *_answered(each, resume))}" for each in answers]
 
 
-def _before_resume(answer: str) -> list[str]:
+def _answered(answer: str, resume: tuple[str, ...]) -> list[str]:
     """Let an answer that begins like an option be none."""
-    return ["--resume", "--", answer] if answer.startswith("-") else [answer, "--resume"]
+    return [*resume, "--", answer] if answer.startswith("-") else [answer, *resume]
 
 
 def _raising(options: Options, state: GoalState, name: LimitName) -> list[str]:

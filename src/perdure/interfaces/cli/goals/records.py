@@ -76,6 +76,8 @@ def _write(path: Path, events: Sequence[Event], *, force: bool) -> None:
     """
     if path.is_dir():
         raise Conflict(f"{path} is a folder; a file was expected.")
+    if path.exists() and not force:
+        raise Conflict(f"{path} is there already and was left as it is. Choose another name, or give --force.")
     target = path if not force else path.with_name(f".{path.name}.new-{os.getpid()}")
     try:
         with new_file(target) as part:

@@ -45,7 +45,7 @@ FlowPath = Annotated[
     typer.Option(
         "--flow",
         metavar="MODULE:FUNCTION",
-        help="A flow to run; its module is looked for in the current folder first, now and on --resume.",
+        help="A flow to run; its module is looked for in the current folder first, on --resume in that same folder.",
     ),
 ]
 Args = Annotated[

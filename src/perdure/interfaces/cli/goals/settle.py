@@ -4,7 +4,7 @@ import json
 import signal
 import sys
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -16,20 +16,19 @@ from perdure.errors import Conflict, Denied, Invalid
 from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.goals.flags import Goal, Resume, filled
-from perdure.interfaces.cli.goals.flows import from_json, go_on
-from perdure.interfaces.cli.goals.hints import exact
+from perdure.interfaces.cli.goals.flows import from_json, go_on, require_code
+from perdure.interfaces.cli.goals.hints import DECISIONS, exact, go_on_line
 from perdure.interfaces.cli.goals.stage import Showing, staged
 from perdure.interfaces.cli.goals.timeline import headline
 from perdure.interfaces.cli.terminal import lines, one_line
 from perdure.kernel.decisions import choose
 from perdure.kernel.events import ToolCall
+from perdure.kernel.fold import CallState, GoalState
+from perdure.minds.scripts import is_of_script, run_again
 
 _ENDED = ("done", "stopped")
 
 Act = Callable[[Goals], Awaitable[GoalView]]
-Call = Annotated[
-    str, typer.Argument(metavar="CALL", help="The call, as `perdure goal show` names it.", callback=filled)
-]
 AnyCall = Annotated[
     str | None,
     typer.Argument(metavar="CALL", help="The call; may be left out when only one can be meant.", callback=filled),
@@ -72,7 +71,7 @@ async def approve(
             raise Denied("Not approved; nothing was recorded.")
         return await goals.decide(state.goal_id, "approve", call_id=chosen.call_id)
 
-    return await settled(options, act, is_resumed=resume)
+    return await settled(options, goal, act, is_resumed=resume)
 
 
 async def deny(
@@ -85,7 +84,7 @@ async def deny(
 ) -> Answer:
     """Refuse a call that waits for approval; it is not run."""
     return await settled(
-        options, lambda goals: goals.decide(goal, "deny", call_id=call, value=reason), is_resumed=resume
+        options, goal, lambda goals: goals.decide(goal, "deny", call_id=call, value=reason), is_resumed=resume
     )
 
 
@@ -105,7 +104,7 @@ async def answer(
     call_id, text = (None, *value) if len(value) == 1 else value
     filled(call_id)
     return await settled(
-        options, lambda goals: goals.decide(goal, "answer", call_id=call_id, value=text), is_resumed=resume
+        options, goal, lambda goals: goals.decide(goal, "answer", call_id=call_id, value=text), is_resumed=resume
     )
 
 
@@ -113,11 +112,12 @@ async def decide(
     options: Options,
     *,
     goal: Goal,
-    call: Call,
     decision: Annotated[
-        Literal["retry", "skip", "abort"],
+        list[str],
         typer.Argument(
-            metavar="DECISION", help="retry it, skip it (it counts as done), or abort (the goal ends failed)."
+            metavar="[CALL] DECISION",
+            help="retry it, skip it (it counts as done), or abort (the goal ends failed); CALL DECISION when several"
+            " calls are unknown.",
         ),
     ],
     value: Annotated[
@@ -126,26 +126,39 @@ async def decide(
     resume: Resume = False,
 ) -> Answer:
     """Settle a call whose outcome nobody knows."""
-    if value is not None and decision != "skip":
-        raise Invalid(f"--value is the output of a step that is skipped; {decision} has none.")
+    call, verdict = (None, decision[0]) if len(decision) == 1 else (decision[0], decision[-1])
+    filled(call)
+    if len(decision) > 2 or verdict not in DECISIONS:
+        raise Invalid(f"Give {', '.join(DECISIONS)} as the decision, after the call when several are unknown.")
+    if value is not None and verdict != "skip":
+        raise Invalid(f"--value is the output of a step that is skipped; {verdict} has none.")
     output = None if value is None else from_json("--value", value)
 
     async def act(goals: Goals) -> GoalView:
         found = await goals.find(goal)
-        known = (await goals.state(found.summary.goal_id)).calls.get(call)
+        state = await goals.state(found.id)
+        known = state.calls.get(call) if call is not None else _only_cut_off(state)
         if known is not None and known.runs:
-            raise Conflict(_not_yet(options, found, call))
-        return await goals.decide(found.summary.goal_id, decision, call_id=call, value=output)
+            raise Conflict(_not_yet(options, found, state, known.call.call_id))
+        return await goals.decide(found.id, verdict, call_id=call, value=output)
 
-    return await settled(options, act, is_resumed=resume)
+    return await settled(options, goal, act, is_resumed=resume)
 
 
-def _not_yet(options: Options, goal: GoalView, call_id: str) -> str:
+def _only_cut_off(state: GoalState) -> CallState | None:
+    """Return the only call that is open, if nobody has looked yet whether it happened."""
+    calls = list(state.open_calls.values())
+    return calls[0] if len(calls) == 1 and calls[0].runs and isinstance(calls[0].call, ToolCall) else None
+
+
+def _not_yet(options: Options, goal: GoalView, state: GoalState, call_id: str) -> str:
     """Say why a call that is open cannot be decided on yet."""
     if goal.is_running:
         return f"{call_id} is running; its outcome will be known."
-    command = exact(options, "run", "--resume", goal.summary.goal_id)
-    return f"{call_id} was cut off, and whether it happened was not looked at yet. Resume it first: {command}"
+    how = f"First, {run_again(state.begun)}"
+    if not is_of_script(state.begun.mind):
+        how = f"Resume it first: {exact(options, 'run', '--resume', goal.id)}"
+    return f"{call_id} was cut off, and whether it happened was not looked at yet. {how}"
 
 
 async def signal_(
@@ -163,12 +176,17 @@ async def signal_(
 ) -> Answer:
     """Tell a goal something that it waits for, or will wait for."""
     value = None if payload is None else from_json("The payload", payload)
-    return await settled(options, lambda goals: goals.signal(goal, name, value, key=key), is_resumed=resume)
+    return await settled(options, goal, lambda goals: goals.signal(goal, name, value, key=key), is_resumed=resume)
 
 
-async def settled(options: Options, act: Act, *, is_resumed: bool) -> Answer:
-    """Record a decision, and go on with the goal if that was asked for."""
+async def settled(options: Options, goal: str, act: Act, *, is_resumed: bool) -> Answer:
+    """Record a decision, and go on with the goal if that was asked for.
+
+    Raises: what `act` raises; NotFound, Invalid before anything is recorded when it cannot be gone on with here.
+    """
     async with open_home(options.settings(), debug=options.verbose) as p:
+        if is_resumed:
+            await require_code(p.goals, goal)
         seen = await act(p.goals)
         goal_id = seen.id
         if not seen.is_news and not is_resumed:
@@ -179,9 +197,10 @@ async def settled(options: Options, act: Act, *, is_resumed: bool) -> Answer:
             return await staged(
                 Showing(options), lambda stage: go_on(options, p.goals, goal_id, Manner(watch=stage.watch))
             )
-    if seen.summary.status in _ENDED:
-        return Answer(seen.wire(), [headline(seen)])
-    return Answer(seen.wire(), [f"Recorded; `{exact(options, 'run', '--resume', goal_id)}` goes on."])
+        if seen.summary.status in _ENDED:
+            return Answer(seen.wire(), [headline(seen)])
+        begun = (await p.goals.state(goal_id)).begun
+    return Answer(seen.wire(), [f"Recorded; {go_on_line(options, begun, goal_id)}"])
 
 
 def _shown(call: ToolCall) -> str:
