@@ -80,6 +80,18 @@ async def test_the_log_has_the_whole_traceback(world: World, caplog: pytest.LogC
     assert 'raise ValueError("no luck")' in caplog.text
 
 
+async def test_the_log_can_keep_a_traceback_whatever_the_exception_says(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def broken(_goal: Goal) -> None:
+        raise ValueError("caf\udce9")
+
+    with caplog.at_level(logging.INFO, "perdure"):
+        await run(world, broken)
+    assert "ValueError: caf\\udce9" in caplog.text
+    assert caplog.text.encode()
+
+
 async def test_changed_code_that_fails_before_a_recorded_step_says_how(world: World) -> None:
     async def asks(goal: Goal) -> None:
         await goal.ask("Go on?")

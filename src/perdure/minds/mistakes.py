@@ -26,7 +26,8 @@ def told(error: BaseException, where: str) -> str:
 
     What is returned is what gets recorded, so a replay says the same without looking again.
     """
-    log.info("%s failed", where, exc_info=error)
+    whole = "".join(traceback.format_exception(error)).encode(errors="backslashreplace").decode()
+    log.info("%s failed\n%s", where, whole)  # as text, because a log cannot keep what is no Unicode
     return _with_place(text_of(error), error)
 
 
