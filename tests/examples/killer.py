@@ -39,12 +39,17 @@ class Death:
             threading.Thread(target=_die_when_longer, args=(path, before), daemon=True).start()
 
 
-def run_until(death: Death, script: Path, *arguments: str) -> None:
-    """Run a script in the current folder, in a child that dies as told, which it must."""
+def run_until(death: Death, script: Path, *arguments: str) -> bool:
+    """Run a script in the current folder, in a child that dies as told; false when it had nothing left to do.
+
+    A death `after` an effect may come late on a busy machine, and the next run then finds less to do.
+    """
     home = os.environ["PERDURE_HOME"]
     child = children.context().Process(target=_run, args=(death, script, arguments, Path.cwd(), home))
     child.start()
-    assert children.end_of(child) == -signal.SIGKILL, f"{script} never came to {death}"
+    end = children.end_of(child)
+    assert end in (0, -signal.SIGKILL), f"{script} ended with {end} on its way to {death}"
+    return end != 0
 
 
 def _run(death: Death, script: Path, arguments: tuple[str, ...], folder: Path, home: str) -> None:

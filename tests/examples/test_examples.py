@@ -12,6 +12,7 @@ import pytest
 from perdure.interfaces.cli.edge import run as perdure
 from tests.examples.killer import Death, run_until
 
+BOTH: tuple[Literal["before", "after"], ...] = ("before", "after")
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 
 
@@ -27,9 +28,9 @@ def work(tmp_path: Path, migrated_sqlite: str, monkeypatch: pytest.MonkeyPatch) 
     assert perdure(["goal", "replay", "20"]) == 0, "its history is whole"
 
 
-def killed(when: Literal["before", "after"], effect: int, name: str, example: str, *arguments: str) -> None:
-    """Run an example until its nth effect on files of that name in this run."""
-    run_until(Death(when, effect, name), EXAMPLES / example, *arguments)
+def killed(when: Literal["before", "after"], effect: int, name: str, example: str, *arguments: str) -> bool:
+    """Run an example until its nth effect on files of that name in this run; tell whether it came to that."""
+    return run_until(Death(when, effect, name), EXAMPLES / example, *arguments)
 
 
 def run(example: str, *arguments: str) -> str:
@@ -42,9 +43,8 @@ def run(example: str, *arguments: str) -> str:
 
 
 def test_a_journey_that_cannot_be_booked_is_undone_once_however_often_it_is_killed(work: Path) -> None:
-    for _ in range(4):
-        killed("before", 1, "ledger", "saga.py", "Nowhere")
-        killed("after", 1, "ledger", "saga.py", "Nowhere")
+    kills = [killed(when, 1, "ledger", "saga.py", "Nowhere") for when in (*BOTH, *BOTH, *BOTH, *BOTH)]
+    assert sum(kills) >= 4
     assert ": done undone, because there is no car in Nowhere (" in run("saga.py", "Nowhere")
     assert (work / "ledger.txt").read_text().splitlines() == [
         "book flight Nowhere",
@@ -55,7 +55,7 @@ def test_a_journey_that_cannot_be_booked_is_undone_once_however_often_it_is_kill
 
 
 def test_a_journey_that_can_be_booked_is_booked_once(work: Path) -> None:
-    killed("after", 2, "ledger", "saga.py", "Lisbon")
+    assert killed("after", 2, "ledger", "saga.py", "Lisbon")
     assert run("saga.py", "Lisbon").endswith(": done booked flight, hotel, car\n")
     assert (work / "ledger.txt").read_text() == "book flight Lisbon\nbook hotel Lisbon\nbook car Lisbon\n"
     assert run("saga.py", "Lisbon").endswith(": done booked flight, hotel, car\n")
@@ -63,23 +63,23 @@ def test_a_journey_that_can_be_booked_is_booked_once(work: Path) -> None:
 
 def test_a_report_is_written_approved_and_sent_once(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
     day = ("nightly_report.py", "2026-11-15")
-    killed("before", 1, "report", *day)
-    killed("after", 1, "report", *day)
+    assert killed("before", 1, "report", *day)
+    assert killed("after", 1, "report", *day)
     asked = run(*day)
     assert ": waiting" in asked
     assert perdure(asked.split("then: perdure ")[1].split()) == 0
     assert not (work / "outbox.txt").exists()
-    killed("before", 1, "outbox", *day)
-    killed("after", 1, "outbox", *day)
+    assert killed("before", 1, "outbox", *day)
+    assert killed("after", 1, "outbox", *day)
     assert run(*day).endswith(": done sent report-2026-11-15.json\n")
     assert (work / "outbox.txt").read_text() == "report-2026-11-15.json\n"
     assert "Traceback" not in capsys.readouterr().err
 
 
 def test_each_of_a_hundred_items_is_measured_once(work: Path) -> None:
-    killed("before", 1, "results", "fan_out.py")
-    killed("after", 30, "results", "fan_out.py")
-    killed("before", 40, "results", "fan_out.py")
+    assert killed("before", 1, "results", "fan_out.py")
+    assert killed("after", 30, "results", "fan_out.py")
+    assert killed("before", 40, "results", "fan_out.py")
     assert run("fan_out.py").endswith(f": done {sum(item * item for item in range(100))}\n")
     results = {path.name: path.read_text() for path in (work / "results").iterdir()}
     assert results == {f"{item}.txt": "measured\n" for item in range(100)}
