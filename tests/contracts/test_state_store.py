@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -450,6 +451,53 @@ async def test_goals_whose_timer_is_due_come_the_longest_due_first(stored: Store
         goal.events += made
     assert [goal.goal_id for goal in await stored.store.due(NOW + 5)] == ["first", "second"]
     assert [goal.goal_id for goal in await stored.store.due(NOW + 5, limit=1)] == ["first"]
+    (first,) = await stored.store.due(NOW + 5, limit=1)
+    assert [goal.goal_id for goal in await stored.store.due(NOW + 5, after=first)] == ["second"]
     assert (await stored.store.find("late")).due_us == NOW + 9
     await goal.append(HELLO)
     assert await stored.store.due(NOW) == []
+
+
+async def test_goals_that_are_due_are_paged_through_though_they_go_on_meanwhile(stored: Stored) -> None:
+    goals = {}
+    for name in "abcde":
+        goals[name] = goal = await begin(stored, name)
+        made = goal.next(HELLO)
+        await goal.store(made, summary=replace(goal.summary(made), status="waiting", waiting_for="timer", due_us=NOW))
+        goal.events += made
+    seen: list[str] = []
+    last = None
+    while page := await stored.store.due(NOW, limit=2, after=last):
+        seen += [summary.goal_id for summary in page]
+        last = page[-1]
+        await goals[last.goal_id].append(HELLO)
+    assert seen == list("abcde")
+
+
+async def test_a_goal_that_was_woken_stays_due_while_it_is_open(stored: Stored) -> None:
+    goal = await begin(stored)
+    for _ in range(3):
+        made = goal.next(HELLO)
+        await goal.store(made, summary=replace(goal.summary(made), due_us=NOW))
+        goal.events += made
+        assert [(found.goal_id, found.status) for found in await stored.store.due(NOW)] == [("g", "open")]
+    await end(goal)
+    assert await stored.store.due(NOW) == []
+
+
+@pytest.mark.parametrize("key", ["", "k" * 201, "\ud800", "a\0b", b"k", 7], ids=repr)
+async def test_a_key_that_is_no_text_of_a_sensible_length_is_refused(stored: Stored, key: Any) -> None:
+    goal = await begin(stored)
+    new = History(stored, "new")
+    begun = new.next(GoalBegun("echo", MindSpec("command")))
+    for refused in (
+        stored.store.post("g", "signal", {}, key=key),
+        stored.store.started(key),
+        goal.append(HELLO, key=key),
+        new.store(begun, summary=replace(new.summary(begun), start_key=key)),
+    ):
+        with pytest.raises(Invalid, match="A key"):
+            await refused
+    assert await stored.store.load("g") == goal.events
+    assert await stored.store.inbox("g") == []
+    await stored.store.post("g", "signal", {}, key="ü" * 200)

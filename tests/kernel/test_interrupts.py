@@ -1,9 +1,14 @@
 """A wish to end, after the step or at once, at every moment of a goal; what the stores do then, the faults show."""
 
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
 import pytest
 
 from perdure.kernel.events import Termination
 from perdure.kernel.fold import fold
+from perdure.kernel.loop import Loop
 from perdure.store.goals.memory_state_store import InMemoryStateStore
 from tests.kernel.lives import Died, Lives, story
 from tests.kernel.test_faults import ONE_BY_ONE, POINTS, each_hit, never_died
@@ -73,3 +78,44 @@ async def test_a_step_that_had_ended_when_its_goal_was_cancelled_keeps_its_outco
     outcome = fold(await world.store.load("goal-a")).calls["build.1"].outcome
     assert outcome is not None
     assert outcome.ok is (world.tool.effects["build"] == 1)
+
+
+@pytest.fixture
+async def stubborn(world: World) -> AsyncIterator[asyncio.Event]:
+    """Make the tool one that begins, and then does not end by being cancelled, but only when it is let go."""
+    begun, let_go = asyncio.Event(), asyncio.Event()
+
+    async def then(_context: object) -> None:
+        begun.set()
+        while not let_go.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await let_go.wait()
+
+    world.tool.then = then
+    world.end_within_s = 0.01
+    yield begun
+    let_go.set()
+    await asyncio.sleep(0)
+
+
+async def test_a_goal_is_cancelled_though_its_step_does_not_end(world: World, stubborn: asyncio.Event) -> None:
+    loops: list[Loop] = []
+    world.watch = loops.append
+    running = asyncio.create_task(world.start(ONE_BY_ONE))
+    await stubborn.wait()
+    await world.store.post("goal-a", "cancel", {}, key="k")
+    loops[0].look()
+    state = (await running).state
+    assert state.termination == Termination("cancelled")
+    assert [call.unknown is not None for call in state.open_calls.values()] == [True]
+
+
+async def test_who_ends_at_once_does_not_wait_for_a_step_that_does_not_end(
+    world: World, stubborn: asyncio.Event
+) -> None:
+    running = asyncio.create_task(world.start(ONE_BY_ONE))
+    await stubborn.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert asyncio.all_tasks() == {asyncio.current_task()}  # nobody else waits for it either, such as asyncio.run

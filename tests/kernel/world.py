@@ -136,6 +136,7 @@ class World:
     minds: list[Mind] = field(default_factory=list)
     is_ours: Callable[[], bool] = lambda: True
     park_after_s: float = 60.0
+    end_within_s: float = 10.0
     watch: Callable[[Loop], None] = lambda _loop: None
     dead: set[str] = field(default_factory=set)
     workers: int = 0
@@ -200,10 +201,11 @@ class World:
 
     def _means(self, journal: Journal) -> Means:
         begun = journal.state.begun
+        others = ("/", self.is_ours, self.park_after_s, self.end_within_s)
         if self.minds:
-            return Means(self.minds.pop(0), {"exec": self.tool}, self.policy, "/", self.is_ours, self.park_after_s)
+            return Means(self.minds.pop(0), {"exec": self.tool}, self.policy, *others)
         made = make_mind(begun.mind, begun.text, jobs=4)
-        return Means(made.mind, {"exec": self.tool, **made.tools}, self.policy, "/", self.is_ours, self.park_after_s)
+        return Means(made.mind, {"exec": self.tool, **made.tools}, self.policy, *others)
 
     def _desk(self, worker: Worker) -> Desk:
         return Desk(self.store, self.clock, self.ids, worker)

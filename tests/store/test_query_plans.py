@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from perdure.kernel.ports import Status
-from perdure.store.goals.rows import BY_START_KEY, DUE, POSTED, listing
+from perdure.kernel.ports import Status, Summary
+from perdure.store.goals.rows import BY_START_KEY, POSTED, due_listing, listing
 from perdure.store.schema import metadata
 from tests.sql import PlainSql
 from tests.store.rows import NOW, begin, row
@@ -41,7 +41,15 @@ WHERE project_id = 'p1' AND status = 'pending' AND NOT EXISTS (
 
 def listed(status: Status | None = None, before: str | None = None) -> str:
     """The query of the state store, with its values written into it."""
-    statement, values = listing(status, before, 50)
+    return with_values(*listing(status, before, 50))
+
+
+def due(after: Summary | None = None) -> str:
+    """The same, for goals that are due."""
+    return with_values(*due_listing(7, after, 50))
+
+
+def with_values(statement: str, values: Sequence[object]) -> str:
     for value in values:
         statement = statement.replace("?", repr(value), 1)
     return statement
@@ -141,7 +149,10 @@ QUESTIONS = (
     Question("goals of a status newest first", listed("open"), "idx_goals_status", is_ordered=True),
     Question("goals of a status before one", listed("open", "p1-005"), "idx_goals_status", is_ordered=True),
     Question("goals of a worker that something was posted to", POSTED.replace("?", "'p1-w'"), "idx_goals_posted"),
-    Question("goals that are due", DUE.replace("?", "7", 1).replace("?", "50"), "idx_goals_due", is_ordered=True),
+    Question("goals that are due", due(), "idx_goals_due"),  # those of one moment are sorted
+    Question(
+        "goals that are due after one", due(Summary("p1-005", "", "", "open", 0, 0, 1, due_us=3)), "idx_goals_due"
+    ),
     Question("a goal by its start key", BY_START_KEY.replace("?", "'k'"), "uq_goals_start_key"),
     Question("forks of a goal", "SELECT id FROM goals WHERE parent_id = 'p1-goal'", "idx_goals_parent"),
     Question(

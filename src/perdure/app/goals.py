@@ -107,6 +107,14 @@ class Goals:
         self._require_open()
         return await self._seen(await self._store.due(self._clock.now_us(), limit=limit))
 
+    async def each_due(self) -> AsyncIterator[GoalView]:
+        """Give every goal that is due now, each once: those that sleep, and those that were woken and cut short."""
+        now_us, last = self._clock.now_us(), None
+        while page := await self._store.due(now_us, limit=_PAGE, after=last):
+            for view in await self._seen(page):
+                yield view
+            last = page[-1]
+
     async def list(
         self, *, limit: int = 50, status: Status | None = None, before: str | None = None
     ) -> Sequence[GoalView]:
@@ -241,7 +249,8 @@ class Goals:
 
     async def _post(self, goal_id: str, kind: str, payload: dict[str, Any], *, key: str | None = None) -> GoalView:
         """Put something into a goal's inbox, and record it there and then when nobody runs the goal."""
-        is_news = await self._store.post(goal_id, kind, payload, key=key or self._ids.event_id())
+        key = self._ids.event_id() if key is None else key
+        is_news = await self._store.post(goal_id, kind, payload, key=key)
         try:
             seen = GoalView.of_state(await self._runner.settle(goal_id))
         except Conflict:

@@ -16,6 +16,7 @@ from perdure.kernel.inbox import drain
 from perdure.kernel.journal import Desk, Journal
 from perdure.kernel.loop import Loop, Ran
 from perdure.kernel.ports import Leases, Means, Policy, StateStore, Tool, Worker
+from perdure.kernel.replay import require_unchanged
 from perdure.tools.exec import ExecTool
 from perdure.tools.files import ReadFileTool, WriteFileTool
 from perdure.tools.policy import AllowAll
@@ -39,6 +40,8 @@ class Manner:
     jobs: int = 4
     policy: Policy = field(default_factory=AllowAll)
     watch: Watch = nobody
+    is_woken: bool = False
+    """The goal goes on because it was due, and nobody is there: if we die, the next who wakes goals goes on with it."""
 
 
 class Runner:
@@ -73,7 +76,10 @@ class Runner:
 
         Raises: NotFound; Conflict when another live worker runs it; Invalid when a limit is not above what was used.
         """
-        async with self._worker.holding(goal_id) as worker, self._claimed(goal_id, worker) as journal:
+        async with (
+            self._worker.holding(goal_id) as worker,
+            self._claimed(goal_id, worker, is_woken=manner.is_woken) as journal,
+        ):
             journal.record(*_raised(journal.state, limits))
             begun = journal.state.begun
             self._require_code(begun)
@@ -85,15 +91,19 @@ class Runner:
 
         Raises: Conflict when somebody runs it, who will take what was posted.
         """
-        async with self._worker.holding(goal_id) as worker, self._claimed(goal_id, worker) as journal:
+        async with (
+            self._worker.holding(goal_id) as worker,
+            self._claimed(goal_id, worker, is_woken=True) as journal,  # whoever only records something leaves it so
+        ):
             await drain(journal, self._store, self._tools())
             return journal.state
 
     async def fork(self, events: Sequence[Event]) -> GoalState:
         """Make a goal that goes on from the last of some events; it does not run yet.
 
-        Raises: Conflict when they have an end.
+        Raises: Conflict when they have an end; Damaged when one of them was changed.
         """
+        require_unchanged(events, events[-1].goal_id)
         goal_id = self._ids.goal_id(fold(events).begun.text)
         async with self._worker.holding(goal_id) as worker:
             journal = Journal.fork(self._desk(worker), events, goal_id)
@@ -111,9 +121,20 @@ class Runner:
             return await self._worker.run(worker, loop, is_resumed=is_resumed)
 
     @asynccontextmanager
-    async def _claimed(self, goal_id: str, worker: Worker) -> AsyncIterator[Journal]:
+    async def _claimed(self, goal_id: str, worker: Worker, *, is_woken: bool) -> AsyncIterator[Journal]:
+        """Own a goal for the time of the block, with its history as it was written.
+
+        Raises: Damaged when an event was changed: what is wrong is not built upon.
+        """
         epoch = await self._leases.claim(goal_id, worker)
-        journal = Journal(self._desk(worker), fold(await self._store.load(goal_id)), epoch)
+        try:
+            woken_us = (await self._store.find(goal_id)).due_us if is_woken else None
+            events = await self._store.load(goal_id)
+            require_unchanged(events, goal_id)
+            journal = Journal(self._desk(worker), fold(events), epoch, woken_us=woken_us)
+        except BaseException:
+            await self._release(goal_id, worker, epoch)
+            raise
         async with self._given_back(journal, worker):
             yield journal
 
@@ -124,9 +145,12 @@ class Runner:
             yield
         finally:
             if not journal.has_let_go():
-                with suppress(PerdureError, TimeoutError):
-                    async with asyncio.timeout(_PATIENCE_S):
-                        await self._leases.release(journal.goal_id, worker, journal.epoch)
+                await self._release(journal.goal_id, worker, journal.epoch)
+
+    async def _release(self, goal_id: str, worker: Worker, epoch: int) -> None:
+        with suppress(PerdureError, TimeoutError):
+            async with asyncio.timeout(_PATIENCE_S):
+                await self._leases.release(goal_id, worker, epoch)
 
     def _desk(self, worker: Worker) -> Desk:
         return Desk(self._store, self._clock, self._ids, worker)

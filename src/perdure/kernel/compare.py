@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
-import orjson
-
 from perdure.kernel.events import Event
 
 _PASSING = ("duration_ms", "usage")
@@ -35,7 +33,7 @@ def _without_forks(events: Sequence[Event]) -> Sequence[Event]:
 
 
 def _meaning(event: Event) -> Any:
-    content = orjson.loads(event.payload)
+    content = event.content()
     if event.type == "goal":
-        return event.type, content["text"], content["mind"]
+        return event.type, content.get("text"), content.get("mind")
     return event.type, {name: value for name, value in content.items() if name not in _PASSING}

@@ -196,8 +196,24 @@ class Event:
     hash: bytes
     v: int = SCHEMA_VERSION
 
+    def content(self) -> dict[str, Any]:
+        """Return the payload as a value.
+
+        Raises: Damaged when it is no JSON object.
+        """
+        try:
+            content = orjson.loads(self.payload)
+        except ValueError as error:
+            raise unreadable(self, error) from error
+        if not isinstance(content, dict):
+            raise unreadable(self, TypeError("its payload is no JSON object"))
+        return content
+
     def wire(self) -> dict[str, Any]:
-        """Return the one JSON form of an event: REST, sockets, `--jsonl` and export."""
+        """Return the one JSON form of an event: REST, sockets, `--jsonl` and export.
+
+        Raises: Damaged when its payload is no JSON.
+        """
         return {
             "v": self.v,
             "goal_id": self.goal_id,
@@ -206,7 +222,7 @@ class Event:
             "type": self.type,
             "iteration": self.iteration,
             "timestamp": iso(self.timestamp_us),
-            "payload": orjson.loads(self.payload),
+            "payload": self.content(),
             "hash": self.hash.hex(),
         }
 

@@ -1,11 +1,20 @@
 """What others have posted to a goal, turned into events by whoever owns it: in order of arrival, each exactly once."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import get_args
 
 from perdure.errors import Damaged
 from perdure.kernel.decisions import events_of
-from perdure.kernel.events import Body, LimitName, LimitRaised, Signal, Termination, ToolError, ToolOutput
+from perdure.kernel.events import (
+    Body,
+    LimitName,
+    LimitRaised,
+    OutcomeUnknown,
+    Signal,
+    Termination,
+    ToolError,
+    ToolOutput,
+)
 from perdure.kernel.fold import GoalState
 from perdure.kernel.journal import Journal
 from perdure.kernel.ports import InboxRow, StateStore, Tool
@@ -17,7 +26,7 @@ _LIMITS = get_args(LimitName)
 async def take_posts(
     journal: Journal,
     store: StateStore,
-    end_all: Callable[[], Awaitable[None]],
+    end_all: Callable[[], Awaitable[Collection[str]]],
     *,
     is_running: bool = True,
     is_expected: bool = False,
@@ -38,8 +47,8 @@ async def take_posts(
         bodies = _bodies_of(row, journal.state)
         is_end = any(isinstance(body, Termination) for body in bodies)
         if is_end:
-            await end_all()
-            journal.record(*_cut_short(journal.state, journal.now_us()))
+            unended = await end_all()
+            journal.record(*_cut_short(journal.state, journal.now_us(), unended))
         journal.record(*bodies)
         await journal.commit(key=row.key if bodies else None, taken=[row.id], release=is_end)
         if is_end:
@@ -71,14 +80,17 @@ def _unreadable(row: InboxRow, state: GoalState, why: str) -> Damaged:
     return Damaged(f"What was posted to {state.goal_id} as {row.id} cannot be read ({why}).")
 
 
-def _cut_short(state: GoalState, now_us: int) -> list[ToolOutput]:
-    """Return the outcomes of calls that were ended because their goal was."""
+def _cut_short(state: GoalState, now_us: int, unended: Collection[str]) -> list[Body]:
+    """Return the outcomes of calls that were ended because their goal was; of one that did not end, it is not known."""
+    bodies: list[Body] = []
     error = ToolError("cancelled", "The goal was cancelled while this ran.")
-    return [
-        ToolOutput(call_id, ok=False, error=error, duration_ms=max(now_us - call.began_us, 0) // 1000)
-        for call_id, call in state.open_calls.items()
-        if call.runs
-    ]
+    for call_id, call in state.open_calls.items():
+        if call.runs and call_id in unended:
+            bodies.append(OutcomeUnknown(call_id, "The goal was cancelled while this ran, and it did not end."))
+        elif call.runs:
+            duration_ms = max(now_us - call.began_us, 0) // 1000
+            bodies.append(ToolOutput(call_id, ok=False, error=error, duration_ms=duration_ms))
+    return bodies
 
 
 async def drain(journal: Journal, store: StateStore, tools: Mapping[str, Tool]) -> None:
@@ -97,5 +109,6 @@ async def drain(journal: Journal, store: StateStore, tools: Mapping[str, Tool]) 
             more = waits and not (found and all(_is_approval(row) for row in found))
 
 
-async def _nothing_runs() -> None:
+async def _nothing_runs() -> Collection[str]:
     """End what a runner that never started anything has begun."""
+    return ()

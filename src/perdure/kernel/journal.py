@@ -30,7 +30,7 @@ class Desk:
 class Journal:
     """The one writer of a goal's history, and the state that it leads to."""
 
-    def __init__(self, desk: Desk, state: GoalState, epoch: int) -> None:
+    def __init__(self, desk: Desk, state: GoalState, epoch: int, *, woken_us: int | None = None) -> None:
         self.state = state
         self.epoch = epoch
         self._desk = desk
@@ -39,6 +39,8 @@ class Journal:
         self._has_let_go = False
         self._has_failed = False
         self._start_key: str | None = None
+        self._woken_us = woken_us
+        """Since when the goal was due, if that is why it goes on. See Summary.due_us."""
         self._listeners: list[Listener] = []
 
     @classmethod
@@ -119,7 +121,7 @@ class Journal:
             self._pending,
             expected_seq=self._stored_seq,
             epoch=self.epoch,
-            summary=summarise(self.state, self._start_key),
+            summary=summarise(self.state, self._start_key, self._woken_us),
             key=key,
             worker=self._desk.worker.id,
             taken=taken,
@@ -135,15 +137,16 @@ class Journal:
         return done
 
 
-def summarise(state: GoalState, start_key: str | None = None) -> Summary:
-    """Say what a list shows of a state."""
+def summarise(state: GoalState, start_key: str | None = None, woken_us: int | None = None) -> Summary:
+    """Say what a list shows of a state; one that goes on because it was due since a moment keeps that while it does."""
     begun = state.begun
     waiting_for = state.waiting_for
+    status = state.status_when(waiting_for)
     return Summary(
         goal_id=state.goal_id,
         text=begun.text,
         mind=begun.mind.kind,
-        status=state.status_when(waiting_for),
+        status=status,
         created_us=state.created_us,
         updated_us=state.updated_us,
         last_seq=state.tip.seq,
@@ -154,7 +157,7 @@ def summarise(state: GoalState, start_key: str | None = None) -> Summary:
         bot=begun.bot,
         workdir=begun.workdir,
         parent=begun.parent,
-        due_us=_due_us(state, waiting_for),
+        due_us=woken_us if status == "open" else _due_us(state, waiting_for),
         start_key=start_key,
     )
 

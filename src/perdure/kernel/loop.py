@@ -4,7 +4,8 @@ N steps cost N + 1 commits: each outcome and the intents that follow from it are
 """
 
 import asyncio
-from collections.abc import Mapping
+import logging
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -18,9 +19,12 @@ from perdure.kernel.inbox import take_posts
 from perdure.kernel.journal import Journal
 from perdure.kernel.ports import CallContext, Clock, Decided, LeaseLost, Means, StateStore
 from perdure.kernel.recovery import recover
+from perdure.kernel.tasks import end_tasks
 
 LONGEST_NAP_S = 10.0
 """A moment is waited for in naps no longer than this, because the clock may be set meanwhile."""
+
+log = logging.getLogger(__name__)
 
 Outcome = Literal["ended", "waiting", "interrupted"]
 
@@ -221,32 +225,24 @@ class Loop:
             try:
                 await asyncio.wait(others, return_when=asyncio.FIRST_COMPLETED)
             finally:
-                await _cancelled(others)
+                await end_tasks(others)
         else:
             await self._wake.wait()
         self._wake.clear()
 
-    async def _finish_all(self) -> None:
-        """Record what has ended, and end what still runs."""
+    async def _finish_all(self) -> Collection[str]:
+        """Record what has ended, and end what still runs; return the calls that do not let themselves be ended."""
         self._collect()
-        await self._end_all()
+        return await self._end_all()
 
-    async def _end_all(self) -> None:
-        """End what still runs; each tool sees to its own processes."""
-        tasks = set(self._running.values())
-        self._running.clear()
-        await _cancelled(tasks)
-
-
-async def _cancelled(tasks: "set[asyncio.Task[Any]]") -> None:
-    """Cancel tasks, wait until each has ended, and hear nothing more of them."""
-    for task in tasks:
-        task.cancel()
-    if tasks:
-        await asyncio.wait(tasks)
-    for task in tasks:
-        if not task.cancelled():
-            task.exception()
+    async def _end_all(self) -> Collection[str]:
+        """End what still runs; each tool sees to its own processes. What does not end in time is left alone."""
+        running, self._running = self._running, {}
+        left = await end_tasks(running.values(), self._means.end_within_s)
+        names = [call_id for call_id, task in running.items() if task in left]
+        if names:
+            log.warning("%s of %s did not end when told to, and is left alone", ", ".join(names), self.journal.goal_id)
+        return names
 
 
 def _failure(call_id: str, error: PerdureError) -> ToolOutput:

@@ -63,7 +63,11 @@ class Summary:
     worker: str | None = None
     """Who holds the goal; whether that one still lives, the leases know."""
     due_us: int | None = None
-    """When a goal that waits, for a timer or beside one, can go on by itself."""
+    """When a goal that waits, for a timer or beside one, can go on by itself.
+
+    One that was woken because it was due keeps it until it waits for something else or has ended: so that whoever wakes
+    goals also finds it when its worker has died.
+    """
     start_key: str | None = None
     """Names the start of the goal; no two goals that are there have the same. Given when it is made, and kept."""
 
@@ -127,7 +131,7 @@ class Decided:
 
 
 class StateStore(Protocol):
-    """The histories of goals."""
+    """The histories of goals. A key, wherever one is given, is a text of 1 to 200 characters; else it is Invalid."""
 
     async def append_event(  # noqa: PLR0913 (all that one append may do happens in one transaction)
         self,
@@ -169,8 +173,11 @@ class StateStore(Protocol):
         """Return goals, newest first, by one index range; `before` is the last goal id of the page before."""
         ...
 
-    async def due(self, now_us: int, *, limit: int = 50) -> list[Summary]:
-        """Return goals that wait and have a timer whose moment has come, the longest due first, by one index range."""
+    async def due(self, now_us: int, *, limit: int = 50, after: Summary | None = None) -> list[Summary]:
+        """Return goals whose `due_us` has come, the longest due first, by one index range; see Summary.
+
+        `after` is the last goal of the page before, as it was then.
+        """
         ...
 
     async def find(self, prefix: str) -> Summary:
@@ -307,6 +314,8 @@ class Means:
     """Tells whether the lease is so fresh that nobody else can have the goal: a process may have been stopped."""
     park_after_s: float = 60.0
     """A goal that only sleeps for longer than this is given back, so that nothing is held meanwhile."""
+    end_within_s: float = 10.0
+    """A call that is told to end, and has not after so long, is left alone; a tool must have killed by then."""
 
 
 class Clock(Protocol):

@@ -24,22 +24,32 @@ class Replayed:
 def replay(events: Sequence[Event], summary: Summary) -> Replayed:
     """Fold a history after checking every event's hash, and that none is missing at the end.
 
-    No model and no tool is called. It finds accidents and clumsy edits, not someone who rewrites the whole chain.
+    No model and no tool is called.
+
+    Raises: Damaged, naming the seq.
+    """
+    require_unchanged(events, summary.goal_id)
+    if len(events) < summary.last_seq:
+        raise Damaged(f"Event {len(events) + 1} of {summary.goal_id} is missing: {summary.last_seq} were written.")
+    state = fold(events)
+    _require_same_row(summarise(state), summary)
+    return Replayed(state, _hash(state))
+
+
+def require_unchanged(events: Sequence[Event], goal_id: str) -> None:
+    """See that every event has the hash that follows from it and from the event before, and that none is missing.
+
+    It finds accidents and clumsy edits, not someone who rewrites the whole chain.
 
     Raises: Damaged, naming the seq.
     """
     previous = NO_HASH
     for number, event in enumerate(events, 1):
         if event.seq != number:
-            raise Damaged(f"Event {number} of {summary.goal_id} is missing.")
+            raise Damaged(f"Event {number} of {goal_id} is missing.")
         if expected_hash(event, previous) != event.hash:
-            raise Damaged(f"Event {event.seq} of {summary.goal_id} is not what was written: its hash does not fit.")
+            raise Damaged(f"Event {event.seq} of {goal_id} is not what was written: its hash does not fit.")
         previous = event.hash
-    if len(events) < summary.last_seq:
-        raise Damaged(f"Event {len(events) + 1} of {summary.goal_id} is missing: {summary.last_seq} were written.")
-    state = fold(events)
-    _require_same_row(summarise(state), summary)
-    return Replayed(state, _hash(state))
 
 
 def _require_same_row(told: Summary, row: Summary) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import threading
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -12,14 +13,22 @@ from perdure.interfaces.cli.goals.interrupts import ENDING, Interrupts
 from perdure.interfaces.cli.goals.writer import Writer
 
 
+@dataclass
+class State:
+    """A goal in which nothing runs."""
+
+    open_calls: dict[str, object] = field(default_factory=dict)
+
+
 class Loop:
     """What can be stopped."""
 
     def __init__(self) -> None:
-        self.is_stopped = False
+        self.stopped = asyncio.Event()
+        self.state = State()
 
     def stop(self) -> None:
-        self.is_stopped = True
+        self.stopped.set()
 
 
 def interrupts(said: list[str], left: list[int]) -> Interrupts:
@@ -41,26 +50,55 @@ async def test_the_first_signal_stops_after_the_step_and_the_second_at_once() ->
     loop: Any = Loop()
     with interrupts(said, []) as taken:
         taken.stops(loop)
-        taken.interrupt()
-        await asyncio.sleep(0)
-        assert loop.is_stopped
-        assert said == [ENDING]
+        os.kill(os.getpid(), signal.SIGTERM)
+        await loop.stopped.wait()
         assert not taken.forget()
-        taken.interrupt()
+        os.kill(os.getpid(), signal.SIGTERM)
         with pytest.raises(asyncio.CancelledError):
             await asyncio.sleep(60)
         assert taken.forget()
+    assert said == [ENDING]
+
+
+async def test_a_goal_that_begins_after_the_first_signal_is_stopped_too() -> None:
+    first: Any = Loop()
+    late: Any = Loop()
+    with interrupts([], []) as taken:
+        taken.stops(first)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await first.stopped.wait()
+        taken.stops(late)
+        assert late.stopped.is_set()
 
 
 async def test_whoever_does_not_stop_asking_is_let_go() -> None:
-    left: list[int] = []
-    with interrupts([], left) as taken:
-        for _ in range(3):
-            taken.interrupt()
-        assert left == [130]
-        with pytest.raises(asyncio.CancelledError):
-            await asyncio.sleep(60)
+    left = threading.Event()
+    said: list[str] = []
+    with Interrupts(said.append, lambda _code: left.set()) as taken:
+        for _ in range(2):
+            os.kill(os.getpid(), signal.SIGINT)
+            with pytest.raises(asyncio.CancelledError):
+                await asyncio.sleep(60)
         taken.forget()
+        os.kill(os.getpid(), signal.SIGINT)
+        assert left.wait(30)
+
+
+def test_code_that_blocks_the_event_loop_keeps_nobody_from_leaving() -> None:
+    left = threading.Event()
+
+    async def block() -> None:
+        loop: Any = Loop()
+        said: list[str] = []
+        with Interrupts(said.append, lambda _code: left.set()) as taken:
+            taken.stops(loop)
+            for _ in range(2):
+                os.kill(os.getpid(), signal.SIGTERM)
+            assert left.wait(30)
+            assert said == [ENDING]
+            taken.forget()
+
+    asyncio.run(block())
 
 
 async def test_a_signal_that_was_ignored_stays_ignored() -> None:

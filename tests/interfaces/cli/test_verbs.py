@@ -80,6 +80,9 @@ def test_a_signal_with_the_same_key_is_told_once_also_after_the_end(perdure: Ter
 def test_a_payload_that_is_no_json_is_refused(perdure: Terminal, waiting: str, payload: str) -> None:
     assert perdure("goal", "signal", waiting, "paid", payload) == 2
     assert perdure("goal", "signal", waiting, "") == 2
+    for key in ("", "k" * 201, "\udcff"):
+        assert perdure("goal", "signal", waiting, "paid", "--key", key) == 2
+        assert "A key" in perdure.err
     assert perdure.goals()[0]["last_seq"] == 2
 
 

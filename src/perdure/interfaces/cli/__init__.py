@@ -5,6 +5,8 @@ import sys
 
 from perdure import __version__
 
+_PATIENCE_S = 2.0
+
 
 def main() -> None:
     """Answer `perdure --version` at once, without importing anything; hand the rest to the commands."""
@@ -18,8 +20,6 @@ def main() -> None:
     if os.name == "nt":
         print("Perdure runs on Linux and macOS; on Windows, use it inside WSL.", file=sys.stderr)
         sys.exit(2)
-    import signal
-
     try:
         _end_alike()
         from perdure.interfaces.cli.edge import run
@@ -27,9 +27,26 @@ def main() -> None:
         exit_code = run(arguments)
     except KeyboardInterrupt:
         exit_code = 130
-    for kind in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(kind, signal.SIG_IGN)  # all is said and done: a late one changes nothing about how it ended
+    _leave_soon(exit_code)
     sys.exit(exit_code)
+
+
+def _leave_soon(exit_code: int) -> None:
+    """Let a late signal change nothing about how it ended: all is said and done.
+
+    Python waits for threads that are still at work, such as those of a flow, or a copy of a file. It may do so for a
+    moment only, and a signal ends that at once.
+    """
+    import signal
+    import threading
+
+    is_last = all(thread.daemon or thread is threading.main_thread() for thread in threading.enumerate())
+    for kind in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(kind, signal.SIG_IGN if is_last else lambda _number, _frame: os._exit(exit_code))
+    if not is_last:
+        leaving = threading.Timer(_PATIENCE_S, os._exit, [exit_code])
+        leaving.daemon = True
+        leaving.start()
 
 
 def _end_alike() -> None:

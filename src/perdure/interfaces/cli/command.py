@@ -15,9 +15,12 @@ import typer
 
 from perdure.interfaces.cli.answer import Answer, print_answer
 from perdure.interfaces.cli.logs import start_logging
+from perdure.kernel.tasks import end_tasks
 from perdure.settings import Settings, load_settings
 
 log = logging.getLogger(__name__)
+
+_REST_S = 1.0
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Home = Annotated[str | None, typer.Option("--home", metavar="FOLDER", help="The home to use, instead of PERDURE_HOME.")]
@@ -77,7 +80,7 @@ def _call(fn: Command, name: str, options: Options, arguments: dict[str, Any]) -
     start_logging(options)
     start = time.monotonic()
     try:
-        answer = asyncio.run(fn(options, **arguments))
+        answer = _run(fn(options, **arguments))
     except (KeyboardInterrupt, asyncio.CancelledError):
         with contextlib.suppress(OSError):  # a terminal that has gone
             print("Interrupted.", file=sys.stderr, flush=True)
@@ -85,3 +88,21 @@ def _call(fn: Command, name: str, options: Options, arguments: dict[str, Any]) -
     print_answer(answer, as_json=options.json)
     log.info("%s: exit %d after %.3f s", name, answer.exit_code, time.monotonic() - start)
     return answer.exit_code
+
+
+def _run(command: Coroutine[Any, Any, Answer]) -> Answer:
+    """Run a command to its end, and what it has left behind for a short time only: the code of a flow may never end."""
+    runner = asyncio.Runner()
+    try:
+        return runner.run(command)
+    finally:
+        runner.run(_end_rest())
+        runner.close()
+
+
+async def _end_rest() -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    await end_tasks(asyncio.all_tasks() - {asyncio.current_task()}, _REST_S)
+    # A thread cannot be ended. Whoever closes the loop would wait for those of its executor; see `main` for the rest.
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor())

@@ -6,9 +6,10 @@ from typing import Any
 
 import orjson
 
-from perdure.errors import Conflict, Invalid, NotFound
+from perdure.errors import Conflict, Damaged, Invalid, NotFound
 from perdure.kernel.ports import Event, Status, Summary
 
+LONGEST_KEY = 200
 ENDED: tuple[Status, ...] = ("done", "stopped")
 
 
@@ -60,11 +61,15 @@ class Append:
         parent = self.summary.parent
         return not self.makes_goal or self.expected_seq == (parent.seq if parent else 0)
 
-    def require_one_goal(self) -> None:
-        """Refuse the events of another goal.
+    def require_sense(self) -> None:
+        """Refuse the events of another goal, and keys that could not be kept; a post's was looked at when it came.
 
         Raises: Invalid
         """
+        if self.key is not None and not self.taken:
+            require_key(self.key)
+        if self.summary.start_key is not None:
+            require_key(self.summary.start_key)
         for event in self.events:
             if event.goal_id != self.goal_id:
                 raise Invalid(f"Events of another goal cannot be appended to {self.goal_id}.")
@@ -93,6 +98,19 @@ class Append:
         return Conflict(f"The key {self.key} names other events of {self.goal_id}.")
 
 
+def require_key(key: object) -> None:
+    """See that a key is a text that every database keeps as it is.
+
+    Raises: Invalid
+    """
+    if not isinstance(key, str):
+        raise Invalid(f"A key is a text; found {type(key).__name__}.")
+    if not 1 <= len(key) <= LONGEST_KEY:
+        raise Invalid(f"A key has 1 to {LONGEST_KEY} characters; found {len(key)}.")
+    if "\0" in key or any("\ud800" <= character <= "\udfff" for character in key):
+        raise Invalid("A key is a text of Unicode characters without NUL; found something else in it.")
+
+
 def ended(goal_id: str) -> Conflict:
     """Say that nothing can be done to a goal any more."""
     return Conflict(f"{goal_id} has ended.")
@@ -101,6 +119,11 @@ def ended(goal_id: str) -> Conflict:
 def missing(goal_id: str) -> NotFound:
     """Say that there is no such goal."""
     return NotFound(f"There is no goal {goal_id}.")
+
+
+def lost_parent(goal_id: str, parent_id: str) -> Damaged:
+    """Say that a goal with forks is gone, which cannot be deleted before them."""
+    return Damaged(f"{goal_id} is a fork of {parent_id}, which is not there any more.")
 
 
 def other_post(goal_id: str, key: str) -> Conflict:

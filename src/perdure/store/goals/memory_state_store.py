@@ -10,7 +10,7 @@ from uuid_utils import uuid7
 
 from perdure.errors import Conflict, NotFound
 from perdure.kernel.ports import Appended, Event, InboxRow, Parent, Status, Summary, Worker
-from perdure.store.goals.append import ENDED, Append, ended, json_text, missing, other_post, the_one
+from perdure.store.goals.append import ENDED, Append, ended, json_text, missing, other_post, require_key, the_one
 from perdure.store.goals.leases import IsDead, Lease, nobody_is_dead, owned
 
 
@@ -80,7 +80,7 @@ class InMemoryStateStore:
     ) -> Appended:
         """See StateStore.append_event."""
         append = Append(goal_id, tuple(events), expected_seq, epoch, summary, key, worker, frozenset(taken), release)
-        append.require_one_goal()
+        append.require_sense()
         goal = self._goals.get(goal_id)
         if goal is not None and (answer := _first_answer(goal, append)) is not None:
             return answer
@@ -114,11 +114,12 @@ class InMemoryStateStore:
         found = [goal.summary for goal in newest if not goal.is_deleted and status in (None, goal.summary.status)]
         return found[:limit]
 
-    async def due(self, now_us: int, *, limit: int = 50) -> list[Summary]:
+    async def due(self, now_us: int, *, limit: int = 50, after: Summary | None = None) -> list[Summary]:
         """See StateStore.due."""
-        found = [goal.summary for goal in self._goals.values() if not goal.is_deleted]
-        due = [(goal.due_us, goal) for goal in found if goal.due_us is not None and goal.due_us <= now_us]
-        return [goal for _, goal in sorted(due, key=lambda pair: pair[0])][:limit]
+        found = [(n, goal.summary) for n, goal in enumerate(self._goals.values()) if not goal.is_deleted]
+        due = [(goal.due_us, n, goal) for n, goal in found if goal.due_us is not None and goal.due_us <= now_us]
+        last = (-1, -1) if after is None else (after.due_us or 0, list(self._goals).index(after.goal_id))
+        return [goal for *place, goal in sorted(due, key=lambda each: each[:2]) if tuple(place) > last][:limit]
 
     async def find(self, prefix: str) -> Summary:
         """See StateStore.find."""
@@ -129,6 +130,7 @@ class InMemoryStateStore:
 
     async def started(self, key: str) -> Summary | None:
         """See StateStore.started."""
+        require_key(key)
         goal = self._goals.get(self._start_keys.get(key, ""))
         return None if goal is None else goal.summary
 
@@ -145,6 +147,7 @@ class InMemoryStateStore:
 
     async def post(self, goal_id: str, kind: str, payload: dict[str, Any], *, key: str) -> bool:
         """See StateStore.post."""
+        require_key(key)
         content = orjson.loads(json_text(payload))
         goal = self._goal(goal_id)
         known = [(row.kind, row.payload) for row in goal.inbox.values() if row.key == key]

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from perdure.errors import Invalid
+from perdure.errors import Damaged, Invalid
 from perdure.kernel.ports import Event, InboxRow, Parent, Status, Summary
 from perdure.store.goals.append import Append
 from perdure.store.raw import Values
@@ -24,7 +24,6 @@ _PUT: list[Callable[[Event, Any], None]] = [getattr(Event, field.name).__set__ f
 """Sets one field of an event, in their order, which is that of the columns too."""
 _NO_KEY = (None,)
 POSTED = "SELECT id FROM goals WHERE worker = ? AND inbox_count > 0 ORDER BY goal_no"
-DUE = f"{_SUMMARY} AND due_at <= ? ORDER BY due_at LIMIT ?"
 BY_START_KEY = f"{_SUMMARY} AND start_key = ?"
 BY_ID = f"{_SUMMARY} AND id = ?"
 DELETED = "SELECT id FROM goals WHERE deleted_at IS NOT NULL AND substr(id, 1, ?) = ? LIMIT 2"
@@ -38,6 +37,15 @@ def listing(status: Status | None, before: str | None, limit: int) -> tuple[str,
         conditions["status = ?"] = (status,)
     values = [value for given in conditions.values() for value in given]
     return f"{_SUMMARY} AND {' AND '.join(conditions)} ORDER BY goal_no DESC LIMIT ?", (*values, limit)
+
+
+def due_listing(now_us: int, after: Summary | None, limit: int) -> tuple[str, Values]:
+    """Return the query of goals that are due, the longest first, after one that may not be due any more."""
+    order = "ORDER BY due_at, goal_no LIMIT ?"
+    if after is None:
+        return f"{_SUMMARY} AND due_at <= ? {order}", (now_us, limit)
+    place = "(due_at, goal_no) > (?, (SELECT goal_no FROM goals WHERE id = ?))"
+    return f"{_SUMMARY} AND due_at <= ? AND {place} {order}", (now_us, after.due_us, after.goal_id, limit)
 
 
 def summary_of(row: Sequence[Any]) -> Summary:
@@ -89,6 +97,15 @@ def _dashed(id_: bytes) -> str:
 
 
 def inbox_row_of(row: Sequence[Any]) -> InboxRow:
-    """Read a row of an inbox."""
+    """Read a row of an inbox.
+
+    Raises: Damaged
+    """
     row_id, kind, payload, key, created_us = row
-    return InboxRow(row_id, kind, orjson.loads(payload), key, created_us)
+    try:
+        content = orjson.loads(payload)
+    except ValueError:
+        content = None
+    if not isinstance(content, dict):
+        raise Damaged(f"What was posted as {row_id} cannot be read: it is no JSON object.")
+    return InboxRow(row_id, kind, content, key, created_us)

@@ -8,14 +8,24 @@ import orjson
 
 from perdure.errors import Conflict, Damaged
 from perdure.kernel.ports import Appended, Event, InboxRow, Status, Summary
-from perdure.store.goals.append import ENDED, Append, ended, json_text, missing, other_post, the_one
+from perdure.store.goals.append import (
+    ENDED,
+    Append,
+    ended,
+    json_text,
+    lost_parent,
+    missing,
+    other_post,
+    require_key,
+    the_one,
+)
 from perdure.store.goals.rows import (
     BY_ID,
     BY_PREFIX,
     BY_START_KEY,
     DELETED,
-    DUE,
     POSTED,
+    due_listing,
     events_of,
     inbox_row_of,
     listing,
@@ -60,7 +70,7 @@ class SqlStateStore:
     ) -> Appended:
         """See StateStore.append_event."""
         append = Append(goal_id, tuple(events), expected_seq, epoch, summary, key, worker, frozenset(taken), release)
-        append.require_one_goal()
+        append.require_sense()
         self._active.add(goal_id)
         is_active = False
         try:
@@ -87,9 +97,10 @@ class SqlStateStore:
         statement, values = listing(status, before, limit)
         return await self._database.read_raw(lambda raw: [summary_of(row) for row in raw.execute(statement, *values)])
 
-    async def due(self, now_us: int, *, limit: int = 50) -> list[Summary]:
+    async def due(self, now_us: int, *, limit: int = 50, after: Summary | None = None) -> list[Summary]:
         """See StateStore.due."""
-        return await self._database.read_raw(lambda raw: [summary_of(row) for row in raw.execute(DUE, now_us, limit)])
+        statement, values = due_listing(now_us, after, limit)
+        return await self._database.read_raw(lambda raw: [summary_of(row) for row in raw.execute(statement, *values)])
 
     async def find(self, prefix: str) -> Summary:
         """See StateStore.find."""
@@ -97,6 +108,7 @@ class SqlStateStore:
 
     async def started(self, key: str) -> Summary | None:
         """See StateStore.started."""
+        require_key(key)
         row = await self._database.read_raw(lambda raw: raw.first(BY_START_KEY, key))
         return None if row is None else summary_of(row)
 
@@ -106,6 +118,7 @@ class SqlStateStore:
 
     async def post(self, goal_id: str, kind: str, payload: dict[str, Any], *, key: str) -> bool:
         """See StateStore.post."""
+        require_key(key)
         row = InboxRow("", kind, orjson.loads(json_text(payload)), key, self._now_us())
         return await self._database.write_raw(lambda raw: _post(raw, goal_id, row))
 
@@ -135,22 +148,24 @@ def _find(raw: RawTransaction, prefix: str) -> tuple[list[Summary], list[str]]:
 def _load(raw: RawTransaction, goal_id: str, after: int, upto: int | None) -> list[Event]:
     """Read the goal's own events, then those of its parents up to where they were left."""
     query = "SELECT goal_no, last_seq, last_hash, parent_id, parent_seq FROM goals WHERE id = ? AND deleted_at IS NULL"
-    parts: list[list[Event]] = []
+    parts: dict[str, list[Event]] = {}
     owner: str | None = goal_id
     left_at: int | None = None
     while owner is not None and (left_at is None or after < left_at):
         row = raw.first(query, owner)
         if row is None:
-            raise missing(owner)
+            raise missing(owner) if owner == goal_id else lost_parent(goal_id, owner)
+        if owner in parts:
+            raise Damaged(f"{goal_id} is said to be a fork of {owner}, which is said to be a fork of itself.")
         goal_no, last_seq, last_hash, parent_id, parent_seq = row
         end = last_seq if left_at is None else min(left_at, last_seq)
         until = end if upto is None else min(end, upto)
         own = events_of(owner, raw.execute(_OWN_EVENTS, goal_no, after, until).fetchall())
         if left_at is None and after < last_seq == until:
             _refuse_cut_tail(goal_id, own, last_seq, last_hash)
-        parts.append(own)
+        parts[owner] = own
         owner, left_at = parent_id, end if parent_seq is None else min(end, parent_seq)
-    return [event for part in reversed(parts) for event in part]
+    return [event for part in reversed(parts.values()) for event in part]
 
 
 def _refuse_cut_tail(goal_id: str, own: Sequence[Event], last_seq: int, last_hash: bytes) -> None:

@@ -12,7 +12,7 @@ from perdure.store.raw import RawDatabase, RawTransaction
 _GO_ON = (
     "UPDATE goals SET steps = ?, cost_usd = ?, updated_at = ?, last_seq = ?, last_hash = ?"
     " WHERE goal_no = ? AND id = ? AND last_seq = ? AND epoch = ? AND status = 'open' AND inbox_count = 0"
-    " AND deleted_at IS NULL"
+    " AND due_at IS NULL AND deleted_at IS NULL"
 )
 
 
@@ -42,7 +42,7 @@ class SqliteAppends(Appends):
 
 
 def _only_goes_on(append: Append) -> bool:
-    is_open = append.summary.status == "open" and not append.release
+    is_open = append.summary.status == "open" and append.summary.due_us is None and not append.release
     return is_open and append.is_plain and bool(append.events) and append.is_in_order
 
 

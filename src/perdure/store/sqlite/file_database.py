@@ -106,15 +106,15 @@ class SqliteFileDatabase:
     def _open(self, migrate: bool) -> None:
         """Make the file ready, and open the writing connection.
 
-        Somebody who holds the lock for long has the file open, so it is there; when it is also current, nothing has to
-        be done to it and there is nothing to wait for; the first write opens the connection then.
+        When somebody holds the lock for long while the file is there and current, nothing has to be done to it, and
+        there is nothing to wait for; the first write opens the connection then. Who holds it may be making the file.
         """
         ensure_folder(self._path.parent)
         files.refuse_strangers(self._path)
         try:
             self._lock.acquire(_PATIENCE_S)
         except Unavailable:
-            if self._readers.look(lambda connection: pragma(connection, "user_version")) == self._chain.head:
+            if self._path.exists() and self._version() == self._chain.head:
                 return
             self._lock.acquire()
         try:
@@ -122,6 +122,9 @@ class SqliteFileDatabase:
             self._writer.connect()
         finally:
             self._lock.release()
+
+    def _version(self) -> int | str:
+        return self._readers.look(lambda connection: pragma(connection, "user_version"))
 
     def _abandon(self) -> None:
         """Let go of a file that could not be opened."""

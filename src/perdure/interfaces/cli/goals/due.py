@@ -1,53 +1,130 @@
 """`perdure goal resume --due`: go on with all goals that slept and are due."""
 
 import asyncio
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from perdure.app import open_home
 from perdure.app.goals import Goals
 from perdure.app.runner import Manner
 from perdure.app.views import GoalView
-from perdure.errors import Conflict, PerdureError
+from perdure.errors import Conflict, NotFound, PerdureError
 from perdure.interfaces.cli.answer import Answer, Table
 from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.goals.flows import go_on
 from perdure.interfaces.cli.goals.hints import exact
+from perdure.interfaces.cli.goals.interrupts import INTERRUPTED, Interrupts
+from perdure.interfaces.cli.goals.writer import Writer, leave
 from perdure.interfaces.cli.terminal import one_line
+from perdure.kernel.loop import Loop, Ran
 from perdure.minds.scripts import is_of_script, run_again
+
+_AT_ONCE = 50
+_PATIENCE_S = 1.0
+TAKEN = "another process goes on with it"
+
+
+@dataclass(frozen=True)
+class Told:
+    """A goal that was due, what is to be said of it, and whether something is wrong."""
+
+    goal: GoalView
+    why: str
+    is_bad: bool = False
 
 
 async def resume_due(options: Options, jobs: int) -> Answer:
-    """Go on with all goals that are due, side by side; exit 1 when one of them failed or could not go on.
+    """Go on with all goals that are due, side by side; exit 1 when one of them failed or could not go on."""
+    said = Writer()
 
-    One that somebody else goes on with meanwhile, as two runs of cron that overlap would, is no failure.
-    """
-    async with open_home(options.settings(), debug=options.verbose) as p:
-        due = await p.goals.due()
-        told = await asyncio.gather(*[_gone_on(p.goals, view, jobs, options) for view in due])
-    rows = [[goal["id"], goal["status"], one_line(why)] for goal, why, _ in told]
+    def leave_now(exit_code: int) -> None:
+        said.err(f"Interrupted. Go on: {exact(options, 'goal', 'resume', '--due')}\n")
+        leave(exit_code, said, _PATIENCE_S)
+
+    with Interrupts(lambda line: said.err(f"{line}\n"), leave_now) as interrupts:
+        async with open_home(options.settings(), debug=options.verbose) as p:
+            told = await _Waking(p.goals, options, jobs, interrupts).all_due()
+    rows = [[one.goal.summary.goal_id, one.goal.status, one_line(one.why)] for one in told]
     parts: list[str | Table] = (
         [Table(["goal", "status", "why"], rows, whole=("goal",))] if rows else ["No goal is due."]
     )
-    return Answer({"goals": [goal for goal, _, _ in told]}, parts, exit_code=int(any(bad for _, _, bad in told)))
+    exit_code = INTERRUPTED if interrupts.count else int(any(one.is_bad for one in told))
+    return Answer({"goals": [one.goal.wire() for one in told]}, parts, exit_code=exit_code)
 
 
-async def _gone_on(goals: Goals, view: GoalView, jobs: int, options: Options) -> tuple[dict[str, Any], str, bool]:
-    """Go on with one goal; return it, what is to be said of it, and whether something is wrong."""
-    goal = view.summary
-    if goal.mind == "flow" and is_of_script((begun := (await goals.state(goal.goal_id)).begun).mind):
-        return view.wire(), run_again(begun), False
-    if goal.mind == "flow" and goal.workdir != str(Path.cwd()):
-        return view.wire(), f"its code is in {goal.workdir}; there: {exact(options, 'goal', 'resume', '--due')}", False
-    try:
-        ran = await go_on(options, goals, goal.goal_id, Manner(jobs))
-    except PerdureError as error:
-        now = await goals.find(goal.goal_id)
-        has_moved = now.is_running or now.summary.last_seq > goal.last_seq
-        if isinstance(error, Conflict) and has_moved:
-            return now.wire(), "another worker goes on with it", False
-        return now.wire(), error.detail, True
-    now = GoalView.of_state(ran.state)
+@dataclass(frozen=True)
+class _Waking:
+    """How goals are gone on with."""
+
+    goals: Goals
+    options: Options
+    jobs: int
+    interrupts: Interrupts
+
+    async def all_due(self) -> list[Told]:
+        """Go on with every goal that is due, so many at once; what is with one is no hindrance for the others."""
+        told: dict[str, Told] = {}
+        slots = asyncio.Semaphore(_AT_ONCE)
+
+        async def one(view: GoalView) -> None:
+            try:
+                told[view.summary.goal_id] = await self._gone_on(view)
+            finally:
+                slots.release()
+
+        async with asyncio.TaskGroup() as group:
+            async for view in self.goals.each_due():
+                goal_id = view.summary.goal_id
+                why_not = await self._why_not(view)
+                told[goal_id] = Told(view, why_not or TAKEN)
+                if why_not is None and not view.is_running:
+                    await slots.acquire()
+                    group.create_task(one(view))
+        return list(told.values())
+
+    async def _why_not(self, view: GoalView) -> str | None:
+        goal = view.summary
+        if self.interrupts.count:
+            return "interrupted before it was begun"
+        if goal.mind == "flow" and is_of_script((begun := (await self.goals.state(goal.goal_id)).begun).mind):
+            return run_again(begun)
+        if goal.mind == "flow" and goal.workdir != str(Path.cwd()):
+            return f"its code is in {goal.workdir}; there: {exact(self.options, 'goal', 'resume', '--due')}"
+        return None
+
+    async def _gone_on(self, view: GoalView) -> Told:
+        """Go on with one goal."""
+        begun: list[Loop] = []
+
+        def watch(loop: Loop) -> None:
+            begun.append(loop)
+            self.interrupts.stops(loop)
+
+        manner = Manner(self.jobs, watch=watch, is_woken=True)
+        try:
+            ran = await go_on(self.options, self.goals, view.summary.goal_id, manner)
+        except (Conflict, NotFound) as error:
+            now = await _looked_at(self.goals, view)
+            return Told(view, error.detail, is_bad=True) if now is None else Told(now, TAKEN)
+        except PerdureError as error:
+            return Told(view, error.detail, is_bad=True)
+        now = GoalView.of_state(ran.state)
+        return Told(now, _why(ran), is_bad=now.status == "stopped") if begun else Told(now, TAKEN)
+
+
+def _why(ran: Ran) -> str:
     ended = ran.state.termination
-    why = (ended.detail or ended.reason) if ended else f"waits for {now.summary.waiting_for}"
-    return now.wire(), why, now.status == "stopped"
+    if ended is not None:
+        return ended.detail or ended.reason
+    return "interrupted" if ran.outcome == "interrupted" else f"waits for {ran.state.waiting_for}"
+
+
+async def _looked_at(goals: Goals, before: GoalView) -> GoalView | None:
+    """Return a goal when somebody else has it or had it meanwhile: to lose that race is no failure."""
+    try:
+        now = await goals.find(before.summary.goal_id)
+    except NotFound:
+        return before
+    was, is_ = before.summary, now.summary
+    has_moved = (is_.last_seq, is_.due_us) != (was.last_seq, was.due_us)
+    return now if now.is_running or has_moved else None

@@ -113,7 +113,7 @@ def _more(parted: Parted) -> list[str]:
 
 def _about(event: Event) -> str:
     """Say in a few words what happened."""
-    content = json.loads(event.payload)
+    content = event.content()
     named = next((str(content[name]) for name in ("call_id", "name", "reason", "text") if content.get(name)), "")
     kind = content.get("kind") or content.get("decision") or event.type
     found = next((content[name] for name in _TELLING if content.get(name) is not None), None)

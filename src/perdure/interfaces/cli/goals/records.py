@@ -18,6 +18,7 @@ from perdure.interfaces.cli.goals.timeline import headline
 from perdure.interfaces.cli.goals.writer import write_out
 from perdure.interfaces.cli.terminal import one_line
 from perdure.kernel.events import Event
+from perdure.kernel.replay import require_unchanged
 from perdure.store.durable import fsync, new_file
 
 
@@ -38,11 +39,12 @@ async def export(
 ) -> Answer:
     """Write every event of a goal as one line of JSON, with the payload as it is stored, so that hashes can be checked.
 
-    A file is there wholly or not at all.
+    A file is there wholly or not at all; of a history that was changed, nothing is written (exit 7).
     """
     async with open_home(options.settings(), debug=options.verbose) as p:
         goal_id = (await p.goals.find(goal)).summary.goal_id
         events = await p.goals.history(goal_id)
+    require_unchanged(events, goal_id)
     data = {"id": goal_id, "events": len(events), "last_hash": events[-1].hash.hex()}
     if output is not None:
         path = Path(os.path.abspath(output.expanduser()))

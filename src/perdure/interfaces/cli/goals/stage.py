@@ -9,14 +9,14 @@ from dataclasses import dataclass
 
 from perdure.app.views import GoalView
 from perdure.errors import Unavailable
-from perdure.interfaces.cli.answer import Answer, Table
+from perdure.interfaces.cli.answer import Answer, Table, to_json
 from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.goals.flows import prints_aside
 from perdure.interfaces.cli.goals.hints import cut_off, exact, next_commands
 from perdure.interfaces.cli.goals.interrupts import INTERRUPTED, Interrupts
 from perdure.interfaces.cli.goals.progress import JsonLines, Lines, Quiet, View, write_value
 from perdure.interfaces.cli.goals.timeline import details, exit_code_of, headline, origin, timeline
-from perdure.interfaces.cli.goals.writer import Writer
+from perdure.interfaces.cli.goals.writer import Writer, leave
 from perdure.kernel.events import Event
 from perdure.kernel.fold import GoalState
 from perdure.kernel.loop import Loop, Ran
@@ -46,7 +46,7 @@ class Stage:
         self._showing = showing
         self._writer = Writer()
         self.view = view_of(showing, self._writer)
-        self.interrupts = Interrupts(self.say)
+        self.interrupts = Interrupts(self.say, self.leave)
         self._goal_id: str | None = None
         self._state: GoalState | None = None
         self._seen: GoalView | None = None
@@ -98,6 +98,16 @@ class Stage:
             self.view.say(line)
         data = self._seen.wire() if self._seen is not None else {"id": self._goal_id, "status": "interrupted"}
         return Answer(data, exit_code=INTERRUPTED)
+
+    def leave(self, exit_code: int) -> None:
+        """Tell how to go on, and go at once, whatever still runs; from any thread."""
+        try:
+            answer = self.cut_short()
+            if self._showing.options.json:
+                self._writer.out(to_json(answer.data) + "\n")
+        except RuntimeError:  # the state has changed while we looked
+            self.say(f"Interrupted. Go on: {exact(self._showing.options, 'run', '--resume', self._goal_id or 'ID')}")
+        leave(exit_code, self._writer, _PATIENCE_S)
 
     def _timeline(self) -> Table:
         """Lay out what is known to be stored; what was not yet stored at the end is not told."""

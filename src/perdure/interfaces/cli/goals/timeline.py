@@ -1,6 +1,5 @@
 """A goal as a person sees it: its steps, what became of each, and the exit code that it ends with."""
 
-from datetime import UTC, datetime
 from typing import Any
 
 from perdure.app.views import GoalView
@@ -63,7 +62,8 @@ def tries_again(state: GoalState, call: CallState) -> str:
 
 def moment(us: int) -> str:
     """Write a moment for people."""
-    return datetime.fromtimestamp(us // 1_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    text = iso(us)
+    return f"{text[:10]} {text[11:19]} UTC"
 
 
 def told(state: GoalState, call: CallState) -> str:
@@ -84,7 +84,7 @@ def _row(state: GoalState, call: CallState, now_us: int | None) -> list[str]:
     cost = cost_of(call)
     return [
         str(call.seq),
-        datetime.fromtimestamp(call.began_us / 1e6, UTC).strftime("%H:%M:%S"),
+        iso(call.began_us)[11:19],
         about.step,
         about.call_id,
         about.tool if isinstance(about, ToolCall) else type(about).__name__.lower(),

@@ -57,6 +57,12 @@ class Writer:
         self.do(tell)
         await done.wait()
 
+    def wait(self, within_s: float) -> None:
+        """Do the same on a thread that may wait, but not for long."""
+        done = threading.Event()
+        self.do(done.set)
+        done.wait(within_s)
+
     def close(self) -> None:
         """End the thread after what was asked for; does not wait, because a terminal may be held for ever."""
         if self._thread is not None:
@@ -103,6 +109,16 @@ def write_out(text: str, stdout: TextIO) -> None:
             data = data[os.write(fd, data) :]
         except BlockingIOError:
             select.select([], [fd], [])
+
+
+def leave(exit_code: int, writer: Writer, within_s: float) -> None:
+    """End the process as it is, when what was to be said has been, or cannot be said in time."""
+    for stream in (sys.stdout, sys.stderr):
+        writer.do(stream.flush)  # there, because a reader who does not read would hold us up
+    writer.wait(within_s)
+    if os.isatty(2):
+        os.write(2, b"\x1b[?25h\n")
+    os._exit(exit_code)
 
 
 def _nothing() -> None:
