@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from perdure.kernel.events import Effect, Event
     from perdure.kernel.fold import Status
     from perdure.kernel.replay import Replayed
+    from perdure.memory.log import append_record
+    from perdure.memory.places import get_memory_state_dir
+    from perdure.memory.reading import iter_records, read_records
+    from perdure.memory.record import MemoryRecord
     from perdure.minds.flow import Flow, Goal, flow, idempotency_key
     from perdure.store.client import DatabaseClient
 
@@ -41,6 +45,7 @@ __all__ = [
     "GoalStatus",
     "GoalView",
     "Invalid",
+    "MemoryRecord",
     "NotFound",
     "Parted",
     "Perdure",
@@ -50,8 +55,12 @@ __all__ = [
     "StepFailed",
     "Unavailable",
     "Waiting",
+    "append_record",
     "flow",
+    "get_memory_state_dir",
     "idempotency_key",
+    "iter_records",
+    "read_records",
 ]
 
 _HOMES = {
@@ -67,8 +76,14 @@ _HOMES = {
     "Perdure": "perdure.app",
     "Replayed": "perdure.kernel.replay",
     "Status": "perdure.kernel.fold",
+    "MemoryRecord": "perdure.memory.record",
+    "Perdure": "perdure.app",
+    "append_record": "perdure.memory.log",
     "flow": "perdure.minds.flow",
     "idempotency_key": "perdure.minds.flow",
+    "get_memory_state_dir": "perdure.memory.places",
+    "iter_records": "perdure.memory.reading",
+    "read_records": "perdure.memory.reading",
 }
 
 

@@ -28,6 +28,12 @@ POINTS = frozenset(
         "store.renew.after",
         "store.release.before",
         "store.release.after",
+        # one append to the memory's log; "some" is in front of each single write
+        "memory.write.before",
+        "memory.write.some",
+        "memory.write.after",
+        "memory.flush.before",
+        "memory.flush.after",
         # a new SQLite file, made beside its place and renamed into it
         "store.create.before",
         "store.create.after",

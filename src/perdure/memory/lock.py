@@ -1,0 +1,116 @@
+"""The lock that orders all who write a log, between processes and between threads."""
+
+import fcntl
+import os
+import threading
+import time
+import weakref
+from pathlib import Path
+from types import TracebackType
+
+from perdure.errors import Unavailable
+from perdure.memory.files import open_file
+
+WAIT_S = 10.0
+_FIRST_PAUSE_S = 0.0001
+_LONGEST_PAUSE_S = 0.004
+
+
+class LogLock:
+    """An exclusive lock with a deadline. Not re-entrant."""
+
+    def __init__(self, path: Path, wait_s: float = WAIT_S) -> None:
+        self._path = path
+        self._wait_s = wait_s
+        self._fd = -1
+        self._threads = threading.Lock()
+        _locks.add(self)
+
+    def __enter__(self) -> "LogLock":
+        """Take the lock.
+
+        Raises: Unavailable, naming the holder, when somebody keeps it for too long.
+        """
+        deadline = time.monotonic() + self._wait_s
+        if not self._threads.acquire(timeout=self._wait_s):
+            raise self._too_long("another thread of this process")
+        try:
+            self._between_processes(deadline)
+        except BaseException:
+            self._threads.release()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        fcntl.flock(self._fd, fcntl.LOCK_UN)
+        self._threads.release()
+
+    def close(self) -> None:
+        """Close the file; the lock may be taken again."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def forget(self) -> None:
+        """Start anew in a child process: a descriptor from before a fork shares its lock with the parent."""
+        self.close()
+        self._threads = threading.Lock()
+
+    def _between_processes(self, deadline: float) -> None:
+        pause_s = _FIRST_PAUSE_S
+        while not self._try():
+            if time.monotonic() > deadline:
+                raise self._too_long(_holder(self._path))
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+    def _try(self) -> bool:
+        if self._fd < 0:
+            self._fd = open_file(self._path, os.O_RDWR | os.O_CREAT)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        if self._is_in_place():
+            return True
+        self.close()  # somebody removed the file: those who come now lock another one
+        return False
+
+    def _is_in_place(self) -> bool:
+        mine = os.fstat(self._fd)
+        try:
+            there = os.stat(self._path)
+        except FileNotFoundError:
+            return False
+        return (mine.st_dev, mine.st_ino) == (there.st_dev, there.st_ino)
+
+    def _too_long(self, holder: str) -> Unavailable:
+        return Unavailable(
+            f"{self._path} has been locked by {holder} for {self._wait_s:g} s; nothing was stored. Try again."
+        )
+
+
+_locks: "weakref.WeakSet[LogLock]" = weakref.WeakSet()
+
+
+def _forget_all() -> None:
+    for lock in list(_locks):
+        lock.forget()
+
+
+os.register_at_fork(after_in_child=_forget_all)
+
+
+def _holder(path: Path) -> str:
+    """Name the process that holds a lock, where the system tells it."""
+    try:
+        file = os.stat(path)
+        place = f"{os.major(file.st_dev):02x}:{os.minor(file.st_dev):02x}:{file.st_ino}"
+        rows = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+        pid = next(row[4] for row in rows if row[1] == "FLOCK" and row[5] == place)
+        name = Path(f"/proc/{pid}/comm").read_text().strip()
+    except (OSError, StopIteration, IndexError):
+        return "another process"
+    return f"process {pid} ({name})"

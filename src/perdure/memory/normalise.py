@@ -1,0 +1,183 @@
+"""Bringing a record into the one form in which it is compared, sorted and found."""
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime
+from typing import Any, Final
+
+import orjson
+from uuid_utils import uuid7
+
+from perdure.errors import Invalid
+from perdure.memory.record import Plain, plain
+
+SEVERITIES: Final = ("critical", "high", "medium", "low", "unknown")
+"""The worst first."""
+KNOWN_TYPES: Final = (
+    *("incident", "governor_hold", "deploy_failure", "security_block", "verifier_cluster", "revert"),
+    *("lesson", "decision", "preference", "fact", "goal_outcome"),
+)
+LONGEST_ID = 200
+
+_SAME_AS = {"fatal": "critical", "error": "high", "warning": "medium", "warn": "medium", "info": "low", "debug": "low"}
+_WORD = re.compile(r"[a-z][a-z0-9_]{0,63}")
+_IN_MILLISECONDS = 100_000_000_000
+"""A moment above this is counted in milliseconds: in seconds it would be the year 5138."""
+
+
+def normalised(record: Mapping[str, Any], now_ms: int) -> Plain:
+    """Return a record as it is to be stored, with an id and a timestamp.
+
+    Raises: Invalid, naming the key, for a value that has no meaning there.
+    """
+    given = {key: value for key, value in record.items() if value is not None}
+    if isinstance(given.get("timestamp"), date):
+        given["timestamp"] = moment(given["timestamp"])
+    found = plain(given)
+    found.setdefault("id", str(uuid7()))
+    found.setdefault("timestamp", now_ms)
+    if "type" not in found:
+        raise Invalid(f"A record needs a type: {', '.join(KNOWN_TYPES)}, or another lower-case word.")
+    for key, read in _FORMS.items():
+        if key in found:
+            found[key] = read(found[key], key)
+    return {key: value for key, value in found.items() if value not in ("", [])}
+
+
+def severity(value: Any) -> str:
+    """Return one of the five severities."""
+    text = str(value).strip().lower()
+    return text if text in SEVERITIES else _SAME_AS.get(text, "unknown")
+
+
+def moment(value: Any) -> str:
+    """Return a moment as ISO-8601 in UTC with milliseconds; a naive one is taken to be in UTC.
+
+    Raises: Invalid
+    """
+    try:
+        found = _datetime(value)
+        found = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except (ValueError, OverflowError, OSError, TypeError):
+        raise Invalid(f"timestamp is {value!r}; expected ISO-8601, or seconds since 1970.") from None
+    return found.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def moment_ms(text: Any) -> int | None:
+    """Read a moment as milliseconds since 1970; None when it is none."""
+    try:
+        found = datetime.fromisoformat(moment(text))
+    except Invalid:
+        return None
+    return int(found.timestamp() // 1) * 1000 + found.microsecond // 1000
+
+
+def repository_path(value: str, key: str = "paths") -> str:
+    """Return a path as it is within its repository.
+
+    Raises: Invalid when it leads out of it.
+    """
+    parts = [part for part in value.strip().replace("\\", "/").split("/") if part not in ("", ".")]
+    if ".." in parts:
+        raise Invalid(f"{key} has {value!r}, which leads out of the repository.")
+    return "/".join(parts)
+
+
+def fingerprint(value: Any, key: str = "fingerprint") -> str:
+    """Return a fingerprint as one text; a list of parts becomes one that no other list becomes.
+
+    Raises: Invalid
+    """
+    parts = value if isinstance(value, list) else [value]
+    if not all(isinstance(part, str | int) and not isinstance(part, bool) for part in parts):
+        raise Invalid(f"{key} was expected to be text, or a list of texts.")
+    texts = [str(part).strip() for part in parts]
+    return texts[0] if len(texts) == 1 else orjson.dumps(texts).decode() if texts else ""
+
+
+def _datetime(value: Any) -> datetime:
+    match value:
+        case datetime():
+            return value
+        case date():
+            return datetime(value.year, value.month, value.day, tzinfo=UTC)
+        case bool():
+            raise TypeError
+        case int() | float():
+            return datetime.fromtimestamp(value / 1000 if abs(value) > _IN_MILLISECONDS else value, UTC)
+        case str():
+            return _from_text(value.strip())
+        case _:
+            raise TypeError
+
+
+def _from_text(text: str) -> datetime:
+    if re.fullmatch(r"-?\d{9,}(\.\d+)?", text):
+        return _datetime(float(text))
+    return datetime.fromisoformat(text)
+
+
+def _id(value: Any, key: str) -> str:
+    if not isinstance(value, str) or not value.strip() or len(value) > LONGEST_ID:
+        raise Invalid(f"{key} was expected to be a text of 1 to {LONGEST_ID} characters.")
+    return value
+
+
+def _type(value: Any, key: str) -> str:
+    if not isinstance(value, str) or not _WORD.fullmatch(value):
+        raise Invalid(f"{key} is {value!r}; expected a lower-case word such as {', '.join(KNOWN_TYPES[:3])}.")
+    return value
+
+
+def _text(value: Any, key: str) -> str:
+    if not isinstance(value, str):
+        raise Invalid(f"{key} was expected to be text, not {type(value).__name__}.")
+    return value.strip()
+
+
+def _number(value: Any, key: str) -> int:
+    if isinstance(value, str) and value.strip().lstrip("#").isascii() and value.strip().lstrip("#").isdigit():
+        value = int(value.strip().lstrip("#"))
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
+        raise Invalid(f"{key} is {value!r}; expected a number.")
+    return value
+
+
+def _paths(value: Any, key: str) -> list[str]:
+    listed = [value] if isinstance(value, str) else value
+    if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
+        raise Invalid(f"{key} was expected to be a list of texts.")
+    return list(dict.fromkeys(filter(None, (repository_path(each, key) for each in listed))))
+
+
+def _links(value: Any, key: str) -> list[Plain]:
+    listed = value if isinstance(value, list) else [value]
+    links = [{"url": each} if isinstance(each, str) else each for each in listed]
+    for link in links:
+        if not isinstance(link, dict) or not isinstance(link.get("url"), str) or not link["url"].strip():
+            raise Invalid(f"{key} was expected to be a list of addresses, or of objects with a url.")
+    return links
+
+
+def _metadata(value: Any, key: str) -> Plain:
+    if not isinstance(value, dict):
+        raise Invalid(f"{key} was expected to be an object, not {type(value).__name__}.")
+    return value
+
+
+_FORMS: dict[str, Callable[[Any, str], Any]] = {
+    "id": _id,
+    "type": _type,
+    "timestamp": lambda value, _key: moment(value),
+    "repo": _text,
+    "sha": _text,
+    "pr_number": _number,
+    "source": _text,
+    "severity": lambda value, _key: severity(value),
+    "fingerprint": fingerprint,
+    "title": _text,
+    "summary": _text,
+    "paths": _paths,
+    "links": _links,
+    "metadata": _metadata,
+}

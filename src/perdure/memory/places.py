@@ -1,0 +1,54 @@
+"""Where a memory is: the folder, and the files in it."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from perdure.settings import load_settings
+
+LOG_FILE = "memory.jsonl"
+
+
+@dataclass(frozen=True)
+class Places:
+    """The files of one log; all of them lie beside it."""
+
+    log: Path
+
+    @property
+    def lock(self) -> Path:
+        """What is locked; made once, never renamed, never removed."""
+        return self.log.with_name(f"{self.log.name}.lock")
+
+    @property
+    def failed(self) -> Path:
+        """Is there after a flush has failed, and stops every append."""
+        return self.log.with_suffix(".failed")
+
+    @property
+    def index(self) -> Path:
+        """The derived index; may be deleted at any time."""
+        return self.log.with_suffix(".idx.sqlite")
+
+    @property
+    def archive(self) -> Path:
+        """Records that compaction moved out."""
+        return self.log.with_name("archive")
+
+    @property
+    def quarantine(self) -> Path:
+        """Damaged bytes that `repair` moved aside."""
+        return self.log.with_name("quarantine")
+
+
+def get_memory_state_dir(explicit: str | os.PathLike[str] | None = None) -> Path:
+    """Find the folder of the memory; nothing is made.
+
+    An explicit folder, then `MEMORY_STATE_DIR`, then `$PERDURE_HOME/state`, then `~/.perdure/state`, and
+    `./.perdure/state` where there is no home.
+    """
+    if explicit is not None:
+        return Path(os.path.abspath(Path(explicit).expanduser()))
+    if os.environ.get("PERDURE_HOME") or os.environ.get("MEMORY_STATE_DIR") or os.environ.get("HOME"):
+        return load_settings().memory_state_dir
+    return Path(os.path.abspath(".perdure/state"))

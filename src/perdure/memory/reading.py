@@ -1,0 +1,94 @@
+"""Reading a log without a lock: bytes, split at line ends only, whatever else is in them.
+
+Bytes after the last line end are somebody's write that is not finished, or never was; they are no line yet.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from perdure.memory.files import open_file, told
+from perdure.memory.lines import Line, read_line
+from perdure.memory.record import LARGEST_BYTES, Plain
+
+_CHUNK = 1 << 18
+_BACKWARDS = 1 << 16
+_LONGEST = 2 * LARGEST_BYTES
+"""A line that is longer was not written by us; it is passed over without being kept in memory."""
+
+
+def read_records(path: str | os.PathLike[str]) -> list[Plain]:
+    """Return all records of a log, oldest first; none when there is no file."""
+    return list(iter_records(path))
+
+
+def iter_records(path: str | os.PathLike[str], *, raw: bool = False) -> Iterator[Plain]:
+    """Give the records of a log one by one, oldest first; `raw` shows the keys that the log added, too."""
+    for line in iter_lines(Path(path)):
+        if line.is_served:
+            yield line.content or {} if raw else line.record
+
+
+def iter_lines(path: Path, *, start: int = 0) -> Iterator[Line]:
+    """Give every line of a log from an offset on, also those that are no record; nothing when there is no file."""
+    try:
+        fd = open_file(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return
+    try:
+        yield from lines_of(fd, path, start=start)
+    finally:
+        os.close(fd)
+
+
+def lines_of(fd: int, path: Path, *, start: int = 0, end: int | None = None) -> Iterator[Line]:
+    """Give the lines of an open log that begin at or after one offset and end before another."""
+    rest, at = b"", start
+    passed_over = 0
+    while chunk := _read(fd, path, at + passed_over + len(rest), end):
+        first, *others = chunk.split(b"\n")
+        if not others:
+            rest += first
+        else:
+            *whole, last = others
+            yield read_line(at, rest + first) if not passed_over else _foreign(at, passed_over + len(rest + first))
+            at += passed_over + len(rest) + len(first) + 1
+            for text in whole:
+                yield read_line(at, text)
+                at += len(text) + 1
+            rest, passed_over = last, 0
+        if len(rest) > _LONGEST:
+            passed_over, rest = passed_over + len(rest), b""
+
+
+def lines_backwards(fd: int, path: Path, *, end: int) -> Iterator[Line]:
+    """Give the lines of an open log that end before an offset, the last first."""
+    tail, at = b"", end
+    is_unfinished = True
+    while at > 0:
+        size = min(_BACKWARDS, at)
+        at -= size
+        with told(path):
+            block = os.pread(fd, size, at) + tail
+        tail, *whole = block.split(b"\n")
+        position = at + len(block)
+        for text in reversed(whole):
+            position -= len(text)
+            if not is_unfinished:
+                yield read_line(position, text)
+            is_unfinished = False
+            position -= 1
+        if len(tail) > _LONGEST:
+            tail = tail[:_BACKWARDS] + b"\0"  # no record of ours: its beginning is enough to tell that
+    if not is_unfinished:
+        yield read_line(0, tail)
+
+
+def _read(fd: int, path: Path, at: int, end: int | None) -> bytes:
+    size = _CHUNK if end is None else min(_CHUNK, end - at)
+    with told(path):
+        return os.pread(fd, size, at) if size > 0 else b""
+
+
+def _foreign(offset: int, length: int) -> Line:
+    return Line(offset, length, "unreadable")

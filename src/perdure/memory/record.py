@@ -1,0 +1,121 @@
+"""A record: what it may hold, and how its values become JSON."""
+
+import math
+from collections.abc import Mapping
+from datetime import date
+from pathlib import PurePath
+from typing import Any, TypedDict
+from uuid import UUID
+
+import orjson
+
+from perdure.errors import Invalid
+
+SCHEMA_VERSION = 1
+LARGEST_BYTES = 1 << 20
+"""A record is at most so large, as JSON."""
+OURS = ("_t", "_c")
+"""Keys that end a line: when it arrived, and the sum of all bytes before."""
+TOMBSTONE = "_tombstone"
+
+Plain = dict[str, Any]
+
+
+class MemoryRecord(TypedDict, total=False):
+    """Something that happened and may matter again; every key may be missing until it is added."""
+
+    id: str
+    type: str
+    timestamp: str
+    repo: str
+    sha: str
+    pr_number: int
+    source: str
+    severity: str
+    fingerprint: str
+    title: str
+    summary: str
+    paths: list[str]
+    links: list[dict[str, Any]]
+    metadata: dict[str, Any]
+    v: int
+
+
+def plain(record: Mapping[str, Any]) -> Plain:
+    """Return a record as JSON values: dates, UUIDs and paths become text, everything else stays what it is.
+
+    Raises: Invalid, naming the place, for what has no JSON: NaN, a lone surrogate, a key that is no text, an object.
+    """
+    if not isinstance(record, Mapping):
+        raise Invalid(f"A record was expected to be an object, not {type(record).__name__}.")
+    for key in OURS:
+        if key in record:
+            raise Invalid(f"A record cannot have {key!r}: that key is written by the log itself.")
+    try:
+        return {_key(key, ""): _plain(value, _key(key, "")) for key, value in record.items()}
+    except RecursionError:
+        raise Invalid("A record is nested too deeply.") from None
+
+
+def encoded(record: Plain) -> bytes:
+    """Return a plain record as one line of JSON, without its end.
+
+    Raises: Invalid when it is over 1 MiB or nested too deeply.
+    """
+    try:
+        text = orjson.dumps(record)
+    except (TypeError, ValueError) as error:
+        raise Invalid(f"A record cannot be kept as JSON: {error}.") from error
+    if len(text) > LARGEST_BYTES:
+        raise Invalid(f"A record is {len(text):,} bytes of JSON; at most {LARGEST_BYTES:,} are kept. Link to the rest.")
+    return text
+
+
+def _plain(value: Any, where: str) -> Any:
+    match value:
+        case None | bool():
+            return value
+        case list() | tuple():
+            return [_plain(each, f"{where}[{number}]") for number, each in enumerate(value)]
+        case dict():
+            return {_key(key, where): _plain(each, f"{where}.{key}") for key, each in value.items()}
+        case int() | float():
+            return _number(value, where)
+        case _:
+            return _text(_spoken(value, where), where)
+
+
+def _spoken(value: Any, where: str) -> str:
+    match value:
+        case str():
+            return str(value)
+        case date():
+            return value.isoformat()
+        case UUID() | PurePath():
+            return str(value)
+        case _:
+            raise Invalid(f"{where} is of the type {type(value).__name__}, which JSON does not have.")
+
+
+def _number(value: int | float, where: str) -> int | float:
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise Invalid(f"{where} is {value}, which JSON does not have.")
+        return float(value)
+    if not -(1 << 63) <= value < 1 << 64:
+        raise Invalid(f"{where} is an integer of more than 64 bits; write it as text.")
+    return int(value)
+
+
+def _key(key: Any, where: str) -> str:
+    if not isinstance(key, str):
+        raise Invalid(f"A key in {where or 'the record'} is {key!r}, which is not text.")
+    return _text(key, f"a key in {where or 'the record'}")
+
+
+def _text(value: str, where: str) -> str:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise Invalid(f"{where} contains a lone surrogate, which is no text.") from None
+    return str(value)

@@ -1,0 +1,127 @@
+"""Adding to the memory: normalised, and the same thing only once a day."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perdure import Invalid, read_records
+from perdure.memory.dedupe import WINDOW_MS
+from perdure.memory.lines import line_of
+from perdure.memory.log import now_ms
+from perdure.memory.memory import Memory
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    memory = Memory(tmp_path / "state")
+    yield memory
+    memory.close()
+
+
+def test_an_id_and_a_moment_are_filled_in(memory: Memory) -> None:
+    added = memory.add({"type": "lesson", "title": "x"})
+    [record] = memory.iter()
+    assert added == {"added": True, "id": record["id"]}
+    assert record["timestamp"].endswith("Z")
+
+
+@pytest.mark.parametrize(
+    ("given", "stored"),
+    [
+        ({"severity": "Fatal"}, {"severity": "critical"}),
+        ({"severity": "error"}, {"severity": "high"}),
+        ({"severity": "warning"}, {"severity": "medium"}),
+        ({"severity": "debug"}, {"severity": "low"}),
+        ({"severity": "dunno"}, {"severity": "unknown"}),
+        ({"timestamp": 0}, {"timestamp": "1970-01-01T00:00:00.000Z"}),
+        ({"timestamp": 1_700_000_000_123}, {"timestamp": "2023-11-14T22:13:20.123Z"}),
+        ({"timestamp": "1700000000"}, {"timestamp": "2023-11-14T22:13:20.000Z"}),
+        ({"timestamp": "2026-01-02T03:04:05"}, {"timestamp": "2026-01-02T03:04:05.000Z"}),
+        ({"timestamp": "2026-01-02T03:04:05+02:00"}, {"timestamp": "2026-01-02T01:04:05.000Z"}),
+        ({"timestamp": "2026-01-02"}, {"timestamp": "2026-01-02T00:00:00.000Z"}),
+        ({"fingerprint": ["a", "b"]}, {"fingerprint": '["a","b"]'}),
+        ({"fingerprint": ["a"]}, {"fingerprint": "a"}),
+        ({"paths": ["./src\\a.py", ".env", "src//a.py", "/etc/x"]}, {"paths": ["src/a.py", ".env", "etc/x"]}),
+        ({"paths": "a.py"}, {"paths": ["a.py"]}),
+        ({"links": ["https://x"]}, {"links": [{"url": "https://x"}]}),
+        ({"pr_number": "#12"}, {"pr_number": 12}),
+        ({"title": "  x "}, {"title": "x"}),
+    ],
+)
+def test_values_get_one_form(memory: Memory, given: dict[str, Any], stored: dict[str, Any]) -> None:
+    memory.add({"type": "lesson", **given})
+    [record] = memory.iter()
+    assert {key: record[key] for key in stored} == stored
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({}, "needs a type"),
+        ({"type": "Not A Word"}, "type is 'Not A Word'"),
+        ({"type": "_tombstone"}, "type is '_tombstone'"),
+        ({"type": "lesson", "paths": ["a/../../x"]}, "paths has 'a/../../x'"),
+        ({"type": "lesson", "paths": [1]}, "paths"),
+        ({"type": "lesson", "timestamp": "soon"}, "timestamp is 'soon'"),
+        ({"type": "lesson", "timestamp": True}, "timestamp is True"),
+        ({"type": "lesson", "timestamp": 1e300}, "timestamp"),
+        ({"type": "lesson", "id": ""}, "id was expected"),
+        ({"type": "lesson", "id": "x" * 201}, "id was expected"),
+        ({"type": "lesson", "pr_number": -1}, "pr_number"),
+        ({"type": "lesson", "links": [{"href": "x"}]}, "links"),
+        ({"type": "lesson", "title": 5}, "title was expected to be text"),
+        ({"type": "lesson", "metadata": []}, "metadata"),
+        ({"type": "lesson", "fingerprint": [None]}, "fingerprint"),
+    ],
+)
+def test_what_has_no_meaning_is_refused_by_name(memory: Memory, given: dict[str, Any], named: str) -> None:
+    with pytest.raises(Invalid, match=named):
+        memory.add(given)
+    assert not memory.places.log.exists()
+
+
+def test_the_same_is_stored_once_a_day(memory: Memory) -> None:
+    first = memory.add({"type": "incident", "fingerprint": "f", "title": "one"})
+    again = memory.add({"type": "incident", "fingerprint": "f", "title": "another title"})
+    assert again == {"added": False, "reason": "duplicate", "existing_id": first["id"]}
+    assert memory.add({"type": "incident", "fingerprint": "f", "repo": "r"})["added"]
+    assert len(read_records(memory.places.log)) == 2
+
+
+def test_another_process_knows_what_this_one_added(memory: Memory) -> None:
+    first = memory.add({"type": "lesson", "title": "x"})
+    other = Memory(memory.places.log.parent)
+    assert other.add({"type": "lesson", "title": "x"})["existing_id"] == first["id"]
+    assert other.add({"type": "lesson", "title": "y"})["added"]
+    assert not memory.add({"type": "lesson", "title": "y"})["added"]
+    other.close()
+
+
+def test_a_day_later_it_is_stored_again(memory: Memory) -> None:
+    memory.places.log.parent.mkdir()
+    record = {"id": "old", "type": "lesson", "title": "x"}
+    memory.places.log.write_bytes(line_of(record, now_ms() - WINDOW_MS - 1))
+    assert memory.add({"type": "lesson", "title": "x"})["added"]
+    assert not memory.add({"type": "lesson", "title": "x"})["added"]
+
+
+def test_the_title_counts_where_nothing_else_tells_records_apart(memory: Memory) -> None:
+    assert memory.add({"type": "lesson", "title": "x"})["added"]
+    assert memory.add({"type": "lesson", "title": "y"})["added"]
+    assert memory.add({"type": "deploy_failure", "sha": "s", "metadata": {"conclusion": "failure"}})["added"]
+    assert memory.add({"type": "deploy_failure", "sha": "s", "metadata": {"conclusion": "timed_out"}})["added"]
+    assert not memory.add({"type": "deploy_failure", "sha": "s", "metadata": {"conclusion": "failure"}})["added"]
+
+
+def test_a_batch_is_checked_against_itself_too(memory: Memory) -> None:
+    answers = memory.add_many([{"type": "lesson", "title": title} for title in "aba"])
+    assert [answer["added"] for answer in answers] == [True, True, False]
+    assert answers[2]["existing_id"] == answers[0]["id"]
+
+
+def test_a_batch_with_an_invalid_record_stores_nothing(memory: Memory) -> None:
+    with pytest.raises(Invalid):
+        memory.add_many([{"type": "lesson", "title": "a"}, {"title": "no type"}])
+    assert not memory.places.log.exists()
