@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
 import orjson
@@ -21,6 +21,9 @@ LONGEST_ID = 200
 
 _SAME_AS = {"fatal": "critical", "error": "high", "warning": "medium", "warn": "medium", "info": "low", "debug": "low"}
 _WORD = re.compile(r"[a-z][a-z0-9_]{0,63}")
+_SECONDS = re.compile(r"-?\d{9,}(\.\d+)?")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
 _IN_MILLISECONDS = 100_000_000_000
 """A moment above this is counted in milliseconds: in seconds it would be the year 5138."""
 
@@ -55,21 +58,23 @@ def moment(value: Any) -> str:
 
     Raises: Invalid
     """
-    try:
-        found = _datetime(value)
-        found = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
-    except (ValueError, OverflowError, OSError, TypeError):
-        raise Invalid(f"timestamp is {value!r}; expected ISO-8601, or seconds since 1970.") from None
-    return found.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return _utc(value).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def moment_ms(text: Any) -> int | None:
+def moment_ms(value: Any) -> int | None:
     """Read a moment as milliseconds since 1970; None when it is none."""
     try:
-        found = datetime.fromisoformat(moment(text))
+        return (_utc(value) - _EPOCH) // _MILLISECOND
     except Invalid:
         return None
-    return int(found.timestamp() // 1) * 1000 + found.microsecond // 1000
+
+
+def _utc(value: Any) -> datetime:
+    try:
+        found = _datetime(value)
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except (ValueError, OverflowError, OSError, TypeError):
+        raise Invalid(f"timestamp is {value!r}; expected ISO-8601, or seconds since 1970.") from None
 
 
 def repository_path(value: str, key: str = "paths") -> str:
@@ -88,7 +93,7 @@ def fingerprint(value: Any, key: str = "fingerprint") -> str:
 
     Raises: Invalid
     """
-    parts = value if isinstance(value, list) else [value]
+    parts = list(value) if isinstance(value, list | tuple) else [value]
     if not all(isinstance(part, str | int) and not isinstance(part, bool) for part in parts):
         raise Invalid(f"{key} was expected to be text, or a list of texts.")
     texts = [str(part).strip() for part in parts]
@@ -112,7 +117,7 @@ def _datetime(value: Any) -> datetime:
 
 
 def _from_text(text: str) -> datetime:
-    if re.fullmatch(r"-?\d{9,}(\.\d+)?", text):
+    if _SECONDS.fullmatch(text):
         return _datetime(float(text))
     return datetime.fromisoformat(text)
 
