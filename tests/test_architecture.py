@@ -55,6 +55,8 @@ VIOLATIONS = [
     Violation("app.py", "import sqlalchemy", SQL),
     Violation("interfaces/cli/db.py", "import sqlite3", SQL),
     Violation("interfaces/cli/doctor.py", "def late() -> None:\n    import psycopg", SQL),
+    Violation("memory/related.py", "import sqlite3", SQL),
+    Violation("memory/index.py", "import sqlalchemy", SQL),
     Violation("settings.py", "from alembic import op", SQL),
     Violation("store/sqlite/files.py", "import perdure.store.postgres.connection", DRIVERS),
     Violation("store/postgres/database.py", "from perdure.store.sqlite import faults as other", DRIVERS),

@@ -2,8 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Collection, Iterable, Mapping
-from itertools import takewhile
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,6 +17,10 @@ WINDOW_MS = 24 * 60 * 60 * 1000
 
 _CLOCKS_DIFFER_MS = 60_000
 """Writers take the time before they take the lock, so lines may stand a little out of order."""
+LONG_BYTES = 1 << 18
+"""When more than this had to be read, the index should know it."""
+
+_Arrival = tuple[bytes, int, str]
 _PARTS = ("type", "repo", "sha", "fingerprint", "pr_number")
 
 
@@ -30,7 +33,10 @@ def dedupe_key(record: Mapping[str, Any]) -> bytes:
         metadata = record.get("metadata")
         parts["conclusion"] = metadata.get("conclusion") if isinstance(metadata, dict) else None
     given = {name: value for name, value in parts.items() if _is_given(value)}
-    text = orjson.dumps(given, option=orjson.OPT_SORT_KEYS)
+    try:
+        text = orjson.dumps(given, option=orjson.OPT_SORT_KEYS)
+    except orjson.JSONEncodeError:  # nested more deeply than we would write it; somebody else has
+        text = repr(given).encode()
     return hashlib.blake2b(text, digest_size=16).digest()
 
 
@@ -45,59 +51,86 @@ class KeyIndex(Protocol):
         """Return the offset up to which the index knows the log that is open here; None when it knows another."""
         ...
 
-    def first_with(self, keys: Collection[bytes], since_ms: int) -> Mapping[bytes, str]:
-        """Return the id of the first record of each key that arrived since then."""
+    def first_with(self, keys: Collection[bytes], since_ms: int) -> Mapping[bytes, str] | None:
+        """Return the id of the first record of each key that arrived since then; None when it cannot be asked now."""
         ...
 
 
 class Recent:
-    """What arrived within the window, by dedupe key; reads each part of a log once. Used under the log's lock."""
+    """What arrived within the window, by dedupe key; reads each part of a log once. Used under the log's lock.
+
+    The index is asked about what lies before the part that was read, unless that is older than the window anyway.
+    """
 
     def __init__(self, log: Path, index: KeyIndex | None = None) -> None:
         self._log = log
         self._index = index
         self._file = (0, 0)
         self._from = self._upto = 0
+        self._needs_index = False
         self._first: dict[bytes, tuple[int, str]] = {}
+
+    @property
+    def read_bytes(self) -> int:
+        """How much had to be read because no index knew it."""
+        return self._upto - self._from
 
     def find(self, keys: Collection[bytes], fd: int, size: int, since_ms: int) -> dict[bytes, str]:
         """Return the id of the first record that arrived since then, for each key that has one."""
         covered = self._index.covered(fd) if self._index is not None else None
         if not self._goes_on(fd, size, covered):
             self._begin(fd, size, covered, since_ms)
-        self._take(lines_of(fd, self._log, start=self._upto, end=size))
+        self._take(_arrivals(lines_of(fd, self._log, start=self._upto, end=size)))
         self._upto = size
-        known = dict(self._index.first_with(keys, since_ms)) if self._index is not None and self._from > 0 else {}
+        known = self._known(keys, since_ms)
+        if known is None:
+            self._begin(fd, size, None, since_ms)
+            known = {}
         for key in keys:
             arrived_ms, name = self._first.get(key, (-1, ""))
             if arrived_ms >= since_ms:
                 known.setdefault(key, name)
         return known
 
+    def _known(self, keys: Collection[bytes], since_ms: int) -> dict[bytes, str] | None:
+        if self._index is None or not self._needs_index:
+            return {}
+        known = self._index.first_with(keys, since_ms)
+        return dict(known) if known is not None else None
+
     def _goes_on(self, fd: int, size: int, covered: int | None) -> bool:
         """Tell whether the log is the one that was read before, and the index still knows what was not read."""
         found = os.fstat(fd)
         is_same = (found.st_dev, found.st_ino) == self._file and size >= self._upto
-        return is_same and (self._from == 0 or (covered is not None and covered >= self._from))
+        is_known = not self._needs_index or (covered is not None and covered >= self._from)
+        is_kept_in_vain = covered is not None and covered - self._from > LONG_BYTES
+        return is_same and is_known and not is_kept_in_vain
 
     def _begin(self, fd: int, size: int, covered: int | None, since_ms: int) -> None:
+        """Read backwards to where the index or the window begins."""
         found = os.fstat(fd)
         self._first.clear()
         self._file = (found.st_dev, found.st_ino)
-        if covered:
-            self._from = self._upto = covered
-            return
-        self._from, self._upto = 0, size
-        recent = takewhile(
-            lambda line: line.arrival_ms is None or line.arrival_ms >= since_ms - _CLOCKS_DIFFER_MS,
-            lines_backwards(fd, self._log, end=size),
-        )
-        self._take(reversed(list(recent)))
+        known = min(covered or 0, size)
+        self._from, self._upto, self._needs_index = known, size, known > 0
+        arrivals: list[_Arrival] = []
+        for line in lines_backwards(fd, self._log, end=size):
+            if line.offset < known:
+                break
+            if line.arrival_ms is not None and line.arrival_ms < since_ms - _CLOCKS_DIFFER_MS:
+                self._from, self._needs_index = line.offset, False
+                break
+            arrivals.extend(_arrivals([line]))
+        self._take(reversed(arrivals))
 
-    def _take(self, lines: Iterable[Line]) -> None:
-        for line in lines:
-            if line.content is None or not line.is_served or line.arrival_ms is None:
-                continue
-            key = dedupe_key(line.content)
-            if key not in self._first or line.arrival_ms - self._first[key][0] > WINDOW_MS:
-                self._first[key] = (line.arrival_ms, str(line.content.get("id", "")))
+    def _take(self, arrivals: Iterable[_Arrival]) -> None:
+        for key, arrival_ms, name in arrivals:
+            if key not in self._first or arrival_ms - self._first[key][0] > WINDOW_MS:
+                self._first[key] = (arrival_ms, name)
+
+
+def _arrivals(lines: Iterable[Line]) -> Iterator[_Arrival]:
+    for line in lines:
+        if line.content is not None and line.is_served and line.arrival_ms is not None:
+            name = line.content.get("id")
+            yield dedupe_key(line.content), line.arrival_ms, name if isinstance(name, str) else ""

@@ -4,13 +4,27 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from perdure.memory.dedupe import WINDOW_MS, Recent, dedupe_key
+from perdure.errors import NotFound
+from perdure.memory.dedupe import LONG_BYTES, WINDOW_MS, Recent, dedupe_key
+from perdure.memory.derived import Index, Keys
 from perdure.memory.lines import line_of
-from perdure.memory.log import Log, now_ms
-from perdure.memory.normalise import normalised
+from perdure.memory.log import Log
+from perdure.memory.log import now_ms as clock_ms
+from perdure.memory.normalise import fingerprint as one_fingerprint
+from perdure.memory.normalise import normalised, repository_path
 from perdure.memory.places import LOG_FILE, Places
 from perdure.memory.reading import iter_records
 from perdure.memory.record import Plain
+from perdure.memory.related import Asked
+from perdure.memory.related import related as find_related
+from perdure.memory.search import Search
+from perdure.memory.search import search as find_text
+from perdure.memory.view import View
+
+_DAY_MS = 24 * 60 * 60 * 1000
+_SHORTEST_BEGINNING = 6
+_STEP_BYTES = 1 << 20
+"""So much an index is caught up by who only wants to add something."""
 
 
 class Memory:
@@ -19,7 +33,9 @@ class Memory:
     def __init__(self, folder: Path) -> None:
         self.places = Places(folder / LOG_FILE)
         self._log = Log(self.places)
-        self._recent = Recent(self.places.log)
+        self._index = Index(self.places)
+        self._keys = Keys(self.places)
+        self._recent = Recent(self.places.log, self._keys)
 
     def add(self, record: Mapping[str, Any], *, dedupe: bool = True) -> Plain:
         """Store a record, unless the same was stored within a day; return whether, and under which id.
@@ -33,7 +49,7 @@ class Memory:
 
         Raises: what `add` raises.
         """
-        arrival_ms = now_ms()
+        arrival_ms = clock_ms()
         news = [normalised(record, arrival_ms) for record in records]
         lines = [line_of(record, arrival_ms) for record in news]
         if not dedupe:
@@ -55,7 +71,89 @@ class Memory:
             return chosen
 
         self._log.append_chosen(choose)
+        if self._recent.read_bytes > LONG_BYTES:
+            self._index.catch_up(at_most=_STEP_BYTES)
         return answers
+
+    def related(  # noqa: PLR0913  each is something that a person may ask by
+        self,
+        *,
+        paths: Sequence[str] = (),
+        fingerprint: str | Sequence[str] | None = None,
+        text: str | None = None,
+        repo: str | None = None,
+        sha: str | None = None,
+        pr_number: int | None = None,
+        limit: int = 3,
+        budget_ms: float = 50.0,
+        retention_days: float = 90,
+        now_ms: int | None = None,
+    ) -> Plain:
+        """Find the history that has to do with something: the worst, of those the newest, by overlap of paths, by id.
+
+        A record matches when it has the fingerprint, the commit, the pull request, or a path that is one of the paths
+        (overlap 2), lies within one or contains one (overlap 1); the best overlap counts. A text narrows that down to
+        records that have all of its words, apart from those that are too common to tell anything; given alone, it is
+        the only reason. Without any of these nothing matches.
+
+        Records without a usable timestamp count by their arrival. The budget is for the answer, not for catching up
+        the index; when it is used up, the answer is what is there, with `truncated: true`.
+
+        Raises: Invalid for a path that leads out of the repository; Unavailable; Denied; Damaged.
+        """
+        asked = Asked(
+            paths=tuple(dict.fromkeys(filter(None, (repository_path(path) for path in paths)))),
+            fingerprint=one_fingerprint(fingerprint) if fingerprint is not None else "",
+            text=text or "",
+            repo=(repo or "").strip(),
+            sha=(sha or "").strip(),
+            pr_number=pr_number,
+            limit=limit,
+            since_ms=int((clock_ms() if now_ms is None else now_ms) - retention_days * _DAY_MS),
+        )
+        return self._index.use(lambda view: find_related(view, asked, budget_ms)) or _nothing()
+
+    def search(
+        self,
+        text: str,
+        *,
+        limit: int = 10,
+        repo: str | None = None,
+        type: str | None = None,  # noqa: A002  the key of a record has this name
+        budget_ms: float = 50.0,
+    ) -> Plain:
+        """Find records by the words of a text, the best first (BM25 over title and summary).
+
+        The text is never read as a query language. A record needs one of the words; words that too many records have
+        are dropped, unless there are no others. The budget is as for `related`.
+
+        Raises: Unavailable; Denied; Damaged.
+        """
+        asked = Search(text, limit, (repo or "").strip(), type or "")
+        return self._index.use(lambda view: find_text(view, asked, budget_ms)) or _nothing()
+
+    def get(self, id: str) -> Plain:  # noqa: A002  the key of a record has this name
+        """Return the record with an id, or with the only id that begins so; at least six characters.
+
+        Raises: NotFound; Unavailable; Denied; Damaged.
+        """
+        found = self._index.use(lambda view: _called(view, id)) or []
+        if not found:
+            raise NotFound(f"The memory has no record {id!r}.")
+        if len(found) > 1:
+            raise NotFound(f"Several records begin with {id!r}; write more of the id.")
+        return found[0]
+
+    def rebuild(self) -> Plain:
+        """Make the index anew; return how many records and seconds that was, and its size.
+
+        Raises: NotFound when there is no log; Unavailable; Denied.
+        """
+        return self._index.rebuild()
+
+    def index_state(self) -> Plain:
+        """Tell whether the index is current, behind, missing or unusable; look-ups are right with any of them."""
+        return self._index.state()
 
     def iter(self) -> Iterator[Plain]:
         """Give all records, oldest first."""
@@ -64,6 +162,21 @@ class Memory:
     def close(self) -> None:
         """Close all files."""
         self._log.close()
+        self._index.close()
+        self._keys.close()
+
+
+def _called(view: View, name: str) -> list[Plain]:
+    """Return the record with an id, or a few whose ids begin so."""
+    names = [name] if name and view.called(name) else []
+    if not names and len(name) >= _SHORTEST_BEGINNING:
+        names = view.ids_from(name, 2)
+    rows = [row for each in names if not view.is_hidden(each) and (row := view.called(each)) is not None]
+    return [found[0].record for row in rows if (found := view.read(row)) is not None]
+
+
+def _nothing() -> Plain:
+    return {"matches": [], "truncated": False}
 
 
 def _added(record: Plain) -> Plain:

@@ -31,6 +31,16 @@ class Places:
         return self.log.with_suffix(".idx.sqlite")
 
     @property
+    def new_index(self) -> Path:
+        """An index that is being made, by whoever holds the lock of the index."""
+        return self.log.with_suffix(".idx.new")
+
+    @property
+    def index_lock(self) -> Path:
+        """What is locked while the index is written; the log goes on meanwhile."""
+        return self.log.with_suffix(".idx.lock")
+
+    @property
     def archive(self) -> Path:
         """Records that compaction moved out."""
         return self.log.with_name("archive")

@@ -1,0 +1,442 @@
+"""The index of a log in its file: found, checked, caught up, made anew; and what it lacks, in a private one.
+
+Whoever writes the file holds its lock, so that a deleted and a new file never share a journal. After each commit the
+file gets a time stamp that the commit has noted: when somebody else has changed a byte, the two differ.
+"""
+
+import os
+import stat
+import threading
+import time
+import weakref
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+from perdure.errors import NotFound, PerdureError, Unavailable
+from perdure.memory.files import open_file, told
+from perdure.memory.index import Database, Noted, Unusable, ending, nothing_of
+from perdure.memory.lines import Line
+from perdure.memory.lock import LogLock
+from perdure.memory.places import Places
+from perdure.memory.reading import lines_of
+from perdure.memory.record import Plain
+from perdure.memory.view import Stale, View
+
+T = TypeVar("T")
+
+_TRIES = 4
+_BATCH_LINES = 4000
+_BATCH_BYTES = 4 << 20
+_SHORT = 1 << 16
+_WAIT_S = 2.0
+_PAUSE_S = 0.005
+_KEYS_WAIT_S = 0.05
+_STAMP_NS = 2_000_000_000
+"""Stamps are whole even seconds, which every file system keeps exactly."""
+
+
+class _Changed(Exception):
+    """Somebody has written the file between two looks."""
+
+
+class Index:
+    """Brings the indexes of a log up to date and lends them out. Threads may share it."""
+
+    def __init__(self, places: Places) -> None:
+        self._places = places
+        self._file = _IndexFile(places.index)
+        self._tail: Database | None = None
+        self._lock = LogLock(places.index_lock, wait_s=0)
+        self._threads = threading.RLock()
+        _indexes.add(self)
+
+    def use(self, work: Callable[[View], T]) -> T | None:
+        """Look into all that the log has now; None when there is no log.
+
+        What is wrong with an index changes no answer: it is made anew, or, where that is not possible, a private one.
+
+        Raises: Unavailable; Denied; Damaged, when the log itself cannot be read.
+        """
+        with self._threads:
+            try:
+                fd = open_file(self._places.log, os.O_RDONLY)
+            except FileNotFoundError:
+                return None
+            try:
+                return self._use(fd, work)
+            finally:
+                os.close(fd)
+
+    def _use(self, fd: int, work: Callable[[View], T]) -> T:
+        for _ in range(_TRIES):
+            try:
+                with self._parts(fd) as parts:
+                    return work(View(parts, fd, self._places.log))
+            except _Changed:
+                continue
+            except (Stale, Unusable) as error:
+                self._drop_tail()
+                if isinstance(error, Stale) or error.is_broken:
+                    self._file.distrust()
+        try:
+            return work(View(self._private(fd), fd, self._places.log, is_lenient=True))
+        except Unusable as error:
+            raise Unavailable(f"No index can be made for {self._places.log}: {error}.") from error
+
+    def catch_up(self, at_most: int) -> None:
+        """Let the file take in up to so many bytes more, if that is possible now."""
+        with self._threads:
+            try:
+                fd = open_file(self._places.log, os.O_RDONLY)
+            except FileNotFoundError:
+                return
+            try:
+                with self._lock:
+                    self._bring_up(fd, at_most=at_most)
+            except (Unusable, PerdureError, OSError):
+                return  # look-ups read what it lacks
+            finally:
+                os.close(fd)
+
+    def rebuild(self) -> Plain:
+        """Make the file anew, and return how many records, bytes and seconds that was.
+
+        Raises: Unavailable; Denied; NotFound when there is no log.
+        """
+        begun = time.monotonic()
+        with self._threads, LogLock(self._places.index_lock) as lock:
+            try:
+                fd = open_file(self._places.log, os.O_RDONLY)
+            except FileNotFoundError:
+                raise NotFound(f"There is no log at {self._places.log}, so there is nothing to index.") from None
+            try:
+                with told(self._places.index):
+                    noted = self._make(fd)
+            except Unusable as error:
+                raise Unavailable(f"{self._places.index} cannot be made: {error}.") from error
+            finally:
+                os.close(fd)
+        lock.close()
+        size = self._places.index.stat().st_size
+        return {"records": noted.records, "bytes": size, "seconds": round(time.monotonic() - begun, 3)}
+
+    def state(self) -> Plain:
+        """Tell what the file is worth, without changing it."""
+        with self._threads:
+            try:
+                size = self._places.index.stat().st_size
+            except OSError:
+                return {"state": "missing", "bytes": 0, "offset": 0, "records": 0}
+            noted, is_behind = self._judged()
+        if noted is None:
+            return {"state": "unusable", "bytes": size, "offset": 0, "records": 0}
+        word = "behind" if is_behind else "current"
+        return {"state": word, "bytes": size, "offset": noted.upto, "records": noted.records}
+
+    def close(self) -> None:
+        """Close all files; the index may be used again."""
+        with self._threads:
+            self._file.close()
+            self._drop_tail()
+            self._lock.close()
+
+    def hold(self) -> None:
+        """Keep everybody out, before a fork."""
+        self._threads.acquire()
+
+    def release(self) -> None:
+        """Let others in again, after a fork."""
+        self._threads.release()
+
+    def forget(self) -> None:
+        """Start anew in a child process: what SQLite has opened belongs to the parent."""
+        self._file.forget()
+        if self._tail is not None:
+            _abandoned.append(self._tail)
+        self._tail = None
+        self._threads = threading.RLock()
+
+    def _judged(self) -> tuple[Noted | None, bool]:
+        try:
+            fd = open_file(self._places.log, os.O_RDONLY)
+        except (PerdureError, OSError):
+            return None, False
+        try:
+            noted = self._file.usable(fd, wait_s=_KEYS_WAIT_S)
+            return noted, noted is not None and _has_more(fd, noted.upto)
+        except (Unusable, OSError):
+            return None, False
+        finally:
+            os.close(fd)
+
+    @contextmanager
+    def _parts(self, fd: int) -> Iterator[list[Database]]:
+        """Lend indexes that hold together all of the log: the file, and a private one of what it lacks."""
+        noted = self._from_file(fd)
+        if noted is None:
+            yield self._private(fd)
+            return
+        tail = self._lacking(fd, noted.upto, noted.next)
+        with self._file.database.still():
+            if self._file.database.noted() != noted:
+                raise _Changed
+            yield [self._file.database, tail] if tail is not None else [self._file.database]
+
+    def _private(self, fd: int) -> list[Database]:
+        tail = self._lacking(fd, 0, 1)
+        return [tail] if tail is not None else []
+
+    def _from_file(self, fd: int) -> Noted | None:
+        """Return the note of the file after it was caught up; it may lack something while others write it."""
+        deadline = time.monotonic() + _WAIT_S
+        noted = None
+        while noted is None and time.monotonic() <= deadline:
+            try:
+                noted = self._good(fd)
+                if noted is not None and not _has_more(fd, noted.upto):
+                    return noted
+                with self._lock:
+                    return self._bring_up(fd)
+            except Unavailable:
+                time.sleep(_PAUSE_S if noted is None else 0)  # somebody else is writing it
+            except (Unusable, PerdureError, OSError):
+                return noted
+        return noted
+
+    def _good(self, fd: int) -> Noted | None:
+        """Return the note of the file; None when it is to be made anew.
+
+        Raises: Unusable when nothing can be done about it.
+        """
+        try:
+            return self._file.usable(fd)
+        except Unusable as error:
+            if error.is_broken:
+                return None
+            raise
+
+    def _bring_up(self, fd: int, *, at_most: int | None = None) -> Noted:
+        """Let the file take in what it lacks, or make it anew; the lock is held."""
+        noted = self._good(fd)
+        if noted is None:
+            return self._make(fd, at_most=at_most)
+        for lines, upto in _batches(fd, self._places.log, noted.upto, at_most):
+            noted = self._file.database.take_in(lines, replace(noted, upto=upto, crc=ending(fd, upto), stamp=_stamp()))
+            os.utime(self._places.index, ns=(noted.stamp, noted.stamp))
+        return noted
+
+    def _make(self, fd: int, *, at_most: int | None = None) -> Noted:
+        """Make the file anew beside the old one and put it into its place; the lock is held."""
+        new, stamp = self._places.new_index, _stamp()
+        new.unlink(missing_ok=True)
+        database = Database.create(new, nothing_of(fd, stamp=stamp))
+        try:
+            noted = self._fill(database, fd, at_most)
+            database.finish()
+        except BaseException:
+            new.unlink(missing_ok=True)
+            raise
+        finally:
+            database.close()
+        _flush(new)
+        os.utime(new, ns=(stamp, stamp))
+        self._file.close()
+        for suffix in ("-journal", "-wal", "-shm"):
+            self._places.index.with_name(f"{self._places.index.name}{suffix}").unlink(missing_ok=True)
+        new.replace(self._places.index)
+        self._file.trust()
+        return noted
+
+    def _fill(self, database: Database, fd: int, at_most: int | None = None) -> Noted:
+        noted = database.noted()
+        for lines, upto in _batches(fd, self._places.log, noted.upto, at_most):
+            noted = database.take_in(lines, replace(noted, upto=upto, crc=ending(fd, upto)))
+        return noted
+
+    def _lacking(self, fd: int, start: int, first: int) -> Database | None:
+        """Return the private index of the log from an offset on; None when there is nothing."""
+        if self._tail is not None:
+            noted = self._tail.noted()
+            if (noted.start, noted.first) != (start, first) or not noted.fits(fd):
+                self._drop_tail()
+        try:
+            if self._tail is not None:
+                self._fill(self._tail, fd)
+            elif _has_more(fd, start):
+                self._tail = Database.create(None, nothing_of(fd, start=start, first=first))
+                self._fill(self._tail, fd)
+                self._tail.finish()
+        except BaseException:
+            self._drop_tail()
+            raise
+        return self._tail
+
+    def _drop_tail(self) -> None:
+        if self._tail is not None:
+            self._tail.close()
+            self._tail = None
+
+
+class Keys:
+    """Finds by dedupe key in the file, as far as it goes; see `KeyIndex`. Used under the lock of the log."""
+
+    def __init__(self, places: Places) -> None:
+        self._file = _IndexFile(places.index)
+        _keys.add(self)
+
+    def covered(self, fd: int) -> int | None:
+        """See `KeyIndex.covered`."""
+        try:
+            noted = self._file.usable(fd, wait_s=_KEYS_WAIT_S)
+        except (Unusable, OSError):
+            return None
+        return noted.upto if noted is not None else None
+
+    def first_with(self, keys: Collection[bytes], since_ms: int) -> Mapping[bytes, str] | None:
+        """See `KeyIndex.first_with`."""
+        try:
+            return self._file.database.first_with(keys, since_ms)
+        except Unusable:
+            return None
+
+    def close(self) -> None:
+        """Close the file; it may be used again."""
+        self._file.close()
+
+    def forget(self) -> None:
+        """Start anew in a child process."""
+        self._file.forget()
+
+
+class _IndexFile:
+    """The index in its file, opened again when another file has taken its place."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._database: Database | None = None
+        self._identity = (0, 0)
+        self._distrusted = (0, 0)
+
+    @property
+    def database(self) -> Database:
+        if self._database is None:
+            raise Unusable("it is not open", is_broken=False)
+        return self._database
+
+    def usable(self, fd: int, *, wait_s: float = 0) -> Noted | None:
+        """Return what the file notes; None when it is missing, of another log, or not as its last writer left it.
+
+        A file that is being written is looked at again for a while.
+
+        Raises: Unusable
+        """
+        deadline = time.monotonic() + wait_s
+        while (there := self._opened()) is not None:
+            noted = self.database.noted()
+            if noted.stamp == there.st_mtime_ns:
+                return noted if noted.fits(fd) else None
+            if time.monotonic() > deadline:
+                break
+            time.sleep(_PAUSE_S)
+        return None
+
+    def distrust(self) -> None:
+        """Treat the file that is open as broken from now on."""
+        self._distrusted = self._identity
+
+    def close(self) -> None:
+        if self._database is not None:
+            self._database.close()
+            self._database = None
+
+    def trust(self) -> None:
+        """Judge the file by what it is: it was made anew."""
+        self._distrusted = (0, 0)
+
+    def forget(self) -> None:
+        if self._database is not None:
+            _abandoned.append(self._database)
+            self._database = None
+
+    def _opened(self) -> os.stat_result | None:
+        while True:
+            try:
+                there = os.stat(self._path)
+            except FileNotFoundError:
+                self.close()
+                return None
+            if not stat.S_ISREG(there.st_mode):
+                raise Unusable("it is not a file", is_broken=False)
+            if self._distrusted == (there.st_dev, there.st_ino):
+                raise Unusable("it was found to be wrong", is_broken=True)
+            if self._database is not None and self._identity == (there.st_dev, there.st_ino):
+                return there
+            self.close()
+            self._database, self._identity = Database.open(self._path), (there.st_dev, there.st_ino)
+
+
+def _batches(fd: int, log: Path, start: int, at_most: int | None) -> Iterator[tuple[list[Line], int]]:
+    """Give the lines from an offset on, as many as one transaction takes in, with the offset where they end."""
+    end = os.fstat(fd).st_size
+    lines: list[Line] = []
+    size = 0
+    for line in lines_of(fd, log, start=start, end=end):
+        lines.append(line)
+        size += line.length
+        if len(lines) >= _BATCH_LINES or size >= _BATCH_BYTES:
+            yield lines, line.offset + line.length + 1
+            if at_most is not None and line.offset - start >= at_most:
+                return
+            lines, size = [], 0
+    if lines:
+        yield lines, lines[-1].offset + lines[-1].length + 1
+
+
+def _has_more(fd: int, upto: int) -> bool:
+    """Tell whether a line ends after an offset."""
+    rest = os.fstat(fd).st_size - upto
+    return rest > _SHORT or (rest > 0 and b"\n" in os.pread(fd, rest, upto))
+
+
+def _stamp() -> int:
+    return time.time_ns() // _STAMP_NS * _STAMP_NS
+
+
+def _flush(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+_indexes: "weakref.WeakSet[Index]" = weakref.WeakSet()
+_keys: "weakref.WeakSet[Keys]" = weakref.WeakSet()
+_abandoned: list[Database] = []
+"""What a child process got from its parent and must neither use nor close."""
+_held: list[Index] = []
+
+
+def _before_fork() -> None:
+    for index in list(_indexes):
+        index.hold()
+        _held.append(index)
+
+
+def _after_fork_in_parent() -> None:
+    while _held:
+        _held.pop().release()
+
+
+def _after_fork_in_child() -> None:
+    _held.clear()
+    for index in list(_indexes):
+        index.forget()
+    for keys in list(_keys):
+        keys.forget()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)

@@ -1,0 +1,155 @@
+"""What a record is found by: read from any record, however odd, and never failing."""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any, Literal
+
+from perdure.errors import Invalid
+from perdure.memory.lines import Line
+from perdure.memory.normalise import SEVERITIES, fingerprint, moment_ms, repository_path, severity
+from perdure.memory.record import TOMBSTONE, Plain
+
+Kind = Literal["fingerprint", "path", "directory", "sha", "pr"]
+
+BAND = 1 << 50
+"""Places of one severity lie within one band, the newest first."""
+UNDATED = BAND - 1
+"""The last place in a band: nobody knows when it was, so it is never too old."""
+MOST_OFTEN = 4
+"""A word that stands in a record more often counts as if it stood there so often."""
+
+_MIDDLE = 1 << 49
+_FARTHEST_MS = 1 << 48
+_RANKS = {name: rank for rank, name in enumerate(SEVERITIES)}
+_WORD = re.compile(r"[^\W_]+")
+_LONGEST_WORD = 64
+_MOST_PATHS = 1000
+_DEEPEST = 1024
+"""Of a path with more characters no directories are known; it is found as it stands."""
+_CACHED = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known about a record; a blank text stands for what is missing or makes no sense."""
+
+    id: str
+    type: str
+    place: int
+    repo: str
+    fingerprint: str
+    sha: str
+    pr_number: int | None
+    paths: tuple[str, ...]
+
+    def terms(self) -> set[int]:
+        """Return what the record is found by, apart from its words."""
+        found: set[int] = set()
+        for path in self.paths:
+            found.update(_terms_of_path(path) if len(path) <= _CACHED else _path_terms(path))
+        if self.fingerprint:
+            found.add(term("fingerprint", self.fingerprint))
+        if self.sha:
+            found.add(term("sha", self.sha))
+        if self.pr_number is not None:
+            found.add(term("pr", str(self.pr_number)))
+        return found
+
+
+def facts_of(line: Line) -> Facts:
+    """Read a record."""
+    content = line.content or {}
+    moment = moment_ms(content["timestamp"]) if "timestamp" in content else None
+    rank = _RANKS[severity(content.get("severity"))]
+    number = content.get("pr_number")
+    return Facts(
+        id=_text(content.get("id")),
+        type=_text(content.get("type")),
+        place=place(rank, line.arrival_ms if moment is None else moment),
+        repo=_text(content.get("repo")).strip(),
+        fingerprint=_fingerprint(content.get("fingerprint")),
+        sha=_text(content.get("sha")).strip(),
+        pr_number=number if type(number) is int else None,
+        paths=tuple(dict.fromkeys(_paths(content.get("paths")))),
+    )
+
+
+def place(rank: int, moment: int | None) -> int:
+    """Return where in an answer a record stands: the worst first, of those the newest, then those without a date."""
+    if moment is None:
+        return rank * BAND + UNDATED
+    return rank * BAND + _MIDDLE - max(-_FARTHEST_MS, min(moment, _FARTHEST_MS))
+
+
+def target_of(content: Plain) -> str:
+    """Return the id that a tombstone hides; blank for everything else."""
+    return _text(content.get("target")) if content.get("type") == TOMBSTONE else ""
+
+
+def is_ours(content: Plain) -> bool:
+    """Tell whether a line is there for the log itself, and is no record that anybody looks for."""
+    return _text(content.get("type")).startswith("_")
+
+
+def words_of(content: Plain) -> list[str]:
+    """Return the words of a record's title and summary."""
+    return words_in(f"{_spoken(content.get('title'))} {_spoken(content.get('summary'))}")
+
+
+def words_in(text: str) -> list[str]:
+    """Return the words of a text: letters and digits, without case and accents."""
+    if not text.isascii():
+        text = "".join(each for each in unicodedata.normalize("NFKD", text) if not unicodedata.combining(each))
+    return [word if len(word) <= _LONGEST_WORD else word[:_LONGEST_WORD] for word in _WORD.findall(text.casefold())]
+
+
+def directories(path: str) -> Iterator[str]:
+    """Give every directory that a path lies in, within its repository."""
+    if len(path) > _DEEPEST:
+        return
+    end = path.rfind("/")
+    while end > 0:
+        yield path[:end]
+        end = path.rfind("/", 0, end)
+
+
+def term(kind: Kind, value: str) -> int:
+    """Return what a value is filed under; that two values share it is too rare to matter, and is noticed."""
+    return int.from_bytes(blake2b(f"{kind}\0{value}".encode(), digest_size=8).digest(), signed=True)
+
+
+def _path_terms(path: str) -> tuple[int, ...]:
+    return (term("path", path), *(term("directory", folder) for folder in directories(path)))
+
+
+_terms_of_path = lru_cache(maxsize=1 << 14)(_path_terms)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _spoken(value: Any) -> str:
+    return str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else ""
+
+
+def _fingerprint(value: Any) -> str:
+    try:
+        return fingerprint(value) if value is not None else ""
+    except Invalid:
+        return ""
+
+
+def _paths(value: Any) -> Iterator[str]:
+    listed = [value] if isinstance(value, str) else value
+    for each in listed[:_MOST_PATHS] if isinstance(listed, list) else ():
+        try:
+            path = repository_path(each) if isinstance(each, str) else ""
+        except Invalid:
+            continue
+        if path:
+            yield path

@@ -1,0 +1,395 @@
+"""One database of a derived index: what it holds of a log, and how it is asked. The only SQL of the memory.
+
+It holds offsets, never text: what is found is read from the log again. Records are numbered from 1 in the order of the
+log; a database may begin anywhere in it. All changes of one transaction come with the note of how far they reach.
+"""
+
+import os
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import astuple, dataclass, replace
+from functools import wraps
+from pathlib import Path
+from typing import NamedTuple, ParamSpec, TypeVar
+from zlib import crc32
+
+from perdure.memory.dedupe import dedupe_key
+from perdure.memory.facts import BAND, MOST_OFTEN, UNDATED, Facts, facts_of, is_ours, target_of, words_of
+from perdure.memory.lines import Line
+from perdure.memory.normalise import SEVERITIES
+from perdure.memory.record import Plain
+from perdure.settings import FILE_MODE
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_APPLICATION = 0x50524D58
+_VERSION = 1
+_WAIT_S = 0.5
+_ENDING = 4096
+_LARGEST = (1 << 63) - 1
+_LENGTH_BITS = 8
+_LONGEST = (1 << _LENGTH_BITS) - 1
+_OPCODES = 2000
+_SHORT = 64
+_BANDS = len(SEVERITIES)
+_TABLES = """
+    CREATE TABLE noted (device INTEGER, inode INTEGER, start INTEGER, upto INTEGER, crc INTEGER,
+        first INTEGER, records INTEGER, words INTEGER, stamp INTEGER);
+    CREATE TABLE records (n INTEGER PRIMARY KEY, at INTEGER, length INTEGER, id TEXT, place INTEGER, repo TEXT,
+        type TEXT, arrival INTEGER, key BLOB);
+    CREATE TABLE hidden (id TEXT PRIMARY KEY) WITHOUT ROWID;
+    CREATE TABLE postings (term INTEGER, place INTEGER, n INTEGER, PRIMARY KEY (term, place, n)) WITHOUT ROWID;
+    CREATE VIRTUAL TABLE texts USING fts5 (words, content='', columnsize=0, detail=none,
+        tokenize="ascii tokenchars '^'");
+"""
+_INDEXES = """
+    CREATE INDEX by_id ON records (id);
+    CREATE INDEX by_key ON records (key, arrival);
+"""
+_ROW = "r.n, r.at, r.length, r.id, r.place, r.repo, r.type"
+_WANTED = "(:repo = '' OR r.repo IN ('', :repo)) AND NOT EXISTS (SELECT 1 FROM hidden WHERE hidden.id = r.id)"
+
+
+class Unusable(Exception):
+    """An index cannot be used now; `is_broken` when it never will be, and may be replaced."""
+
+    def __init__(self, why: str, *, is_broken: bool) -> None:
+        super().__init__(why)
+        self.is_broken = is_broken
+
+
+class OutOfTime(Exception):
+    """The time for an answer is over."""
+
+
+class Row(NamedTuple):
+    """Where a record is in the log, and what decides whether and where it stands in an answer."""
+
+    n: int
+    at: int
+    length: int
+    id: str
+    place: int
+    repo: str
+    type: str
+
+
+@dataclass(frozen=True)
+class Noted:
+    """What an index knows about the log that it was made of: which file, from where, how far, and how that ends."""
+
+    device: int
+    inode: int
+    start: int
+    upto: int
+    crc: int
+    first: int
+    records: int
+    words: int
+    stamp: int
+
+    def fits(self, fd: int) -> bool:
+        """Tell whether the log that is open here begins with what was taken in."""
+        is_same = _identity(fd) == (self.device, self.inode) and os.fstat(fd).st_size >= self.upto
+        return is_same and ending(fd, self.upto) == self.crc
+
+    @property
+    def next(self) -> int:
+        """The number of the next record."""
+        return self.first + self.records
+
+
+def nothing_of(fd: int, *, start: int = 0, first: int = 1, stamp: int = 0) -> Noted:
+    """Return the note of an index that has taken in nothing of a log, and will begin there."""
+    device, inode = _identity(fd)
+    return Noted(device, inode, start, start, ending(fd, start), first, records=0, words=0, stamp=stamp)
+
+
+def _identity(fd: int) -> tuple[int, int]:
+    found = os.fstat(fd)
+    return found.st_dev & _LARGEST, found.st_ino & _LARGEST
+
+
+def ending(fd: int, upto: int) -> int:
+    """Return the sum of the last bytes before an offset: those hold the sum of the last line."""
+    size = min(_ENDING, upto)
+    return crc32(os.pread(fd, size, upto - size))
+
+
+def _told(work: Callable[P, T]) -> Callable[P, T]:
+    """Tell what SQLite says in our words."""
+
+    @wraps(work)
+    def telling(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return work(*args, **kwargs)
+        except sqlite3.Error as error:
+            raise _meaning(error) from error
+
+    return telling
+
+
+def _meaning(error: sqlite3.Error) -> Exception:
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+    if code == sqlite3.SQLITE_INTERRUPT:
+        return OutOfTime()
+    outside = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+    full = (sqlite3.SQLITE_PERM, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_NOMEM)
+    return Unusable(str(error), is_broken=code not in (*outside, *full))
+
+
+class Database:
+    """An index in a file, or a private one that is gone when it is closed. For one thread at a time."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._is_new = False
+
+    @classmethod
+    @_told
+    def open(cls, path: Path) -> "Database":
+        """Open an index that is there.
+
+        Raises: Unusable when it is none of ours, or of another version.
+        """
+        opened = cls(_connected(f"{path.absolute().as_uri()}?mode=rw"))
+        try:
+            opened._check()
+        except BaseException:
+            opened.close()
+            raise
+        return opened
+
+    @classmethod
+    @_told
+    def create(cls, path: Path | None, noted: Noted) -> "Database":
+        """Make an index that has taken in nothing; `finish` it before it is asked. Without a path it is private."""
+        if path is not None:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, FILE_MODE))
+        made = cls(_connected(f"{path.absolute().as_uri()}?mode=rw" if path is not None else ""))
+        made._is_new = True
+        run = made._connection.executescript
+        run("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -65536;")
+        run(f"PRAGMA application_id = {_APPLICATION}; PRAGMA user_version = {_VERSION}; {_TABLES}")
+        run("CREATE TEMP TABLE heap (term INTEGER, place INTEGER, n INTEGER);")
+        made._connection.execute(f"INSERT INTO noted VALUES ({', '.join('?' * len(astuple(noted)))})", astuple(noted))
+        return made
+
+    @_told
+    def finish(self) -> None:
+        """Sort what was taken in: the index can be asked now, and take in more."""
+        self._connection.executescript(
+            "INSERT INTO postings SELECT term, place, n FROM heap ORDER BY term, place, n; DROP TABLE temp.heap;"
+        )
+        self._connection.executescript(_INDEXES)
+        self._is_new = False
+
+    def close(self) -> None:
+        self._connection.close()
+
+    @_told
+    def noted(self) -> Noted:
+        rows = self._connection.execute("SELECT * FROM noted").fetchall()
+        if len(rows) != 1 or not all(type(value) is int for value in rows[0]):
+            raise Unusable("its note is not readable", is_broken=True)
+        return Noted(*rows[0])
+
+    @_told
+    def take_in(self, lines: Sequence[Line], noted: Noted) -> Noted:
+        """Take in the lines that follow, and note how far that is, in one transaction; the note counts those before."""
+        with self._transaction():
+            words, records = self._insert(lines, noted.next)
+            new = replace(noted, records=noted.records + records, words=noted.words + words)
+            values = (new.upto, new.crc, new.records, new.words, new.stamp)
+            self._connection.execute("UPDATE noted SET upto = ?, crc = ?, records = ?, words = ?, stamp = ?", values)
+        return new
+
+    def _insert(self, lines: Sequence[Line], first: int) -> tuple[int, int]:
+        """Insert what is to be found, and return how many words and records that is."""
+        rows: list[tuple[object, ...]] = []
+        postings: list[tuple[int, int, int]] = []
+        texts: list[tuple[int, str]] = []
+        hidden: list[tuple[str]] = []
+        words = 0
+        for line in lines:
+            if line.content is None or not line.is_served:
+                continue
+            if is_ours(line.content):
+                hidden.append((target_of(line.content),))
+                continue
+            facts, n = facts_of(line), first + len(rows)
+            rows.append(_values(n, line, facts))
+            postings.extend((term, facts.place, n) for term in facts.terms())
+            length, text = _indexed(line.content)
+            words += length
+            texts.append((n << _LENGTH_BITS | length, text))
+        run = self._connection.executemany
+        run("INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+        run("INSERT INTO texts (rowid, words) VALUES (?, ?)", texts)
+        run("INSERT OR IGNORE INTO hidden SELECT ?1 WHERE ?1 <> ''", hidden)
+        if not self._is_new:
+            postings.sort()
+        run(f"INSERT INTO {'heap' if self._is_new else 'postings'} VALUES (?, ?, ?)", postings)
+        return words, len(rows)
+
+    @contextmanager
+    def still(self) -> Iterator[None]:
+        """Let nobody change what is read."""
+        try:
+            self._connection.execute("BEGIN")
+            yield
+        except sqlite3.Error as error:
+            raise _meaning(error) from error
+        finally:
+            if self._connection.in_transaction:
+                self._connection.execute("COMMIT")
+
+    def until(self, deadline_s: float | None) -> None:
+        """End every query from now on with OutOfTime when a moment of the monotonic clock is reached."""
+        if deadline_s is None:
+            self._connection.set_progress_handler(None, 0)
+        else:
+            self._connection.set_progress_handler(lambda: time.monotonic() > deadline_s, _OPCODES)
+
+    def filed(self, term: int, oldest: int, repo: str, *, is_hasty: bool = False) -> Iterator[Row]:
+        """Give the records of a term that are not older, sorted by place and id; a hasty answer by place alone."""
+        if self._is_short(term):
+            rows = self._between(term, 0, _BANDS * BAND, repo, is_hasty=is_hasty)
+            yield from (row for row in rows if row.place % BAND <= oldest or row.place % BAND == UNDATED)
+            return
+        for low in range(0, _BANDS * BAND, BAND):
+            for first, last in ((low, low + oldest), (low + UNDATED, low + UNDATED)):
+                yield from self._between(term, first, last, repo, is_hasty=is_hasty)
+
+    @_told
+    def _is_short(self, term: int) -> bool:
+        query = "SELECT count(*) FROM (SELECT 1 FROM postings WHERE term = ? LIMIT ?)"
+        return int(self._connection.execute(query, (term, _SHORT + 1)).fetchone()[0]) <= _SHORT
+
+    def _between(self, term: int, low: int, high: int, repo: str, *, is_hasty: bool) -> Iterator[Row]:
+        query = (
+            f"SELECT {_ROW} FROM postings p JOIN records r ON r.n = p.n WHERE p.term = :term AND p.place BETWEEN :low"
+            f" AND :high AND {_WANTED} ORDER BY p.place{'' if is_hasty else ', r.id'}, p.n"
+        )
+        return self._rows(query, {"term": term, "low": low, "high": high, "repo": repo})
+
+    def with_words(self, words: Sequence[str], newest: int, oldest: int, repo: str) -> Iterator[Row]:
+        """Give of the last so many records with all the words those not older, sorted by place and id."""
+        query = "SELECT rowid >> :bits AS n FROM texts WHERE texts MATCH :words ORDER BY rowid DESC LIMIT :newest"
+        query = (
+            f"SELECT {_ROW} FROM ({query}) AS t JOIN records r ON r.n = t.n WHERE (r.place & :within <= :oldest OR"
+            f" r.place & :within = :within) AND {_WANTED} ORDER BY r.place, r.id, r.n"
+        )
+        values = {"words": _quoted(words), "newest": newest, "oldest": oldest, "within": UNDATED, "repo": repo}
+        return self._rows(query, {**values, "bits": _LENGTH_BITS})
+
+    @_told
+    def count_with(self, words: Sequence[str], at_most: int) -> int:
+        """Count the records that have all the words, up to a number."""
+        query = "SELECT count(*) FROM (SELECT 1 FROM texts WHERE texts MATCH ? LIMIT ?)"
+        return int(self._connection.execute(query, (_quoted(words), at_most)).fetchone()[0])
+
+    def texts_with(self, word: str, times: int, newest: int) -> Iterator[tuple[int, int]]:
+        """Give the last records that have a word at least so many times, and their lengths, the newest first."""
+        query = "SELECT rowid FROM texts WHERE texts MATCH ? ORDER BY rowid DESC LIMIT ?"
+        try:
+            for (rowid,) in self._connection.execute(query, (_quoted([_mark(word, times)]), newest)):
+                yield rowid >> _LENGTH_BITS, rowid & _LONGEST
+        except sqlite3.Error as error:
+            raise _meaning(error) from error
+
+    @_told
+    def row(self, n: int) -> Row | None:
+        """Return a record by its number."""
+        found = self._connection.execute(f"SELECT {_ROW} FROM records r WHERE n = ?", (n,)).fetchone()
+        return Row(*found) if found else None
+
+    @_told
+    def called(self, name: str) -> list[Row]:
+        """Return the last record with an id."""
+        query = f"SELECT {_ROW} FROM records r WHERE id = ? ORDER BY n DESC LIMIT 1"
+        return [Row(*found) for found in self._connection.execute(query, (name,))]
+
+    @_told
+    def ids_from(self, beginning: str, at_most: int) -> list[str]:
+        """Return a few ids that begin so."""
+        query = (
+            "SELECT DISTINCT id FROM records r WHERE id >= :low AND id < :high AND NOT EXISTS (SELECT 1 FROM hidden"
+            " WHERE hidden.id = r.id) ORDER BY id LIMIT :n"
+        )
+        values = {"low": beginning, "high": beginning + "\U0010ffff", "n": at_most}
+        return [name for (name,) in self._connection.execute(query, values)]
+
+    @_told
+    def is_hidden(self, name: str) -> bool:
+        """Tell whether there is a tombstone for an id."""
+        return self._connection.execute("SELECT 1 FROM hidden WHERE id = ?", (name,)).fetchone() is not None
+
+    @_told
+    def first_with(self, keys: Collection[bytes], since_ms: int) -> dict[bytes, str]:
+        """See `KeyIndex.first_with`."""
+        query = "SELECT id FROM records WHERE key = ? AND arrival >= ? ORDER BY arrival, n LIMIT 1"
+        found = {key: self._connection.execute(query, (key, since_ms)).fetchone() for key in keys}
+        return {key: row[0] for key, row in found.items() if row}
+
+    def _rows(self, query: str, values: dict[str, object]) -> Iterator[Row]:
+        try:
+            for found in self._connection.execute(query, values):
+                yield Row(*found)
+        except sqlite3.Error as error:
+            raise _meaning(error) from error
+
+    def _check(self) -> None:
+        application, version = (
+            self._connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
+        )
+        if application != _APPLICATION:
+            raise Unusable("it is not one of ours", is_broken=True)
+        if version != _VERSION:
+            raise Unusable(f"its version is {version}", is_broken=version < _VERSION)
+        self._connection.executescript("PRAGMA synchronous = NORMAL; PRAGMA cache_size = -16384;")
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._connection.execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+
+
+def _connected(name: str) -> sqlite3.Connection:
+    return sqlite3.connect(name, uri=True, timeout=_WAIT_S, isolation_level=None, check_same_thread=False)
+
+
+def _values(n: int, line: Line, facts: Facts) -> tuple[object, ...]:
+    arrival = line.arrival_ms if line.arrival_ms is not None and line.arrival_ms.bit_length() < 63 else None
+    key = dedupe_key(line.content or {})
+    return (n, line.offset, line.length, facts.id, facts.place, facts.repo, facts.type, arrival, key)
+
+
+def _indexed(content: Plain) -> tuple[int, str]:
+    """Return how many words a record has, and what is indexed of them: each word, and for each repetition a mark."""
+    words = words_of(content)
+    counts = Counter(words)
+    marks = list(counts)
+    if len(counts) < len(words):
+        repeated = [(word, count) for word, count in counts.items() if count > 1]
+        marks += [_mark(word, times) for word, count in repeated for times in range(2, min(count, MOST_OFTEN) + 1)]
+    return min(len(words), _LONGEST), " ".join(marks)
+
+
+def _mark(word: str, times: int) -> str:
+    return word if times == 1 else f"{word}^{times}"
+
+
+def _quoted(marks: Iterable[str]) -> str:
+    """Return a query for all of the marks; they are letters and digits, and in quotes none is an operator."""
+    return " ".join(f'"{mark}"' for mark in marks)

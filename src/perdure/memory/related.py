@@ -1,0 +1,175 @@
+"""Related history: which records have to do with something, why, and in which order."""
+
+import heapq
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from perdure.memory.facts import Facts, directories, place, term, words_of
+from perdure.memory.index import OutOfTime, Row
+from perdure.memory.record import Plain
+from perdure.memory.search import GRACE, affordable, asked_words, weighty
+from perdure.memory.view import View
+
+_FEW = 300
+"""So many records with the words are looked at one by one; where there are more, the other reasons lead."""
+_HASTY = 20
+"""Where time was too short for all that is affordable, one in so many is looked at."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What history is asked for; blank values ask for nothing."""
+
+    paths: tuple[str, ...] = ()
+    fingerprint: str = ""
+    text: str = ""
+    repo: str = ""
+    sha: str = ""
+    pr_number: int | None = None
+    limit: int = 3
+    since_ms: int = 0
+
+    @property
+    def oldest(self) -> int:
+        """The last place in a band that is not too old."""
+        return place(0, self.since_ms)
+
+    def terms(self) -> dict[int, int]:
+        """Return what records may be filed under, each with the overlap of paths that it means."""
+        found: dict[int, int] = {}
+        for path in self.paths:
+            found[term("path", path)] = 2
+            for other in (term("directory", path), *(term("path", folder) for folder in directories(path))):
+                found.setdefault(other, 1)
+        if self.fingerprint:
+            found[term("fingerprint", self.fingerprint)] = 0
+        if self.sha:
+            found[term("sha", self.sha)] = 0
+        if self.pr_number is not None:
+            found[term("pr", str(self.pr_number))] = 0
+        return found
+
+
+@dataclass(frozen=True)
+class Match:
+    """A record that has to do with what was asked."""
+
+    record: Plain
+    why: list[Plain]
+    order: tuple[int, int, str, int]
+
+
+def related(view: View, asked: Asked, budget_ms: float) -> Plain:
+    """Return the records that have to do with what is asked: the worst, of those the newest, by overlap, by id."""
+    matches: list[Match] = []
+    view.until(time.monotonic() + budget_ms / 1000)
+    try:
+        is_truncated = _collect(view, asked, affordable(budget_ms), matches)
+    except OutOfTime:
+        is_truncated = True
+        if not matches:
+            view.until(time.monotonic() + GRACE * budget_ms / 1000)
+            matches = _hasty(view, asked, affordable(budget_ms) // _HASTY)
+    finally:
+        view.until(None)
+    found = [{"record": match.record, "why": match.why} for match in matches]
+    return {"matches": found, "truncated": is_truncated}
+
+
+def _collect(view: View, asked: Asked, most: int, into: list[Match]) -> bool:
+    """Collect what matches in its order; tell whether there may be more than was affordable."""
+    words = list(weighty(view, asked_words(asked.text)))
+    match = _matcher(view, asked, words)
+    if not asked.terms():
+        if not words:
+            return False
+        into.extend(islice(match(view.with_words(words, most, asked.oldest, asked.repo)), asked.limit))
+        return view.count_with(words, most + 1) > most
+    if words and view.count_with(words, _FEW + 1) <= _FEW:
+        found = sorted(match(view.with_words(words, _FEW, asked.oldest, asked.repo)), key=lambda each: each.order)
+        into.extend(found[: asked.limit])
+        return False
+    for each in islice(match(_in_order(view, asked)), asked.limit):
+        into.append(each)  # noqa: PERF402  one by one: what is there stays when the time is over
+    return False
+
+
+def _hasty(view: View, asked: Asked, most: int) -> list[Match]:
+    """Return a few records that match, when there was no time for the first ones."""
+    found: list[Match] = []
+    try:
+        words = list(weighty(view, asked_words(asked.text)))
+        is_filed = bool(asked.terms())
+        rows = (
+            _in_order(view, asked, is_hasty=True)
+            if is_filed
+            else view.with_words(words, most, asked.oldest, asked.repo)
+        )
+        for each in islice(_matcher(view, asked, words)(rows), asked.limit):
+            found.append(each)  # noqa: PERF402  one by one: what is there stays when the time is over
+    except OutOfTime:
+        pass
+    return sorted(found, key=lambda each: each.order)
+
+
+def _in_order(view: View, asked: Asked, *, is_hasty: bool = False) -> Iterator[Row]:
+    """Give the records of all terms; one that has several comes where its best overlap puts it."""
+    streams = [
+        _with_overlap(view.filed(each, asked.oldest, asked.repo, is_hasty=is_hasty), overlap)
+        for each, overlap in asked.terms().items()
+    ]
+    seen: set[int] = set()
+    for _order, row in heapq.merge(*streams, key=lambda each: each[0]):
+        if row.n not in seen:
+            seen.add(row.n)
+            yield row
+
+
+def _with_overlap(rows: Iterator[Row], overlap: int) -> Iterator[tuple[tuple[int, int, str, int], Row]]:
+    for row in rows:
+        yield (row.place, -overlap, row.id, row.n), row
+
+
+def _matcher(view: View, asked: Asked, words: Sequence[str]) -> Callable[[Iterable[Row]], Iterator[Match]]:
+    """Return what reads records again and keeps those that match."""
+
+    def match(rows: Iterable[Row]) -> Iterator[Match]:
+        for row in rows:
+            if view.is_hidden(row.id) or (found := view.read(row)) is None:
+                continue
+            line, facts = found
+            overlap, why = reasons(facts, asked)
+            if (not why and asked.terms()) or not all(word in words_of(line.content or {}) for word in words):
+                continue
+            if words:
+                why.append({"kind": "text", "value": " ".join(words)})
+            yield Match(line.record, why, (row.place, -overlap, row.id, row.n))
+
+    return match
+
+
+def reasons(facts: Facts, asked: Asked) -> tuple[int, list[Plain]]:
+    """Return how well the paths overlap, and all that a record has in common with what is asked, apart from words."""
+    why: list[Plain] = []
+    best = 0
+    if asked.fingerprint and facts.fingerprint == asked.fingerprint:
+        why.append({"kind": "fingerprint", "value": facts.fingerprint})
+    for path in facts.paths:
+        overlap = max((overlap_of(path, wanted) for wanted in asked.paths), default=0)
+        best = max(best, overlap)
+        if overlap:
+            why.append({"kind": "path", "value": path})
+    if asked.sha and facts.sha == asked.sha:
+        why.append({"kind": "sha", "value": facts.sha})
+    if asked.pr_number is not None and facts.pr_number == asked.pr_number:
+        why.append({"kind": "pr", "value": str(facts.pr_number)})
+    return best, why
+
+
+def overlap_of(one: str, other: str) -> int:
+    """Return 2 for equal paths, 1 when one lies within the other, 0 otherwise."""
+    if one == other:
+        return 2
+    return int(one in directories(other) or other in directories(one))

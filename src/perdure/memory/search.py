@@ -1,0 +1,142 @@
+"""Finding records by their words: which words count, and how well a record fits (BM25).
+
+The score of a record is the sum over its words of idf · tf · (k1 + 1) / (tf + k1 · (1 - b + b · length / average)),
+with the usual k1 and b; a word that stands there more than four times counts four times.
+"""
+
+import heapq
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from perdure.memory.facts import MOST_OFTEN, words_in
+from perdure.memory.index import OutOfTime
+from perdure.memory.record import Plain
+from perdure.memory.view import View
+
+GRACE = 0.2
+"""When the time is over, this part of it is added to say what was found."""
+
+_K1 = 1.2
+_B = 0.75
+_SMALL = 1000
+_COMMON = 20
+_MOST_WORDS = 64
+_TEXTS_PER_MS = 200
+"""So many records with a word are weighed in a millisecond; what is more would not fit into the time anyway."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """What is searched for."""
+
+    text: str
+    limit: int = 10
+    repo: str = ""
+    type: str = ""
+
+
+def affordable(budget_ms: float) -> int:
+    """Return how many records with a word can be looked at in a time."""
+    return max(1, int(min(budget_ms, 1e9) * _TEXTS_PER_MS))
+
+
+def asked_words(text: str) -> list[str]:
+    """Return the words of a question: each once, the first ones of a long text."""
+    return list(dict.fromkeys(words_in(text)))[:_MOST_WORDS]
+
+
+def weighty(view: View, words: Sequence[str]) -> dict[str, int]:
+    """Return the words that tell something, and how many records have each; the rarest first.
+
+    In a log of more than 1,000 records words in more than 5 % of them are dropped; but when all words are as common as
+    that, all are kept.
+    """
+    most = view.records if view.records <= _SMALL else view.records // _COMMON
+    counts = {word: view.count_with([word], most + 1) for word in words}
+    is_telling = any(0 < count <= most for count in counts.values())
+    kept = {word: count for word, count in counts.items() if count <= most or not is_telling}
+    return dict(sorted(kept.items(), key=lambda each: (each[1], each[0])))
+
+
+def search(view: View, asked: Search, budget_ms: float) -> Plain:
+    """Return the records that have one of the words at least, the best first, then those that were written last."""
+    scores: dict[int, float] = {}
+    matches: list[Plain] = []
+    view.until(time.monotonic() + budget_ms / 1000)
+    try:
+        is_truncated = _weigh(view, asked, affordable(budget_ms), scores)
+    except OutOfTime:
+        is_truncated = True
+    view.until(time.monotonic() + GRACE * budget_ms / 1000)
+    try:
+        for each in islice(_best(view, asked, scores), asked.limit):
+            matches.append(each)  # noqa: PERF402  one by one: what is there stays when the time is over
+    except OutOfTime:
+        is_truncated = True
+    finally:
+        view.until(None)
+    return {"matches": matches, "truncated": is_truncated}
+
+
+def _weigh(view: View, asked: Search, left: int, scores: dict[int, float]) -> bool:
+    """Add up the scores, the rarest word first; tell whether there are more records with the words than can be had."""
+    average = view.words / max(view.records, 1) or 1.0
+    for word, count in weighty(view, asked_words(asked.text)).items():
+        if left <= 0:
+            return True
+        weight = idf(view.records, count)
+        often: dict[int, int] = {}
+        lengths: dict[int, int] = {}
+        try:
+            _count(view, word, left, often, lengths)
+        finally:
+            for n, times in often.items():
+                scores[n] = scores.get(n, 0.0) + weight * saturation(times, lengths[n] / average)
+        if len(often) < count:
+            return True
+        left -= len(often)
+    return False
+
+
+def _count(view: View, word: str, newest: int, often: dict[int, int], lengths: dict[int, int]) -> None:
+    """Count how often the last records have a word, and how long each of them is."""
+    for n, length in view.texts_with(word, 1, newest):
+        lengths[n] = length
+        often[n] = 1
+    for times in range(2, MOST_OFTEN + 1):
+        more = [n for n, _length in view.texts_with(word, times, newest) if n in often]
+        if not more:
+            return
+        often.update(dict.fromkeys(more, times))
+
+
+def _best(view: View, asked: Search, scores: Mapping[int, float]) -> Iterator[Plain]:
+    heap = [(-score, -n) for n, score in scores.items()]
+    heapq.heapify(heap)
+    while heap:
+        score, n = heapq.heappop(heap)
+        if (record := _wanted(view, asked, -n)) is not None:
+            yield {"record": record, "score": round(-score, 6)}
+
+
+def idf(records: int, having: int) -> float:
+    """Weigh a word by how few of the records have it."""
+    return math.log(1 + (records - having + 0.5) / (having + 0.5))
+
+
+def saturation(times: int, relative_length: float) -> float:
+    """Weigh how often a word stands in a record of that length."""
+    return times * (_K1 + 1) / (times + _K1 * (1 - _B + _B * relative_length))
+
+
+def _wanted(view: View, asked: Search, n: int) -> Plain | None:
+    row = view.row(n)
+    if row is None or (asked.repo and row.repo not in ("", asked.repo)) or (asked.type and row.type != asked.type):
+        return None
+    if view.is_hidden(row.id):
+        return None
+    found = view.read(row)
+    return found[0].record if found is not None else None
