@@ -1,0 +1,115 @@
+"""Looking up in a long memory, beside reading all of it; and making its index."""
+
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+import orjson
+
+from bench.measure import DISK, scratch
+from bench.memory_log import NOW_MS, records, write_log
+from bench.table import Counted, Target, Timed
+from perdure.memory.memory import Memory
+from perdure.memory.record import Plain
+
+_TIMES = 200
+_APPENDED = 100
+_PER_RECORD = Target("value", "≤", 1e6 / 15_000)
+
+
+def measure(n: int = 100_000, repeats: int = 3) -> tuple[list[Timed], list[Counted]]:
+    """Return what look-ups take in a log of n records, beside a full scan; and what must hold for the index."""
+    with scratch(DISK) as folder:
+        write_log(folder / "memory.jsonl", n)
+        built = _rebuilt(folder)
+        memory = Memory(folder)
+        scan_ms = median(_scan_ms(memory.places.log) for _ in range(repeats))
+        timed = [*_lookups(memory, n, scan_ms, repeats), *_texts(memory, scan_ms), _catch_up(memory, n, scan_ms)]
+        each_us = built["seconds"] / n * 1e6
+        timed.append(Timed(f"make the index of {n:,}, per record", scan_ms / n * 1e3, each_us, "µs", _PER_RECORD))
+        memory.close()
+    return timed, _counted(n, built)
+
+
+def _lookups(memory: Memory, n: int, scan_ms: float, repeats: int) -> list[Timed]:
+    known = list(records(min(n, _TIMES)))
+    asks: dict[str, Callable[[Plain], Plain]] = {
+        "fingerprint": lambda record: {"fingerprint": record["fingerprint"]},
+        "path": lambda record: {"paths": record["paths"][:1]},
+        "directory": lambda record: {"paths": [record["paths"][0].rpartition("/")[0]]},
+    }
+    rows = []
+    for name, ask in asks.items():
+        each = [_ms(partial(_related, memory, ask(record))) for _ in range(repeats) for record in known]
+        p99 = sorted(each)[int(len(each) * 0.99)]
+        rows.append(
+            Timed(f"look up by {name} in {n:,}, median", scan_ms, median(each), "ms", Target("ratio", "≤", 0.001))
+        )
+        rows.append(Timed(f"look up by {name} in {n:,}, p99", scan_ms, p99, "ms", Target("value", "≤", 5)))
+    return rows
+
+
+def _related(memory: Memory, asked: Plain) -> None:
+    if not memory.related(**asked, now_ms=NOW_MS, retention_days=365)["matches"]:
+        raise RuntimeError(f"nothing was found by {asked}")
+
+
+def _texts(memory: Memory, scan_ms: float) -> list[Timed]:
+    asked = {"a word of 1 %": "seldom", "six common words": "deadlock unicode canary quota proxy fsync"}
+    each = {name: [_ms(partial(memory.search, text)) for _ in range(20)] for name, text in asked.items()}
+    wanted = Target("value", "≤", 60)  # the budget of 50 ms, and a fifth of it to say what was found
+    return [Timed(f"search for {name}, slowest", scan_ms, max(found), "ms", wanted) for name, found in each.items()]
+
+
+def _catch_up(memory: Memory, n: int, scan_ms: float) -> Timed:
+    memory.add_many(list(records(_APPENDED, seed=n)), dedupe=False)
+    ms = _ms(lambda: memory.search("seldom", limit=1))
+    return Timed(f"first look after {_APPENDED} more records", scan_ms, ms, "ms")
+
+
+def _rebuilt(folder: Path) -> Plain:
+    """Make the index in a process of its own, and say how large that became."""
+    command = [sys.executable, "-m", "bench.memory_lookup", str(folder)]
+    done = subprocess.run(command, check=True, capture_output=True)
+    found: Plain = orjson.loads(done.stdout)
+    return found
+
+
+def _counted(n: int, built: Plain) -> list[Counted]:
+    return [
+        Counted("records in the index", built["records"], Target("value", "=", n)),
+        Counted("megabytes of memory while it is made", built["rss_mb"], Target("value", "≤", 300)),
+        Counted("bytes of index per record", built["bytes"] / n, Target("value", "≤", 1000)),
+    ]
+
+
+def _scan_ms(log: Path) -> float:
+    def scan() -> int:
+        with log.open("rb") as file:
+            return sum(orjson.loads(line)["fingerprint"] == "none" for line in file)
+
+    return _ms(scan)
+
+
+def _ms(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return (time.perf_counter() - start) * 1e3
+
+
+def rebuild(folder: Path) -> Plain:
+    """Make the index of a memory; return what that took."""
+    memory = Memory(folder)
+    done = memory.rebuild()
+    memory.close()
+    rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return {**done, "rss_mb": rss / (1024 if sys.platform == "linux" else 1 << 20)}
+
+
+if __name__ == "__main__":
+    print(orjson.dumps(rebuild(Path(sys.argv[1]))).decode())
