@@ -3,10 +3,9 @@
 import re
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from perdure.errors import Invalid
 from perdure.memory.lines import Line
@@ -25,16 +24,15 @@ MOST_OFTEN = 4
 _MIDDLE = 1 << 49
 _FARTHEST_MS = 1 << 48
 _RANKS = {name: rank for rank, name in enumerate(SEVERITIES)}
-_WORD = re.compile(r"[^\W_]+")
-_LONGEST_WORD = 64
+_WORD = re.compile(r"[^\W_]{1,64}")
+_ASCII_WORD = re.compile(r"[a-z0-9]{1,64}")
 _MOST_PATHS = 1000
 _DEEPEST = 1024
 """Of a path with more characters no directories are known; it is found as it stands."""
 _CACHED = 512
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(NamedTuple):
     """What is known about a record; a blank text stands for what is missing or makes no sense."""
 
     id: str
@@ -101,10 +99,11 @@ def words_of(content: Plain) -> list[str]:
 
 
 def words_in(text: str) -> list[str]:
-    """Return the words of a text: letters and digits, without case and accents."""
-    if not text.isascii():
-        text = "".join(each for each in unicodedata.normalize("NFKD", text) if not unicodedata.combining(each))
-    return [word if len(word) <= _LONGEST_WORD else word[:_LONGEST_WORD] for word in _WORD.findall(text.casefold())]
+    """Return the words of a text: letters and digits, without case and accents; a very long one in pieces."""
+    if text.isascii():
+        return _ASCII_WORD.findall(text.lower())
+    text = "".join(each for each in unicodedata.normalize("NFKD", text) if not unicodedata.combining(each))
+    return _WORD.findall(text.casefold())
 
 
 def directories(path: str) -> Iterator[str]:

@@ -7,7 +7,6 @@ log; a database may begin anywhere in it. All changes of one transaction come wi
 import os
 import sqlite3
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, replace
@@ -378,12 +377,14 @@ def _values(n: int, line: Line, facts: Facts) -> tuple[object, ...]:
 def _indexed(content: Plain) -> tuple[int, str]:
     """Return how many words a record has, and what is indexed of them: each word, and for each repetition a mark."""
     words = words_of(content)
-    counts = Counter(words)
-    marks = list(counts)
-    if len(counts) < len(words):
-        repeated = [(word, count) for word, count in counts.items() if count > 1]
-        marks += [_mark(word, times) for word, count in repeated for times in range(2, min(count, MOST_OFTEN) + 1)]
-    return min(len(words), _LONGEST), " ".join(marks)
+    marks = dict.fromkeys(words, 0)
+    repeated: list[str] = []
+    if len(marks) < len(words):
+        for word in words:
+            marks[word] = times = marks[word] + 1
+            if 1 < times <= MOST_OFTEN:
+                repeated.append(_mark(word, times))
+    return min(len(words), _LONGEST), " ".join([*marks, *repeated])
 
 
 def _mark(word: str, times: int) -> str:
