@@ -22,7 +22,7 @@ def visible(log: Path) -> list[Record]:
     records = list(iter_records(log, raw=True))
     hidden = {record.get("target") for record in records if record.get("type") == "_tombstone"}
     shown = [record for record in records if not str(record.get("type", "")).startswith("_")]
-    return [record for record in shown if not (isinstance(record.get("id"), str) and record["id"] in hidden)]
+    return [record for record in shown if not text(record.get("id")) or record["id"] not in hidden]
 
 
 def related(log: Path, now_ms: int, limit: int = 3, retention_days: int = 90, **asked: Any) -> list[tuple[Record, Any]]:

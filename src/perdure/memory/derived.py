@@ -241,8 +241,8 @@ class Index:
             raise
         finally:
             database.close()
-        _flush(new)
         os.utime(new, ns=(stamp, stamp))
+        _flush(new)
         self._file.close()
         for suffix in ("-journal", "-wal", "-shm"):
             self._places.index.with_name(f"{self._places.index.name}{suffix}").unlink(missing_ok=True)

@@ -108,7 +108,7 @@ class Memory:
             repo=(repo or "").strip(),
             sha=(sha or "").strip(),
             pr_number=pr_number,
-            limit=limit,
+            limit=max(limit, 0),
             since_ms=int((clock_ms() if now_ms is None else now_ms) - retention_days * _DAY_MS),
         )
         return self._index.use(lambda view: find_related(view, asked, budget_ms)) or _nothing()
@@ -129,7 +129,7 @@ class Memory:
 
         Raises: Unavailable; Denied; Damaged.
         """
-        asked = Search(text, limit, (repo or "").strip(), type or "")
+        asked = Search(text, max(limit, 0), (repo or "").strip(), type or "")
         return self._index.use(lambda view: find_text(view, asked, budget_ms)) or _nothing()
 
     def get(self, id: str) -> Plain:  # noqa: A002  the key of a record has this name

@@ -64,7 +64,7 @@ class Match:
 def related(view: View, asked: Asked, budget_ms: float) -> Plain:
     """Return the records that have to do with what is asked: the worst, of those the newest, by overlap, by id."""
     matches: list[Match] = []
-    view.until(time.monotonic() + budget_ms / 1000)
+    view.until(time.monotonic() + (1 - GRACE) * budget_ms / 1000)
     try:
         is_truncated = _collect(view, asked, affordable(budget_ms), matches)
     except OutOfTime:

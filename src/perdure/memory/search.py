@@ -17,7 +17,7 @@ from perdure.memory.record import Plain
 from perdure.memory.view import View
 
 GRACE = 0.2
-"""When the time is over, this part of it is added to say what was found."""
+"""This part of the time is kept to say what was found."""
 
 _K1 = 1.2
 _B = 0.75
@@ -65,7 +65,7 @@ def search(view: View, asked: Search, budget_ms: float) -> Plain:
     """Return the records that have one of the words at least, the best first, then those that were written last."""
     scores: dict[int, float] = {}
     matches: list[Plain] = []
-    view.until(time.monotonic() + budget_ms / 1000)
+    view.until(time.monotonic() + (1 - GRACE) * budget_ms / 1000)
     try:
         is_truncated = _weigh(view, asked, affordable(budget_ms), scores)
     except OutOfTime:

@@ -2,13 +2,14 @@
 
 import heapq
 import os
+import time
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 
 from perdure.memory.facts import Facts, facts_of
 from perdure.memory.files import told
-from perdure.memory.index import Database, Row
+from perdure.memory.index import Database, OutOfTime, Row
 from perdure.memory.lines import Line, read_line
 
 
@@ -24,12 +25,14 @@ class View:
         self._fd = fd
         self._log = log
         self._is_lenient = is_lenient
+        self._deadline_s: float | None = None
         notes = [part.noted() for part in parts]
         self.records = sum(noted.records for noted in notes)
         self.words = sum(noted.words for noted in notes)
 
     def until(self, deadline_s: float | None) -> None:
         """End every question from now on with OutOfTime when a moment of the monotonic clock is reached."""
+        self._deadline_s = deadline_s
         for part in self._parts:
             part.until(deadline_s)
 
@@ -74,8 +77,10 @@ class View:
     def read(self, row: Row) -> tuple[Line, Facts] | None:
         """Read a record from the log.
 
-        Raises: Stale when the log has another one there; a lenient view passes over it.
+        Raises: Stale when the log has another one there; a lenient view passes over it. OutOfTime.
         """
+        if self._deadline_s is not None and time.monotonic() > self._deadline_s:
+            raise OutOfTime
         with told(self._log):
             line = read_line(row.at, os.pread(self._fd, row.length, row.at))
         if line.is_served:
