@@ -18,7 +18,7 @@ BACKENDS = ("sqlite", "postgresql")
 @pytest.fixture(autouse=True)
 def own_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep every test away from the home, settings and colours of whoever runs it."""
-    for name in (*filter(lambda n: n.startswith("PERDURE_"), os.environ), "DATABASE_PATH", "MEMORY_STATE_DIR"):
+    for name in (*filter(lambda n: n.startswith(("PERDURE_", "MEMORY_")), os.environ), "DATABASE_PATH"):
         if name != "PERDURE_TORTURE":
             monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "user"))

@@ -10,7 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.errors import Invalid, PerdureError
-from perdure.settings import DEFINITIONS, Setting, Settings, ensure_folder, load_settings, shown_location
+from perdure.settings import (
+    DEFINITIONS,
+    MemorySettings,
+    Setting,
+    Settings,
+    ensure_folder,
+    load_settings,
+    shown_location,
+)
 
 
 @pytest.fixture
@@ -169,7 +177,7 @@ def test_a_config_file_in_the_current_folder_is_not_read(
         (b"\xff\xfe\x00", "is not valid TOML"),
         ('databse_url = "x"', "there is no setting 'databse_url'. Did you mean 'database_url'?"),
         ('memory_dir = "x"', "there is no setting 'memory_dir'"),
-        ('zzz = "x"', "there is no setting 'zzz'. Known are: database_url, memory_state_dir, park_after_s."),
+        ('zzz = "x"', "there is no setting 'zzz'. Known are: database_url, memory_state_dir, park_after_s, memory."),
         ('home = "/elsewhere"', "there is no setting 'home'"),
         ('[database]\nurl = "x"', "there is no setting 'database'"),
         ("database_url = 3", "database_url was expected to be a text"),
@@ -317,3 +325,59 @@ def test_a_number_of_seconds_that_makes_no_sense_is_refused(value: str, home: Pa
     settings = load_settings({"home": str(home)}, {"PERDURE_PARK_AFTER_S": value})
     with pytest.raises(Invalid, match="park_after_s"):
         assert settings.park_after_s
+
+
+def test_the_memory_has_settings_of_its_own(home: Path) -> None:
+    assert load_settings({"home": str(home)}, {}).memory == MemorySettings(True, 90, 3)
+    configure(home, "[memory]\nenabled = false\nretention_days = 365\nmax_matches = 20")
+    settings = load_settings({"home": str(home)}, {"MEMORY_MAX_MATCHES": "1"})
+    assert settings.memory == MemorySettings(False, 365, 1)
+    assert entry(settings, "memory.retention_days") == ("365", "user config.toml")
+    assert entry(settings, "memory.max_matches") == ("1", "environment MEMORY_MAX_MATCHES")
+
+
+@pytest.mark.parametrize(
+    ("word", "is_on"), [("on", True), ("YES", True), ("1", True), ("off", False), ("No", False), ("0", False)]
+)
+def test_a_switch_may_be_written_in_several_ways(word: str, is_on: bool, home: Path) -> None:
+    assert load_settings({"home": str(home)}, {"MEMORY_ENABLED": word}).memory.enabled is is_on
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[memory]\nretention = 3", "there is no setting 'memory.retention'. Did you mean 'retention_days'?"),
+        ("[memory]\nretention_days = 0", "memory.retention_days is '0' (user config.toml); expected a whole number"),
+        ("[memory]\nretention_days = 366", "memory.retention_days is '366'"),
+        ("[memory]\nretention_days = 1.5", "memory.retention_days is '1.5'"),
+        ("[memory]\nretention_days = []", "memory.retention_days is '[]'"),
+        (
+            "[memory]\nmax_matches = 21",
+            "memory.max_matches is '21' (user config.toml); expected a whole number from 1 to",
+        ),
+        ('[memory]\nenabled = ""', "memory.enabled is '' (user config.toml); expected true or false"),
+        ("memory = 3", "memory was expected to be a table"),
+        ("[memory.deeper]\nx = 1", "there is no setting 'memory.deeper'"),
+    ],
+)
+def test_a_mistake_in_the_settings_of_the_memory_breaks_the_memory_only(text: str, says: str, home: Path) -> None:
+    configure(home, f'database_url = "/d.db"\n{text}')
+    settings = load_settings({"home": str(home)}, {})
+    assert settings.database_url == "/d.db"
+    with pytest.raises(Invalid) as refused:
+        assert settings.memory
+    assert says in refused.value.detail
+
+
+@pytest.mark.parametrize("value", ["-1", "0", "366", "soon", "9" * 5000, "٣", " "])
+def test_a_number_of_days_that_makes_no_sense_is_refused_by_name(value: str, home: Path) -> None:
+    settings = load_settings({"home": str(home)}, {"MEMORY_RETENTION_DAYS": value})
+    with pytest.raises(Invalid, match="memory.retention_days .*environment MEMORY_RETENTION_DAYS"):
+        assert settings.memory
+
+
+def test_all_mistakes_in_the_settings_of_the_memory_are_told_at_once(home: Path) -> None:
+    configure(home, "[memory]\nenabled = 3\nmax_matches = 0\nwrong = 1")
+    with pytest.raises(Invalid) as refused:
+        assert load_settings({"home": str(home)}, {}).memory
+    assert len(refused.value.errors) == 3

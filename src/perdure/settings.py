@@ -20,6 +20,10 @@ DATABASE_FILE = "perdure.db"
 FOLDER_MODE = 0o700
 FILE_MODE = 0o600
 
+MEMORY_TABLE = "memory"
+"""The table of `config.toml` that a mistake in breaks the memory, and nothing else."""
+
+_FLAGS = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
 _SHOWN_OPTIONS = ("host", "port", "user", "dbname", "sslmode")
 _MAY_BE_SECRET = re.compile(r"password|^postgres\w*:", re.IGNORECASE)
 
@@ -86,14 +90,51 @@ DEFINITIONS = (
         default=lambda _home: "60",
         is_place=False,
     ),
+    Definition(
+        name="memory.enabled",
+        flag=None,
+        environment=("MEMORY_ENABLED",),
+        is_in_config=True,
+        help="Whether the memory takes records in and finds them: true or false.",
+        default=lambda _home: "true",
+        is_place=False,
+    ),
+    Definition(
+        name="memory.retention_days",
+        flag=None,
+        environment=("MEMORY_RETENTION_DAYS",),
+        is_in_config=True,
+        help="For so many days a record is found as related history, and kept by compaction: 1 to 365.",
+        default=lambda _home: "90",
+        is_place=False,
+    ),
+    Definition(
+        name="memory.max_matches",
+        flag=None,
+        environment=("MEMORY_MAX_MATCHES",),
+        is_in_config=True,
+        help="So many related records are shown at most: 1 to 20.",
+        default=lambda _home: "3",
+        is_place=False,
+    ),
 )
 
 
 @dataclass(frozen=True)
+class MemorySettings:
+    """The settings of the memory, understood."""
+
+    enabled: bool = True
+    retention_days: int = 90
+    max_matches: int = 3
+
+
+@dataclass(frozen=True)
 class Settings:
-    """All settings, each with its origin."""
+    """All settings, each with its origin; `problems` are those of the memory alone."""
 
     entries: tuple[Setting, ...]
+    problems: tuple[str, ...] = ()
 
     @property
     def home(self) -> Path:
@@ -113,6 +154,25 @@ class Settings:
         return _seconds("park_after_s", self._value("park_after_s"))
 
     @property
+    def memory(self) -> MemorySettings:
+        """The settings of the memory.
+
+        Raises: Invalid, naming each that makes no sense; only the memory is broken by that.
+        """
+        flag, days, matches = (self._entry(f"{MEMORY_TABLE}.{name}") for name in MemorySettings.__dataclass_fields__)
+        enabled = _FLAGS.get(flag.value.strip().lower())
+        retention_days, max_matches = _whole(days.value, 365), _whole(matches.value, 20)
+        told = [
+            *self.problems,
+            *([] if enabled is not None else [_unexpected(flag, "true or false")]),
+            *([] if retention_days is not None else [_unexpected(days, "a whole number from 1 to 365")]),
+            *([] if max_matches is not None else [_unexpected(matches, "a whole number from 1 to 20")]),
+        ]
+        if enabled is None or retention_days is None or max_matches is None or told:
+            raise Invalid(f"The memory cannot be used as it is set up: {told[0]}", errors=told)
+        return MemorySettings(enabled, retention_days, max_matches)
+
+    @property
     def bots_dir(self) -> Path:
         return self.home / "bots"
 
@@ -121,7 +181,20 @@ class Settings:
         return self.home / "logs" / "perdure.log"
 
     def _value(self, name: str) -> str:
-        return next(entry.value for entry in self.entries if entry.name == name)
+        return self._entry(name).value
+
+    def _entry(self, name: str) -> Setting:
+        return next(entry for entry in self.entries if entry.name == name)
+
+
+def _whole(value: str, largest: int) -> int | None:
+    text = value.strip()
+    found = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+    return found if 1 <= found <= largest else None
+
+
+def _unexpected(entry: Setting, expected: str) -> str:
+    return f"{entry.name} is {entry.value!r} ({entry.origin}); expected {expected}."
 
 
 def _seconds(name: str, value: str) -> float:
@@ -145,14 +218,17 @@ def load_settings(
     environment = os.environ if environment is None else environment
     home = _find(_definition("home"), flags, environment, {}, lambda: _default_home(environment))
     home = Setting("home", str(_absolute(home.value)), home.origin)
-    config = _read_config(Path(home.value) / CONFIG_FILE)
+    path = Path(home.value) / CONFIG_FILE
+    content = _read_config(path)
+    memory, problems = _memory_values(path, content.pop(MEMORY_TABLE, {}))
+    config = {**_config_values(path, content), **memory}
     found = [home]
     for definition in DEFINITIONS[1:]:
         entry = _find(definition, flags, environment, config, lambda: Path(home.value))
         base = Path(home.value) if entry.origin.startswith("user") else Path()
         value = _as_location(entry.value, base) if _definition(entry.name).is_place else entry.value
         found.append(Setting(entry.name, value, entry.origin))
-    settings = Settings(tuple(found))
+    settings = Settings(tuple(found), problems)
     _refuse_nesting(settings)
     return settings
 
@@ -247,24 +323,44 @@ def _refuse_nesting(settings: Settings) -> None:
             raise Invalid(f"The database {settings.database_url} lies in {folder}. Give each a folder of its own.")
 
 
-def _read_config(path: Path) -> dict[str, str]:
+def _read_config(path: Path) -> dict[str, object]:
     try:
         if path.exists() and not path.is_file():
             raise Invalid(f"{path} cannot be read: it is no file.")
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
         raise Denied(f"{path} cannot be read: {error.strerror}.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise Invalid(f"{path} is not valid TOML: {error}.") from error
-    known = [definition.name for definition in DEFINITIONS if definition.is_in_config]
+
+
+def _memory_values(path: Path, table: object) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Read the table of the memory: what it sets, and what makes no sense in it."""
+    if not isinstance(table, dict):
+        return {}, (f"{path}: {MEMORY_TABLE} was expected to be a table: [{MEMORY_TABLE}].",)
+    known = list(MemorySettings.__dataclass_fields__)
+    values = {
+        f"{MEMORY_TABLE}.{key}": str(value).lower() if isinstance(value, bool) else str(value)
+        for key, value in table.items()
+        if key in known
+    }
+    unknown = [key for key in table if key not in known]
+    return values, tuple(
+        f"{path}: there is no setting {f'{MEMORY_TABLE}.{key}'!r}.{_did_you_mean(key, known)}" for key in unknown
+    )
+
+
+def _config_values(path: Path, content: Mapping[str, object]) -> dict[str, str]:
+    names = [definition.name for definition in DEFINITIONS if definition.is_in_config]
+    known = [name for name in names if not name.startswith(f"{MEMORY_TABLE}.")]
     return {key: _config_value(path, key, value, known) for key, value in content.items()}
 
 
 def _config_value(path: Path, key: str, value: object, known: list[str]) -> str:
     if key not in known:
-        raise Invalid(f"{path}: there is no setting {key!r}.{_did_you_mean(key, known)}")
+        raise Invalid(f"{path}: there is no setting {key!r}.{_did_you_mean(key, [*known, MEMORY_TABLE])}")
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not (is_number and not _definition(key).is_place) and not (isinstance(value, str) and value):
         raise Invalid(f"{path}: {key} was expected to be a text that is not empty.")

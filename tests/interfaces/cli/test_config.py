@@ -27,6 +27,9 @@ def test_every_setting_is_shown_with_its_origin(
         "database_url": ("/elsewhere.db", "environment DATABASE_PATH"),
         "memory_state_dir": ("/memory", "user config.toml"),
         "park_after_s": ("60", "default"),
+        "memory.enabled": ("true", "default"),
+        "memory.retention_days": ("90", "default"),
+        "memory.max_matches": ("3", "default"),
     }
 
 
@@ -89,3 +92,16 @@ def test_a_setting_that_does_not_exist_is_refused_with_a_suggestion(
     (tmp_path / "home" / "config.toml").write_text('databaseurl = "x"')
     assert run(["config", "show"]) == 2
     assert "Did you mean 'database_url'?" in capsys.readouterr().err
+
+
+def test_a_mistake_in_the_settings_of_the_memory_is_told_beside_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "config.toml").write_text("[memory]\nretention_dys = 3\nmax_matches = 99")
+    assert run(["config", "show"]) == 0
+    said = capsys.readouterr().out
+    assert "Did you mean 'retention_days'?" in said
+    assert "memory.max_matches is '99' (user config.toml); expected a whole number from 1 to 20." in said
+    assert run(["config", "show", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["problems"]) == 2

@@ -4,8 +4,10 @@ from typing import Annotated
 
 import typer
 
+from perdure.errors import Invalid
 from perdure.interfaces.cli.answer import Answer, Table
 from perdure.interfaces.cli.command import Options, command
+from perdure.settings import Settings
 
 
 def register(app: typer.Typer) -> None:
@@ -19,8 +21,19 @@ async def show(
     origin: Annotated[bool, typer.Option("--origin", help="Also say where each value came from.")] = False,
 ) -> Answer:
     """Show the settings that are in force."""
-    entries = options.settings().entries
+    settings = options.settings()
+    entries = settings.entries
     headers = ["setting", "value", *(["origin"] if origin else [])]
     rows = [[entry.name, entry.shown, *([entry.origin] if origin else [])] for entry in entries]
     data = {"settings": [{"name": e.name, "value": e.shown, "origin": e.origin} for e in entries]}
-    return Answer(data, [Table(headers, rows)])
+    problems = _problems(settings)
+    return Answer({**data, "problems": problems}, [Table(headers, rows), *problems])
+
+
+def _problems(settings: Settings) -> list[str]:
+    """Return what is wrong with the settings of the memory, which nothing else depends on."""
+    try:
+        _ = settings.memory
+    except Invalid as error:
+        return list(error.errors)
+    return []
