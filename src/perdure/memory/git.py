@@ -1,0 +1,109 @@
+"""What git knows of a commit, asked so that neither the text that names it nor the repository can make git do more."""
+
+import os
+import re
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from perdure.errors import Invalid, NotFound, PerdureError, Unavailable
+
+_WAIT_S = 60.0
+_SAFE = (
+    *("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "log.showSignature=false"),
+    *("-c", "protocol.allow=never", "--no-pager", "--literal-pathspecs"),
+)
+"""A repository may name programs that git runs. None of them is needed to read."""
+_QUIET = {"GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C.UTF-8"}
+_OF_ANOTHER = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_NAMESPACE")
+_OWNER_AND_NAME = re.compile(r"[/:]([\w.-]+/[\w.-]+?)(?:\.git)?/?$")
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A repository that is only read; `folder` is in it. Without one, it is that of the current folder."""
+
+    folder: Path | None = None
+
+    def commit(self, name: str) -> str:
+        """Return the full id of the commit that something names: an id or its beginning, a branch, HEAD.
+
+        Raises: Invalid when that cannot be a name; NotFound when there is no such commit, or no repository.
+        """
+        if not name.strip() or name.startswith("-") or any(char.isspace() or not char.isprintable() for char in name):
+            raise Invalid(f"{name!r} names no commit: an id, a branch or a tag was expected.")
+        try:
+            found = self._ask("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+        except NotFound as error:
+            self._ask("rev-parse", "--git-dir")  # says, if so, that there is no repository
+            raise NotFound(f"Git knows no commit {name!r} here.") from error
+        return found.decode("ascii", "replace").strip()
+
+    def changed_paths(self, commit: str) -> list[str]:
+        """Return the paths that a commit changed; of a merge, those that it brought.
+
+        Raises: NotFound; what `commit` raises.
+        """
+        options = ("--max-count=1", "--format=", "--name-only", "-m", "--first-parent", "--no-renames", "--no-ext-diff")
+        told = self._ask("log", "-z", *options, "--end-of-options", self.commit(commit), "--")
+        return [os.fsdecode(path).encode(errors="replace").decode() for path in told.split(b"\0") if path]
+
+    def log(self, *options: str) -> list[str]:
+        """Return what `git log` says, one text for each commit.
+
+        Raises: NotFound
+        """
+        told = self._ask("log", "-z", "--no-color", "--no-notes", "--encoding=UTF-8", *options, "--")
+        return [text for text in told.decode(errors="replace").split("\0") if text.strip()]
+
+    def root(self) -> Path:
+        """Return the folder that paths of the repository begin in.
+
+        Raises: NotFound when there is no repository.
+        """
+        return Path(os.fsdecode(self._ask("rev-parse", "--show-toplevel").removesuffix(b"\n")))
+
+    def name(self) -> str | None:
+        """Return `owner/name` as the address of the remote `origin` has it, if there is one."""
+        try:
+            address = self._ask("config", "--get", "remote.origin.url").decode(errors="replace").strip()
+        except PerdureError:
+            return None
+        found = _OWNER_AND_NAME.search(address) if "://" in address or "@" in address else None
+        return found.group(1) if found else None
+
+    def _ask(self, *words: str) -> bytes:
+        """Run git to its end.
+
+        Raises: NotFound when it fails; Unavailable when it cannot be run, or takes too long.
+        """
+        environment = {**os.environ, **_QUIET}
+        if self.folder is not None:  # a hook names its own repository in the environment, which is not the one meant
+            environment = {key: value for key, value in environment.items() if key not in _OF_ANOTHER}
+        try:
+            done = subprocess.run(
+                ["git", *_SAFE, *self._where, *words],  # noqa: S607 (the git that the person has)
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                check=True,
+                timeout=_WAIT_S,
+            )
+        except subprocess.CalledProcessError as error:
+            raise NotFound(f"Git cannot tell: {_first_line(error.stderr) or f'exit {error.returncode}'}") from error
+        except subprocess.TimeoutExpired as error:
+            raise Unavailable(f"Git did not answer within {_WAIT_S:.0f} s.") from error
+        except OSError as error:
+            raise Unavailable(
+                f"Git cannot be run: {error.strerror}. Install it, or give the paths yourself."
+            ) from error
+        return done.stdout
+
+    @property
+    def _where(self) -> Sequence[str]:
+        return [] if self.folder is None else ["-C", str(self.folder)]
+
+
+def _first_line(said: bytes) -> str:
+    return said.decode(errors="replace").strip().partition("\n")[0][:300]
