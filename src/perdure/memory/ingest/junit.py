@@ -1,0 +1,191 @@
+"""Test reports in the form of JUnit: the tests that failed together become one record.
+
+A report comes from elsewhere. It is read piece by piece; one that declares entities, is too large or too deep is
+refused before anything in it is believed.
+"""
+
+import os
+import re
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.parsers import expat
+
+from perdure.errors import Invalid
+from perdure.memory.ingest.report import MOST_PATHS, Found, identity, shortened
+from perdure.memory.normalise import moment, repository_path
+from perdure.memory.record import Plain
+
+LARGEST_BYTES = 64 << 20
+_DEEPEST = 64
+_MOST_TESTS = 100
+_CHUNK = 1 << 16
+_KEPT_TEXT = 8000
+_PLACE = re.compile(r"^(?:\s*File \")?([\w./\\-]+\.\w{1,8})(?:\", line |:)\d+", re.MULTILINE)
+
+
+@dataclass
+class _Case:
+    name: str
+    classname: str
+    file: str
+    has_failed: bool = False
+    message: str = ""
+    text: list[str] = field(default_factory=list)
+    size: int = 0
+
+    @property
+    def title(self) -> str:
+        return ".".join(filter(None, (self.classname, self.name)))[:300]
+
+
+class _Refused(Exception):
+    """The report is not read any further."""
+
+
+class _Reader:
+    """Collects the failed tests of a report while it is parsed."""
+
+    def __init__(self) -> None:
+        self.failed: list[_Case] = []
+        self.total = 0
+        self.moment = ""
+        self._open: list[str] = []
+        self._case: _Case | None = None
+        self._parser = expat.ParserCreate()
+        self._parser.buffer_text = True
+        self._parser.StartElementHandler = self._start
+        self._parser.EndElementHandler = self._end
+        self._parser.CharacterDataHandler = self._text
+        self._parser.EntityDeclHandler = self._refuse_entity
+        self._parser.ExternalEntityRefHandler = self._refuse_entity
+
+    def feed(self, data: bytes, *, is_last: bool = False) -> None:
+        """Read the next piece.
+
+        Raises: _Refused; expat.ExpatError.
+        """
+        self._parser.Parse(data, is_last)
+
+    def _refuse_entity(self, *_about: object) -> int:
+        raise _Refused("it declares entities, which a test report does not need")
+
+    def _start(self, name: str, attributes: Mapping[str, str]) -> None:
+        self._open.append(name)
+        if len(self._open) > _DEEPEST:
+            raise _Refused(f"it is nested more than {_DEEPEST} deep")
+        match name:
+            case "testsuite":
+                self.moment = max(self.moment, _moment(attributes.get("timestamp", "")))
+            case "testcase":
+                self.total += 1
+                self._case = _Case(
+                    attributes.get("name", ""), attributes.get("classname", ""), attributes.get("file", "")
+                )
+            case "failure" | "error" if self._case is not None:
+                self._case.has_failed = True
+                self._case.message = self._case.message or attributes.get("message", "")
+
+    def _end(self, name: str) -> None:
+        self._open.pop()
+        if name == "testcase" and self._case is not None:
+            if self._case.has_failed:
+                self.failed.append(self._case)
+            self._case = None
+
+    def _text(self, data: str) -> None:
+        case = self._case
+        if case is not None and self._open[-1] in ("failure", "error") and case.size < _KEPT_TEXT:
+            case.size += len(data)
+            case.text.append(data[:_KEPT_TEXT])
+
+
+def junit(
+    path: Path, *, root: Path | None = None, repo: str | None = None, sha: str | None = None, pr: int | None = None
+) -> Found:
+    """Find which tests failed in a report; no record when none did."""
+    found = Found()
+    reader = _Reader()
+    try:
+        _read(path, reader)
+    except OSError as error:
+        found.skip(f"{path}: cannot be read: {error.strerror}.")
+    except (_Refused, expat.ExpatError, ValueError, LookupError) as error:  # the last two: of an odd encoding
+        found.skip(f"{path}: not used: {error}.")
+    else:
+        if reader.failed:
+            about = {"repo": repo, "sha": sha, "pr_number": pr}
+            found.records.append(_record(reader, root or Path.cwd(), {k: v for k, v in about.items() if v is not None}))
+        elif not reader.total:
+            found.skip(f"{path}: no test case is in it.")
+    return found
+
+
+def _read(path: Path, reader: _Reader) -> None:
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise _Refused("it is no file")
+    if status.st_size > LARGEST_BYTES:
+        raise _Refused(f"it is larger than {LARGEST_BYTES >> 20} MiB")
+    with path.open("rb") as file:
+        while data := file.read(_CHUNK):
+            reader.feed(data)
+    reader.feed(b"", is_last=True)
+    reader.moment = reader.moment or moment(status.st_mtime)
+
+
+def _record(reader: _Reader, root: Path, about: Plain) -> Plain:
+    failed = sorted(reader.failed, key=lambda case: case.title)
+    paths = sorted({path for case in failed for path in _paths(case, root)})
+    names = list(dict.fromkeys(case.title for case in failed if case.title))
+    fingerprint = identity("junit", *(paths or names))
+    first = ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
+    return {
+        "id": identity("junit", fingerprint, reader.moment[:10], about.get("repo", ""), about.get("sha", "")),
+        "type": "verifier_cluster",
+        "timestamp": reader.moment,
+        "severity": "high",
+        "source": "junit",
+        "title": shortened(f"{len(failed)} of {reader.total} tests failed: {first}", 300),
+        "summary": shortened("\n".join(f"{case.title}: {_said(case)}" for case in failed[:_MOST_TESTS])),
+        "fingerprint": fingerprint,
+        "paths": paths[:MOST_PATHS],
+        "metadata": {"failed": len(failed), "total": reader.total, "tests": names[:_MOST_TESTS]},
+        **about,
+    }
+
+
+def _said(case: _Case) -> str:
+    said = case.message.strip() or "".join(case.text).strip()
+    return shortened(said.partition("\n")[0], 300)
+
+
+def _paths(case: _Case, root: Path) -> set[str]:
+    """Return the file that a test says it is in; else those that its failure names, or that its class may be in."""
+    named = [case.file] if case.file else _PLACE.findall("".join(case.text)) or _modules(case.classname, root)
+    found = (_within(text, root) for text in named)
+    return {path for path in found if path}
+
+
+def _modules(classname: str, root: Path) -> list[str]:
+    parts = classname.split(".")
+    names = ["/".join(parts[:end]) + ".py" for end in range(len(parts), 0, -1)]
+    return [name for name in names if re.fullmatch(r"[\w/-]+\.py", name) and os.path.isfile(root / name)][:1]  # noqa: PTH113 (no name is too long for it)
+
+
+def _within(text: str, root: Path) -> str | None:
+    """Return a path as it is in the repository; of those outside of it, nothing is known."""
+    if os.path.isabs(text):  # noqa: PTH117 (text of any kind)
+        text = text.removeprefix(f"{root}/")
+    try:
+        return None if os.path.isabs(text) else repository_path(text)  # noqa: PTH117
+    except Invalid:
+        return None
+
+
+def _moment(text: str) -> str:
+    try:
+        return moment(text) if text else ""
+    except Invalid:
+        return ""

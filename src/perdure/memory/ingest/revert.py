@@ -1,0 +1,93 @@
+"""Reverts in the history of a git repository."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from perdure.errors import PerdureError
+from perdure.memory.git import Repository
+from perdure.memory.ingest.report import MOST_PATHS, Found, identity, shortened
+from perdure.memory.record import Plain
+
+_COMMIT = re.compile(r"^\W*This reverts commit ([0-9a-f]{7,64})\b", re.MULTILINE | re.IGNORECASE)
+_PULL_REQUEST = re.compile(r"^\W*Reverts (?:([\w.-]+/[\w.-]+))?#(\d{1,9})\b", re.MULTILINE | re.IGNORECASE)
+_FORMAT = "%H%n%ct%n%s%n%b"
+
+
+@dataclass(frozen=True)
+class _Revert:
+    sha: str
+    seconds: int
+    subject: str
+    body: str
+    commit: str | None
+    repo: str | None
+    pr_number: int | None
+
+
+def reverts(folder: Path, *, since_s: int, limit: int, repo: str | None = None) -> Found:
+    """Find the newest commits of a repository that revert another one, with the paths of what they reverted."""
+    repository = Repository(folder)
+    found = Found()
+    try:
+        texts = repository.log(
+            *("--extended-regexp", "--regexp-ignore-case", f"--format={_FORMAT}"),
+            *("--grep=This reverts commit [0-9a-f]{7,}", "--grep=Reverts [A-Za-z0-9_./-]*#[0-9]+"),
+            *(f"--since=@{since_s} +0000", f"--max-count={limit}"),
+        )
+    except PerdureError as error:
+        found.skip(f"{folder}: {error.detail}")
+        return found
+    name = repo or repository.name()
+    for text in texts:
+        if (revert := _read(text)) is not None:  # else the words stood in the middle of a sentence
+            found.records.append(_record(revert, _paths(repository, revert, found), name))
+    return found
+
+
+def _read(text: str) -> _Revert | None:
+    sha, seconds, subject, *body = text.split("\n", 3)
+    message = "".join(body)
+    commit, request = _COMMIT.search(message), _PULL_REQUEST.search(message)
+    if commit is None and request is None:
+        return None
+    return _Revert(
+        sha=sha,
+        seconds=int(seconds),
+        subject=subject,
+        body=message,
+        commit=commit.group(1).lower() if commit else None,
+        repo=request.group(1) if request else None,
+        pr_number=int(request.group(2)) if request else None,
+    )
+
+
+def _paths(repository: Repository, revert: _Revert, found: Found) -> list[str]:
+    """Return the paths of what was reverted; where that commit is not here, those of the revert."""
+    for commit in filter(None, (revert.commit, revert.sha)):
+        try:
+            return repository.changed_paths(commit)
+        except PerdureError:
+            continue
+    found.errors.append(f"{revert.sha[:12]}: its paths cannot be read; it is kept without them.")
+    return []
+
+
+def _record(revert: _Revert, paths: list[str], repo: str | None) -> Plain:
+    repo = repo or revert.repo
+    usable = [path for path in paths if ".." not in path.split("/")]
+    reverted = {"reverted_sha": revert.commit, "reverted_pr": revert.pr_number, "paths": len(paths)}
+    return {
+        "id": identity("revert", repo or "", revert.sha),
+        "type": "revert",
+        "timestamp": revert.seconds,
+        "severity": "medium",
+        "source": "git",
+        "sha": revert.sha,
+        "title": shortened(revert.subject, 300),
+        "summary": shortened(revert.body.strip()),
+        "paths": usable[:MOST_PATHS],
+        "metadata": {key: value for key, value in reverted.items() if value is not None},
+        **({"repo": repo} if repo else {}),
+        **({"pr_number": revert.pr_number} if revert.pr_number is not None else {}),
+    }
