@@ -26,6 +26,7 @@ from perdure.store.target import parse_target
 
 if TYPE_CHECKING:
     from perdure.app.goals import Goals
+    from perdure.app.memory import HomeMemory
 
 _LITTLE_SPACE_MB = 200
 _READ_WHOLE_BYTES = 100_000_000
@@ -44,6 +45,7 @@ class Perdure:
         self.settings = settings
         self.database = database
         self._goals: Goals | None = None
+        self._memory: HomeMemory | None = None
 
     @property
     def goals(self) -> "Goals":
@@ -57,8 +59,19 @@ class Perdure:
             self._goals = Goals(home, self.database.state_store(), leases, park_after_s=self.settings.park_after_s)
         return self._goals
 
+    @property
+    def memory(self) -> "HomeMemory":
+        """The memory of this home; it does not use the database."""
+        if self._memory is None:
+            from perdure.app.memory import HomeMemory
+
+            self._memory = HomeMemory(self.settings)
+        return self._memory
+
     async def close(self) -> None:
         """Stop working; the database stays open for whoever opened it."""
+        if self._memory is not None:
+            await self._memory.close()
         if self._goals is not None:
             await self._goals.close()
 

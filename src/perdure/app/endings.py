@@ -1,0 +1,103 @@
+"""How goals that have ended come into the memory."""
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from perdure.app.goals import Goals
+from perdure.app.memory import HomeMemory
+from perdure.errors import PerdureError
+from perdure.kernel.events import ToolCall
+from perdure.kernel.fold import GoalState
+from perdure.memory.git import Repository
+from perdure.memory.ingest.goals import Ending, goal_outcome
+from perdure.memory.ingest.report import MOST_PATHS, Found
+
+_WORD = re.compile(r"[\w.+@-]+(?:/[\w.+@-]+)*")
+_MOST_WORDS = 5000
+
+
+async def ingest_goals(
+    goals: Goals, memory: HomeMemory, ids: Sequence[str], *, limit: int, only_failed: bool
+) -> dict[str, Any]:
+    """Take in goals that have ended: those that are named, else the newest; see HomeMemory.ingest."""
+    found = Found()
+    states: list[GoalState] = []
+    for goal_id in ids or await _newest(goals, limit, only_failed=only_failed):
+        try:
+            state = await goals.state((await goals.find(goal_id)).summary.goal_id)
+        except PerdureError as error:
+            found.skip(f"{goal_id}: {error.detail}")
+            continue
+        if state.termination is None:
+            found.skip(f"{state.goal_id} has not ended.")
+        elif not (only_failed and state.termination.reason == "done"):
+            states.append(state)
+    return await memory.ingest(lambda: _with_endings(found, states))
+
+
+async def remember_goal(memory: HomeMemory, state: GoalState) -> dict[str, Any]:
+    """Take in one goal that has ended; see HomeMemory.ingest."""
+    return await memory.ingest(lambda: _with_endings(Found(), [state]))
+
+
+async def _newest(goals: Goals, limit: int, *, only_failed: bool) -> list[str]:
+    stopped = await goals.list(limit=limit, status="stopped")
+    done = [] if only_failed else await goals.list(limit=limit, status="done")
+    newest = sorted([*stopped, *done], key=lambda view: view.summary.created_us, reverse=True)
+    return [view.summary.goal_id for view in newest[:limit]]
+
+
+def _with_endings(found: Found, states: Sequence[GoalState]) -> Found:
+    found.records += [goal_outcome(_ending(state)) for state in states]
+    return found
+
+
+def _ending(state: GoalState) -> Ending:
+    ended = state.termination
+    failed = [
+        (call.call.step, call.outcome.error.message if call.outcome.error else "failed")
+        for call in state.calls.values()
+        if call.outcome is not None and not call.outcome.ok
+    ]
+    workdir = Path(state.begun.workdir) if state.begun.workdir else None
+    return Ending(
+        goal_id=state.goal_id,
+        text=state.begun.text,
+        reason=ended.reason if ended else "",
+        ended_ms=state.updated_us // 1000,
+        detail=ended.detail if ended else None,
+        failed=failed,
+        paths=_paths(state, workdir) if workdir is not None and workdir.is_dir() else [],
+        repo=Repository(workdir).name() if workdir is not None and workdir.is_dir() else None,
+    )
+
+
+def _paths(state: GoalState, workdir: Path) -> list[str]:
+    """Return the files of its folder that the calls of a goal name, as they are in the repository if it is in one."""
+    try:
+        prefix = os.path.relpath(workdir, Repository(workdir).root())
+    except PerdureError:
+        prefix = "."
+    words = dict.fromkeys(word for call in state.calls.values() for word in _words(call.call))
+    found = [word for word in list(words)[:_MOST_WORDS] if ".." not in word and os.path.isfile(workdir / word)]  # noqa: PTH113 (no name is too long for it)
+    return [os.path.normpath(f"{prefix}/{word}") for word in found[:MOST_PATHS]]
+
+
+def _words(call: object) -> Iterator[str]:
+    if isinstance(call, ToolCall):
+        yield from _WORD.findall(" ".join(_texts(call.arguments)))
+
+
+def _texts(value: object) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case dict():
+            for inner in value.values():
+                yield from _texts(inner)
+        case list() | tuple():
+            for inner in value:
+                yield from _texts(inner)

@@ -1,0 +1,230 @@
+"""What can be done with the memory of a home: add, find, look, keep in order. It needs no database."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from itertools import islice
+from typing import Any, ParamSpec, TypeVar
+
+from perdure.errors import Conflict
+from perdure.memory.ingest.report import Found, store
+from perdure.memory.memory import Memory
+from perdure.settings import MemorySettings, Settings
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+_PAGE = 200
+_OFF = "The memory is switched off (memory.enabled)."
+
+
+class HomeMemory:
+    """The memory of a home: an append-only log of records, and what is found in it.
+
+    async with Perdure.open() as p:
+        await p.memory.add({"type": "lesson", "title": "The cart caches prices", "paths": ["src/cart.py"]})
+        for match in (await p.memory.related(paths=["src/cart.py"]))["matches"]:
+            print(match["record"]["title"], match["why"])
+
+    When it is switched off (`memory.enabled`), nothing is added or found, and what is there can still be looked at.
+    Every method but `close` raises Invalid when the settings of the memory make no sense.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._memory = Memory(settings.memory_state_dir)
+        self._running: set[asyncio.Future[Any]] = set()
+
+    async def add(self, record: Mapping[str, Any], *, dedupe: bool = True) -> dict[str, Any]:
+        """Store a record, unless the same was stored within a day: `{"added": True, "id"}`, else `added` is False.
+
+        It is on stable storage when this returns. `reason` says why it was not added: `duplicate`, with `existing_id`,
+        or `disabled`.
+
+        Raises: Invalid; Unavailable; Denied; Damaged.
+        """
+        return (await self.add_many([record], dedupe=dedupe))[0]
+
+    async def add_many(self, records: Sequence[Mapping[str, Any]], *, dedupe: bool = True) -> list[dict[str, Any]]:
+        """Store several records with one write and one flush; all or, when one is invalid, none.
+
+        Raises: what `add` raises.
+        """
+        if not self._chosen.enabled:
+            return [{"added": False, "reason": "disabled"} for _ in records]
+        return await self._call(self._memory.add_many, records, dedupe=dedupe)
+
+    async def get(self, record_id: str) -> dict[str, Any]:
+        """Return a record.
+
+        Raises: NotFound
+        """
+        return await self._call(self._memory.get, record_id)
+
+    async def related(  # noqa: PLR0913 (each is a way to find something)
+        self,
+        *,
+        paths: Sequence[str] = (),
+        fingerprint: str | Sequence[str] | None = None,
+        text: str | None = None,
+        repo: str | None = None,
+        sha: str | None = None,
+        pr_number: int | None = None,
+        limit: int | None = None,
+        budget_ms: float = 50.0,
+    ) -> dict[str, Any]:
+        """Find what has to do with some paths, a fingerprint, a text, a commit or a pull request.
+
+        Gives `{"matches": [{"record", "why": [{"kind", "value"}]}], "truncated"}`, the most severe and newest first, of
+        the last `memory.retention_days`, at most `memory.max_matches` unless a limit is given. `truncated` says that
+        the time was up.
+
+        Raises: Invalid; Unavailable; Denied.
+        """
+        chosen = self._chosen
+        if not chosen.enabled:
+            return {"matches": [], "truncated": False, "disabled": True}
+        return await self._call(
+            self._memory.related,
+            paths=paths,
+            fingerprint=fingerprint,
+            text=text,
+            repo=repo,
+            sha=sha,
+            pr_number=pr_number,
+            limit=chosen.max_matches if limit is None else limit,
+            budget_ms=budget_ms,
+            retention_days=chosen.retention_days,
+        )
+
+    async def search(
+        self,
+        text: str,
+        *,
+        limit: int = 10,
+        repo: str | None = None,
+        type: str | None = None,  # noqa: A002 (the record's own word)
+        budget_ms: float = 50.0,
+    ) -> dict[str, Any]:
+        """Find records by their words, the best first: `{"matches": [{"record", "score"}], "truncated"}`.
+
+        Raises: Invalid; Unavailable; Denied.
+        """
+        if not self._chosen.enabled:
+            return {"matches": [], "truncated": False, "disabled": True}
+        return await self._call(self._memory.search, text, limit=limit, repo=repo, type=type, budget_ms=budget_ms)
+
+    async def iter(self) -> AsyncIterator[dict[str, Any]]:
+        """Give all records, oldest first, a page of them in memory at a time."""
+        _ = self._chosen
+        records = self._memory.iter()
+        while page := await self._call(lambda: list(islice(records, _PAGE))):
+            for record in page:
+                yield record
+
+    async def ingest(self, find: Callable[[], Found]) -> dict[str, Any]:
+        """Take in what a source gives, and say what became of it: `added`, `duplicates`, `skipped`, `errors`.
+
+        The source read again adds nothing. What cannot be used is skipped; nothing of it is raised.
+        """
+        if not self._chosen.enabled:
+            return {"added": 0, "duplicates": 0, "skipped": 0, "errors": [_OFF]}
+        return await self._call(lambda: store(find(), self._memory))
+
+    async def status(self) -> dict[str, Any]:
+        """Say how much there is, how large it is, and how the log and its index stand."""
+        chosen = self._chosen
+        return {
+            "enabled": chosen.enabled,
+            **await self._call(self._memory.status, retention_days=chosen.retention_days),
+        }
+
+    async def verify(self, *, clear: bool = False) -> dict[str, Any]:
+        """Read the whole log and list what is wrong with it under `bad`; `clear` allows appends after a failed flush.
+
+        Raises: Unavailable; Denied; Damaged.
+        """
+        return await self._call(self._memory.verify, clear=clear)
+
+    async def repair(self, *, accept: str | None = None) -> dict[str, Any]:
+        """Move damaged lines into `quarantine`, or take an altered one as it stands.
+
+        Raises: NotFound; Unavailable; Denied; Damaged.
+        """
+        return await self._call(self._memory.repair, accept=accept)
+
+    async def rebuild(self) -> dict[str, Any]:
+        """Make the index anew from the log.
+
+        Raises: Unavailable; Denied.
+        """
+        return await self._call(self._memory.rebuild)
+
+    async def compact(self, *, retention_days: int | None = None) -> dict[str, Any]:
+        """Move records that are older than the retention into the archive, while work goes on.
+
+        Pinned records and the newest of each fingerprint stay.
+
+        Raises: Invalid; Unavailable; Denied; Damaged.
+        """
+        days = self._chosen.retention_days if retention_days is None else retention_days
+        return await self._call(self._memory.compact, retention_days=days)
+
+    async def forget(self, record_id: str) -> dict[str, Any]:
+        """Remove a record for good.
+
+        Raises: NotFound; Unavailable; Denied; Damaged.
+        """
+        return await self._call(self._memory.forget, record_id)
+
+    async def export(self, *, raw: bool = False, archive: bool = False) -> AsyncIterator[bytes]:
+        """Give every record as a line of JSON, oldest first; `raw` gives it as it stands in the log, with its sum."""
+        _ = self._chosen
+        lines = self._memory.export(raw=raw, archive=archive)
+        while page := await self._call(lambda: list(islice(lines, _PAGE))):
+            for line in page:
+                yield line
+
+    async def import_lines(self, chunks: Iterable[bytes]) -> dict[str, Any]:
+        """Add every line of JSON whose id is not there yet; the chunks may be cut anywhere.
+
+        Gives `added`, `skipped`, `bad_lines`, and under `bad` the first of those with their numbers.
+
+        Raises: Conflict when the memory is switched off; Unavailable; Denied; Damaged.
+        """
+        if not self._chosen.enabled:
+            raise Conflict(_OFF)
+        return await self._call(self._memory.import_lines, chunks)
+
+    async def close(self) -> None:
+        """Wait for what is being done, and close all files."""
+        await asyncio.gather(*self._running, return_exceptions=True)
+        await asyncio.to_thread(self._memory.close)
+
+    @property
+    def _chosen(self) -> MemorySettings:
+        return self._settings.memory
+
+    async def _call(self, act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Do something in a thread, to its end, even if nobody waits for it any more."""
+        _ = self._chosen
+        work = asyncio.ensure_future(asyncio.to_thread(act, *args, **kwargs))
+        self._running.add(work)
+        work.add_done_callback(self._ended)
+        return await asyncio.shield(work)
+
+    def _ended(self, work: asyncio.Future[Any]) -> None:
+        self._running.discard(work)
+        if not work.cancelled():
+            work.exception()  # whoever waits gets it; if nobody does, it is no accident
+
+
+@asynccontextmanager
+async def open_memory(settings: Settings) -> AsyncIterator[HomeMemory]:
+    """Open the memory of a home alone; nothing else of the home is touched."""
+    memory = HomeMemory(settings)
+    try:
+        yield memory
+    finally:
+        await memory.close()

@@ -1,0 +1,135 @@
+"""`p.memory`: the memory of a home, from async code, with the settings applied and without a database."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from perdure import Perdure
+from perdure.app.memory import HomeMemory, open_memory
+from perdure.errors import Conflict, Invalid, NotFound
+from perdure.memory.ingest.report import Found
+from perdure.settings import load_settings
+
+LESSON = {"type": "lesson", "title": "The cart caches prices", "paths": ["src/cart.py"]}
+
+
+def memory(tmp_path: Path, config: str = "") -> HomeMemory:
+    home = tmp_path / "home"
+    home.mkdir(exist_ok=True)
+    (home / "config.toml").write_text(config)
+    return HomeMemory(load_settings({"home": str(home)}))
+
+
+async def test_what_was_added_is_found(tmp_path: Path) -> None:
+    async with open_memory(load_settings()) as found:
+        added = await found.add(LESSON)
+        assert (await found.get(added["id"]))["title"] == LESSON["title"]
+        (match,) = (await found.related(paths=["src/cart.py"]))["matches"]
+        assert match["record"]["id"] == added["id"]
+        assert [each["kind"] for each in match["why"]] == ["path"]
+        (match,) = (await found.search("caches prices"))["matches"]
+        assert match["record"]["id"] == added["id"]
+    assert sorted(path.name for path in (tmp_path / "home").iterdir()) == ["state"], "no database is made"
+
+
+async def test_the_memory_of_an_open_home_is_closed_with_it() -> None:
+    before = len(list(Path("/dev/fd").iterdir()))
+    async with Perdure.open() as p:
+        assert (await p.memory.add(LESSON))["added"]
+        assert p.memory is p.memory
+    assert len(list(Path("/dev/fd").iterdir())) == before
+
+
+async def test_no_more_matches_are_given_than_the_setting_says(tmp_path: Path) -> None:
+    found = memory(tmp_path, "[memory]\nmax_matches = 2")
+    await found.add_many([{**LESSON, "title": str(number)} for number in range(4)])
+    assert len((await found.related(paths=["src/cart.py"]))["matches"]) == 2
+    assert len((await found.related(paths=["src/cart.py"], limit=3))["matches"]) == 3
+    await found.close()
+
+
+async def test_what_is_older_than_the_retention_is_not_related(tmp_path: Path) -> None:
+    found = memory(tmp_path, "[memory]\nretention_days = 1")
+    await found.add({**LESSON, "timestamp": "2020-01-01"})
+    assert (await found.related(paths=["src/cart.py"]))["matches"] == []
+    assert (await found.compact())["archived"] == 1
+    await found.close()
+
+
+async def test_a_memory_that_is_switched_off_neither_takes_nor_finds(tmp_path: Path) -> None:
+    on, off = memory(tmp_path), memory(tmp_path, "[memory]\nenabled = false")
+    added = await on.add(LESSON)
+    assert await off.add({"type": "fact"}) == {"added": False, "reason": "disabled"}
+    assert (await off.related(paths=["src/cart.py"])) == {"matches": [], "truncated": False, "disabled": True}
+    assert (await off.search("cart"))["matches"] == []
+    assert "switched off" in (await off.ingest(Found))["errors"][0]
+    assert (await off.get(added["id"]))["title"] == LESSON["title"], "what is there can still be looked at"
+    assert (await off.status())["enabled"] is False
+    with pytest.raises(Conflict, match="switched off"):
+        await off.import_lines([b"{}"])
+    assert [record["id"] async for record in on.iter()] == [added["id"]]
+    await on.close()
+    await off.close()
+
+
+async def test_settings_that_make_no_sense_break_the_memory_and_nothing_else(tmp_path: Path) -> None:
+    memory(tmp_path, "[memory]\nretention_days = 0")
+    async with Perdure.open() as p:
+        assert (await p.goals.list()) == []
+        for call in (p.memory.add(LESSON), p.memory.get("x"), p.memory.related(text="x"), p.memory.status()):
+            with pytest.raises(Invalid, match="memory.retention_days is '0'"):
+                await call
+
+
+async def test_records_are_given_one_by_one_however_many_there_are(tmp_path: Path) -> None:
+    found = memory(tmp_path)
+    await found.add_many([{"type": "fact", "title": str(number)} for number in range(450)])
+    assert [int(record["title"]) async for record in found.iter()] == list(range(450))
+    async for record in found.iter():
+        assert record["title"] == "0"
+        break
+    assert len([line async for line in found.export()]) == 450
+    await found.close()
+
+
+async def test_what_was_begun_is_finished_though_nobody_waits_for_it(tmp_path: Path) -> None:
+    found = memory(tmp_path)
+    adding = asyncio.create_task(found.add(LESSON))
+    await asyncio.sleep(0)
+    adding.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await adding
+    await found.close()
+    again = memory(tmp_path)
+    assert [record["title"] async for record in again.iter()] == [LESSON["title"]]
+    await again.close()
+
+
+async def test_a_record_that_is_not_there_is_not_found(tmp_path: Path) -> None:
+    found = memory(tmp_path)
+    with pytest.raises(NotFound):
+        await found.get("nothing")
+    with pytest.raises(NotFound):
+        await found.forget("nothing")
+    await found.close()
+
+
+async def test_a_record_that_is_forgotten_is_gone(tmp_path: Path) -> None:
+    found = memory(tmp_path)
+    added = await found.add(LESSON)
+    await found.forget(added["id"])
+    assert [record async for record in found.iter()] == []
+    assert (await found.related(paths=["src/cart.py"]))["matches"] == []
+    assert (await found.verify())["bad"] == []
+    await found.close()
+
+
+async def test_a_memory_goes_from_one_home_to_another(tmp_path: Path) -> None:
+    found = memory(tmp_path)
+    await found.add_many([{"type": "fact", "title": str(number)} for number in range(3)])
+    lines = [line async for line in found.export()]
+    await found.close()
+    async with open_memory(load_settings({"home": str(tmp_path / "other")})) as other:
+        assert (await other.import_lines(lines))["added"] == 3
+        assert (await other.import_lines(lines))["skipped"] == 3
