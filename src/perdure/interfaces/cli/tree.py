@@ -7,12 +7,14 @@ from typing import Annotated
 import typer
 
 from perdure import __version__
+from perdure.interfaces.cli.groups import group
 
 _HERE = "perdure.interfaces.cli"
 
 COMMANDS: Mapping[str, str] = {"run": "goals.run", "doctor": "doctor", "demo": "demo"}
 GROUPS: Mapping[str, tuple[str, str]] = {
     "goal": ("goals.goal", "Goals: look at them, go on, decide, signal, fork, compare, export, end and delete them."),
+    "memory": ("memory.memory", "The memory: add records, find related history, keep the log in order."),
     "db": ("db", "The database: migrate, look, verify, back up, restore."),
     "config": ("config", "The settings and where each came from."),
 }
@@ -22,26 +24,17 @@ GROUPS: Mapping[str, tuple[str, str]] = {
 def build(only: str | None = None) -> typer.Typer:
     """Put all commands together; when the first word of a call is known, only what that word names."""
     is_wanted = {only} if only in COMMANDS or only in GROUPS else {*COMMANDS, *GROUPS}
-    app = _group("A home for AI agents that cannot lose their work.")
+    app = group("A home for AI agents that cannot lose their work.")
     app.callback()(_root)
     for name, module in COMMANDS.items():
         if name in is_wanted:
             importlib.import_module(f"{_HERE}.{module}").register(app)
     for name, (module, about) in GROUPS.items():
         if name in is_wanted:
-            group = _group(about)
-            importlib.import_module(f"{_HERE}.{module}").register(group)
-            app.add_typer(group, name=name)
+            inner = group(about)
+            importlib.import_module(f"{_HERE}.{module}").register(inner)
+            app.add_typer(inner, name=name)
     return app
-
-
-def _group(about: str) -> typer.Typer:
-    return typer.Typer(
-        help=about,
-        no_args_is_help=True,
-        pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
 
 
 def _show_version(is_asked: bool) -> None:

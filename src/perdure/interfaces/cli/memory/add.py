@@ -1,0 +1,150 @@
+"""`perdure memory add`: a record from flags, or records from standard input."""
+
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+from perdure.app.memory import open_memory
+from perdure.errors import Invalid
+from perdure.interfaces.cli.answer import Answer
+from perdure.interfaces.cli.command import Options, command
+from perdure.interfaces.cli.memory.inputs import read_input
+from perdure.memory.log import now_ms
+from perdure.memory.normalise import normalised
+from perdure.memory.record import Plain
+
+_LARGEST_INPUT = 64 << 20
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the tree."""
+    command(app, "add")(add)
+
+
+async def add(  # noqa: PLR0913 (each is a part of a record)
+    options: Options,
+    *,
+    source_: Annotated[
+        str | None,
+        typer.Argument(metavar="[-]", help="`-`: read one JSON object, or one on each line, from standard input."),
+    ] = None,
+    kind: Annotated[
+        str | None,
+        typer.Option("--type", metavar="TYPE", help="What it is: incident, revert, lesson, decision, fact, …"),
+    ] = None,
+    title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="What it is about, in a line.")] = None,
+    summary: Annotated[str | None, typer.Option("--summary", metavar="TEXT", help="What is worth knowing.")] = None,
+    severity: Annotated[
+        str | None, typer.Option("--severity", metavar="S", help="critical, high, medium or low.")
+    ] = None,
+    path: Annotated[
+        list[str] | None, typer.Option("--path", metavar="PATH", help="A path in the repository; may be repeated.")
+    ] = None,
+    fingerprint: Annotated[
+        str | None, typer.Option("--fingerprint", metavar="F", help="What is equal for the same cause.")
+    ] = None,
+    repo: Annotated[str | None, typer.Option("--repo", metavar="REPO", help="The repository: owner/name.")] = None,
+    sha: Annotated[str | None, typer.Option("--sha", metavar="SHA", help="The commit.")] = None,
+    pr: Annotated[int | None, typer.Option("--pr", metavar="N", min=0, help="The pull request.")] = None,
+    source: Annotated[str | None, typer.Option("--source", metavar="TEXT", help="Who says so.")] = None,
+    link: Annotated[
+        list[str] | None, typer.Option("--link", metavar="URL", help="Where more is to be found; may be repeated.")
+    ] = None,
+    metadata: Annotated[
+        str | None, typer.Option("--metadata", metavar="JSON", help="Whatever else there is to say: a JSON object.")
+    ] = None,
+    pinned: Annotated[bool, typer.Option("--pinned", help="Compaction never moves it away.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Store it even if the same was stored within a day.")] = False,
+) -> Answer:
+    """Store a record; it is on stable storage when this ends. The same record within a day is stored once."""
+    given = {
+        "type": kind,
+        "title": title,
+        "summary": summary,
+        "severity": severity,
+        "paths": path,
+        "fingerprint": fingerprint,
+        "repo": repo,
+        "sha": sha,
+        "pr_number": pr,
+        "source": source,
+        "links": link,
+        "metadata": _metadata(metadata, is_pinned=pinned),
+    }
+    record = {key: value for key, value in given.items() if value not in (None, [])}
+    if source_ is None:
+        return await _add_one(options, record, dedupe=not again)
+    if source_ != "-":
+        raise Invalid(f"{source_!r} was not expected. Give the record by flags, or `-` to read standard input.")
+    if record:
+        raise Invalid("Give the record by flags or on standard input, not both.")
+    records, is_one = _read()
+    return await (_add_one(options, records[0], dedupe=not again) if is_one else _add_all(options, records, not again))
+
+
+async def _add_one(options: Options, record: Plain, *, dedupe: bool) -> Answer:
+    async with open_memory(options.settings()) as memory:
+        answer = await memory.add(record, dedupe=dedupe)
+    return Answer(answer, [_said(answer)])
+
+
+async def _add_all(options: Options, records: list[Plain], dedupe: bool) -> Answer:
+    async with open_memory(options.settings()) as memory:
+        try:
+            answers = await memory.add_many(records, dedupe=dedupe)
+        except Invalid as error:
+            raise _with_number(records, error) from error
+    added = sum(1 for answer in answers if answer["added"])
+    others = [_said(answer) for answer in answers if not answer["added"]]
+    return Answer({"added": added, "not_added": len(others), "records": answers}, [f"Added {added}.", *others[:10]])
+
+
+def _said(answer: Plain) -> str:
+    if answer["added"]:
+        return f"Added {answer['id']}."
+    if answer.get("reason") == "duplicate":
+        return f"Not added: the same was stored within a day, as {answer['existing_id']}."
+    return "Not added: the memory is switched off (memory.enabled)."
+
+
+def _with_number(records: list[Plain], error: Invalid) -> Invalid:
+    """Say which of several records it was; none was stored."""
+    for number, record in enumerate(records, start=1):
+        try:
+            normalised(record, now_ms())
+        except Invalid as found:
+            return Invalid(f"Record {number}: {found.detail} None was stored.")
+    return error
+
+
+def _metadata(text: str | None, *, is_pinned: bool) -> Plain | None:
+    found = _parsed(text.encode(errors="replace"), "--metadata") if text is not None else {}
+    if not isinstance(found, dict):
+        raise Invalid("--metadata was expected to be a JSON object.")
+    return {**found, **({"pinned": True} if is_pinned else {})} or None
+
+
+def _read() -> tuple[list[Plain], bool]:
+    """Read standard input: one object, which may stand on several lines, or one object on each line."""
+    data = read_input(_LARGEST_INPUT, "`perdure memory import` takes files of any size.")
+    try:
+        return [_object(orjson.loads(data), "Standard input")], True
+    except orjson.JSONDecodeError as error:
+        texts = [(number, line) for number, line in enumerate(data.split(b"\n"), start=1) if line.strip()]
+        if len(texts) < 2:
+            raise Invalid(f"Standard input is no JSON object: {error}.") from error
+    return [_object(_parsed(line, f"Line {number}"), f"Line {number}") for number, line in texts], False
+
+
+def _parsed(text: bytes, where: str) -> Any:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise Invalid(f"{where} is not JSON: {error}.") from error
+
+
+def _object(found: Any, where: str) -> Plain:
+    if not isinstance(found, dict):
+        raise Invalid(f"{where} was expected to be a JSON object.")
+    return found

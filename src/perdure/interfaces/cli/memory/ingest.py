@@ -1,0 +1,124 @@
+"""`perdure memory ingest`: what other tools have written becomes records."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from perdure.app.memory import open_memory
+from perdure.errors import Invalid, PerdureError
+from perdure.interfaces.cli.answer import Answer
+from perdure.interfaces.cli.command import Options, command
+from perdure.interfaces.cli.groups import group
+from perdure.memory.ingest.report import Found
+from perdure.memory.record import Plain
+from perdure.settings import Settings
+
+Repo = Annotated[str | None, typer.Option("--repo", metavar="REPO", help="The repository: owner/name.")]
+Strict = Annotated[bool, typer.Option("--strict", help="Exit 1 when something could not be used.")]
+_SHOWN = 20
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the tree."""
+    inner = group("Take in what other tools have written; what is there already is not added again.")
+    for fn in (revert, junit, goals):
+        command(inner, fn.__name__)(fn)
+    app.add_typer(inner, name="ingest")
+
+
+async def revert(
+    options: Options,
+    *,
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A folder in the repository.")] = Path(),
+    since: Annotated[
+        str | None,
+        typer.Option(
+            "--since", metavar="WHEN", help="No commit before: 30d, 2026-11-15; memory.retention_days when left out."
+        ),
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=10_000, help="At most so many.")] = 200,
+    repo: Repo = None,
+    strict: Strict = False,
+) -> Answer:
+    """Take in the reverts of a git history, with the paths of what they reverted."""
+    from perdure.memory.ingest.revert import reverts
+
+    settings = options.settings()
+    moment = _since(settings, since)
+    async with open_memory(settings) as memory:
+        report = await memory.ingest(lambda: reverts(folder, since_s=moment, limit=limit, repo=repo))
+    return _answer(report, strict=strict)
+
+
+async def junit(  # noqa: PLR0913 (each is an option of the command)
+    options: Options,
+    *,
+    reports: Annotated[list[Path], typer.Argument(metavar="REPORT", help="XML files, as test runners write them.")],
+    root: Annotated[
+        Path, typer.Option("--root", metavar="FOLDER", help="The repository that the tests ran in.")
+    ] = Path(),
+    repo: Repo = None,
+    sha: Annotated[str | None, typer.Option("--sha", metavar="SHA", help="The commit that was tested.")] = None,
+    pr: Annotated[int | None, typer.Option("--pr", metavar="N", min=0, help="The pull request.")] = None,
+    strict: Strict = False,
+) -> Answer:
+    """Take in test reports: the tests that failed together become one record, by the paths they are in."""
+    from perdure.memory.ingest.junit import junit as read
+
+    def find() -> Found:
+        found = Found()
+        for path in reports:
+            found.extend(read(path, root=root.absolute(), repo=repo, sha=sha, pr=pr))
+        return found
+
+    async with open_memory(options.settings()) as memory:
+        report = await memory.ingest(find)
+    return _answer(report, strict=strict)
+
+
+async def goals(
+    options: Options,
+    *,
+    ids: Annotated[
+        list[str] | None, typer.Argument(metavar="ID", help="Goals, by their ids; the newest that have ended if none.")
+    ] = None,
+    failed: Annotated[bool, typer.Option("--failed", help="Only goals that did not end well.")] = False,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1000, help="At most so many.")] = 100,
+    strict: Strict = False,
+) -> Answer:
+    """Take in how goals ended. Alone among these commands, it opens the database."""
+    from perdure.app import open_home
+    from perdure.app.endings import ingest_goals
+
+    settings = options.settings()
+    _ = settings.memory
+    async with open_home(settings, debug=options.verbose) as p:
+        report = await ingest_goals(p.goals, p.memory, ids or [], limit=limit, only_failed=failed)
+    return _answer(report, strict=strict)
+
+
+def _since(settings: Settings, text: str | None) -> int:
+    """Return the moment that is meant, in seconds since 1970: so many days ago, or a date.
+
+    Raises: Invalid
+    """
+    if text is None:
+        text = f"{settings.memory.retention_days}d"
+    if found := re.fullmatch(r"(\d{1,5})d", text):
+        return int((datetime.now(UTC) - timedelta(days=int(found.group(1)))).timestamp())
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise Invalid(f"--since is {text!r}; expected days (30d) or a date (2026-11-15).") from None
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
+
+
+def _answer(report: Plain, *, strict: bool) -> Answer:
+    errors = report["errors"]
+    counts = f"Added {report['added']}, {report['duplicates']} there already, {report['skipped']} skipped."
+    more = [f"… and {len(errors) - _SHOWN} more."] if len(errors) > _SHOWN else []
+    code = PerdureError.exit_code if strict and errors else 0
+    return Answer(report, [counts, *errors[:_SHOWN], *more], code)

@@ -1,0 +1,136 @@
+"""`perdure memory status | verify | repair | rebuild | compact | forget`."""
+
+from typing import Annotated, Any
+
+import typer
+
+from perdure.app.memory import open_memory
+from perdure.errors import Conflict, Damaged, Denied
+from perdure.interfaces.cli.answer import Answer, Table
+from perdure.interfaces.cli.command import Options, command
+from perdure.interfaces.cli.memory.records import described
+
+Record = Annotated[str, typer.Argument(metavar="ID", help="The record's id.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the tree."""
+    for fn in (status, verify, repair, rebuild, compact, forget):
+        command(app, fn.__name__)(fn)
+
+
+async def status(options: Options) -> Answer:
+    """Show how much there is, how large it is, and how the log and its index stand."""
+    async with open_memory(options.settings()) as memory:
+        found = await memory.status()
+    return Answer(found, [_table(found)])
+
+
+async def verify(
+    options: Options,
+    *,
+    clear: Annotated[
+        bool, typer.Option("--clear", help="After a failed flush: rewrite the log, allow appends.")
+    ] = False,
+) -> Answer:
+    """Read the whole log and say what is wrong with it; exit 7 when something is."""
+    async with open_memory(options.settings()) as memory:
+        found = await memory.verify(clear=clear)
+    listed = [*found["bad"], *found["archive"]["bad"]]
+    is_damaged = found["failed"] or found["bad_lines"] or found["archive"]["bad_lines"]
+    said = [_bad(each) for each in listed] or ["Every line is as it was written."]
+    if found["failed"]:
+        said.append("A flush has failed; `perdure memory verify --clear` allows appends again.")
+    if found["bad_lines"]:
+        said.append("`perdure memory repair` moves damaged lines aside; --accept ID takes an altered one as it stands.")
+    rest = {key: value for key, value in found.items() if key not in ("bad", "archive")}
+    return Answer(found, [*said, _table(rest)], Damaged.exit_code if is_damaged else 0)
+
+
+async def repair(
+    options: Options,
+    *,
+    accept: Annotated[
+        str | None, typer.Option("--accept", metavar="ID", help="Take this altered record as it stands.")
+    ] = None,
+) -> Answer:
+    """Move damaged lines out of the log into `quarantine`; nothing is deleted."""
+    async with open_memory(options.settings()) as memory:
+        found = await memory.repair(accept=accept)
+    return Answer(found, [_table(found)])
+
+
+async def rebuild(options: Options) -> Answer:
+    """Make the index anew from the log."""
+    async with open_memory(options.settings()) as memory:
+        found = await memory.rebuild()
+    return Answer(found, [_table(found)])
+
+
+async def compact(
+    options: Options,
+    *,
+    days: Annotated[
+        int | None,
+        typer.Option("--days", metavar="N", min=1, max=365, help="Keep so many days, not memory.retention_days."),
+    ] = None,
+) -> Answer:
+    """Move old records into the archive; pinned ones and the newest of each fingerprint stay."""
+    async with open_memory(options.settings()) as memory:
+        found = await memory.compact(retention_days=days)
+    return Answer(found, [_table(found)])
+
+
+async def forget(
+    options: Options,
+    *,
+    record: Record,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether you are sure.")] = False,
+) -> Answer:
+    """Remove a record for good, from the log and the archive; asks on a terminal, needs --yes elsewhere."""
+    async with open_memory(options.settings()) as memory:
+        if not yes:
+            _ask(options, list(described(await memory.get(record))))
+        found = await memory.forget(record)
+    return Answer(found, [f"{record} is forgotten."])
+
+
+def _ask(options: Options, about: list[str]) -> None:
+    """Let a person think again.
+
+    Raises: Conflict when nobody can be asked; Denied when the answer is no.
+    """
+    import sys
+
+    from perdure.interfaces.cli.goals.settle import can_ask, is_sure
+
+    if not can_ask(options):
+        raise Conflict("Nothing was forgotten: it cannot be undone, and nobody can be asked here. Give --yes.")
+    print("\n".join(about), file=sys.stderr)
+    if not is_sure("Forget it for good?"):
+        raise Denied("Nothing was forgotten.")
+
+
+def _bad(found: dict[str, Any]) -> str:
+    about = ", ".join(f"{key} {value}" for key, value in found.items() if key != "kind")
+    return f"{found.get('kind', 'bad')}: {about}"
+
+
+def _table(found: dict[str, Any]) -> Table:
+    return Table(["what", "value"], [[key.replace("_", " "), _value(value)] for key, value in found.items()])
+
+
+def _value(value: Any) -> str:
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+        case None:
+            return ""
+        case dict():
+            return ", ".join(f"{key} {_value(inner)}" for key, inner in value.items())
+        case list():
+            return ", ".join(map(_value, value))
+        case _:
+            return str(value)

@@ -1,0 +1,61 @@
+"""A record as a person sees it: what, how bad, how old, where, and why it was found."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from perdure.interfaces.cli.terminal import one_line
+
+_PATHS = 6
+_WIDTH = 200
+
+
+def told(matches: Sequence[Mapping[str, Any]], *, truncated: bool, disabled: bool = False) -> list[str]:
+    """Say what was found, and whether there may be more."""
+    if disabled:
+        return ["The memory is switched off (memory.enabled); nothing is looked up."]
+    said = [line for match in matches for line in described(match["record"], match.get("why") or ())]
+    return [*(said or ["Nothing was found."]), *(["There may be more: the time was up."] if truncated else [])]
+
+
+def described(record: Mapping[str, Any], why: Sequence[Mapping[str, Any]] = ()) -> Iterator[str]:
+    """Describe a record in a few lines."""
+    title = record.get("title") or record.get("summary") or ""
+    first = (record.get("severity", "unknown"), record.get("type", "?"), age(record.get("timestamp")), title)
+    yield _cut("  ".join(str(word) for word in first if word))
+    number = f"#{record['pr_number']}" if "pr_number" in record else None
+    where = (record.get("id"), record.get("repo"), str(record.get("sha", ""))[:12], number, _source(record))
+    yield "  " + one_line(", ".join(str(word) for word in where if word))
+    if record.get("title") and record.get("summary"):
+        yield "  " + _cut(str(record["summary"]).strip().partition("\n")[0])
+    if paths := record.get("paths"):
+        more = f" and {len(paths) - _PATHS} more" if len(paths) > _PATHS else ""
+        yield "  paths: " + one_line(", ".join(map(str, paths[:_PATHS])) + more)
+    if why:
+        yield "  why: " + one_line(", ".join(f"{each.get('kind')} {each.get('value')}" for each in why))
+
+
+def age(timestamp: Any, now_s: float | None = None) -> str:
+    """Say how long ago a moment was."""
+    try:
+        seconds = (time.time() if now_s is None else now_s) - datetime.fromisoformat(timestamp).timestamp()
+    except (TypeError, ValueError):
+        return "at an unknown time"
+    for size, unit in ((86_400, "day"), (3600, "hour"), (60, "minute")):
+        if seconds >= size:
+            count = int(seconds // size)
+            return f"{count} {unit}{'' if count == 1 else 's'} ago"
+    return "just now" if seconds > -60 else f"on {timestamp[:10]}"
+
+
+def _source(record: Mapping[str, Any]) -> str | None:
+    metadata = record.get("metadata")
+    is_pinned = isinstance(metadata, dict) and metadata.get("pinned") is True
+    said = [f"from {record['source']}"] if record.get("source") else []
+    return ", ".join([*said, *(["pinned"] if is_pinned else [])]) or None
+
+
+def _cut(text: str) -> str:
+    line = one_line(text)
+    return line if len(line) <= _WIDTH else line[: _WIDTH - 1] + "…"

@@ -1,0 +1,134 @@
+"""`perdure memory export | import`: records as lines of JSON."""
+
+import os
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, BinaryIO
+
+import typer
+
+from perdure.app.memory import HomeMemory, open_memory
+from perdure.errors import Conflict, Invalid, NotFound, Unavailable
+from perdure.interfaces.cli.answer import Answer
+from perdure.interfaces.cli.command import Options, command
+from perdure.interfaces.cli.memory.inputs import standard_input
+from perdure.interfaces.cli.terminal import one_line
+from perdure.memory.record import Plain
+
+_CHUNK = 1 << 20
+_SHOWN = 20
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the tree."""
+    for fn in (export, import_):
+        command(app, fn.__name__.rstrip("_"))(fn)
+
+
+async def export(
+    options: Options,
+    *,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="A new file; standard output when left out.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
+    archive: Annotated[bool, typer.Option("--archive", help="Also what compaction has moved away.")] = False,
+    raw: Annotated[bool, typer.Option("--raw", help="Each line as it stands in the log, with its sum.")] = False,
+) -> Answer:
+    """Write every record as one line of JSON, oldest first. A file is there wholly or not at all."""
+    async with open_memory(options.settings()) as memory:
+        lines = memory.export(raw=raw, archive=archive)
+        if output is not None:
+            path = Path(os.path.abspath(output.expanduser()))
+            count = await _write(path, lines, force=force)
+            return Answer({"records": count, "path": str(path)}, [f"Wrote {path}: {count:,} records."])
+        if options.json:
+            texts = [line.decode().rstrip("\n") async for line in lines]
+            return Answer({"records": len(texts), "lines": texts})
+        if not (count := await _print(lines)):
+            print("The memory is empty.", file=sys.stderr)
+        return Answer({"records": count})
+
+
+async def import_(
+    options: Options,
+    *,
+    source: Annotated[str, typer.Argument(metavar="FILE", help="Lines of JSON, as `export` writes them; `-`: stdin.")],
+) -> Answer:
+    """Add every record of a file whose id is not there yet; exit 2 when a line is no record, the others are added."""
+    async with open_memory(options.settings()) as memory:
+        found = await _taken_in(memory, source)
+    said = [f"Line {each['line']}: {each['why']}" for each in found["bad"][:_SHOWN]]
+    more = [f"… and {found['bad_lines'] - len(said)} more."] if found["bad_lines"] > len(said) else []
+    counts = (
+        f"Added {found['added']:,}, {found['skipped']:,} there already, {found['bad_lines']:,} lines are no record."
+    )
+    return Answer(found, [counts, *said, *more], Invalid.exit_code if found["bad_lines"] else 0)
+
+
+async def _taken_in(memory: HomeMemory, source: str) -> Plain:
+    with _opened(source) as file:
+        return await memory.import_lines(iter(lambda: file.read(_CHUNK), b""))
+
+
+@contextmanager
+def _opened(source: str) -> Iterator[BinaryIO]:
+    if source == "-":
+        yield standard_input()
+        return
+    try:
+        with Path(source).open("rb") as file:
+            yield file
+    except IsADirectoryError as error:
+        raise Invalid(f"{source} is a folder; a file was expected.") from error
+    except FileNotFoundError as error:
+        raise NotFound(f"There is no file {source}.") from error
+    except OSError as error:
+        raise Unavailable(f"{source} cannot be read: {error.strerror}.") from error
+
+
+async def _print(lines: AsyncIterator[bytes]) -> int:
+    """Print lines as they are; on a terminal without what could change it.
+
+    Raises: Unavailable
+    """
+    is_terminal = sys.stdout.isatty()
+    count = 0
+    try:
+        async for line in lines:
+            count += 1
+            text = line.decode()
+            sys.stdout.write(one_line(text.rstrip("\n")) + "\n" if is_terminal else text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise Unavailable(f"Standard output cannot be written: {error.strerror}.") from error
+    return count
+
+
+async def _write(path: Path, lines: AsyncIterator[bytes], *, force: bool) -> int:
+    """Write lines into a file that is there wholly or not at all.
+
+    Raises: Conflict when it is there and not to be replaced; Denied; Unavailable.
+    """
+    from perdure.store.durable import fsync, new_file
+
+    if path.is_dir():
+        raise Conflict(f"{path} is a folder; a file was expected.")
+    target = path if not force else path.with_name(f".{path.name}.new-{os.getpid()}")
+    count = 0
+    try:
+        with new_file(target) as part, part.open("wb") as file:
+            async for line in lines:
+                count += 1
+                file.write(line)
+            file.flush()
+        if force:
+            target.replace(path)
+            fsync(path.parent)
+    except OSError as error:
+        raise Unavailable(f"{path} cannot be written: {error.strerror}.") from error
+    return count

@@ -1,0 +1,340 @@
+"""`perdure memory`."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.interfaces.cli.terminal import Terminal
+from tests.memory.repositories import GitRepository
+
+BEGIN = "<!-- perdure:memory:begin -->"
+INCIDENT = ("memory", "add", "--type", "incident", "--title", "The cart is empty", "--path", "src/cart.py")
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Terminal:
+    """Commands in an empty folder, with no home yet."""
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
+    return Terminal(capsys)
+
+
+def given(monkeypatch: pytest.MonkeyPatch, text: str | bytes) -> None:
+    """Have a text on standard input."""
+    data = text if isinstance(text, bytes) else text.encode()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+
+
+def test_a_record_of_flags_is_stored_as_it_was_given(terminal: Terminal) -> None:
+    added = terminal.json(
+        *("memory", "add", "--type", "incident", "--title", "T", "--summary", "S", "--severity", "error"),
+        *("--path", "./src/a.py", "--path", "b.py", "--fingerprint", "f", "--repo", "acme/shop", "--sha", "abc"),
+        *("--pr", "12", "--source", "me", "--link", "https://e.org", "--metadata", '{"a": [1]}', "--pinned"),
+    )
+    assert added["added"] is True
+    record = terminal.json("memory", "show", added["id"])
+    assert {key: value for key, value in record.items() if key not in ("id", "timestamp", "v")} == {
+        "type": "incident",
+        "title": "T",
+        "summary": "S",
+        "severity": "high",
+        "paths": ["src/a.py", "b.py"],
+        "fingerprint": "f",
+        "repo": "acme/shop",
+        "sha": "abc",
+        "pr_number": 12,
+        "source": "me",
+        "links": [{"url": "https://e.org"}],
+        "metadata": {"a": [1], "pinned": True},
+    }
+
+
+def test_the_same_record_is_stored_once_a_day_unless_asked_otherwise(terminal: Terminal) -> None:
+    first = terminal.json(*INCIDENT)
+    assert terminal.json(*INCIDENT) == {"added": False, "reason": "duplicate", "existing_id": first["id"]}
+    assert terminal.json(*INCIDENT, "--again")["added"] is True
+    assert terminal(*INCIDENT) == 0
+    assert terminal.out == f"Not added: the same was stored within a day, as {first['id']}.\n"
+
+
+def test_one_object_on_standard_input_is_one_record(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    given(monkeypatch, '{\n  "type": "fact",\n  "title": "x"\n}\n')
+    added = terminal.json("memory", "add", "-")
+    assert terminal.json("memory", "show", added["id"])["title"] == "x"
+
+
+def test_lines_on_standard_input_are_all_stored_or_none(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    given(monkeypatch, '{"type": "fact", "title": "a"}\n\n{"type": "fact", "title": "b"}\n{"type":"fact","title":"a"}')
+    told = terminal.json("memory", "add", "-")
+    assert (told["added"], told["not_added"]) == (2, 1)
+    for text, says in (
+        ('{"type": "fact", "title": "c"}\n{"type": "NO"}', "Record 2: type is 'NO'"),
+        ('{"type": "fact", "title": "c"}\n{"type": ', "Line 2 is not JSON"),
+        ('{"type": "fact", "title": "c"}\n[1]', "Line 2 was expected to be a JSON object"),
+        ("", "Standard input is no JSON object"),
+        ("[1, 2]", "Standard input was expected to be a JSON object"),
+        (b"\xff\xfe", "Standard input is no JSON object"),
+        ('{"type": "fact", "title": NaN}', "Standard input is no JSON object"),
+    ):
+        given(monkeypatch, text)
+        assert terminal("memory", "add", "-") == 2
+        assert says in terminal.err
+    assert terminal.json("memory", "status")["records"] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "A record needs a type"),
+        (["--type", "Not A Word"], "type is 'Not A Word'"),
+        (["--type", "fact", "--path", "../x"], "leads out of the repository"),
+        (["--type", "fact", "--metadata", "{"], "--metadata is not JSON"),
+        (["--type", "fact", "--metadata", "[1]"], "--metadata was expected to be a JSON object"),
+        (["--type", "fact", "-"], "not both"),
+        (["file.json"], "'file.json' was not expected"),
+    ],
+)
+def test_what_makes_no_record_is_refused(arguments: list[str], says: str, terminal: Terminal) -> None:
+    assert terminal("memory", "add", *arguments) == 2
+    assert says in terminal.err
+
+
+def test_a_person_sees_what_how_bad_how_old_where_and_why(terminal: Terminal) -> None:
+    terminal(*INCIDENT, "--severity", "fatal", "--pr", "7", "--summary", "A stale\x1b[2J cache.\nMore.", "--pinned")
+    assert terminal("memory", "query", "--paths", "src/cart.py") == 0
+    first, second, *rest = terminal.out.splitlines()
+    assert first == "critical  incident  just now  The cart is empty"
+    assert second.endswith(", #7, pinned")
+    assert rest[:2] == ["  A stale\\x1b[2J cache.", "  paths: src/cart.py"]
+    assert rest[2].startswith("  why: path src/cart.py")
+
+
+def test_nothing_found_is_no_error(terminal: Terminal) -> None:
+    assert terminal("memory", "query", "--paths", "a.py") == 0
+    assert terminal.out == "Nothing was found.\n"
+    assert terminal.json("memory", "search", "nothing", "of", "it") == {"matches": [], "truncated": False}
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--pr", "7"], ["--fingerprint", "f"], ["--paths", "no.py", "src/cart.py"], ["--", "src/cart.py"]]
+)
+def test_a_query_finds_by_each_of_its_ways(arguments: list[str], terminal: Terminal) -> None:
+    terminal(*INCIDENT, "--pr", "7", "--fingerprint", "f")
+    (match,) = terminal.json("memory", "query", "--limit", "2", *_flags_first(arguments))["matches"]
+    assert match["record"]["title"] == "The cart is empty"
+
+
+def _flags_first(arguments: list[str]) -> list[str]:
+    """`--json` is appended by the terminal; after `--` it would be a path."""
+    return arguments if "--" not in arguments else arguments[1:]
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["--pr", "1", "--sha", "x"], ["--pr", "-1"], ["--paths", "a", "--limit", "21"]]
+)
+def test_a_query_that_makes_no_sense_is_a_usage_error(arguments: list[str], terminal: Terminal) -> None:
+    assert terminal("memory", "query", *arguments) == 2
+    assert terminal.out == ""
+
+
+def test_a_commit_is_looked_up_with_the_paths_that_git_says_it_changed(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    repository = GitRepository(tmp_path / "repository")
+    repository.commit("one", src__cart_py="1")
+    monkeypatch.chdir(repository.folder)
+    terminal(*INCIDENT)
+    assert terminal.json("memory", "query", "--sha", "HEAD")["matches"][0]["why"][0]["value"] == "src/cart.py"
+    assert terminal("memory", "query", "--sha", "nothing") == 3
+    assert terminal.err == "perdure: Git knows no commit 'nothing' here.\n"
+
+
+@pytest.mark.parametrize("sha", ["--upload-pack=touch hacked", "-n", "", "a b"])
+def test_a_hostile_commit_is_refused(sha: str, terminal: Terminal) -> None:
+    assert terminal("memory", "query", f"--sha={sha}") == 2
+    assert "names no commit" in terminal.err
+    assert list(Path.cwd().iterdir()) == []
+
+
+def test_git_that_cannot_tell_is_a_clear_error(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert terminal("memory", "query", "--sha", "HEAD") == 3
+    assert "not a git repository" in terminal.err
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert terminal("memory", "query", "--sha", "HEAD") == 8
+    assert "Git cannot be run" in terminal.err
+
+
+def test_related_history_is_a_section_of_markdown(terminal: Terminal, tmp_path: Path) -> None:
+    terminal(*INCIDENT)
+    assert terminal("memory", "related", "--path", "src/cart.py", "--markdown") == 0
+    assert terminal.out.splitlines()[:2] == [BEGIN, "### Memory: related history"]
+    section = terminal.out
+    assert terminal.json("memory", "related", "src/cart.py", "--markdown")["markdown"] + "\n" == section
+    body = tmp_path / "body.md"
+    body.write_text("Fixes it.\n")
+    body.chmod(0o640)
+    for has_changed in (True, False):
+        told = terminal.json("memory", "related", "--path", "src/cart.py", "--apply", str(body))
+        assert told["changed"] is has_changed
+        assert body.read_text() == f"Fixes it.\n\n{section}"
+    assert body.stat().st_mode & 0o777 == 0o640
+    assert [path.name for path in tmp_path.iterdir() if "part" in path.name] == []
+
+
+def test_a_section_goes_from_standard_input_to_standard_output(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given(monkeypatch, "Fixes it.")
+    assert terminal("memory", "related", "--text", "cart", "--apply", "-") == 0
+    first = terminal.out
+    assert first.startswith(f"Fixes it.\n\n{BEGIN}\n")
+    given(monkeypatch, first)
+    assert terminal("memory", "related", "--text", "cart", "--apply", "-") == 0
+    assert terminal.out == first
+
+
+def test_a_file_that_is_not_text_is_left_as_it_is(terminal: Terminal, tmp_path: Path) -> None:
+    body = tmp_path / "body"
+    body.write_bytes(b"\xff")
+    assert terminal("memory", "related", "--text", "x", "--apply", str(body)) == 2
+    assert body.read_bytes() == b"\xff"
+    assert terminal("memory", "related", "--text", "x", "--apply", str(tmp_path)) == 1
+    assert terminal("memory", "related", "--text", "x", "--apply", str(tmp_path / "no" / "body")) == 1
+
+
+def test_a_log_that_was_edited_is_told_with_exit_7_and_repaired(terminal: Terminal, tmp_path: Path) -> None:
+    terminal(*INCIDENT)
+    terminal("memory", "add", "--type", "fact", "--title", "other")
+    assert terminal("memory", "verify") == 0
+    log = tmp_path / "home" / "state" / "memory.jsonl"
+    log.write_bytes(log.read_bytes().replace(b"The cart", b"The tart"))
+    assert terminal("memory", "verify") == 7
+    assert "altered" in terminal.out
+    assert terminal.json("memory", "verify")["bad"][0]["kind"] == "altered"
+    assert terminal("memory", "repair") == 0
+    assert terminal("memory", "verify") == 0
+    assert terminal.json("memory", "status")["records"] == 1
+
+
+def test_a_record_is_forgotten_only_on_purpose(terminal: Terminal) -> None:
+    added = terminal.json(*INCIDENT)["id"]
+    assert terminal("memory", "forget", added) == 4
+    assert "--yes" in terminal.err
+    assert terminal("memory", "forget", added, "--yes") == 0
+    assert terminal("memory", "show", added) == 3
+    assert terminal("memory", "forget", added, "--yes") == 3
+
+
+def test_the_index_is_made_anew_and_old_records_are_moved_away(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given(monkeypatch, '{"type": "fact", "title": "old", "timestamp": "2020-01-01"}')
+    terminal("memory", "add", "-")
+    terminal(*INCIDENT)
+    assert terminal("memory", "rebuild") == 0
+    assert terminal.json("memory", "compact", "--days", "30")["archived"] == 1
+    assert terminal.json("memory", "status")["records"] == 1
+
+
+def test_records_go_out_and_in_as_lines(terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal(*INCIDENT)
+    assert terminal("memory", "export") == 0
+    assert json.loads(terminal.out)["title"] == "The cart is empty"
+    out = tmp_path / "out.jsonl"
+    assert terminal("memory", "export", "--output", str(out)) == 0
+    assert terminal("memory", "export", "--output", str(out)) == 4
+    assert terminal("memory", "export", "--output", str(out), "--force") == 0
+    other = ("--home", str(tmp_path / "other"))
+    assert terminal.json("memory", "import", str(out), *other)["added"] == 1
+    assert terminal.json("memory", "import", str(out), *other)["skipped"] == 1
+    given(monkeypatch, out.read_bytes() + b"nonsense\n")
+    assert terminal("memory", "import", "-", *other) == 2
+    assert "Line 2:" in terminal.out
+    assert terminal("memory", "import", str(tmp_path / "missing")) == 3
+    assert terminal("memory", "import", str(tmp_path)) == 2
+
+
+def test_reverts_are_taken_in_once(terminal: Terminal, tmp_path: Path) -> None:
+    repository = GitRepository(tmp_path / "repository")
+    bad = repository.commit("Cache prices", src__cart_py="1")
+    repository.git("revert", "--no-edit", bad)
+    folder = str(repository.folder)
+    assert terminal.json("memory", "ingest", "revert", folder)["added"] == 1
+    assert terminal.json("memory", "ingest", "revert", folder) == {
+        "added": 0,
+        "duplicates": 1,
+        "skipped": 0,
+        "errors": [],
+    }
+    assert terminal.json("memory", "query", "--paths", "src/cart.py")["matches"][0]["record"]["type"] == "revert"
+    assert terminal("memory", "ingest", "revert", folder, "--since", "soon") == 2
+    assert terminal.json("memory", "ingest", "revert", folder, "--since", "1d", "--limit", "1")["duplicates"] == 1
+
+
+def test_what_cannot_be_used_is_told_and_fails_nobody_unless_asked(terminal: Terminal, tmp_path: Path) -> None:
+    good, bad = tmp_path / "good.xml", tmp_path / "bad.xml"
+    good.write_text('<testsuite><testcase name="x" file="tests/test_x.py"><failure/></testcase></testsuite>')
+    bad.write_text("<testsuite>")
+    assert terminal("memory", "ingest", "junit", str(bad), str(good), str(tmp_path / "missing.xml")) == 0
+    assert terminal.out.startswith("Added 1, 0 there already, 2 skipped.\n")
+    assert "bad.xml: not used" in terminal.out
+    assert terminal("memory", "ingest", "junit", str(bad), "--strict") == 1
+    assert terminal("memory", "ingest", "revert", str(tmp_path)) == 0
+    assert "not a git repository" in terminal.out
+
+
+def test_how_goals_ended_is_taken_in_once(perdure: Terminal) -> None:
+    Path("notes.txt").write_text("")
+    perdure("run", "cat notes.txt")
+    perdure("run", "cat notes.txt missing.txt")
+    perdure("run", "--plan", "missing.yaml")
+    assert perdure.json("memory", "ingest", "goals", "--failed")["added"] == 1
+    told = perdure.json("memory", "ingest", "goals")
+    assert (told["added"], told["duplicates"], told["errors"]) == (1, 1, [])
+    found = [match["record"] for match in perdure.json("memory", "query", "--paths", "notes.txt")["matches"]]
+    assert [(record["severity"], record["metadata"]["reason"]) for record in found] == [
+        ("high", "failed"),
+        ("low", "done"),
+    ]
+    assert perdure.json("memory", "ingest", "goals", "nothing")["skipped"] == 1
+    assert perdure.json("memory", "ingest", "goals", found[0]["metadata"]["goal_id"])["duplicates"] == 1
+
+
+def test_a_switched_off_memory_does_nothing_and_fails_nobody(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("MEMORY_ENABLED", "off")
+    assert terminal(*INCIDENT) == 0
+    assert terminal.out == "Not added: the memory is switched off (memory.enabled).\n"
+    assert terminal("memory", "query", "--paths", "a.py") == 0
+    assert "switched off" in terminal.out
+    assert terminal("memory", "ingest", "revert") == 0
+    assert not (tmp_path / "home" / "state").exists()
+
+
+def test_settings_of_the_memory_that_make_no_sense_break_its_commands_only(perdure: Terminal, tmp_path: Path) -> None:
+    (tmp_path / "home" / "config.toml").write_text("[memory]\nretention_days = 1000\n")
+    assert perdure("run", "echo hello") == 0
+    for arguments in (INCIDENT, ("memory", "status"), ("memory", "ingest", "goals")):
+        assert perdure(*arguments) == 2
+        assert "memory.retention_days is '1000' (user config.toml)" in perdure.err
+
+
+def test_no_command_of_the_memory_loads_or_makes_a_database(tmp_path: Path) -> None:
+    told = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "perdure", *INCIDENT, "--json"],
+        env=os.environ,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    imported = {line.rpartition("|")[2].strip() for line in told.stderr.splitlines()}
+    assert json.loads(told.stdout)["added"] is True
+    assert imported & {"sqlalchemy", "alembic", "pydantic", "rich", "yaml", "perdure.app.goals"} == set()
+    assert not (tmp_path / "home" / "perdure.db").exists()
