@@ -80,7 +80,7 @@ def _settings() -> str:
             "A flag wins over the environment, the environment over `config.toml` in the home, that over the default.",
             "Of several variables, the first that is set counts; an empty one counts as not set. A key in",
             "`config.toml` that does not exist is an error. `perdure config show --origin` says what won.",
-            "Nothing in the current folder is read. Names with a dot are in a table: `[memory]`, then `enabled = true`.",
+            "Nothing in the current folder is read. A name with a dot is in a table: `[memory]`, then `enabled = false`.",
             "A mistake in that table, or in a variable for it, is told by name and breaks the memory only.\n",
             "| setting | flag | environment | `config.toml` | default | what it is |",
             "|---|---|---|---|---|---|",

@@ -219,6 +219,9 @@ def test_the_demo_shows_every_step_once_and_leaves_nothing_behind(place: Path, h
     for step in ("reserve", "invoice", "charge", "pack", "notify"):
         assert resumed.count(f"  {step}.1  ") == 1
     assert "done, says its check" in resumed
+    _, _, found = done.stdout.partition("$ perdure memory query --paths effects.txt\n")
+    assert "  low  goal_outcome  just now  done: ship an order\n" in found
+    assert "    why: path effects.txt" in found
     assert list(place.iterdir()) == []
     assert not home.exists()
 
@@ -232,6 +235,8 @@ def test_the_demo_tells_a_program_what_the_kill_left_and_what_became_of_it(place
     assert [call["step"] for call in told["after"]] == list(told["effects"])
     assert set(told["effects"].values()) == {1}
     assert told["status"] == "done"
+    assert (told["memory"]["added"], told["memory"]["error"]) == (1, None)
+    assert told["memory"]["matches"][0]["record"]["metadata"]["goal_id"] == told["goal"]
     assert list(place.iterdir()) == []
     assert not home.exists()
 

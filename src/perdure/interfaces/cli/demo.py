@@ -16,16 +16,20 @@ from typing import Any
 import typer
 
 from perdure.app import open_home
-from perdure.errors import Unavailable
+from perdure.app.endings import remember_goal
+from perdure.app.memory import open_memory
+from perdure.errors import PerdureError, Unavailable
 from perdure.interfaces.cli.answer import Answer, Table, print_parts
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.goals.timeline import call_object, timeline
 from perdure.interfaces.cli.logs import keep_no_log
+from perdure.interfaces.cli.memory.records import told
 from perdure.kernel.fold import GoalState
 from perdure.settings import DEFINITIONS, Settings, load_settings
 
 STEPS = ("reserve", "invoice", "charge", "pack", "notify")
 KILLED = "charge"
+FILE = "effects.txt"
 _PATIENCE_S = 60.0
 
 INTRODUCTION = """\
@@ -44,6 +48,14 @@ RESUMED = f"""
 What had been recorded was not run again. The intent to run `{KILLED}` was recorded too, so it was not simply repeated:
 what was left of it was ended, and its check was asked, which said that it had happened. (Without a check the goal
 would have waited for you to decide.) Every step is there once, and so is every effect:
+"""
+REMEMBERED = """
+How it ended went into the memory, where whoever touches the same files will find it:
+
+  $ perdure memory query --paths {path}
+"""
+NOT_REMEMBERED = """
+How it ended could not be remembered, which fails nothing else: {why}
 """
 END = """
 That was in a temporary home. Yours is made by the first command, such as: perdure run "echo hello\""""
@@ -72,12 +84,20 @@ async def demo(options: Options) -> Answer:
             before = await place.state()
             tell(KILL, timeline(before), RESUME.format(goal_id=before.goal_id))
             after = await place.resume(before.goal_id)
+            remembered = await place.remember(after)
         effects = place.effects()
     took = f"It took {time.monotonic() - begun_s:.1f} s."
     tell(timeline(after), RESUMED, Table(["step", "lines in the file"], [[n, str(c)] for n, c in effects.items()]))
-    tell(END, took)
+    tell(*_told(remembered), END, took)
     is_right = after.status == "done" and set(effects.values()) == {1} and list(effects) == list(STEPS)
-    return Answer(_data(before, after, effects), exit_code=0 if is_right else 1)
+    return Answer({**_data(before, after, effects), "memory": remembered}, exit_code=0 if is_right else 1)
+
+
+def _told(remembered: dict[str, Any]) -> list[str]:
+    if remembered["error"] is not None:
+        return [NOT_REMEMBERED.format(why=remembered["error"])]
+    found = told(remembered["matches"], truncated=False)
+    return [REMEMBERED.format(path=" ".join(remembered["paths"][:1])), "\n".join(f"  {line}" for line in found)]
 
 
 def _data(before: GoalState, after: GoalState, effects: dict[str, int]) -> dict[str, Any]:
@@ -169,9 +189,21 @@ class _Place:
         async with open_home(self.settings) as p:
             return (await p.goals.go_on(goal_id)).state
 
+    async def remember(self, state: GoalState) -> dict[str, Any]:
+        """Record how the goal ended, and find that again by a path; an error of the memory is only told."""
+        try:
+            async with open_memory(self.settings) as memory:
+                report = await remember_goal(memory, state)
+                paths = [path async for record in memory.iter() for path in record.get("paths", [])]
+                found = await memory.related(paths=paths[:1] or [FILE])
+        except PerdureError as error:
+            return {"error": error.detail, "added": 0, "paths": [], "matches": []}
+        why = "; ".join(report["errors"]) or None
+        return {"error": why, "added": report["added"], "paths": paths, "matches": found["matches"]}
+
     def effects(self) -> dict[str, int]:
         """Count the lines that each step has written."""
-        written = (self._work / "effects.txt").read_text(encoding="utf-8").split()
+        written = (self._work / FILE).read_text(encoding="utf-8").split()
         return {name: written.count(name) for name in dict.fromkeys(written)}
 
     @property
@@ -188,12 +220,12 @@ def _plan() -> str:
 
 
 def _work_of(name: str) -> Sequence[str]:
-    effect = f"echo {name} >> effects.txt"
+    effect = f"echo {name} >> {FILE}"
     if name != KILLED:
         return [f'    exec: ["sh", "-c", "{effect}"]']
     return [
         f'    exec: ["sh", "-c", "{effect}; echo $$ > reached; exec sleep {_PATIENCE_S:.0f}"]',
-        f'    check: ["grep", "-qx", "{name}", "effects.txt"]',
+        f'    check: ["grep", "-qx", "{name}", "{FILE}"]',
     ]
 
 
