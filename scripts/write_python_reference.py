@@ -9,10 +9,12 @@ from typing import Any
 
 import perdure
 from perdure.app.goals import Goals
+from perdure.app.memory import HomeMemory
 
 INTRODUCTION = """\
 Begin with the [tutorial](../tutorial.md); how to [write a flow](../how-to/write-a-flow.md) and
-[use the database](../how-to/use-the-database.md). Everything is async. `from perdure import …` imports a name when it
+[use the database](../how-to/use-the-database.md), [remember and find](../how-to/remember-and-find.md). All is async,
+except the four functions for a memory log alone. `from perdure import …` imports a name when it
 is first asked for, so `import perdure` costs next to nothing. Where a goal's id is wanted, its beginning is enough.
 Every error is one of [these](errors.md).
 """
@@ -21,11 +23,18 @@ GOALS = (
     *("run", "resume", "list", "find", "history", "follow"),
     *("decide", "signal", "cancel", "fork", "compare", "replay", "delete"),
 )
+MEMORY = (
+    *("add", "add_many", "get", "related", "search", "iter", "status", "verify", "repair", "rebuild", "compact"),
+    *("forget", "export", "import_lines"),
+)
+RECORDS = ("append_record", "read_records", "iter_records", "get_memory_state_dir")
 GOAL = ("step", "sleep", "ask", "signal", "gather", "idempotency_key")
 MAKING = ("create", "exists")
 DATABASE = ("transaction", "read", "tables", "count_rows", "ping", "health", "verify", "backup", "close")
 WORDS = {"Effect": perdure.Effect, "GoalStatus": perdure.GoalStatus, "Status": perdure.Status}
 _WIDTH = 110
+_EACH = {"iter": "record", "export": "line"}
+"""What an async generator gives, if not events."""
 
 
 def python_page() -> str:
@@ -36,6 +45,11 @@ def python_page() -> str:
         *_member(perdure.Perdure, "open", "Perdure"),
         *_section("`p.goals`", Goals),
         *(line for name in GOALS for line in _member(Goals, name, "p.goals")),
+        *_section("`p.memory`", HomeMemory),
+        *(line for name in MEMORY for line in _member(HomeMemory, name, "p.memory")),
+        *_section("`MemoryRecord`", perdure.MemoryRecord),
+        _fields(perdure.MemoryRecord),
+        *(line for name in RECORDS for line in _function(name)),
         *_section("`flow`", perdure.flow),
         *_section("`Goal`", perdure.Goal),
         *(line for name in GOAL for line in _member(perdure.Goal, name, "goal")),
@@ -77,6 +91,12 @@ def _member(owner: type, name: str, called: str) -> list[str]:
     return [f"### `{called}.{name}`\n", f"```py\n{_call(thing, called, name)}\n```\n", _prose(thing)]
 
 
+def _function(name: str) -> list[str]:
+    """Describe a function of the package itself; it is synchronous and needs no home."""
+    thing = getattr(perdure, name)
+    return [f"### `{name}`\n", f"```py\n{_call(thing, 'perdure', name)}\n```\n", _prose(thing)]
+
+
 def _call(function: Callable[..., Any], called: str, name: str) -> str:
     """Write a function as it is called, with its types as the source has them; one parameter a line when it is long."""
     inner = inspect.unwrap(function)
@@ -85,7 +105,8 @@ def _call(function: Callable[..., Any], called: str, name: str) -> str:
         raise TypeError(f"{called}.{name} is no function.")
     before, after = "await " if isinstance(node, ast.AsyncFunctionDef) else "", f" -> {_text(node.returns)}"
     if inspect.isasyncgenfunction(inner):
-        before, after = ("async for event in ", "") if inner is function else ("async with ", " as p")
+        each = _EACH.get(name, "event")
+        before, after = (f"async for {each} in ", "") if inner is function else ("async with ", " as p")
     parameters = _parameters(node.args)
     line = f"{before}{called}.{name}({', '.join(parameters)}){after}"
     if len(line) <= _WIDTH:

@@ -1,6 +1,7 @@
 """The docs cannot drift: generated pages are current, links lead somewhere, and what is shown runs."""
 
 import json
+import os
 import re
 import select
 import shlex
@@ -16,8 +17,9 @@ import pytest
 from perdure.interfaces.cli.edge import run
 from perdure.minds.plan_file import ONLY_FOR, STEP_KEYS, parse_plan
 from perdure.minds.plan_shape import Condition
-from perdure.settings import DEFINITIONS
+from perdure.settings import DEFINITIONS, MemorySettings, load_settings
 from scripts.write_reference import pages
+from tests.memory.repositories import GitRepository
 
 ROOT = Path(__file__).parent.parent
 DOCS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -233,3 +235,81 @@ def test_no_page_names_a_registry_or_a_path_of_somebodys_machine() -> None:
     locks = (ROOT / "requirements").glob("*.txt")
     for page in [*DOCS, *locks, ROOT / "Makefile", ROOT / "pyproject.toml"]:
         assert not re.search(r"--(extra-)?index-url|/simple\b|file://|/home/\w+/|/root/", page.read_text()), page
+
+
+def shell(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
+    """Run lines as a person would, with our program on the path."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return subprocess.run(
+        ["sh", "-eu", "-c", text],
+        cwd=folder,
+        env={**os.environ, "PATH": path},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+REPORT = '<testsuite><testcase name="x" file="tests/test_x.py"><failure/></testcase></testsuite>'
+
+
+def test_every_command_about_the_memory_works(folder: Path) -> None:
+    page = (ROOT / "docs/how-to/remember-and-find.md").read_text()
+    repository = GitRepository(folder)
+    repository.commit("Cache prices", shop__cart_py="1")
+    (folder / "report.xml").write_text(REPORT)
+    finding, feeding, keeping = blocks(page, "sh")
+    found = shell(folder, finding)
+    assert (found.returncode, found.stderr) == (0, "")
+    (shown,) = blocks(page, "text")
+    lines = [line for line in shown.splitlines() if "01a1" not in line]
+    assert [line for line in lines if line not in found.stdout.splitlines()] == []
+    for text in (feeding, keeping):
+        done = shell(folder, text)
+        assert (done.returncode, done.stderr) == (0, "")
+    (program,) = blocks(page, "python")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "The cart caches prices [{'kind': 'path', 'value': 'shop/cart.py'" in done.stdout
+    (config,) = blocks(page, "toml")
+    (folder.parent / "home" / "config.toml").write_text(config)
+    assert load_settings().memory == MemorySettings()
+
+
+def test_the_bot_and_the_hook_of_the_page_about_pull_requests_work(folder: Path) -> None:
+    page = (ROOT / "docs/how-to/memory-in-pull-requests.md").read_text()
+    repository = GitRepository(folder)
+    repository.commit("one", README_md="1")
+    repository.git("checkout", "-q", "-b", "change")
+    printing, bot, feeding, hook = blocks(page, "sh")
+    (folder / ".git" / "hooks" / "post-commit").write_text(hook)
+    (folder / ".git" / "hooks" / "post-commit").chmod(0o755)
+    incident = "perdure memory add --type incident --severity high --title 'Prices are stale in the cart'"
+    assert (
+        shell(folder, f"{incident} --summary 'The cache outlives a change of prices.' --path shop/cart.py").returncode
+        == 0
+    )
+    (folder / "body.md").write_text("Fixes prices.\n")
+    printed = shell(folder, printing)
+    assert (printed.returncode, printed.stderr) == (0, "")
+    (section,) = blocks(page, "markdown")
+    assert [line for line in section.splitlines() if "2026" not in line and line not in printed.stdout] == []
+    (folder / "shop").mkdir()
+    (folder / "shop" / "cart.py").write_text("2")
+    commit = "git add shop && git -c user.name=ann -c user.email=ann commit -q -m change"
+    told = shell(folder, commit)
+    assert told.returncode == 0
+    assert "Prices are stale in the cart" in told.stderr, "the hook tells it"
+    (folder / "description.md").write_text("Fixes prices.\n")
+    texts = []
+    for _ in range(2):
+        done = shell(folder, bot)
+        assert (done.returncode, done.stderr) == (0, "")
+        texts.append((folder / "description.md").read_text())
+    assert texts[0] == texts[1]
+    assert texts[0].startswith("Fixes prices.\n\n<!-- perdure:memory:begin -->\n")
+    (folder / "report.xml").write_text(REPORT)
+    done = shell(folder, feeding)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("Added 1,")

@@ -77,7 +77,6 @@ _HOMES = {
     "Replayed": "perdure.kernel.replay",
     "Status": "perdure.kernel.fold",
     "MemoryRecord": "perdure.memory.record",
-    "Perdure": "perdure.app",
     "append_record": "perdure.memory.log",
     "flow": "perdure.minds.flow",
     "idempotency_key": "perdure.minds.flow",

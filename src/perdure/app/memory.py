@@ -85,6 +85,8 @@ class HomeMemory:
         chosen = self._chosen
         if not chosen.enabled:
             return {"matches": [], "truncated": False, "disabled": True}
+        if not paths and not any((fingerprint, text, sha, pr_number is not None)):
+            return {"matches": [], "truncated": False}
         return await self._call(
             self._memory.related,
             paths=paths,

@@ -199,6 +199,25 @@ def test_a_section_goes_from_standard_input_to_standard_output(
     assert terminal.out == first
 
 
+@pytest.mark.parametrize("text", [b"no.py\nsrc/cart.py\n", b"src/cart.py\0no.py\0", b"src/cart.py\r\n"])
+def test_paths_may_come_as_git_lists_them(
+    text: bytes, terminal: Terminal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    terminal(*INCIDENT)
+    given(monkeypatch, text)
+    assert len(terminal.json("memory", "related", "--paths-from", "-")["matches"]) == 1
+    (tmp_path / "paths").write_bytes(text)
+    assert len(terminal.json("memory", "related", "--paths-from", str(tmp_path / "paths"))["matches"]) == 1
+
+
+def test_no_path_at_all_is_related_to_nothing(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    given(monkeypatch, b"")
+    assert terminal("memory", "related", "--paths-from", "-", "--markdown") == 0
+    assert "Nothing related was found." in terminal.out
+    assert terminal("memory", "related", "--paths-from", "missing") == 3
+    assert terminal("memory", "related", "--paths-from", "-", "--apply", "-") == 2
+
+
 def test_a_file_that_is_not_text_is_left_as_it_is(terminal: Terminal, tmp_path: Path) -> None:
     body = tmp_path / "body"
     body.write_bytes(b"\xff")

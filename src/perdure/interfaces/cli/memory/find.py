@@ -8,6 +8,7 @@ from perdure.app.memory import open_memory
 from perdure.errors import Invalid
 from perdure.interfaces.cli.answer import Answer, to_json
 from perdure.interfaces.cli.command import Options, command
+from perdure.interfaces.cli.memory.inputs import listed_in
 from perdure.interfaces.cli.memory.records import described, told
 from perdure.memory.record import Plain
 
@@ -73,6 +74,12 @@ async def related(  # noqa: PLR0913 (each is a way to ask)
     path: Annotated[
         list[str] | None, typer.Option("--path", metavar="PATH", help="A path in the repository; may be repeated.")
     ] = None,
+    paths_from: Annotated[
+        str | None,
+        typer.Option(
+            "--paths-from", metavar="FILE", help="Also paths from a file, one a line or parted by NUL; `-`: stdin."
+        ),
+    ] = None,
     fingerprint: Fingerprint = None,
     text: Annotated[str | None, typer.Option("--text", metavar="TEXT", help="Words that it has to do with.")] = None,
     repo: Repo = None,
@@ -91,8 +98,10 @@ async def related(  # noqa: PLR0913 (each is a way to ask)
     ] = None,
 ) -> Answer:
     """Find what has to do with paths, a fingerprint, words, a commit or a pull request, and say why."""
-    paths = [*(path or []), *(more_paths or [])]
-    if not paths and all(each is None for each in (fingerprint, text, sha, pr)):
+    if paths_from == apply == "-":
+        raise Invalid("Only one of --paths-from and --apply can be standard input.")
+    paths = [*(path or []), *(more_paths or []), *(listed_in(paths_from) if paths_from is not None else [])]
+    if paths_from is None and not paths and all(each is None for each in (fingerprint, text, sha, pr)):
         raise Invalid("Say what it is related to: --path PATH, --fingerprint F, --text TEXT, --sha SHA or --pr N.")
     async with open_memory(options.settings()) as memory:
         found = await memory.related(
