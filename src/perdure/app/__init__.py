@@ -206,6 +206,7 @@ async def examine(settings: Settings, *, fix: bool = False) -> list[Check]:
         home,
         *([] if home.status == "fail" else [await _examine_database(settings)]),
         _examine_sqlite(),
+        _examine_memory(settings),
         _examine_git(),
     ]
 
@@ -259,6 +260,22 @@ def _examine_sqlite() -> Check:
         return Check("sqlite", "fail", f"{version.text} is too old; {version.oldest} or newer is needed")
     note = "; its WAL-reset bug cannot strike, because our lock file keeps writers apart" if version.is_affected else ""
     return Check("sqlite", "ok", f"{version.text}{note}")
+
+
+def _examine_memory(settings: Settings) -> Check:
+    from perdure.memory.places import LOG_FILE, Places
+
+    places = Places(settings.memory_state_dir / LOG_FILE)
+    try:
+        chosen = settings.memory
+    except Invalid as error:
+        return Check("memory", "fail", error.detail, error.exit_code)
+    if places.failed.exists():
+        detail = f"a flush of {places.log} has failed; `perdure memory verify --clear` allows appends again"
+        return Check("memory", "fail", detail, Damaged.exit_code)
+    if not chosen.enabled:
+        return Check("memory", "ok", "switched off (memory.enabled)")
+    return Check("memory", "ok", f"{places.log}{'' if places.log.exists() else ' is not there yet'}")
 
 
 def _examine_git() -> Check:

@@ -141,3 +141,15 @@ def test_a_missing_git_is_a_warning(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
     assert checks(capsys, "--home", str(home))["git"]["status"] == "warn"
+
+
+def test_the_doctor_looks_at_the_memory(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert checks(capsys)["memory"]["detail"] == f"{home / 'state' / 'memory.jsonl'} is not there yet"
+    (home / "config.toml").write_text("[memory]\nenabled = false")
+    assert checks(capsys)["memory"]["detail"] == "switched off (memory.enabled)"
+    (home / "config.toml").write_text("[memory]\nmax_matches = 0")
+    assert "memory.max_matches is '0'" in checks(capsys, code=2)["memory"]["detail"]
+    (home / "config.toml").unlink()
+    (home / "state").mkdir()
+    (home / "state" / "memory.failed").write_text("")
+    assert checks(capsys, code=7)["memory"]["status"] == "fail"
