@@ -56,7 +56,7 @@ class HomeMemory:
         return await self._call(self._memory.add_many, records, dedupe=dedupe)
 
     async def get(self, record_id: str) -> dict[str, Any]:
-        """Return a record.
+        """Return the record with an id, or with the only one that begins so (at least six characters).
 
         Raises: NotFound
         """

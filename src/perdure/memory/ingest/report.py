@@ -100,7 +100,6 @@ def _store(part: list[Plain], target: Target, report: dict[str, Any]) -> None:
 
 def _is_known(record: Plain, target: Target) -> bool:
     try:
-        target.get(record["id"])
+        return bool(target.get(record["id"]).get("id") == record["id"])
     except NotFound:
         return False
-    return True

@@ -137,7 +137,7 @@ async def search(
 
 
 async def show(
-    options: Options, *, record: Annotated[str, typer.Argument(metavar="ID", help="The record's id.")]
+    options: Options, *, record: Annotated[str, typer.Argument(metavar="ID", help="The record's id, or its beginning.")]
 ) -> Answer:
     """Show a record with all that it holds."""
     async with open_memory(options.settings()) as memory:

@@ -4,13 +4,13 @@ from typing import Annotated, Any
 
 import typer
 
-from perdure.app.memory import open_memory
-from perdure.errors import Conflict, Damaged, Denied
+from perdure.app.memory import HomeMemory, open_memory
+from perdure.errors import Conflict, Damaged, Denied, NotFound
 from perdure.interfaces.cli.answer import Answer, Table
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.memory.records import described
 
-Record = Annotated[str, typer.Argument(metavar="ID", help="The record's id.")]
+Record = Annotated[str, typer.Argument(metavar="ID", help="The record's id, or its beginning.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -89,10 +89,20 @@ async def forget(
 ) -> Answer:
     """Remove a record for good, from the log and the archive; asks on a terminal, needs --yes elsewhere."""
     async with open_memory(options.settings()) as memory:
+        record, about = await _meant(memory, record)
         if not yes:
-            _ask(options, list(described(await memory.get(record))))
+            _ask(options, about)
         found = await memory.forget(record)
     return Answer(found, [f"{record} is forgotten."])
+
+
+async def _meant(memory: HomeMemory, record: str) -> tuple[str, list[str]]:
+    """Return the whole id of a record, and what it is; of one in the archive, only what was given."""
+    try:
+        found = await memory.get(record)
+    except NotFound:
+        return record, [f"{record}, if it is in the archive"]
+    return str(found.get("id", record)), list(described(found))
 
 
 def _ask(options: Options, about: list[str]) -> None:
