@@ -199,6 +199,17 @@ def test_a_section_goes_from_standard_input_to_standard_output(
     assert terminal.out == first
 
 
+def test_what_people_wrote_goes_through_byte_for_byte(tmp_path: Path) -> None:
+    body = "Caf\u00e9 \u202ebidi\u202c\t\x07\r\nlast".encode()
+    done = subprocess.run(
+        [sys.executable, "-m", "perdure", "memory", "related", "--text", "x", "--apply", "-", "--home", str(tmp_path)],
+        input=body,
+        capture_output=True,
+        check=True,
+    )
+    assert done.stdout.startswith(body + b"\r\n\r\n" + BEGIN.encode() + b"\r\n")
+
+
 @pytest.mark.parametrize("text", [b"no.py\nsrc/cart.py\n", b"src/cart.py\0no.py\0", b"src/cart.py\r\n"])
 def test_paths_may_come_as_git_lists_them(
     text: bytes, terminal: Terminal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -23,6 +23,20 @@ Limit = Annotated[
 Budget = Annotated[
     float, typer.Option("--budget-ms", metavar="MS", min=1.0, help="Give what is there after so many milliseconds.")
 ]
+PathsFrom = Annotated[
+    str | None,
+    typer.Option(
+        "--paths-from", metavar="FILE", help="Also paths from a file, one a line or parted by NUL; `-`: standard input."
+    ),
+]
+Apply = Annotated[
+    str | None,
+    typer.Option(
+        "--apply",
+        metavar="FILE",
+        help="Put that section into a file, in place of an older one; `-`: from standard input to standard output.",
+    ),
+]
 MorePaths = Annotated[list[str] | None, typer.Argument(metavar="PATH", help="More paths.")]
 
 
@@ -74,12 +88,7 @@ async def related(  # noqa: PLR0913 (each is a way to ask)
     path: Annotated[
         list[str] | None, typer.Option("--path", metavar="PATH", help="A path in the repository; may be repeated.")
     ] = None,
-    paths_from: Annotated[
-        str | None,
-        typer.Option(
-            "--paths-from", metavar="FILE", help="Also paths from a file, one a line or parted by NUL; `-`: stdin."
-        ),
-    ] = None,
+    paths_from: PathsFrom = None,
     fingerprint: Fingerprint = None,
     text: Annotated[str | None, typer.Option("--text", metavar="TEXT", help="Words that it has to do with.")] = None,
     repo: Repo = None,
@@ -88,14 +97,7 @@ async def related(  # noqa: PLR0913 (each is a way to ask)
     limit: Limit = None,
     budget_ms: Budget = 50.0,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print it as a section for a pull request.")] = False,
-    apply: Annotated[
-        str | None,
-        typer.Option(
-            "--apply",
-            metavar="FILE",
-            help="Put that section into a file, in place of an older one; `-`: from standard input to standard output.",
-        ),
-    ] = None,
+    apply: Apply = None,
 ) -> Answer:
     """Find what has to do with paths, a fingerprint, words, a commit or a pull request, and say why."""
     if paths_from == apply == "-":
@@ -118,7 +120,7 @@ async def related(  # noqa: PLR0913 (each is a way to ask)
         return _answer(found)
     from perdure.interfaces.cli.memory.sections import with_section
 
-    return with_section(found, apply)
+    return with_section(options, found, apply)
 
 
 async def search(

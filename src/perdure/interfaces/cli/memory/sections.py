@@ -2,10 +2,12 @@
 
 import os
 import secrets
+import sys
 from pathlib import Path
 
-from perdure.errors import Denied, Invalid
+from perdure.errors import Denied, Invalid, Unavailable
 from perdure.interfaces.cli.answer import Answer
+from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.memory.inputs import read_input
 from perdure.memory.markdown import apply_section, section
 from perdure.memory.record import Plain
@@ -13,7 +15,7 @@ from perdure.memory.record import Plain
 _LARGEST = 8 << 20
 
 
-def with_section(found: Plain, target: str | None) -> Answer:
+def with_section(options: Options, found: Plain, target: str | None) -> Answer:
     """Answer with the section; with a target, put it there: a file, or from standard input to standard output."""
     written = section(found["matches"], truncated=found["truncated"])
     data = {**found, "markdown": written}
@@ -21,10 +23,28 @@ def with_section(found: Plain, target: str | None) -> Answer:
         return Answer(data, [written])
     if target == "-":
         text = apply_section(_text(read_input(_LARGEST, "Give the text of one comment."), "Standard input"), written)
-        return Answer({**data, "text": text}, [text.removesuffix("\n")])
+        return Answer({**data, "text": text}, [] if options.json else _printed(text))
     path = Path(os.path.abspath(target))
     is_changed = _put(path, written)
     return Answer({**data, "path": str(path), "changed": is_changed}, [_said(path, is_changed=is_changed)])
+
+
+def _printed(text: str) -> list[str]:
+    """Print somebody's text byte for byte for the next program; only on a terminal it is left to be made fit for one.
+
+    Raises: Unavailable
+    """
+    if sys.stdout.isatty():
+        return [text.removesuffix("\n")]
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(text.encode())
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise Unavailable(f"Standard output cannot be written: {error.strerror}.") from error
+    return []
 
 
 def _said(path: Path, *, is_changed: bool) -> str:
