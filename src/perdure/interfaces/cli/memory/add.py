@@ -14,6 +14,26 @@ from perdure.memory.log import now_ms
 from perdure.memory.normalise import normalised
 from perdure.memory.record import Plain
 
+Input = Annotated[
+    str | None,
+    typer.Argument(metavar="[-]", help="`-`: read one JSON object, or one on each line, from standard input."),
+]
+Kind = Annotated[
+    str | None, typer.Option("--type", metavar="TYPE", help="What it is: incident, revert, lesson, decision, fact, …")
+]
+Severity = Annotated[str | None, typer.Option("--severity", metavar="S", help="critical, high, medium or low.")]
+Paths = Annotated[
+    list[str] | None, typer.Option("--path", metavar="PATH", help="A path in the repository; may be repeated.")
+]
+Fingerprint = Annotated[
+    str | None, typer.Option("--fingerprint", metavar="F", help="What is equal for the same cause.")
+]
+Links = Annotated[
+    list[str] | None, typer.Option("--link", metavar="URL", help="Where more is to be found; may be repeated.")
+]
+Metadata = Annotated[
+    str | None, typer.Option("--metadata", metavar="JSON", help="Whatever else there is to say: a JSON object.")
+]
 _LARGEST_INPUT = 64 << 20
 
 
@@ -25,35 +45,19 @@ def register(app: typer.Typer) -> None:
 async def add(  # noqa: PLR0913 (each is a part of a record)
     options: Options,
     *,
-    source_: Annotated[
-        str | None,
-        typer.Argument(metavar="[-]", help="`-`: read one JSON object, or one on each line, from standard input."),
-    ] = None,
-    kind: Annotated[
-        str | None,
-        typer.Option("--type", metavar="TYPE", help="What it is: incident, revert, lesson, decision, fact, …"),
-    ] = None,
+    stdin: Input = None,
+    kind: Kind = None,
     title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="What it is about, in a line.")] = None,
     summary: Annotated[str | None, typer.Option("--summary", metavar="TEXT", help="What is worth knowing.")] = None,
-    severity: Annotated[
-        str | None, typer.Option("--severity", metavar="S", help="critical, high, medium or low.")
-    ] = None,
-    path: Annotated[
-        list[str] | None, typer.Option("--path", metavar="PATH", help="A path in the repository; may be repeated.")
-    ] = None,
-    fingerprint: Annotated[
-        str | None, typer.Option("--fingerprint", metavar="F", help="What is equal for the same cause.")
-    ] = None,
+    severity: Severity = None,
+    path: Paths = None,
+    fingerprint: Fingerprint = None,
     repo: Annotated[str | None, typer.Option("--repo", metavar="REPO", help="The repository: owner/name.")] = None,
     sha: Annotated[str | None, typer.Option("--sha", metavar="SHA", help="The commit.")] = None,
     pr: Annotated[int | None, typer.Option("--pr", metavar="N", min=0, help="The pull request.")] = None,
     source: Annotated[str | None, typer.Option("--source", metavar="TEXT", help="Who says so.")] = None,
-    link: Annotated[
-        list[str] | None, typer.Option("--link", metavar="URL", help="Where more is to be found; may be repeated.")
-    ] = None,
-    metadata: Annotated[
-        str | None, typer.Option("--metadata", metavar="JSON", help="Whatever else there is to say: a JSON object.")
-    ] = None,
+    link: Links = None,
+    metadata: Metadata = None,
     pinned: Annotated[bool, typer.Option("--pinned", help="Compaction never moves it away.")] = False,
     again: Annotated[bool, typer.Option("--again", help="Store it even if the same was stored within a day.")] = False,
 ) -> Answer:
@@ -73,10 +77,10 @@ async def add(  # noqa: PLR0913 (each is a part of a record)
         "metadata": _metadata(metadata, is_pinned=pinned),
     }
     record = {key: value for key, value in given.items() if value not in (None, [])}
-    if source_ is None:
+    if stdin is None:
         return await _add_one(options, record, dedupe=not again)
-    if source_ != "-":
-        raise Invalid(f"{source_!r} was not expected. Give the record by flags, or `-` to read standard input.")
+    if stdin != "-":
+        raise Invalid(f"{stdin!r} was not expected. Give the record by flags, or `-` to read standard input.")
     if record:
         raise Invalid("Give the record by flags or on standard input, not both.")
     records, is_one = _read()
