@@ -34,6 +34,26 @@ POINTS = frozenset(
         "memory.write.after",
         "memory.flush.before",
         "memory.flush.after",
+        # the flush of the folder after a log was made or replaced
+        "memory.names.before",
+        "memory.names.after",
+        # the note that a flush has failed, written and taken back
+        "memory.mark.before",
+        "memory.mark.after",
+        "memory.clear.before",
+        "memory.clear.after",
+        # a rewrite of the log: a draft is written and flushed, then renamed
+        "memory.draft.before",
+        "memory.draft.after",
+        "memory.swap.before",
+        # records written to the archive, forgotten there, or damaged bytes moved aside
+        "memory.archive.before",
+        "memory.archive.after",
+        "memory.purge.before",
+        "memory.purge.between",
+        "memory.purge.after",
+        "memory.quarantine.before",
+        "memory.quarantine.after",
         # a new SQLite file, made beside its place and renamed into it
         "store.create.before",
         "store.create.after",

@@ -53,7 +53,7 @@ def test_partial_last_line_is_skipped(log: Path) -> None:
     assert titles(log) == ["whole"]
     append_record(log, {"title": "next"})
     assert titles(log) == ["whole", "next"]
-    assert [line.kind for line in iter_lines(log)] == ["checked", "unreadable", "checked"]
+    assert [line.kind for line in iter_lines(log)] == ["checked", "torn", "checked"]
 
 
 def test_append_creates_parent(log: Path) -> None:

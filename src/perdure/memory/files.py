@@ -1,10 +1,12 @@
 """Opening, flushing and replacing files, with errors in our words."""
 
 import errno
+import fcntl
 import os
 import stat
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from perdure.errors import Damaged, Denied, Invalid, PerdureError, Unavailable
@@ -12,22 +14,98 @@ from perdure.settings import FILE_MODE, ensure_folder
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
+_CHUNK = 1 << 20
+
+
+class OpenFile:
+    """An open file that stays open for as long as somebody uses it, also when another one takes its place."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self.identity = identity(os.fstat(fd))
+
+    def __del__(self) -> None:
+        os.close(self.fd)
+
+
+def identity(found: os.stat_result) -> tuple[int, int]:
+    """Return what two names of one file have in common."""
+    return found.st_dev, found.st_ino
 
 
 def open_file(path: Path, flags: int) -> int:
-    """Open a regular file, making its folder where the flags ask for a new one.
+    """Open a regular file, making its folder where the flags ask for a new one; a link is not followed for writing.
 
-    Raises: FileNotFoundError; Invalid when something else is there; Denied; Unavailable.
+    Raises: FileNotFoundError where none is to be made; Invalid when something else is there; Denied; Unavailable.
     """
     with told(path):
-        if flags & os.O_CREAT and not path.parent.is_dir():
-            ensure_folder(path.parent)
-            flush_folder(path.parent.parent)
-        fd = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, FILE_MODE)
+        if flags & os.O_CREAT:
+            _make_folder(path.parent)
+        if flags & os.O_ACCMODE != os.O_RDONLY:
+            flags |= os.O_NOFOLLOW
+        try:
+            fd = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, FILE_MODE)
+        except FileNotFoundError:
+            if flags & os.O_CREAT:
+                raise Unavailable(f"The folder of {path} was removed just now; nothing was stored.") from None
+            raise
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             os.close(fd)
             raise Invalid(f"{path} was expected to be a file, but something else is there.")
         return fd
+
+
+def read_at(fd: int, path: Path, start: int, size: int) -> bytes:
+    """Return the bytes from an offset on; fewer at the end of the file.
+
+    Raises: Damaged when the disk fails.
+    """
+    with told(path):
+        return os.pread(fd, size, start) if size > 0 else b""
+
+
+def chunks_of(fd: int, path: Path, start: int, end: int) -> Iterator[bytes]:
+    """Give the bytes between two offsets in handy pieces.
+
+    Raises: Damaged when there are fewer, or the disk fails.
+    """
+    while start < end:
+        chunk = read_at(fd, path, start, min(_CHUNK, end - start))
+        if not chunk:
+            raise Damaged(f"{path} became shorter while it was read; nothing was changed.")
+        yield chunk
+        start += len(chunk)
+
+
+def write_all(fd: int, data: bytes | bytearray) -> None:
+    """Write all of it, in as many goes as it takes."""
+    done = 0
+    while done < len(data):
+        done += os.write(fd, data[done:] if done else data)
+
+
+def hand_over(new: int, old: int, path: Path) -> None:
+    """Let a new file belong to whom the old one belongs, with the same permissions.
+
+    Raises: Denied when that cannot be: whose file it is would be locked out.
+    """
+    theirs, ours = os.fstat(old), os.fstat(new)
+    try:
+        if (theirs.st_uid, theirs.st_gid) != (ours.st_uid, ours.st_gid):
+            os.fchown(new, theirs.st_uid, theirs.st_gid)
+        os.fchmod(new, stat.S_IMODE(theirs.st_mode))
+    except OSError as error:
+        raise Denied(f"{path} belongs to somebody else, and only that user can let it be rewritten.") from error
+
+
+def flush_file(fd: int, *, only_data: bool = False) -> None:
+    """Bring a file to stable storage; of what is known about it only what reading needs, if that is enough."""
+    if sys.platform == "darwin":
+        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)  # fsync there reaches the disk, not what it is made of
+    elif only_data:
+        os.fdatasync(fd)
+    else:
+        os.fsync(fd)
 
 
 def flush_folder(path: Path) -> None:
@@ -50,6 +128,17 @@ def told(path: Path) -> Iterator[None]:
         raise _meaning(path, error) from error
 
 
+def _make_folder(path: Path) -> None:
+    """Make a folder and the missing ones above it, and make all their names durable."""
+    if path.is_dir():
+        return
+    missing = [path, *(each for each in path.parents if not each.is_dir())]
+    ensure_folder(path)
+    for each in missing:
+        with suppress(PermissionError):  # a folder that may be entered, not read: its owner has to care for it
+            flush_folder(each.parent)
+
+
 def _meaning(path: Path, error: OSError) -> PerdureError:
     why = os.strerror(error.errno) if error.errno else str(error)
     if error.errno in _FULL:
@@ -58,6 +147,11 @@ def _meaning(path: Path, error: OSError) -> PerdureError:
         return Denied(f"{path} cannot be used: {why}. Check the permissions of the file and its folder.")
     if error.errno == errno.EIO:
         return Damaged(f"The disk failed under {path} ({why}); nothing was stored.")
-    if error.errno in (errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENXIO):
+    if error.errno == errno.ELOOP:
+        return Invalid(
+            f"{path} is a symbolic link, and a rewrite would put a file in its place. Name the file that it leads to,"
+            " or let the folder be the link."
+        )
+    if error.errno in (errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ENXIO):
         return Invalid(f"{path} cannot be the file of a memory: {why}.")
     return Unavailable(f"{path} cannot be used: {why}; nothing was stored.")

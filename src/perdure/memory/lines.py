@@ -1,5 +1,6 @@
 """One line of the log: a record, when it arrived, and the sum that tells whether it is what was written."""
 
+from codecs import getincrementaldecoder
 from dataclasses import dataclass
 from typing import Literal
 from zlib import crc32
@@ -8,11 +9,12 @@ import orjson
 
 from perdure.memory.record import OURS, SCHEMA_VERSION, Plain, encoded
 
-Kind = Literal["checked", "unchecked", "altered", "unreadable", "blank"]
+Kind = Literal["checked", "unchecked", "altered", "unreadable", "torn", "blank"]
 
 _MARK = b',"_c":"'
 _END = b'"}'
 _TAIL = len(_MARK) + 8 + len(_END)
+_HEX = frozenset(b"0123456789abcdef")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +59,40 @@ def read_line(offset: int, text: bytes) -> Line:
     try:
         content = orjson.loads(text)
     except orjson.JSONDecodeError:
-        return Line(offset, len(text), "blank" if not text.strip(b" \t\r") else "unreadable")
+        return Line(offset, len(text), _kind_of_no_json(text))
     if not isinstance(content, dict):
         return Line(offset, len(text), "unreadable")
     kind: Kind = "checked" if is_right else "altered" if any(key in content for key in OURS) else "unchecked"
     return Line(offset, len(text), kind, content)
+
+
+def resummed(text: bytes) -> bytes | None:
+    """Return a line with the sum that its text has now; None when it does not end as a line of ours does."""
+    if not _ends_with_a_sum(text):
+        return None
+    return b"%s%s%08x%s" % (text[:-_TAIL], _MARK, crc32(text[:-_TAIL]), _END)
+
+
+def _ends_with_a_sum(text: bytes) -> bool:
+    return text[-_TAIL:].startswith(_MARK) and text.endswith(_END) and _HEX.issuperset(text[-10:-2])
+
+
+def _kind_of_no_json(text: bytes) -> Kind:
+    """Tell damage from what a writer left behind who died: the beginning of a line, with nothing wrong but its end.
+
+    A line that was whole once still has the mark of its sum, or the end of it, where they belong: that one is damaged.
+    """
+    if not text.strip(b" \t\r"):
+        return "blank"
+    was_whole = text[-_TAIL:-10] == _MARK or (text.endswith(_END) and _HEX.issuperset(text[-10:-2]))
+    return "torn" if text.startswith(b"{") and not was_whole and _only_lacks_its_end(text) else "unreadable"
+
+
+def _only_lacks_its_end(text: bytes) -> bool:
+    try:
+        orjson.loads(getincrementaldecoder("utf-8")().decode(text))  # half a character at the end is no damage
+    except UnicodeDecodeError:
+        return False
+    except orjson.JSONDecodeError as error:
+        return error.msg.startswith("unexpected end of data")
+    return False

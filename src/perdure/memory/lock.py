@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 
 from perdure.errors import Unavailable
-from perdure.memory.files import open_file
+from perdure.memory.files import identity, open_file, told
 
 WAIT_S = 10.0
 _FIRST_PAUSE_S = 0.0001
@@ -17,14 +17,21 @@ _LONGEST_PAUSE_S = 0.004
 
 
 class LogLock:
-    """An exclusive lock with a deadline. Not re-entrant."""
+    """An exclusive lock on a file, with a deadline. Not re-entrant."""
 
     def __init__(self, path: Path, wait_s: float = WAIT_S) -> None:
         self._path = path
         self._wait_s = wait_s
         self._fd = -1
         self._threads = threading.Lock()
+        self.is_marked = False
+        """Whether one who held the lock before died between `mark` and `unmark`."""
         _locks.add(self)
+
+    @property
+    def fd(self) -> int:
+        """The file that is locked."""
+        return self._fd
 
     def __enter__(self) -> "LogLock":
         """Take the lock.
@@ -37,6 +44,7 @@ class LogLock:
         try:
             self._between_processes(deadline)
         except BaseException:
+            self.close()  # an interrupt may come when it is locked already; others would wait for us for ever
             self._threads.release()
             raise
         return self
@@ -44,14 +52,36 @@ class LogLock:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        fcntl.flock(self._fd, fcntl.LOCK_UN)
-        self._threads.release()
+        try:
+            if self._fd >= 0:
+                fcntl.flock(self._fd, fcntl.LOCK_UN)
+        finally:
+            if self._threads.locked():
+                self._threads.release()
+
+    def mark(self) -> None:
+        """Note, for whoever takes the lock next, that the names in the folder may not be durable yet."""
+        with told(self._path):
+            os.pwrite(self._fd, b"~", 0)
+
+    def unmark(self) -> None:
+        """Take the note back."""
+        with told(self._path):
+            os.ftruncate(self._fd, 0)
+        self.is_marked = False
+
+    def is_in_place(self) -> bool:
+        """Tell whether those who come now would lock the same file; not when somebody removed it."""
+        try:
+            return identity(os.fstat(self._fd)) == identity(os.stat(self._path))
+        except OSError:
+            return False
 
     def close(self) -> None:
-        """Close the file; the lock may be taken again."""
+        """Close the file, which gives the lock back; it may be taken again."""
         if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+            fd, self._fd = self._fd, -1
+            os.close(fd)
 
     def forget(self) -> None:
         """Start anew in a child process: a descriptor from before a fork shares its lock with the parent."""
@@ -69,22 +99,16 @@ class LogLock:
     def _try(self) -> bool:
         if self._fd < 0:
             self._fd = open_file(self._path, os.O_RDWR | os.O_CREAT)
-        try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        if self._is_in_place():
+        with told(self._path):
+            try:
+                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+        if self.is_in_place():
+            self.is_marked = os.fstat(self._fd).st_size > 0
             return True
         self.close()  # somebody removed the file: those who come now lock another one
         return False
-
-    def _is_in_place(self) -> bool:
-        mine = os.fstat(self._fd)
-        try:
-            there = os.stat(self._path)
-        except FileNotFoundError:
-            return False
-        return (mine.st_dev, mine.st_ino) == (there.st_dev, there.st_ino)
 
     def _too_long(self, holder: str) -> Unavailable:
         return Unavailable(

@@ -4,6 +4,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from perdure.errors import Invalid
 from perdure.settings import load_settings
 
 LOG_FILE = "memory.jsonl"
@@ -14,6 +15,11 @@ class Places:
     """The files of one log; all of them lie beside it."""
 
     log: Path
+
+    def __post_init__(self) -> None:
+        """Raises: Invalid when that cannot be the name of a file."""
+        if not self.log.name or "\0" in str(self.log):
+            raise Invalid(f"{str(self.log)!r} cannot be the file of a memory: it is not the name of a file.")
 
     @property
     def lock(self) -> Path:
@@ -39,6 +45,9 @@ class Places:
     def index_lock(self) -> Path:
         """What is locked while the index is written; the log goes on meanwhile."""
         return self.log.with_suffix(".idx.lock")
+    def new(self) -> Path:
+        """What is to take the place of the log; locked by the one who writes it, left behind only by the dead."""
+        return self.log.with_name(f"{self.log.name}.new")
 
     @property
     def archive(self) -> Path:

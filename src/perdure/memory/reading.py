@@ -4,16 +4,16 @@ Bytes after the last line end are somebody's write that is not finished, or neve
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from perdure.memory.files import open_file, told
+from perdure.memory.files import open_file, read_at
 from perdure.memory.lines import Line, read_line
 from perdure.memory.record import LARGEST_BYTES, Plain
 
 _CHUNK = 1 << 18
 _BACKWARDS = 1 << 16
-_LONGEST = 2 * LARGEST_BYTES
+LONGEST = 2 * LARGEST_BYTES
 """A line that is longer was not written by us; it is passed over without being kept in memory."""
 
 
@@ -43,21 +43,38 @@ def iter_lines(path: Path, *, start: int = 0) -> Iterator[Line]:
 
 def lines_of(fd: int, path: Path, *, start: int = 0, end: int | None = None) -> Iterator[Line]:
     """Give the lines of an open log that begin at or after one offset and end before another."""
-    rest, at = b"", start
-    passed_over = 0
-    while chunk := _read(fd, path, at + passed_over + len(rest), end):
+    for offset, length, text in texts_of(fd, path, start=start, end=end):
+        yield Line(offset, length, "unreadable") if text is None else read_line(offset, text)
+
+
+def texts_of(fd: int, path: Path, *, start: int = 0, end: int | None = None) -> Iterator[tuple[int, int, bytes | None]]:
+    """Give offset, length and text of the lines of an open log; no text for one that is too long to be ours."""
+
+    def chunks() -> Iterator[bytes]:
+        at = start
+        while chunk := read_at(fd, path, at, _CHUNK if end is None else min(_CHUNK, end - at)):
+            yield chunk
+            at += len(chunk)
+
+    return split(chunks(), start)
+
+
+def split(chunks: Iterable[bytes], at: int = 0) -> Iterator[tuple[int, int, bytes | None]]:
+    """Give offset, length and text of all lines that have an end; no text for one that is too long to be ours."""
+    rest, passed_over = b"", 0
+    for chunk in chunks:
         first, *others = chunk.split(b"\n")
-        if not others:
-            rest += first
-        else:
+        rest += first
+        if others:
             *whole, last = others
-            yield read_line(at, rest + first) if not passed_over else _foreign(at, passed_over + len(rest + first))
-            at += passed_over + len(rest) + len(first) + 1
+            length = passed_over + len(rest)
+            yield at, length, None if passed_over else rest
+            at += length + 1
             for text in whole:
-                yield read_line(at, text)
+                yield at, len(text), text
                 at += len(text) + 1
             rest, passed_over = last, 0
-        if len(rest) > _LONGEST:
+        if len(rest) > LONGEST:
             passed_over, rest = passed_over + len(rest), b""
 
 
@@ -68,8 +85,7 @@ def lines_backwards(fd: int, path: Path, *, end: int) -> Iterator[Line]:
     while at > 0:
         size = min(_BACKWARDS, at)
         at -= size
-        with told(path):
-            block = os.pread(fd, size, at) + tail
+        block = read_at(fd, path, at, size) + tail
         tail, *whole = block.split(b"\n")
         position = at + len(block)
         for text in reversed(whole):
@@ -78,17 +94,7 @@ def lines_backwards(fd: int, path: Path, *, end: int) -> Iterator[Line]:
                 yield read_line(position, text)
             is_unfinished = False
             position -= 1
-        if len(tail) > _LONGEST:
+        if len(tail) > LONGEST:
             tail = tail[:_BACKWARDS] + b"\0"  # no record of ours: its beginning is enough to tell that
     if not is_unfinished:
         yield read_line(0, tail)
-
-
-def _read(fd: int, path: Path, at: int, end: int | None) -> bytes:
-    size = _CHUNK if end is None else min(_CHUNK, end - at)
-    with told(path):
-        return os.pread(fd, size, at) if size > 0 else b""
-
-
-def _foreign(offset: int, length: int) -> Line:
-    return Line(offset, length, "unreadable")
