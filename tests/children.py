@@ -21,6 +21,7 @@ _PRELOADED = [
     "perdure.app.goals",
     "perdure.interfaces.cli.edge",
     "perdure.interfaces.cli.goals.run",
+    "perdure.memory.memory",
     "perdure.minds.plan_file",
     "perdure.store.goals.postgres",
     "perdure.store.goals.sqlite",
@@ -31,6 +32,7 @@ _PRELOADED = [
     "perdure.store.verify",
     "psycopg",
     "tests.crash.goals",
+    "tests.memory.jobs",
     "tests.rows",
     "uuid_utils",
 ]

@@ -1,10 +1,12 @@
 """The memory as callers see it: add, find, keep in order. Synchronous; `p.memory` runs it in a thread."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from perdure.errors import NotFound
+from perdure.memory import compaction
 from perdure.memory.dedupe import LONG_BYTES, WINDOW_MS, Recent, dedupe_key
 from perdure.memory.derived import Index, Keys
 from perdure.memory.lines import line_of
@@ -25,13 +27,16 @@ _DAY_MS = 24 * 60 * 60 * 1000
 _SHORTEST_BEGINNING = 6
 _STEP_BYTES = 1 << 20
 """So much an index is caught up by who only wants to add something."""
+from perdure.memory.repair import repair
+from perdure.memory.transfer import export, import_lines
+from perdure.memory.verify import status, verify
 
 
 class Memory:
     """One memory; threads may share it, processes may use the same folder at once."""
 
     def __init__(self, folder: Path) -> None:
-        self.places = Places(folder / LOG_FILE)
+        self.places = Places(Path(os.path.abspath(folder)) / LOG_FILE)
         self._log = Log(self.places)
         self._index = Index(self.places)
         self._keys = Keys(self.places)
@@ -158,6 +163,49 @@ class Memory:
     def iter(self) -> Iterator[Plain]:
         """Give all records, oldest first."""
         return iter_records(self.places.log)
+
+    def compact(self, *, retention_days: int = 90, now_ms: int | None = None) -> Plain:
+        """Move what is old to the archive; return what was kept, archived and forgotten, and the bytes of the log.
+
+        Raises: Conflict when somebody else rewrites the log now; Unavailable; Denied; Damaged.
+        """
+        return compaction.compact(self._log, retention_days=retention_days, now=now_ms)
+
+    def forget(self, record_id: str) -> Plain:
+        """Remove all records with an id, from the log and the archive; return how many.
+
+        Raises: NotFound; Conflict when somebody else rewrites the log for a minute; Unavailable; Denied; Damaged.
+        """
+        return compaction.forget(self._log, record_id)
+
+    def verify(self, *, clear: bool = False) -> Plain:
+        """Check every line; with `clear`, read the log from disk and allow appends again after a failed flush.
+
+        Raises: Damaged when the disk cannot be read; Conflict; Unavailable; Denied.
+        """
+        return verify(self._log, clear=clear)
+
+    def repair(self, *, accept: str | None = None) -> Plain:
+        """Move damaged bytes into quarantine, or take the altered line with an id as it stands.
+
+        Raises: NotFound; Conflict; Unavailable; Denied; Damaged.
+        """
+        return repair(self._log, accept=accept)
+
+    def status(self, *, retention_days: int = 90) -> Plain:
+        """Tell what there is."""
+        return status(self._log, retention_days=retention_days)
+
+    def export(self, *, raw: bool = False, archive: bool = False) -> Iterator[bytes]:
+        """Give every record as a line of JSON; `raw` as it stands in the log."""
+        return export(self.places, raw=raw, archive=archive)
+
+    def import_lines(self, chunks: Iterable[bytes]) -> Plain:
+        """Add every line of JSON whose id is not there yet; return what was added and skipped, and which lines are bad.
+
+        Raises: Unavailable; Denied; Damaged.
+        """
+        return import_lines(self._log, chunks)
 
     def close(self) -> None:
         """Close all files."""

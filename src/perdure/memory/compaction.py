@@ -1,0 +1,210 @@
+"""Keeping a log small: what is old goes to the archive, what is to be forgotten goes for good."""
+
+import re
+from array import array
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Literal
+
+import orjson
+from uuid_utils import uuid7
+
+from perdure.errors import Invalid, NotFound
+from perdure.memory.archive import archive, archive_files, named, purge, sameness, without
+from perdure.memory.files import OpenFile, read_at
+from perdure.memory.lines import Line, line_of, read_line
+from perdure.memory.log import Log, now_ms
+from perdure.memory.normalise import moment
+from perdure.memory.places import Places
+from perdure.memory.reading import iter_lines, lines_of, texts_of
+from perdure.memory.record import TOMBSTONE, Plain
+from perdure.memory.rewriting import WAIT_S, Draft, rewrite, rewriting
+
+DAY_MS = 24 * 60 * 60 * 1000
+_NORMAL = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z")
+
+Verdict = Literal["keep", "archive", "forget", "drop"]
+
+
+@dataclass
+class Survey:
+    """What has to be known of all lines before one can be judged."""
+
+    since: str
+    """What happened since then is kept."""
+    tombstones: dict[str, int] = field(default_factory=dict)
+    """For an id the offset up to which its records are to be forgotten."""
+    newest: dict[bytes, tuple[str, int]] = field(default_factory=dict)
+    """For a fingerprint when its newest record happened, and where that is."""
+
+    def take(self, line: Line) -> None:
+        """Take note of a record's fingerprint."""
+        if line.is_served and not self.is_forgotten(line) and (mark := _fingerprint(line)) is not None:
+            found = (happened(line) or "", line.offset)
+            self.newest[mark] = max(found, self.newest.get(mark, found))
+
+    def is_forgotten(self, line: Line) -> bool:
+        name = named(line)
+        return name is not None and line.offset < self.tombstones.get(name, -1)
+
+    def judge(self, line: Line) -> Verdict:
+        """Decide what becomes of a line. What is damaged stays; nothing is thrown away because it cannot be read."""
+        if self.is_forgotten(line):
+            return "forget"
+        if line.content is None or not line.is_served:
+            return "keep"
+        if is_tombstone(line):
+            return "drop"
+        when = happened(line)
+        if when is None or when >= self.since or _is_pinned(line.content):
+            return "keep"
+        mark = _fingerprint(line)
+        return "keep" if mark is not None and self.newest[mark][1] == line.offset else "archive"
+
+
+@dataclass
+class Removal:
+    """Which lines leave the log, in their order; and those that go to the archive, by year."""
+
+    kept: int = 0
+    forgotten: int = 0
+    gone: "array[int]" = field(default_factory=lambda: array("Q"))
+    archived: "dict[str, array[int]]" = field(default_factory=lambda: defaultdict(lambda: array("Q")))
+
+    def take(self, line: Line, verdict: Verdict) -> None:
+        """Take note of a verdict."""
+        if verdict == "keep":
+            self.kept += line.is_served
+            return
+        self.forgotten += verdict == "forget"
+        self.gone.extend((line.offset, line.length))
+        if verdict == "archive":
+            self.archived[(happened(line) or "")[:4]].extend((line.offset, line.length))
+
+    def parts(self) -> Iterator[range]:
+        """Give what leaves the log, as offsets."""
+        return (range(offset, offset + length + 1) for offset, length in _pairs(self.gone))
+
+
+def compact(log: Log, *, retention_days: int = 90, now: int | None = None, wait_s: float = 0) -> Plain:
+    """Archive what is old, not pinned and not the newest of its fingerprint; forget what is to be forgotten.
+
+    Raises: Conflict when somebody else rewrites the log; what `Log.append` raises.
+    """
+    if retention_days < 0:
+        raise Invalid(f"retention_days is {retention_days}; expected a number of days.")
+    since_ms = (now_ms() if now is None else now) - retention_days * DAY_MS
+    return _compact(log, moment(since_ms / 1000), wait_s=wait_s)
+
+
+def forget(log: Log, record_id: str) -> Plain:
+    """Forget all records with an id, in the log and in the archive, at once. What is in quarantine stays there.
+
+    Raises: NotFound; Conflict when somebody else rewrites the log for too long: the next compaction does it then.
+    """
+    if not _is_known(log.places, record_id):
+        raise NotFound(f"There is no record with the id {record_id!r}.")
+    now = now_ms()
+    tombstone = {"id": str(uuid7()), "type": TOMBSTONE, "timestamp": moment(now / 1000), "target": record_id}
+    log.append([line_of(tombstone, now)])
+    return {"forgotten": _compact(log, "", wait_s=WAIT_S)["forgotten"]}
+
+
+def is_tombstone(line: Line) -> bool:
+    """Tell whether a line says that others are to be forgotten."""
+    return line.is_served and (line.content or {}).get("type") == TOMBSTONE
+
+
+def tombstones(fd: int, places: Places, end: int | None = None) -> dict[str, int]:
+    """Return the ids that are to be forgotten, each with the offset up to which."""
+    found = {}
+    for offset, _, text in texts_of(fd, places.log, end=end):
+        if text is not None and TOMBSTONE.encode() in text and is_tombstone(line := read_line(offset, text)):
+            found[str((line.content or {}).get("target"))] = offset
+    return found
+
+
+def happened(line: Line) -> str | None:
+    """Return when a record happened, in the one form that can be compared; else when it arrived; None: nobody knows."""
+    content = line.content or {}
+    given = content.get("timestamp")
+    if isinstance(given, str) and _NORMAL.fullmatch(given):
+        return given
+    for value in (given, None if line.arrival_ms is None else line.arrival_ms / 1000):
+        try:
+            return moment(value)
+        except Invalid:
+            continue
+    return None
+
+
+def _compact(log: Log, since: str, *, wait_s: float) -> Plain:
+    if not log.places.log.exists():
+        return {"kept": 0, "archived": 0, "forgotten": 0, "bytes_before": 0, "bytes_after": 0}
+    with rewriting(log, wait_s=wait_s) as draft:
+        source, size = log.look()
+        survey = _survey(source, size, since, log.places)
+        removal = Removal()
+        for line in lines_of(source.fd, log.places.log, end=size):
+            removal.take(line, survey.judge(line))
+        removal.forgotten += purge(log.places, survey.tombstones.keys())
+        archived = sum(_archive(log.places, source, year, spans) for year, spans in removal.archived.items())
+        return {
+            "kept": removal.kept + _rewrite(log, draft, source, size, removal),
+            "archived": archived,
+            "forgotten": removal.forgotten,
+            "bytes_before": size,
+            "bytes_after": draft.size if removal.gone else size,
+        }
+
+
+def _survey(source: OpenFile, size: int, since: str, places: Places) -> Survey:
+    survey = Survey(since, tombstones(source.fd, places, size))
+    if since:
+        for line in lines_of(source.fd, places.log, end=size):
+            survey.take(line)
+    return survey
+
+
+def _rewrite(log: Log, draft: Draft, source: OpenFile, size: int, removal: Removal) -> int:
+    """Rewrite the log without what is removed, if anything is; return how many records came in the meantime."""
+    if not removal.gone:
+        return 0
+    news = rewrite(log, draft, source, size, without(removal.parts(), size))
+    return sum(line.is_served for line in lines_of(draft.fd, log.places.log, start=news, end=draft.size))
+
+
+def _archive(places: Places, source: OpenFile, year: str, spans: "array[int]") -> int:
+    """Copy lines of the log to a year of the archive, unless it has them; return how many lines there were."""
+
+    def texts() -> Iterator[tuple[bytes, bytes]]:
+        for offset, length in _pairs(spans):
+            text = read_at(source.fd, places.log, offset, length)
+            yield sameness(read_line(offset, text), text), text
+
+    archive(places, year, texts)
+    return len(spans) // 2
+
+
+def _is_known(places: Places, record_id: str) -> bool:
+    files = [places.log, *archive_files(places)]
+    return any(named(line) == record_id for path in files for line in iter_lines(path))
+
+
+def _fingerprint(line: Line) -> bytes | None:
+    value = (line.content or {}).get("fingerprint")
+    if value is None or value in ("", []):
+        return None
+    return blake2b(orjson.dumps(value), digest_size=16).digest()
+
+
+def _is_pinned(content: Plain) -> bool:
+    metadata = content.get("metadata")
+    return isinstance(metadata, dict) and metadata.get("pinned") is True
+
+
+def _pairs(flat: Iterable[int]) -> Iterator[tuple[int, int]]:
+    numbers = iter(flat)
+    return zip(numbers, numbers, strict=True)

@@ -1,0 +1,162 @@
+"""Records taken out of a memory, and into another one."""
+
+import itertools
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+
+from perdure import Unavailable, append_record
+from perdure.failpoints import armed
+from perdure.memory.lines import line_of
+from perdure.memory.memory import Memory
+from perdure.memory.verify import LISTED
+from tests.memory.jobs import NOW_MS, failing, old_and_new, record_of
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    memory = Memory(tmp_path / "state")
+    yield memory
+    memory.close()
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Iterator[Memory]:
+    memory = Memory(tmp_path / "other")
+    yield memory
+    memory.close()
+
+
+def json_of(*names: str) -> bytes:
+    return b"".join(orjson.dumps({"id": name, "type": "lesson"}) + b"\n" for name in names)
+
+
+def ids(memory: Memory) -> list[str]:
+    return [record["id"] for record in memory.iter()]
+
+
+@pytest.mark.parametrize("raw", [False, True])
+def test_what_is_exported_and_imported_is_the_same(memory: Memory, other: Memory, raw: bool) -> None:
+    memory.places.log.parent.mkdir()
+    memory.places.log.write_bytes(old_and_new(40))
+    memory.compact(now_ms=NOW_MS)
+    memory.add({"type": "lesson", "title": "\u2028 é \0", "links": ["https://x"]})
+    exported = b"".join(memory.export(raw=raw, archive=True))
+    answer = other.import_lines([exported])
+    assert answer == {"added": 41, "skipped": 0, "bad_lines": 0, "bad": []}
+    assert sorted(ids(other)) == sorted(orjson.loads(line)["id"] for line in exported.splitlines())
+    assert list(other.iter())[-1] == list(memory.iter())[-1]
+    assert other.verify()["records"] == 41
+    assert other.import_lines([exported])["skipped"] == 41
+
+
+def test_an_export_has_our_keys_only_when_it_is_raw(memory: Memory) -> None:
+    memory.add(record_of("a"))
+    [plain] = memory.export()
+    assert plain == orjson.dumps({**record_of("a"), "v": 1}) + b"\n"
+    assert list(memory.export(raw=True)) == [memory.places.log.read_bytes()]
+
+
+def test_an_export_leaves_out_what_is_damaged_or_to_be_forgotten(memory: Memory) -> None:
+    memory.add(record_of("a"))
+    memory.add(record_of("b"))
+    memory.places.archive.mkdir()
+    (memory.places.archive / "2024.jsonl").write_bytes(line_of(record_of("a"), 1) + line_of(record_of("c"), 1))
+    append_record(memory.places.log, {"type": "_tombstone", "target": "a"})
+    with memory.places.log.open("ab") as log:
+        log.write(b"junk\n" + b"x" * (3 << 20) + b"\n" + json_of("d") + b'{"id":"unfini')
+    assert [orjson.loads(line)["id"] for line in memory.export(archive=True)] == ["c", "b", "d"]
+    assert [orjson.loads(line)["id"] for line in memory.export()] == ["b", "d"]
+
+
+def test_nothing_is_exported_from_what_is_not_there(memory: Memory) -> None:
+    assert list(memory.export(archive=True)) == []
+    assert memory.import_lines([]) == {"added": 0, "skipped": 0, "bad_lines": 0, "bad": []}
+    assert memory.import_lines([b"\n \n"])["bad_lines"] == 0
+    assert not memory.places.log.exists()
+
+
+def test_an_id_that_is_there_already_is_skipped_wherever_it_is(memory: Memory) -> None:
+    memory.add(record_of("a", age_days=400))
+    memory.compact(now_ms=NOW_MS)
+    memory.add(record_of("b"))
+    answer = memory.import_lines([json_of("a", "b", "c", "c", "d")])
+    assert (answer["added"], answer["skipped"]) == (2, 3)
+    assert ids(memory) == ["b", "c", "d"]
+
+
+def test_records_are_normalised_and_ids_filled_in(memory: Memory) -> None:
+    memory.import_lines([b'{"type":"incident","severity":"fatal","paths":"./a"}\n'])
+    [record] = memory.iter()
+    assert (record["severity"], record["paths"]) == ("critical", ["a"])
+    assert record["id"]
+
+
+def test_bad_lines_are_named_by_their_number_and_the_others_are_stored(memory: Memory) -> None:
+    altered = line_of(record_of("x"), 1).replace(b"lesson", b"LESSON")
+    lines = [json_of("a"), b"junk\n", b"[1]\n", b"\n", b'{"id":"no type"}\n', altered, b'{"type":"lesson","pa', b"\n"]
+    long = b'{"type":"lesson","title":"%s"}\n' % (b"x" * (5 << 20))
+    answer = memory.import_lines([*lines, long, json_of("b")[:-1]])
+    assert (answer["added"], answer["bad_lines"]) == (2, 6)
+    assert [each["line"] for each in answer["bad"]] == [2, 3, 5, 6, 7, 8]
+    assert "needs a type" in answer["bad"][2]["why"]
+    assert "altered" in answer["bad"][3]["why"]
+    assert ids(memory) == ["a", "b"]
+    assert len(memory.import_lines([b"junk\n" * 1000])["bad"]) == LISTED
+
+
+def test_lines_may_be_cut_anywhere(memory: Memory) -> None:
+    text = json_of("a", "b", "c")
+    memory.import_lines(bytes([byte]) for byte in text)
+    assert ids(memory) == ["a", "b", "c"]
+
+
+class StopReading(Exception):
+    """Somebody has seen enough of what would go on for ever."""
+
+
+def test_an_endless_input_is_stored_as_it_comes_in_little_memory(memory: Memory) -> None:
+    def endless() -> Iterator[bytes]:
+        for number in itertools.count():
+            yield json_of(str(number))[:-2] + b',"title":"%s"}\n' % (b"x" * 20_000)
+            if number == 1000:
+                assert memory.status()["records"] > 500
+                raise StopReading
+
+    tracemalloc.start()
+    with pytest.raises(StopReading):
+        memory.import_lines(endless())
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 32 << 20
+
+
+def test_what_another_one_adds_in_the_meantime_is_not_added_twice(memory: Memory) -> None:
+    def chunks() -> Iterator[bytes]:
+        yield json_of(*(str(number) for number in range(600)))
+        append_record(memory.places.log, {"id": "rival", "type": "lesson"})
+        yield json_of("rival", "last")
+
+    answer = memory.import_lines(chunks())
+    assert (answer["added"], answer["skipped"]) == (601, 1)
+
+
+def test_a_compaction_in_the_meantime_does_not_confuse_an_import(memory: Memory) -> None:
+    old = [record_of(f"r{number}", age_days=400) for number in range(500)]
+
+    def chunks() -> Iterator[bytes]:
+        yield b"".join(orjson.dumps(record) + b"\n" for record in old)
+        assert memory.compact(now_ms=NOW_MS)["archived"] == 500
+        yield json_of("r1", "new")
+
+    answer = memory.import_lines(chunks())
+    assert (answer["added"], answer["skipped"]) == (501, 1)
+
+
+def test_an_import_without_room_says_so_and_can_be_done_again(memory: Memory) -> None:
+    with armed("memory.write.some", failing(28)), pytest.raises(Unavailable):
+        memory.import_lines([json_of("a")])
+    assert memory.import_lines([json_of("a")])["added"] == 1
