@@ -20,6 +20,7 @@ def make(folder: Path, name: str = "backup.tar.gz") -> tuple[Path, Manifest]:
         "bots/timer/skills/web-search/SKILL.md": "skill é\n",
         "state/memory.jsonl": '{"id": 1}\n',
         "state/memory.jsonl.lock": "",
+        "state/memory.jsonl.new": "half",
         "state/memory.idx.sqlite": "derived",
         "state/memory.idx.sqlite-wal": "derived",
     }.items():

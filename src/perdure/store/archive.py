@@ -28,8 +28,8 @@ from perdure.store.durable import fsync, new_file
 FORMAT = 1
 DATABASE = "database"
 MANIFEST = "manifest.json"
-NOT_KEPT = ("*.lock", "*.idx.sqlite*")
-"""Locks, and what can be derived from the rest."""
+NOT_KEPT = ("*.lock", "*.idx.sqlite*", "*.jsonl.new")
+"""Locks, what can be derived from the rest, and what is about to replace a log of the memory."""
 _CHUNK = 1 << 20
 _LARGEST_MANIFEST = 64 << 20
 
@@ -69,7 +69,7 @@ def write_archive(
     with new_file(target) as part, _denied(target), tarfile.open(part, "w:gz", compresslevel=6) as archive:
         entries, left_out = [_add(archive, DATABASE, dump)], list[str]()
         for name, folder in sorted(folders.items()):
-            entries += [_add(archive, f"{name}/{path.relative_to(folder).as_posix()}", path) for path in _files(folder)]
+            entries += _add_all(archive, name, folder)
             left_out += [f"{name}/{path.relative_to(folder).as_posix()}" for path in _not_files(folder)]
         manifest = Manifest(
             format=FORMAT,
@@ -130,7 +130,7 @@ def _below(folder: Path) -> list[Path]:
         raise error
 
     found = [Path(top, name) for top, folders, names in os.walk(folder, onerror=fail) for name in (*names, *folders)]
-    return sorted(path for path in found if path.is_symlink() or not path.is_dir())
+    return sorted((path for path in found if path.is_symlink() or not path.is_dir()), key=lambda p: (len(p.parts), p))
 
 
 def _files(folder: Path) -> list[Path]:
@@ -155,10 +155,24 @@ def _is_derived(path: Path) -> bool:
     return any(fnmatch(path.name, skip) for skip in NOT_KEPT)
 
 
+def _add_all(archive: tarfile.TarFile, name: str, folder: Path) -> list[Entry]:
+    """Add the files of a folder, those of its own before those of folders in it, and look twice.
+
+    The memory moves records from its log into a folder, perhaps into a file that was not there at the first look: who
+    has copied the log before looks into the folder misses none.
+    """
+    entries, seen = list[Entry](), set[Path]()
+    for _ in range(2):
+        news = [path for path in _files(folder) if path not in seen]
+        entries += [_add(archive, f"{name}/{path.relative_to(folder).as_posix()}", path) for path in news]
+        seen.update(news)
+    return entries
+
+
 def _add(archive: tarfile.TarFile, name: str, path: Path) -> Entry:
     """Add the bytes that the file has now; a log may grow meanwhile."""
     with path.open("rb") as file:
-        size = path.stat().st_size
+        size = os.fstat(file.fileno()).st_size  # of this file: another one may have its name by now
         reader = _Hashing(file)
         archive.addfile(_member(name, size, is_program=os.access(path, os.X_OK)), reader)  # type: ignore[arg-type]
         return Entry(name, size, reader.sha256.hexdigest())
