@@ -11,6 +11,7 @@ from perdure.memory.dedupe import WINDOW_MS
 from perdure.memory.lines import line_of
 from perdure.memory.log import now_ms
 from perdure.memory.memory import Memory
+from perdure.memory.normalise import moment_ms
 
 
 @pytest.fixture
@@ -125,3 +126,11 @@ def test_a_batch_with_an_invalid_record_stores_nothing(memory: Memory) -> None:
     with pytest.raises(Invalid):
         memory.add_many([{"type": "lesson", "title": "a"}, {"title": "no type"}])
     assert not memory.places.log.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [("1970-01-01T00:00:01.005Z", 1005), ("1969-12-31T23:59:59.999Z", -1), (1.5, 1500), ("soon", None), (None, None)],
+)
+def test_a_moment_is_read_to_the_millisecond(text: Any, ms: int | None) -> None:
+    assert moment_ms(text) == ms
