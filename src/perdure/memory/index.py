@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, replace
 from functools import wraps
+from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple, ParamSpec, TypeVar
 from zlib import crc32
@@ -394,3 +395,21 @@ def _mark(word: str, times: int) -> str:
 def _quoted(marks: Iterable[str]) -> str:
     """Return a query for all of the marks; they are letters and digits, and in quotes none is an operator."""
     return " ".join(f'"{mark}"' for mark in marks)
+
+
+class Names:
+    """A set of names that need not fit into memory; it is gone when it is closed."""
+
+    def __init__(self) -> None:
+        self._connection = sqlite3.connect("", isolation_level=None)  # no name: SQLite removes the file by itself
+        self._connection.execute("CREATE TABLE names (name BLOB PRIMARY KEY) WITHOUT ROWID")
+        self._connection.execute("BEGIN")
+
+    def take(self, name: str) -> bool:
+        """Note a name; tell whether it is new."""
+        digest = blake2b(name.encode(), digest_size=16).digest()
+        return self._connection.execute("INSERT OR IGNORE INTO names VALUES (?)", (digest,)).rowcount == 1
+
+    def close(self) -> None:
+        """Forget all of it."""
+        self._connection.close()

@@ -89,7 +89,6 @@ class Log:
                 failpoints.hit("memory.swap.before")
                 new.rename(self.places.log)
             self._flush_names()
-            self._renew_index()
 
     def has_failed(self) -> bool:
         """Tell whether a flush has failed, so that nobody may append."""
@@ -200,12 +199,6 @@ class Log:
             flush_folder(self.places.failed.parent)
         os.close(fd)
         failpoints.hit("memory.mark.after")
-
-    def _renew_index(self) -> None:
-        """Remove the index of the file that was replaced: it is derived, and is made anew from the new one."""
-        for end in ("", "-journal", "-wal", "-shm"):
-            with suppress(OSError):  # one that stays knows by the number of the file that it is of another one
-                self.places.index.with_name(self.places.index.name + end).unlink()
 
 
 def _lstat(path: Path) -> os.stat_result | None:

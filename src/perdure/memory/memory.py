@@ -2,10 +2,13 @@
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from perdure.errors import NotFound
+import orjson
+
+from perdure.errors import NotFound, PerdureError
 from perdure.memory import compaction
 from perdure.memory.dedupe import LONG_BYTES, WINDOW_MS, Recent, dedupe_key
 from perdure.memory.derived import Index, Keys
@@ -15,21 +18,20 @@ from perdure.memory.log import now_ms as clock_ms
 from perdure.memory.normalise import fingerprint as one_fingerprint
 from perdure.memory.normalise import normalised, repository_path
 from perdure.memory.places import LOG_FILE, Places
-from perdure.memory.reading import iter_records
 from perdure.memory.record import Plain
 from perdure.memory.related import Asked
 from perdure.memory.related import related as find_related
+from perdure.memory.repair import repair
 from perdure.memory.search import Search
 from perdure.memory.search import search as find_text
+from perdure.memory.transfer import export, import_lines
+from perdure.memory.verify import status, verify
 from perdure.memory.view import View
 
 _DAY_MS = 24 * 60 * 60 * 1000
 _SHORTEST_BEGINNING = 6
 _STEP_BYTES = 1 << 20
 """So much an index is caught up by who only wants to add something."""
-from perdure.memory.repair import repair
-from perdure.memory.transfer import export, import_lines
-from perdure.memory.verify import status, verify
 
 
 class Memory:
@@ -161,40 +163,41 @@ class Memory:
         return self._index.state()
 
     def iter(self) -> Iterator[Plain]:
-        """Give all records, oldest first."""
-        return iter_records(self.places.log)
+        """Give all records that are not forgotten, oldest first."""
+        return map(orjson.loads, export(self.places))
 
     def compact(self, *, retention_days: int = 90, now_ms: int | None = None) -> Plain:
         """Move what is old to the archive; return what was kept, archived and forgotten, and the bytes of the log.
 
         Raises: Conflict when somebody else rewrites the log now; Unavailable; Denied; Damaged.
         """
-        return compaction.compact(self._log, retention_days=retention_days, now=now_ms)
+        return self._indexed(compaction.compact(self._log, retention_days=retention_days, now=now_ms))
 
     def forget(self, record_id: str) -> Plain:
         """Remove all records with an id, from the log and the archive; return how many.
 
         Raises: NotFound; Conflict when somebody else rewrites the log for a minute; Unavailable; Denied; Damaged.
         """
-        return compaction.forget(self._log, record_id)
+        return self._indexed(compaction.forget(self._log, record_id))
 
     def verify(self, *, clear: bool = False) -> Plain:
         """Check every line; with `clear`, read the log from disk and allow appends again after a failed flush.
 
         Raises: Damaged when the disk cannot be read; Conflict; Unavailable; Denied.
         """
-        return verify(self._log, clear=clear)
+        answer = verify(self._log, clear=clear)
+        return self._indexed(answer) if clear else answer
 
     def repair(self, *, accept: str | None = None) -> Plain:
         """Move damaged bytes into quarantine, or take the altered line with an id as it stands.
 
         Raises: NotFound; Conflict; Unavailable; Denied; Damaged.
         """
-        return repair(self._log, accept=accept)
+        return self._indexed(repair(self._log, accept=accept))
 
     def status(self, *, retention_days: int = 90) -> Plain:
         """Tell what there is."""
-        return status(self._log, retention_days=retention_days)
+        return {**status(self._log, retention_days=retention_days), "index": self._index.state()}
 
     def export(self, *, raw: bool = False, archive: bool = False) -> Iterator[bytes]:
         """Give every record as a line of JSON; `raw` as it stands in the log."""
@@ -206,6 +209,13 @@ class Memory:
         Raises: Unavailable; Denied; Damaged.
         """
         return import_lines(self._log, chunks)
+
+    def _indexed(self, answer: Plain) -> Plain:
+        """Bring the index up to a log that was rewritten, so that nobody's look-up has to; if it fails, they do."""
+        with suppress(PerdureError):
+            if self.index_state()["state"] != "current":
+                self.rebuild()
+        return answer
 
     def close(self) -> None:
         """Close all files."""

@@ -46,6 +46,7 @@ class Places:
         """What is locked while the index is written; the log goes on meanwhile."""
         return self.log.with_suffix(".idx.lock")
 
+    @property
     def new(self) -> Path:
         """What is to take the place of the log; locked by the one who writes it, left behind only by the dead."""
         return self.log.with_name(f"{self.log.name}.new")

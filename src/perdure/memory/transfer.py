@@ -1,10 +1,8 @@
 """Taking records out of a memory, and in: as lines of JSON, however many."""
 
 import os
-import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from hashlib import blake2b
 from itertools import chain
 from pathlib import Path
 
@@ -14,6 +12,7 @@ from perdure.errors import Invalid
 from perdure.memory.archive import archive_files, named
 from perdure.memory.compaction import is_tombstone, tombstones
 from perdure.memory.files import OpenFile, identity, open_file
+from perdure.memory.index import Names
 from perdure.memory.lines import Line, line_of, read_line
 from perdure.memory.log import Log, now_ms
 from perdure.memory.normalise import normalised
@@ -122,9 +121,7 @@ class _Ids:
         self._path = log.places.log
         self._file = (0, 0)
         self._upto = 0
-        self._db = sqlite3.connect("", isolation_level=None)  # no name: SQLite removes it by itself
-        self._db.execute("CREATE TABLE ids (name BLOB PRIMARY KEY) WITHOUT ROWID")
-        self._db.execute("BEGIN")
+        self._names = Names()
 
     def catch_up(self) -> None:
         """Take in what is settled while others write, so that little is left to be done under the lock."""
@@ -142,12 +139,11 @@ class _Ids:
 
     def take(self, name: str) -> bool:
         """Note an id; tell whether it is new."""
-        digest = blake2b(name.encode(), digest_size=16).digest()
-        return self._db.execute("INSERT OR IGNORE INTO ids VALUES (?)", (digest,)).rowcount == 1
+        return self._names.take(name)
 
     def close(self) -> None:
         """Forget all of it."""
-        self._db.close()
+        self._names.close()
 
     def _take_all(self, lines: Iterator[Line]) -> None:
         for line in lines:

@@ -99,7 +99,7 @@ def verify(log: Log, *, clear: bool = False) -> Plain:
     }
 
 
-def status(log: Log, *, retention_days: int = 90) -> Plain:
+def status(log: Log, *, retention_days: int) -> Plain:
     """Tell what there is, by reading all of it once."""
     found = tally(log.places.log)
     return {
@@ -111,7 +111,6 @@ def status(log: Log, *, retention_days: int = 90) -> Plain:
         "bytes": found.size,
         "archive_bytes": sum(path.stat().st_size for path in archive_files(log.places)),
         "failed": log.has_failed(),
-        "index": None,
     }
 
 
