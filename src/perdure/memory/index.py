@@ -288,6 +288,12 @@ class Database:
         return self._rows(query, {**values, "bits": _LENGTH_BITS})
 
     @_told
+    def numbers_with(self, words: Sequence[str]) -> list[int]:
+        """Return the numbers of all records that have all the words."""
+        query = "SELECT rowid >> ? FROM texts WHERE texts MATCH ?"
+        return [n for (n,) in self._connection.execute(query, (_LENGTH_BITS, _quoted(words)))]
+
+    @_told
     def count_with(self, words: Sequence[str], at_most: int) -> int:
         """Count the records that have all the words, up to a number."""
         query = "SELECT count(*) FROM (SELECT 1 FROM texts WHERE texts MATCH ? LIMIT ?)"

@@ -2,14 +2,14 @@
 
 import heapq
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 from perdure.memory.facts import Facts, directories, place, term, words_of
 from perdure.memory.index import OutOfTime, Row
 from perdure.memory.record import Plain
-from perdure.memory.search import GRACE, affordable, asked_words, weighty
+from perdure.memory.search import COUNTING, GRACE, affordable, asked_words, weighty
 from perdure.memory.view import View
 
 _FEW = 300
@@ -64,54 +64,54 @@ class Match:
 def related(view: View, asked: Asked, budget_ms: float) -> Plain:
     """Return the records that have to do with what is asked: the worst, of those the newest, by overlap, by id."""
     matches: list[Match] = []
-    view.until(time.monotonic() + (1 - GRACE) * budget_ms / 1000)
+    begun_s, budget_s = time.monotonic(), budget_ms / 1000
+    view.until(begun_s + COUNTING * budget_s)
+    words, is_hasty = weighty(view, asked_words(asked.text))
+    match = _Matcher(view, asked, list(words))
+    view.until(begun_s + (1 - GRACE) * budget_s)
     try:
-        is_truncated = _collect(view, asked, affordable(budget_ms), matches)
+        is_truncated = _collect(view, match, affordable(budget_ms), matches) or is_hasty
     except OutOfTime:
         is_truncated = True
         if not matches:
-            view.until(time.monotonic() + GRACE * budget_ms / 1000)
-            matches = _hasty(view, asked, affordable(budget_ms) // _HASTY)
+            view.until(time.monotonic() + GRACE * budget_s)
+            _hurry(view, match, affordable(budget_ms) // _HASTY, matches)
     finally:
         view.until(None)
-    found = [{"record": match.record, "why": match.why} for match in matches]
+    found = [{"record": each.record, "why": each.why} for each in matches]
     return {"matches": found, "truncated": is_truncated}
 
 
-def _collect(view: View, asked: Asked, most: int, into: list[Match]) -> bool:
+def _collect(view: View, match: "_Matcher", most: int, into: list[Match]) -> bool:
     """Collect what matches in its order; tell whether there may be more than was affordable."""
-    words = list(weighty(view, asked_words(asked.text)))
-    match = _matcher(view, asked, words)
+    asked, words = match.asked, match.words
     if not asked.terms():
         if not words:
             return False
-        into.extend(islice(match(view.with_words(words, most, asked.oldest, asked.repo)), asked.limit))
+        match.collect(view.with_words(words, most, asked.oldest, asked.repo), into)
         return view.count_with(words, most + 1) > most
-    if words and view.count_with(words, _FEW + 1) <= _FEW:
-        found = sorted(match(view.with_words(words, _FEW, asked.oldest, asked.repo)), key=lambda each: each.order)
-        into.extend(found[: asked.limit])
-        return False
-    for each in islice(match(_in_order(view, asked)), asked.limit):
-        into.append(each)  # noqa: PERF402  one by one: what is there stays when the time is over
+    having = view.count_with(words, most + 1) if words else 0
+    if words and having <= _FEW:
+        rows = view.with_words(words, _FEW, asked.oldest, asked.repo)
+        into.extend(sorted(match.all(rows), key=lambda each: each.order)[: asked.limit])
+    elif words and having <= most:
+        allowed = set(view.numbers_with(words))
+        match.collect((row for row in _in_order(view, asked) if row.n in allowed), into)
+    else:
+        match.collect(_in_order(view, asked), into)
     return False
 
 
-def _hasty(view: View, asked: Asked, most: int) -> list[Match]:
-    """Return a few records that match, when there was no time for the first ones."""
-    found: list[Match] = []
+def _hurry(view: View, match: "_Matcher", most: int, into: list[Match]) -> None:
+    """Collect a few records that match, when there was no time for the first ones."""
+    asked = match.asked
     try:
-        words = list(weighty(view, asked_words(asked.text)))
-        is_filed = bool(asked.terms())
-        rows = (
-            _in_order(view, asked, is_hasty=True)
-            if is_filed
-            else view.with_words(words, most, asked.oldest, asked.repo)
-        )
-        for each in islice(_matcher(view, asked, words)(rows), asked.limit):
-            found.append(each)  # noqa: PERF402  one by one: what is there stays when the time is over
+        if asked.terms():
+            match.collect(_in_order(view, asked, is_hasty=True), into)
+        elif match.words:
+            match.collect(view.with_words(match.words, most, asked.oldest, asked.repo), into)
     except OutOfTime:
-        pass
-    return sorted(found, key=lambda each: each.order)
+        return
 
 
 def _in_order(view: View, asked: Asked, *, is_hasty: bool = False) -> Iterator[Row]:
@@ -132,22 +132,32 @@ def _with_overlap(rows: Iterator[Row], overlap: int) -> Iterator[tuple[tuple[int
         yield (row.place, -overlap, row.id, row.n), row
 
 
-def _matcher(view: View, asked: Asked, words: Sequence[str]) -> Callable[[Iterable[Row]], Iterator[Match]]:
-    """Return what reads records again and keeps those that match."""
+@dataclass(frozen=True)
+class _Matcher:
+    """Reads records again, and keeps those that match."""
 
-    def match(rows: Iterable[Row]) -> Iterator[Match]:
+    view: View
+    asked: Asked
+    words: Sequence[str]
+
+    def collect(self, rows: Iterable[Row], into: list[Match]) -> None:
+        """Collect the first that match, one by one: what is there stays when the time is over."""
+        for each in islice(self.all(rows), self.asked.limit):
+            into.append(each)  # noqa: PERF402
+
+    def all(self, rows: Iterable[Row]) -> Iterator[Match]:
         for row in rows:
-            if view.is_hidden(row.id) or (found := view.read(row)) is None:
+            if self.view.is_hidden(row.id) or (found := self.view.read(row)) is None:
                 continue
             line, facts = found
-            overlap, why = reasons(facts, asked)
-            if (not why and asked.terms()) or not all(word in words_of(line.content or {}) for word in words):
+            overlap, why = reasons(facts, self.asked)
+            if not why and self.asked.terms():
                 continue
-            if words:
-                why.append({"kind": "text", "value": " ".join(words)})
+            if self.words:
+                if not set(self.words) <= set(words_of(line.content or {})):
+                    continue
+                why.append({"kind": "text", "value": " ".join(self.words)})
             yield Match(line.record, why, (row.place, -overlap, row.id, row.n))
-
-    return match
 
 
 def reasons(facts: Facts, asked: Asked) -> tuple[int, list[Plain]]:

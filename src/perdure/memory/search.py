@@ -16,6 +16,8 @@ from perdure.memory.index import OutOfTime
 from perdure.memory.record import Plain
 from perdure.memory.view import View
 
+COUNTING = 0.4
+"""So much of the time may be spent on finding out which words are common."""
 GRACE = 0.2
 """This part of the time is kept to say what was found."""
 
@@ -48,29 +50,38 @@ def asked_words(text: str) -> list[str]:
     return list(dict.fromkeys(words_in(text)))[:_MOST_WORDS]
 
 
-def weighty(view: View, words: Sequence[str]) -> dict[str, int]:
-    """Return the words that tell something, and how many records have each; the rarest first.
+def weighty(view: View, words: Sequence[str]) -> tuple[dict[str, int], bool]:
+    """Return the words that tell something, and how many records have each, the rarest first.
 
     In a log of more than 1,000 records words in more than 5 % of them are dropped; but when all words are as common as
-    that, all are kept.
+    that, all are kept. A word that there was no time to count is taken for common; tell whether that happened.
     """
     most = view.records if view.records <= _SMALL else view.records // _COMMON
-    counts = {word: view.count_with([word], most + 1) for word in words}
+    counts = dict.fromkeys(words, most + 1)
+    is_hasty = False
+    for word in words:
+        try:
+            counts[word] = view.count_with([word], most + 1)
+        except OutOfTime:
+            is_hasty = True
     is_telling = any(0 < count <= most for count in counts.values())
     kept = {word: count for word, count in counts.items() if count <= most or not is_telling}
-    return dict(sorted(kept.items(), key=lambda each: (each[1], each[0])))
+    return dict(sorted(kept.items(), key=lambda each: (each[1], each[0]))), is_hasty
 
 
 def search(view: View, asked: Search, budget_ms: float) -> Plain:
     """Return the records that have one of the words at least, the best first, then those that were written last."""
     scores: dict[int, float] = {}
     matches: list[Plain] = []
-    view.until(time.monotonic() + (1 - GRACE) * budget_ms / 1000)
+    begun_s, budget_s = time.monotonic(), budget_ms / 1000
+    view.until(begun_s + COUNTING * budget_s)
+    words, is_hasty = weighty(view, asked_words(asked.text))
+    view.until(begun_s + (1 - GRACE) * budget_s)
     try:
-        is_truncated = _weigh(view, asked, affordable(budget_ms), scores)
+        is_truncated = _weigh(view, words, affordable(budget_ms), scores) or is_hasty
     except OutOfTime:
         is_truncated = True
-    view.until(time.monotonic() + GRACE * budget_ms / 1000)
+    view.until(max(begun_s + budget_s, time.monotonic() + GRACE * budget_s))
     try:
         for each in islice(_best(view, asked, scores), asked.limit):
             matches.append(each)  # noqa: PERF402  one by one: what is there stays when the time is over
@@ -81,10 +92,10 @@ def search(view: View, asked: Search, budget_ms: float) -> Plain:
     return {"matches": matches, "truncated": is_truncated}
 
 
-def _weigh(view: View, asked: Search, left: int, scores: dict[int, float]) -> bool:
+def _weigh(view: View, words: Mapping[str, int], left: int, scores: dict[int, float]) -> bool:
     """Add up the scores, the rarest word first; tell whether there are more records with the words than can be had."""
     average = view.words / max(view.records, 1) or 1.0
-    for word, count in weighty(view, asked_words(asked.text)).items():
+    for word, count in words.items():
         if left <= 0:
             return True
         weight = idf(view.records, count)

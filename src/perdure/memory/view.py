@@ -48,6 +48,10 @@ class View:
             newest -= part.count_with(words, newest)
         return _merged(found)
 
+    def numbers_with(self, words: Sequence[str]) -> Iterator[int]:
+        """Give the numbers of all records that have all the words."""
+        return chain.from_iterable(part.numbers_with(words) for part in self._parts)
+
     def count_with(self, words: Sequence[str], at_most: int) -> int:
         """Count the records that have all the words, up to a number."""
         return min(at_most, sum(part.count_with(words, at_most) for part in self._parts))
