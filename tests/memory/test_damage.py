@@ -281,5 +281,5 @@ def test_lines_that_others_wrote_are_served_and_counted_as_unchecked(memory: Mem
         "bytes": memory.places.log.stat().st_size,
         "archive_bytes": 0,
         "failed": False,
-        "index": None,
+        "index": {"state": "missing", "bytes": 0, "offset": 0, "records": 0},
     }
