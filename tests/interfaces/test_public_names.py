@@ -23,7 +23,7 @@ def test_every_name_that_a_section_of_the_reference_has_imports_as_it_says() -> 
     named = re.findall(r"^(?:## |- )`([A-Za-z]+)`", text, re.MULTILINE)
     returned = re.findall(r" -> (?:Sequence\[)?([A-Z]\w+)", text)
     assert {"GoalView", "Parted", "Replayed", "Effect", "Status"} <= {*named, *returned}
-    assert {*named, *returned} - {"Any", "Self", "Health", "T", "None"} <= set(perdure.__all__)
+    assert {*named, *returned} - {"Any", "Self", "Health", "T", "None", "Path", "Iterator"} <= set(perdure.__all__)
 
 
 def test_the_names_of_flows_are_public() -> None:
