@@ -26,13 +26,13 @@ _PARTS = ("type", "repo", "sha", "fingerprint", "pr_number")
 
 def dedupe_key(record: Mapping[str, Any]) -> bytes:
     """Return what is equal for records that tell of the same thing."""
-    parts: Plain = {name: record.get(name) for name in _PARTS}
-    if not (_is_given(parts["sha"]) or _is_given(parts["fingerprint"])):
-        parts["title"] = record.get("title")
+    given: Plain = {name: value for name in _PARTS if _is_given(value := record.get(name))}
+    if "sha" not in given and "fingerprint" not in given and _is_given(title := record.get("title")):
+        given["title"] = title
     if str(record.get("type", "")).startswith("deploy"):
         metadata = record.get("metadata")
-        parts["conclusion"] = metadata.get("conclusion") if isinstance(metadata, dict) else None
-    given = {name: value for name, value in parts.items() if _is_given(value)}
+        if isinstance(metadata, dict) and _is_given(conclusion := metadata.get("conclusion")):
+            given["conclusion"] = conclusion
     try:
         text = orjson.dumps(given, option=orjson.OPT_SORT_KEYS)
     except orjson.JSONEncodeError:  # nested more deeply than we would write it; somebody else has

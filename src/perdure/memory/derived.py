@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from perdure.errors import NotFound, PerdureError, Unavailable
 from perdure.memory.files import open_file, told
-from perdure.memory.index import Database, Noted, Unusable, ending, nothing_of
+from perdure.memory.index import Database, Noted, Unusable, nothing_of
 from perdure.memory.lines import Line
 from perdure.memory.lock import LogLock
 from perdure.memory.places import Places
@@ -28,8 +28,7 @@ from perdure.memory.view import Stale, View
 T = TypeVar("T")
 
 _TRIES = 4
-_BATCH_LINES = 4000
-_BATCH_BYTES = 4 << 20
+_BATCH_BYTES = 1 << 21
 _SHORT = 1 << 16
 _WAIT_S = 2.0
 _PAUSE_S = 0.005
@@ -223,8 +222,8 @@ class Index:
         noted = self._good(fd)
         if noted is None:
             return self._make(fd, at_most=at_most)
-        for lines, upto in _batches(fd, self._places.log, noted.upto, at_most):
-            noted = self._file.database.take_in(lines, replace(noted, upto=upto, crc=ending(fd, upto), stamp=_stamp()))
+        for lines in _batches(fd, self._places.log, noted.upto, at_most):
+            noted = self._file.database.take_in(lines, fd, replace(noted, stamp=_stamp()))
             os.utime(self._places.index, ns=(noted.stamp, noted.stamp))
         return noted
 
@@ -252,8 +251,8 @@ class Index:
 
     def _fill(self, database: Database, fd: int, at_most: int | None = None) -> Noted:
         noted = database.noted()
-        for lines, upto in _batches(fd, self._places.log, noted.upto, at_most):
-            noted = database.take_in(lines, replace(noted, upto=upto, crc=ending(fd, upto)))
+        for lines in _batches(fd, self._places.log, noted.upto, at_most):
+            noted = database.take_in(lines, fd, noted)
         return noted
 
     def _lacking(self, fd: int, start: int, first: int) -> Database | None:
@@ -378,21 +377,23 @@ class _IndexFile:
             self._database, self._identity = Database.open(self._path), (there.st_dev, there.st_ino)
 
 
-def _batches(fd: int, log: Path, start: int, at_most: int | None) -> Iterator[tuple[list[Line], int]]:
-    """Give the lines from an offset on, as many as one transaction takes in, with the offset where they end."""
+def _batches(fd: int, log: Path, start: int, at_most: int | None) -> Iterator[Iterator[Line]]:
+    """Give the lines from an offset on, in parts of one transaction each; every part is read before the next."""
     end = os.fstat(fd).st_size
-    lines: list[Line] = []
-    size = 0
-    for line in lines_of(fd, log, start=start, end=end):
-        lines.append(line)
-        size += line.length
-        if len(lines) >= _BATCH_LINES or size >= _BATCH_BYTES:
-            yield lines, line.offset + line.length + 1
-            if at_most is not None and line.offset - start >= at_most:
-                return
-            lines, size = [], 0
-    if lines:
-        yield lines, lines[-1].offset + lines[-1].length + 1
+    lines = lines_of(fd, log, start=start, end=end)
+    taken = 0
+
+    def part(first: Line) -> Iterator[Line]:
+        nonlocal taken
+        size = first.length
+        yield first
+        while size < _BATCH_BYTES and (line := next(lines, None)) is not None:
+            size += line.length
+            yield line
+        taken += size
+
+    while (at_most is None or taken < at_most) and (first := next(lines, None)) is not None:
+        yield part(first)
 
 
 def _has_more(fd: int, upto: int) -> bool:

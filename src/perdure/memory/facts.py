@@ -54,7 +54,7 @@ class Facts(NamedTuple):
         if self.sha:
             found.add(term("sha", self.sha))
         if self.pr_number is not None:
-            found.add(term("pr", str(self.pr_number)))
+            found.add(_term_of_number(self.pr_number))
         return found
 
 
@@ -62,7 +62,8 @@ def facts_of(line: Line) -> Facts:
     """Read a record."""
     content = line.content or {}
     moment = moment_ms(content["timestamp"]) if "timestamp" in content else None
-    rank = _RANKS[severity(content.get("severity"))]
+    worst = content.get("severity")
+    rank = _RANKS[worst if type(worst) is str and worst in _RANKS else severity(worst)]
     number = content.get("pr_number")
     return Facts(
         id=_text(content.get("id")),
@@ -72,7 +73,7 @@ def facts_of(line: Line) -> Facts:
         fingerprint=_fingerprint(content.get("fingerprint")),
         sha=_text(content.get("sha")).strip(),
         pr_number=number if type(number) is int else None,
-        paths=tuple(dict.fromkeys(_paths(content.get("paths")))),
+        paths=_paths(content.get("paths")),
     )
 
 
@@ -125,6 +126,11 @@ def _path_terms(path: str) -> tuple[int, ...]:
     return (term("path", path), *(term("directory", folder) for folder in directories(path)))
 
 
+def _number_term(number: int) -> int:
+    return term("pr", str(number))
+
+
+_term_of_number = lru_cache(maxsize=1 << 12)(_number_term)
 _terms_of_path = lru_cache(maxsize=1 << 14)(_path_terms)
 
 
@@ -143,12 +149,19 @@ def _fingerprint(value: Any) -> str:
         return ""
 
 
-def _paths(value: Any) -> Iterator[str]:
-    listed = [value] if isinstance(value, str) else value
-    for each in listed[:_MOST_PATHS] if isinstance(listed, list) else ():
-        try:
-            path = repository_path(each) if isinstance(each, str) else ""
-        except Invalid:
-            continue
-        if path:
-            yield path
+def _paths(value: Any) -> tuple[str, ...]:
+    listed = [value] if isinstance(value, str) else value if isinstance(value, list) else []
+    found = [
+        _short_path(each) if len(each) <= _CACHED else _path(each) for each in listed[:_MOST_PATHS] if type(each) is str
+    ]
+    return tuple(dict.fromkeys(filter(None, found)))
+
+
+def _path(value: str) -> str:
+    try:
+        return repository_path(value)
+    except Invalid:
+        return ""
+
+
+_short_path = lru_cache(maxsize=1 << 14)(_path)

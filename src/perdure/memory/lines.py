@@ -1,8 +1,7 @@
 """One line of the log: a record, when it arrived, and the sum that tells whether it is what was written."""
 
 from codecs import getincrementaldecoder
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 from zlib import crc32
 
 import orjson
@@ -17,8 +16,7 @@ _TAIL = len(_MARK) + 8 + len(_END)
 _HEX = frozenset(b"0123456789abcdef")
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """A line as it was found; `content` has all keys, also ours, and is None for what is no record."""
 
     offset: int

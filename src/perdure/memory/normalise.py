@@ -64,6 +64,11 @@ def moment(value: Any) -> str:
 def moment_ms(value: Any) -> int | None:
     """Read a moment as milliseconds since 1970; None when it is none."""
     try:
+        if type(value) is str and value[-1:] == "Z":  # as we write it, which is nearly always
+            return (datetime.fromisoformat(value) - _EPOCH) // _MILLISECOND
+    except ValueError:
+        return None
+    try:
         return (_utc(value) - _EPOCH) // _MILLISECOND
     except Invalid:
         return None
