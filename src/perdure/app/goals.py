@@ -109,6 +109,7 @@ class Goals:
 
     async def each_due(self) -> AsyncIterator[GoalView]:
         """Give every goal that is due now, each once: those that sleep, and those that were woken and cut short."""
+        self._require_open()
         now_us, last = self._clock.now_us(), None
         while page := await self._store.due(now_us, limit=_PAGE, after=last):
             for view in await self._seen(page):
