@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import children
 from tests.crash import program
 from tests.crash.goals import open_goals
 
@@ -107,3 +108,38 @@ def test_what_a_flow_leaves_behind_does_not_keep_the_process(folder: Path, name:
     code, said = program.run(folder / "home", folder, "run", "--flow", f"flows:{name}")
     assert (code, "Traceback" in said) == (0, False)
     assert ": done" in said
+
+
+SCRIPT = """
+import asyncio
+from perdure import Perdure, flow
+
+begun = asyncio.Event()
+
+async def swallow():
+    begun.set()
+    while True:
+        try:
+            await asyncio.sleep(3600)
+        except BaseException:
+            pass
+
+@flow
+async def stuck(goal):
+    await goal.step(swallow)
+
+async def main():
+    async with Perdure.open() as p:
+        running = asyncio.create_task(p.goals.run(stuck))
+        await begun.wait()
+        running.cancel()
+        await asyncio.wait([running])
+    print("closed")
+
+asyncio.run(main())
+"""
+
+
+def test_a_script_ends_though_a_step_of_its_flow_does_not() -> None:
+    """It swallows also what is thrown into it when it is freed, where there is no event loop any more."""
+    assert children.python(SCRIPT) == "closed\n"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perdure.app.system import SystemClock, SystemIds, WorkerIdentity
+from perdure.app.system import SystemClock, SystemIds, WorkerIdentity, keep_for_ever
 from perdure.app.worker import LEASE_S, LocalWorker
 from perdure.errors import Invalid, PerdureError
 from perdure.kernel.events import Event, GoalBegun, LimitName, LimitRaised, Limits, MindSpec
@@ -173,7 +173,8 @@ class Runner:
             missing = ", ".join(sorted(made.wants - known))
             raise Invalid(f"There is no tool {missing}; known are {', '.join(sorted(known))}.")
         tools = {**self._tools(), **made.tools}
-        return Means(made.mind, tools, manner.policy, workdir, self._worker.is_sure, self._park_after_s)
+        is_sure, park_after_s = self._worker.is_sure, self._park_after_s
+        return Means(made.mind, tools, manner.policy, workdir, is_sure, park_after_s, keep=keep_for_ever)
 
     def _tools(self) -> dict[str, Tool]:
         tools: Sequence[Tool] = (ExecTool(self._home / "run"), ReadFileTool(), WriteFileTool())

@@ -7,6 +7,7 @@ import os
 import re
 import secrets
 import socket
+import threading
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -52,6 +53,15 @@ class SystemIds:
         words = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:_SLUG_LENGTH].strip("-")
         chance = "".join(secrets.choice(_ALPHABET) for _ in range(_CHANCE_LENGTH))
         return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{words or 'goal'}-{chance}"
+
+
+def keep_for_ever(thing: object) -> None:
+    """See to it that something is never freed, not even when Python ends. See Means.keep."""
+    threading.Thread(target=_hold, args=(thing,), name="perdure-left-alone", daemon=True).start()
+
+
+def _hold(_thing: object) -> None:
+    threading.Event().wait()
 
 
 class WorkerIdentity:

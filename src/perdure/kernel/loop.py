@@ -239,6 +239,8 @@ class Loop:
         """End what still runs; each tool sees to its own processes. What does not end in time is left alone."""
         running, self._running = self._running, {}
         left = await end_tasks(running.values(), self._means.end_within_s)
+        for task in left:
+            self._means.keep(task)
         names = [call_id for call_id, task in running.items() if task in left]
         if names:
             log.warning("%s of %s did not end when told to, and is left alone", ", ".join(names), self.journal.goal_id)

@@ -316,6 +316,9 @@ class Means:
     """A goal that only sleeps for longer than this is given back, so that nothing is held meanwhile."""
     end_within_s: float = 10.0
     """A call that is told to end, and has not after so long, is left alone; a tool must have killed by then."""
+    keep: Callable[[object], None] = lambda _task: None
+    """Is given what is left alone, and sees to it that it is never freed: its code would be entered once more for that,
+    outside of any event loop, and code that swallows everything would never return."""
 
 
 class Clock(Protocol):

@@ -103,6 +103,9 @@ def _run(command: Coroutine[Any, Any, Answer]) -> Answer:
 async def _end_rest() -> None:
     from concurrent.futures import ThreadPoolExecutor
 
-    await end_tasks(asyncio.all_tasks() - {asyncio.current_task()}, _REST_S)
+    for task in await end_tasks(asyncio.all_tasks() - {asyncio.current_task()}, _REST_S):
+        from perdure.app.system import keep_for_ever
+
+        keep_for_ever(task)
     # A thread cannot be ended. Whoever closes the loop would wait for those of its executor; see `main` for the rest.
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor())
