@@ -6,7 +6,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import appends, beside, counted, flow_counts, goals, listing, starts, store
+from bench import appends, beside, counted, drafts, flow_counts, goals, listing, starts, store
 from bench.compared import comparison_table
 from bench.environments import cache
 from bench.page import Measured, page
@@ -69,6 +69,7 @@ def _timed(n: int, repeats: int) -> list[Timed]:
         *appends.measure(n, repeats),
         *goals.measure(repeats),
         *listing.measure(repeats),
+        *drafts.measure(repeats),
         *starts.measure(repeats),
         *store.measure(max(n // 5, 1), repeats),
     ]

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import perdure
+from perdure.app.forge import Forge, SessionView
 from perdure.app.goals import Goals
 from perdure.app.memory import HomeMemory
 
@@ -28,6 +29,7 @@ MEMORY = (
     *("forget", "export", "import_lines"),
 )
 RECORDS = ("append_record", "read_records", "iter_records", "get_memory_state_dir")
+FORGE = ("start", "get", "answer", "reconfigure", "changes", "assemble", "drafts", "delete")
 GOAL = ("step", "sleep", "ask", "signal", "gather", "idempotency_key")
 MAKING = ("create", "exists")
 DATABASE = ("transaction", "read", "tables", "count_rows", "ping", "health", "verify", "backup", "close")
@@ -50,6 +52,11 @@ def python_page() -> str:
         *_section("`MemoryRecord`", perdure.MemoryRecord),
         _fields(perdure.MemoryRecord),
         *(line for name in RECORDS for line in _function(name)),
+        *_section("`p.forge`", Forge),
+        *(line for name in FORGE for line in _member(Forge, name, "p.forge")),
+        *_section("`SessionView`", SessionView),
+        _fields(SessionView),
+        *_member(SessionView, "wire", "session"),
         *_section("`flow`", perdure.flow),
         *_section("`Goal`", perdure.Goal),
         *(line for name in GOAL for line in _member(perdure.Goal, name, "goal")),
@@ -72,6 +79,15 @@ def python_page() -> str:
         "## Words\n",
         *(f"- `{name}`: {_words(kind)}" for name, kind in WORDS.items()),
         "",
+        *_section("`Bot`", perdure.Bot),
+        _fields(perdure.Bot),
+        *(
+            line
+            for name in ("name", "category", "model_settings", "prompt")
+            for line in _member(perdure.Bot, name, "bot")
+        ),
+        *_section("`AssemblyResult`", perdure.AssemblyResult),
+        _fields(perdure.AssemblyResult),
         *_section("`DatabaseClient`", perdure.DatabaseClient),
         *(line for name in MAKING for line in _member(perdure.DatabaseClient, name, "DatabaseClient")),
         *(line for name in DATABASE for line in _member(perdure.DatabaseClient, name, "db")),

@@ -18,6 +18,7 @@ from perdure import failpoints
 _PRELOADED = [
     "concurrent.futures.thread",
     "perdure.app",
+    "perdure.app.forge",
     "perdure.app.goals",
     "perdure.interfaces.cli.edge",
     "perdure.interfaces.cli.goals.run",
@@ -31,8 +32,10 @@ _PRELOADED = [
     "perdure.store.transaction",
     "perdure.store.verify",
     "psycopg",
+    "tests.crash.forge",
     "tests.crash.goals",
     "tests.memory.jobs",
+    "tests.forge.bots",
     "tests.rows",
     "uuid_utils",
 ]

@@ -13,12 +13,14 @@ from tests.postgres import PostgresServer, start_postgres
 from tests.sql import PlainSql, plain_postgres, plain_sqlite
 
 BACKENDS = ("sqlite", "postgresql")
+MODEL_VARIABLES = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OLLAMA_HOST")
 
 
 @pytest.fixture(autouse=True)
 def own_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep every test away from the home, settings and colours of whoever runs it."""
-    for name in (*filter(lambda n: n.startswith(("PERDURE_", "MEMORY_")), os.environ), "DATABASE_PATH"):
+    ours = [name for name in os.environ if name.startswith(("PERDURE_", "MEMORY_"))]
+    for name in (*ours, "DATABASE_PATH", *MODEL_VARIABLES):
         if name != "PERDURE_TORTURE":
             monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "user"))
@@ -59,6 +61,12 @@ def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> str:
 def migrated_postgresql(postgres: PostgresServer) -> str:
     """One migrated PostgreSQL database, for tests that leave nothing behind."""
     return _migrated(postgres.new_database("migrated"))
+
+
+@pytest.fixture(scope="session")
+def bots_url(postgres: PostgresServer) -> str:
+    """One PostgreSQL database for all tests that build bots; each empties it first."""
+    return _migrated(postgres.new_database(f"bots_{secrets.token_hex(6)}"))
 
 
 @pytest.fixture

@@ -75,6 +75,11 @@ def test_the_root_is_a_plain_failure() -> None:
     assert (error.code, error.exit_code, error.problem()["errors"]) == ("error", 1, [])
 
 
+def test_a_conflict_shows_what_is_there_now_where_that_is_known() -> None:
+    assert "current" not in errors.Conflict("It is taken.").problem()
+    assert errors.Conflict("It is taken.", current={"revision": 2}).problem()["current"] == {"revision": 2}
+
+
 def test_the_text_of_an_error_is_its_detail() -> None:
     assert str(errors.Conflict("It is taken.", errors=["by me"])) == "It is taken."
 
@@ -90,6 +95,9 @@ def test_every_public_name_is_there(name: str) -> None:
     found = getattr(perdure, name)
     if name == "GoalStatus":
         assert get_args(found) == ("running", "interrupted", "waiting", "done", "stopped")
+    elif name in ("BuilderAnswer", "BuilderTurn"):
+        kinds = get_args(found) if name == "BuilderAnswer" else get_args(get_args(found)[0])
+        assert len(kinds) == 4
     else:
         assert found.__name__ == name
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from perdure.app import Perdure
     from perdure.app.views import GoalResult, GoalStatus, GoalView
+    from perdure.bots.bot import Bot
     from perdure.errors import (
         Conflict,
         Damaged,
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
         Unavailable,
         Waiting,
     )
+    from perdure.forge.answers import BuilderAnswer
+    from perdure.forge.assembly import AssemblyResult
+    from perdure.forge.config import BuilderConfig
+    from perdure.forge.turns import BuilderTurn
     from perdure.kernel.compare import Parted
     from perdure.kernel.events import Effect, Event
     from perdure.kernel.fold import Status
@@ -32,6 +37,11 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AssemblyResult",
+    "Bot",
+    "BuilderAnswer",
+    "BuilderConfig",
+    "BuilderTurn",
     "Conflict",
     "Damaged",
     "DatabaseClient",
@@ -64,6 +74,11 @@ __all__ = [
 ]
 
 _HOMES = {
+    "AssemblyResult": "perdure.forge.assembly",
+    "Bot": "perdure.bots.bot",
+    "BuilderAnswer": "perdure.forge.answers",
+    "BuilderConfig": "perdure.forge.config",
+    "BuilderTurn": "perdure.forge.turns",
     "DatabaseClient": "perdure.store.client",
     "Effect": "perdure.kernel.events",
     "Event": "perdure.kernel.events",

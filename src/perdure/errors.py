@@ -13,7 +13,7 @@
 A message says what was expected, what was found and what to do next. It never contains a secret.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 
@@ -79,6 +79,15 @@ class Conflict(PerdureError):
     title = "Conflict"
     http_status = 409
     exit_code = 4
+
+    def __init__(self, detail: str, *, errors: Sequence[str] = (), current: Mapping[str, Any] | None = None) -> None:
+        super().__init__(detail, errors=errors)
+        self.current = current
+        """What is there now, in its JSON form, where that is what somebody decides anew from."""
+
+    def problem(self) -> dict[str, Any]:
+        """Describe the error, with what is there now."""
+        return super().problem() | ({} if self.current is None else {"current": dict(self.current)})
 
 
 class Denied(PerdureError):

@@ -49,3 +49,25 @@ def test_importing_perdure_alone_loads_nothing_else() -> None:
 def test_defining_a_flow_loads_no_database() -> None:
     loaded = python("import sys; from perdure import flow, Goal; print(*sorted(sys.modules))").split()
     assert {"sqlalchemy", "sqlite3", "alembic", "typer", "rich", "yaml"} & set(loaded) == set()
+
+
+def test_opening_a_database_loads_none_of_the_types_of_forge() -> None:
+    """Its ports are imported by whoever opens a database, and pydantic would take longer than all the rest."""
+    program = (
+        "import asyncio, sys; from perdure import DatabaseClient;"
+        " import perdure.store.schema, perdure.store.builder.bots;"
+        " asyncio.run(asyncio.wait_for(DatabaseClient.create(':memory:'), 60)).close().close(); print(*sys.modules)"
+    )
+    loaded = python(program).split()
+    assert "perdure.forge.ports" in loaded
+    assert {"pydantic", "pydantic_core"} & set(loaded) == set()
+
+
+def test_listing_goals_loads_nothing_of_forge() -> None:
+    program = (
+        "import sys; sys.argv = ['perdure', 'goal', 'list'];\nfrom perdure.interfaces.cli import main\n"
+        "try: main()\nexcept SystemExit: pass\nprint(*sys.modules)"
+    )
+    loaded = python(program).split()
+    assert "sqlite3" in loaded
+    assert not [name for name in loaded if name.startswith(("pydantic", "perdure.forge.", "perdure.bots."))]

@@ -98,6 +98,10 @@ def row(table: str, project: str = "one", **changes: Any) -> dict[str, Any]:
         | {"timestamp": NOW, "payload": "{}", "hash": bytes(32)},
         "inbox": own | {"goal_no": goal_no(project), "kind": "signal", "payload": "{}", "key": "k", "created_at": NOW},
         "leases": {"worker": f"{project}-new", "host": "h", "home_id": "h", "boot_id": "b", "deadline": NOW},
+        "bots": own | {"slug": f"{project}-new", "name": "B", "category": "c", "created_at": NOW, "updated_at": NOW},
+        "bot_versions": {"bot_id": f"{project}-bot", "number": 1, "state": "pending", "origin": "assemble"}
+        | {"name": "B", "category": "c", "created_at": NOW, "sha256": "{}", "config": "{}", "conversation": "[]"}
+        | {"provenance": "{}", "files": "{}"},
         "builder_memory": own
         | {"purpose_category": "c", "initial_description": "D", "chosen_tone": "t", "chosen_model": "m"}
         | {"chosen_skills": "[]", "bot_slug": "b", "created_at": NOW},
@@ -117,7 +121,7 @@ def add(sql: PlainSql, table: str, project: str = "one", **changes: Any) -> None
 
 
 def begin(sql: PlainSql, *projects: str) -> None:
-    """Make projects, and a goal beside each, with the rows that can be named; a sub-feature names its feature."""
+    """Make projects, a goal and a bot beside each, and the rows that can be named; a sub-feature names its feature."""
     for project in projects or ("one",):
         add(sql, "projects", id=project)
         add(sql, "features", project, id=f"{project}-feature")
@@ -127,6 +131,7 @@ def begin(sql: PlainSql, *projects: str) -> None:
         add(sql, "tasks", project, id=f"{project}-needed")
         add(sql, "requirements", project, id=f"{project}-requirement")
         add(sql, "goals", project, id=f"{project}-goal", goal_no=goal_no(project))
+        add(sql, "bots", project, id=f"{project}-bot", slug=f"{project}-bot")
 
 
 def fill(sql: PlainSql, *projects: str) -> None:

@@ -56,9 +56,19 @@ def test_deleting_a_project_leaves_what_belongs_to_no_project(sql: PlainSql) -> 
     fill(sql, "one")
     add(sql, "builder_drafts")
     add(sql, "builder_memory")
+    add(sql, "bot_versions")
     sql.run(DELETE_ONE)
     assert sql.run("SELECT count(*) FROM builder_drafts") == [(1,)]
     assert sql.run("SELECT count(*) FROM builder_memory") == [(1,)]
+    assert sql.run("SELECT count(*) FROM bot_versions") == [(1,)]
+
+
+def test_the_versions_of_a_bot_go_with_it(sql: PlainSql) -> None:
+    begin(sql, "one", "two")
+    add(sql, "bot_versions")
+    add(sql, "bot_versions", "two")
+    sql.run("DELETE FROM bots WHERE id = 'one-bot'")
+    assert sql.run("SELECT bot_id FROM bot_versions") == [("two-bot",)]
 
 
 def test_deleting_a_feature_takes_its_sub_features_and_no_others(sql: PlainSql) -> None:

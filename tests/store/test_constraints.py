@@ -26,12 +26,15 @@ NUMBERS = {
 """Keys that the database gives out."""
 NAMES = {"builder_drafts": "session_id", "leases": "worker"}
 """Keys that are names, where they are not called `id`."""
-GOAL_REFERENCES: dict[str, tuple[str, Mapping[str, Any]]] = {
+INSIDE = {"bot_versions": "number"}
+"""Keys that are counted by whoever adds the row, in what it belongs to."""
+OTHER_REFERENCES: dict[str, tuple[str, Mapping[str, Any]]] = {
     "fk_goals_parent_id": ("goals", {"parent_id": "nowhere", "parent_seq": 1}),
     "fk_events_goal_no": ("events", {"goal_no": 1}),
     "fk_inbox_goal_no": ("inbox", {"goal_no": 1}),
+    "fk_bot_versions_bot_id": ("bot_versions", {"bot_id": "nowhere"}),
 }
-"""Rows that point at a goal that is not there."""
+"""Rows that point at a goal or a bot that is not there."""
 
 FEATURE_STATUSES = "backlog planning in_progress ai_review human_review done"
 BUSY = "assigned in_progress qa_loop merging"
@@ -60,6 +63,8 @@ VOCABULARIES = {
     ("goals", "runner"): "cli server",
     ("builder_drafts", "phase"): "basics personality model skills review",
     ("builder_drafts", "mode"): "bot reconfigure skill batch",
+    ("bot_versions", "state"): "pending current past",
+    ("bot_versions", "origin"): "assemble reconfigure rollback import",
 }
 
 OPTIONAL = {
@@ -76,6 +81,8 @@ OPTIONAL = {
     "sessions": "data ended_at",
     "goals": "bot reason waiting_for workdir parent_id parent_seq start_key worker deleted_at due_at",
     "events": "key",
+    "bots": "session_id",
+    "bot_versions": "session_id",
 }
 
 DEFAULTS: dict[str, dict[str, Any]] = {
@@ -131,8 +138,9 @@ def _refused_words() -> Iterator[Refused]:
 
 
 def _refused_json() -> Iterator[Refused]:
-    columns = {"metrics": "metadata", "sessions": "data", "builder_memory": "chosen_skills", "inbox": "payload"}
-    for table, column in columns.items():
+    columns = [("metrics", "metadata"), ("sessions", "data"), ("builder_memory", "chosen_skills"), ("inbox", "payload")]
+    parts = ("sha256", "config", "conversation", "provenance", "files")
+    for table, column in (*columns, *(("bot_versions", part) for part in parts)):
         for text in ("", "{'a': 1}", "NaN", '"line\nbreak"'):
             yield Refused(f"ck_{table}_{column}_json", table, {column: text}, postgresql="type")
 
@@ -190,6 +198,8 @@ REFUSED = (
     Refused("ck_builder_drafts_schema_version", "builder_drafts", {"schema_version": 0}),
     Refused("ck_builder_drafts_revision", "builder_drafts", {"revision": 0}),
     Refused("ck_builder_drafts_question_count", "builder_drafts", {"question_count": -1}),
+    Refused("ck_bots_slug", "bots", {"slug": ""}),
+    Refused("ck_bot_versions_number", "bot_versions", {"number": 0}),
     Refused("ck_goals_parent", "goals", {"parent_id": "one-goal"}),
     Refused("ck_goals_parent", "goals", {"parent_seq": 1}),
     Refused("ck_goals_parent", "goals", A_PARENT | {"parent_seq": 0}),
@@ -238,10 +248,15 @@ DUPLICATES = (
     *(
         Duplicate(f"pk_{table}", table, {key: "same"}, {key: "same"}, "two")
         for table in TABLES
-        if table not in NUMBERS
+        if table not in NUMBERS and table not in INSIDE
         for key in [NAMES.get(table, "id")]
     ),
     *(Duplicate(f"pk_{table}", table, {key: 7}, {key: 7}, "two") for table, key in NUMBERS.items()),
+    Duplicate("pk_bot_versions", "bot_versions", {}, {}),
+    Duplicate("uq_bot_versions_session", "bot_versions", {"session_id": "s"}, {"session_id": "s"}, "two"),
+    Duplicate("uq_bot_versions_current", "bot_versions", {"state": "current"}, {"state": "current", "number": 2}),
+    Duplicate("uq_bots_slug", "bots", {"slug": "same"}, {"slug": "same"}, "two"),
+    Duplicate("uq_bots_session", "bots", {"session_id": "s"}, {"session_id": "s"}, "two"),
     Duplicate("uq_goals_id", "goals", {}, {}),
     Duplicate("uq_goals_start_key", "goals", {"start_key": "k"}, {"start_key": "k"}, "two"),
     Duplicate("uq_events_goal_no_seq", "events", {}, {}),
@@ -312,9 +327,10 @@ def test_a_change_of_a_row_is_checked_like_a_new_row(sql: PlainSql) -> None:
 @pytest.mark.parametrize(("table", "column"), VOCABULARIES, ids=[".".join(key) for key in VOCABULARIES])
 def test_every_word_of_a_vocabulary_is_accepted(sql: PlainSql, table: str, column: str) -> None:
     begin(sql)
-    key = NAMES.get(table, NUMBERS.get(table, "id"))
-    for number, word in enumerate(VOCABULARIES[table, column].split()):
-        changes: dict[str, Any] = {key: number if table in NUMBERS else word, column: word}
+    counted = {**NUMBERS, **INSIDE}
+    key = NAMES.get(table, counted.get(table, "id"))
+    for number, word in enumerate(VOCABULARIES[table, column].split(), 1):
+        changes: dict[str, Any] = {key: number if table in counted else word, column: word}
         if table == "goals":
             changes["id"] = word
         if column == "from_status":  # a transition leads to another status
@@ -337,9 +353,9 @@ def test_each_unique_rule_of_the_schema_is_tried() -> None:
         rule.name
         for table in metadata.tables.values()
         for rule in (*table.constraints, *(index for index in table.indexes if index.unique))
-        if isinstance(rule, sa.PrimaryKeyConstraint)
-        or (isinstance(rule, sa.UniqueConstraint | sa.Index) and set(rule.columns.keys()).isdisjoint(_key(rule.table)))
-    }  # one with the key in it is the target of references: the primary key alone keeps it unique
+        if isinstance(rule, sa.PrimaryKeyConstraint | sa.Index)
+        or (isinstance(rule, sa.UniqueConstraint) and set(rule.columns.keys()).isdisjoint(_key(rule.table)))
+    }  # a constraint with the key in it is the target of references: the primary key alone keeps it unique
     assert rules == {case.rule for case in DUPLICATES}
 
 
@@ -349,7 +365,7 @@ def test_each_reference_of_the_schema_is_tried() -> None:
         for table in metadata.tables.values()
         for constraint in table.foreign_key_constraints
     }
-    tried = {reference.rule for reference in REFERENCES} | set(GOAL_REFERENCES)
+    tried = {reference.rule for reference in REFERENCES} | set(OTHER_REFERENCES)
     assert {name for name, columns in references.items() if columns != {"project_id"}} == tried
 
 
@@ -488,10 +504,10 @@ def test_a_task_cannot_name_a_sub_feature_of_another_feature(sql: PlainSql) -> N
     refuses_row(sql, "foreign key", "tasks", changes, rule="fk_tasks_project_id_feature_id_sub_feature_id")
 
 
-@pytest.mark.parametrize("rule", GOAL_REFERENCES)
+@pytest.mark.parametrize("rule", OTHER_REFERENCES)
 def test_a_row_cannot_belong_to_a_goal_that_is_not_there(sql: PlainSql, rule: str) -> None:
     begin(sql)
-    table, changes = GOAL_REFERENCES[rule]
+    table, changes = OTHER_REFERENCES[rule]
     refuses_row(sql, "foreign key", table, changes, rule=rule)
 
 

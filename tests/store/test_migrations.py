@@ -19,6 +19,8 @@ from perdure.store.sqlite.file_database import SqliteFileDatabase
 from perdure.store.target import PostgresTarget, parse_target
 from tests.postgres import PostgresServer
 from tests.rows import new_project, project_names
+from tests.sql import insert
+from tests.store.rows import row
 
 NEXT, AFTER = (f"{CHAIN.head + number:04d}" for number in (1, 2))
 
@@ -116,6 +118,16 @@ async def test_a_database_of_every_earlier_version_becomes_todays_and_keeps_its_
         assert (await db.health()).version == CHAIN.head
         assert await db.verify() == []
         assert await db.read(project_names) == ["a"]
+
+
+async def test_drafts_of_an_earlier_version_keep_every_column(database_url: str, tmp_path: Path) -> None:
+    draft = row("builder_drafts", state_json='{"kept": "whole"}', schema_version=1, revision=7, question_count=3)
+    database = await open_with(database_url, chain_until(tmp_path, 4))
+    await database.write(lambda tx: tx.execute(insert("builder_drafts", draft), draft).rowcount)
+    await database.close()
+    async with await DatabaseClient.create(database_url) as db:
+        query = f"SELECT {', '.join(draft)} FROM builder_drafts"
+        assert await db.read(lambda tx: tx.execute(query).all()) == [tuple(draft.values())]
 
 
 async def test_an_existing_database_goes_through_all_new_migrations_and_keeps_its_rows(

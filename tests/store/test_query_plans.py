@@ -93,6 +93,13 @@ QUESTIONS = (
         is_ordered=True,
     ),
     Question(
+        "drafts before one",
+        "SELECT session_id, phase FROM builder_drafts WHERE (7, 'p1-005') > (updated_at, session_id)"
+        " ORDER BY updated_at DESC, session_id DESC LIMIT 50",
+        "idx_builder_drafts_updated",
+        is_ordered=True,
+    ),
+    Question(
         "memories of a category newest first",
         "SELECT * FROM builder_memory WHERE purpose_category = 'c1' ORDER BY created_at DESC, id DESC",
         "idx_builder_memory_category",
@@ -201,6 +208,7 @@ def one_of_each(project: str, number: int) -> dict[str, dict[str, Any]]:
         "sessions": {"id": name, "started_at": moment},
         "goals": {"id": name, "status": "open" if number % 5 == 0 else "done", "worker": f"{project}-w"}
         | {"parent_id": f"{project}-goal", "parent_seq": 1},
+        "bots": {"id": name, "slug": name},
         "builder_drafts": {"session_id": name, "updated_at": moment},
         "builder_memory": {"id": name, "purpose_category": f"c{number % 5}", "created_at": moment},
     }

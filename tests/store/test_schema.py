@@ -25,6 +25,7 @@ NINE = {
 TYPE_NAMES = {
     # what PostgreSQL calls it: what SQLite calls it
     "TEXT": "TEXT",
+    'TEXT COLLATE "C"': "TEXT",
     "BIGINT": "INTEGER",
     "DOUBLE PRECISION": "REAL",
     "BOOLEAN": "INTEGER",

@@ -25,6 +25,7 @@ from perdure.store.swaps import Places, Restored, is_restore_pending
 from perdure.store.target import parse_target
 
 if TYPE_CHECKING:
+    from perdure.app.forge import Forge
     from perdure.app.goals import Goals
     from perdure.app.memory import HomeMemory
 
@@ -46,6 +47,7 @@ class Perdure:
         self.database = database
         self._goals: Goals | None = None
         self._memory: HomeMemory | None = None
+        self._forge: Forge | None = None
 
     @property
     def goals(self) -> "Goals":
@@ -67,6 +69,15 @@ class Perdure:
 
             self._memory = HomeMemory(self.settings)
         return self._memory
+
+    @property
+    def forge(self) -> "Forge":
+        """The builder of this home."""
+        if self._forge is None:
+            from perdure.app.forge import open_forge
+
+            self._forge = open_forge(self.database, self.settings.bots_dir)
+        return self._forge
 
     async def close(self) -> None:
         """Stop working; the database stays open for whoever opened it."""

@@ -1,4 +1,4 @@
-"""Forge: the conversation that turns a wish into a bot. So far this holds the vocabulary that the database enforces.
+"""Forge: the conversation that turns a wish into a bot. Questions, drafts, choices and assembly.
 
 May import: bots, memory, minds, tools, kernel, settings, failpoints, errors.
 """

@@ -1,5 +1,229 @@
-"""What Forge asks of the outside. So far only the value types that a store has to know."""
+"""What Forge asks of a store: places for drafts, choices and bots. Imported whenever a database is opened."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
 
 from perdure.forge.vocabulary import BuilderMode, BuilderPhase
 
-__all__ = ["BuilderMode", "BuilderPhase"]
+__all__ = [
+    "DRAFT_VERSION",
+    "BotStore",
+    "BotSummary",
+    "BotVersion",
+    "BuilderDraft",
+    "BuilderDraftStore",
+    "BuilderDraftSummary",
+    "BuilderMemoryEntry",
+    "BuilderMemoryStore",
+    "BuilderMode",
+    "BuilderPhase",
+    "Origin",
+    "VersionState",
+    "VersionSummary",
+]
+
+DRAFT_VERSION = 1
+VersionState = Literal["pending", "current", "past"]
+"""In the database but perhaps not yet on disk; what is on disk; what was there before."""
+Origin = Literal["assemble", "reconfigure", "rollback", "import"]
+
+
+@dataclass(frozen=True, slots=True)
+class BuilderDraft:
+    """A session as it is kept: its state as text, and what a list shows of it."""
+
+    session_id: str
+    state_json: str
+    initial_description: str
+    phase: BuilderPhase
+    mode: BuilderMode
+    question_count: int
+    schema_version: int = DRAFT_VERSION
+    revision: int = 0
+    created_at_us: int = 0
+    updated_at_us: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BuilderDraftSummary:
+    """What a list of drafts shows."""
+
+    session_id: str
+    initial_description: str
+    phase: BuilderPhase
+    mode: BuilderMode
+    revision: int
+    updated_at_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class BuilderMemoryEntry:
+    """What was chosen for a bot, remembered to make suggestions."""
+
+    id: str
+    purpose_category: str
+    initial_description: str
+    chosen_tone: str
+    chosen_model: str
+    chosen_skills: tuple[str, ...]
+    bot_slug: str
+    created_at_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class BotVersion:
+    """A bot as it was built: all its files, and where each line came from."""
+
+    bot_id: str
+    slug: str
+    name: str
+    category: str
+    number: int
+    state: VersionState
+    origin: Origin
+    files: Mapping[str, str]
+    """Texts as they were written, by their path within the bot's folder."""
+    sha256: Mapping[str, str]
+    config: Mapping[str, Any]
+    """The whole config, in its wire form."""
+    conversation: Sequence[Mapping[str, Any]] = ()
+    provenance: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    session_id: str | None = None
+    created_at_us: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BotSummary:
+    """What a list of bots shows."""
+
+    bot_id: str
+    slug: str
+    name: str
+    category: str
+    version: int
+    state: VersionState
+    created_at_us: int
+    updated_at_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class VersionSummary:
+    """What a list of versions shows."""
+
+    number: int
+    state: VersionState
+    origin: Origin
+    sha256: Mapping[str, str]
+    created_at_us: int
+
+
+class BuilderDraftStore(Protocol):
+    """Keeps drafts; what a call has returned for is durable."""
+
+    async def save_draft(self, draft: BuilderDraft, expected_revision: int) -> BuilderDraft:
+        """Store a draft if its revision is still the expected one (0: there is none yet); return it as stored.
+
+        The revision rises by one; `created_at_us` never changes.
+
+        Raises: Conflict when somebody else was quicker, or there is no such draft any more.
+        """
+        ...
+
+    async def load_draft(self, session_id: str) -> BuilderDraft:
+        """Return a draft as it was stored, also one that cannot be read.
+
+        Raises: NotFound
+        """
+        ...
+
+    async def list_drafts(self, *, limit: int = 50, before: str | None = None) -> Sequence[BuilderDraftSummary]:
+        """Return drafts, the newest change first, by one index range; states are not read.
+
+        `before` is the session id of the last one of the page before.
+
+        Raises: NotFound when that one is gone; Invalid when the limit is below 1.
+        """
+        ...
+
+    async def delete_draft(self, session_id: str) -> None:
+        """Remove a draft.
+
+        Raises: NotFound
+        """
+        ...
+
+
+class BuilderMemoryStore(Protocol):
+    """Remembers choices."""
+
+    async def record_session(self, entry: BuilderMemoryEntry) -> None:
+        """Remember what was chosen; an id that is there already is left as it is."""
+        ...
+
+    async def recall_by_category(self, category: str, limit: int = 10) -> Sequence[BuilderMemoryEntry]:
+        """Return what was chosen for bots of a category, the newest first."""
+        ...
+
+    async def recall_recent(self, limit: int = 10) -> Sequence[BuilderMemoryEntry]:
+        """Return what was chosen last, the newest first."""
+        ...
+
+
+class BotStore(Protocol):
+    """Keeps every version of every bot; the folder on disk is written from it."""
+
+    async def save_version(self, version: BotVersion, choice: BuilderMemoryEntry | None = None) -> BotVersion:
+        """Store a version as pending, with the bot itself when it is the first; return it as stored.
+
+        In the same transaction the choice is remembered and the draft of the version's session is removed. A session
+        that has made a version already gets that one back, and nothing is changed.
+
+        Raises: Conflict when the slug is taken by another bot, or the number is not the next.
+        """
+        ...
+
+    async def mark_current(self, bot_id: str, number: int) -> None:
+        """Note that a version is on disk; the one that was current before is past. Doing it again changes nothing.
+
+        A version that a later one has overtaken stays past.
+
+        Raises: NotFound
+        """
+        ...
+
+    async def made_by(self, session_id: str) -> BotVersion | None:
+        """Return the version that a session has made."""
+        ...
+
+    async def newest(self, slug: str) -> BotVersion:
+        """Return the newest version of a bot, pending or not.
+
+        Raises: NotFound
+        """
+        ...
+
+    async def version(self, slug: str, number: int) -> BotVersion:
+        """Return one version of a bot.
+
+        Raises: NotFound
+        """
+        ...
+
+    async def versions(self, slug: str) -> Sequence[VersionSummary]:
+        """Return all versions of a bot, the newest first.
+
+        Raises: NotFound
+        """
+        ...
+
+    async def list_bots(self, *, limit: int = 50, before: str | None = None) -> Sequence[BotSummary]:
+        """Return bots by slug; `before` is the slug of the last one of the page before."""
+        ...
+
+    async def delete_bot(self, slug: str) -> None:
+        """Remove a bot and all its versions.
+
+        Raises: NotFound
+        """
+        ...

@@ -1,4 +1,4 @@
-"""The one vocabulary of Forge: the modes of a session and the phases it goes through."""
+"""The one vocabulary of Forge: the modes of a session, the phases it goes through, and what a bot may be for."""
 
 from enum import StrEnum
 
@@ -20,3 +20,35 @@ class BuilderPhase(StrEnum):
     MODEL = "model"
     SKILLS = "skills"
     REVIEW = "review"
+
+    @property
+    def label(self) -> str:
+        """How a person is told where they are."""
+        return f"{self.value.capitalize()} ({list(BuilderPhase).index(self) + 1} of {len(BuilderPhase)})"
+
+    @property
+    def following(self) -> "BuilderPhase":
+        """The phase after this one; the last is followed by itself."""
+        phases = list(BuilderPhase)
+        return phases[min(phases.index(self) + 1, len(phases) - 1)]
+
+    def is_before(self, other: "BuilderPhase") -> bool:
+        phases = list(BuilderPhase)
+        return phases.index(self) < phases.index(other)
+
+
+class PurposeCategory(StrEnum):
+    """What a bot is for; any other text of at most 50 characters is a custom category."""
+
+    SIMPLE_UTILITY = "simple_utility"
+    COMPLEX_ANALYST = "complex_analyst"
+    CREATIVE = "creative"
+    CODING = "coding"
+    RESEARCH = "research"
+    CUSTOMER_SERVICE = "customer_service"
+    CUSTOM = "custom"
+
+    @classmethod
+    def of(cls, text: str) -> "PurposeCategory":
+        """Return the category that a text names; one that is not ours is custom."""
+        return cls(text) if text in set(cls) else cls.CUSTOM

@@ -9,6 +9,8 @@ from typing import Any
 import sqlalchemy as sa
 
 Text = sa.Text()
+Slug = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
+"""A name that lists are sorted by: by its characters, as on SQLite, whatever language a server speaks."""
 Integer = sa.BigInteger().with_variant(sa.INTEGER(), "sqlite")
 Micros = Integer
 """A moment: microseconds since 1970, UTC."""

@@ -39,6 +39,7 @@ _MEANINGS: dict[str, tuple[type[PerdureError], str]] = {
         "The disk failed under {location} ({name}). Whether the last change was stored is not known; look first.",
     ),
 }
+_NO_TEXT = "{location} is damaged: a text in it is no text. It was left as it is."
 _CONFLICTS = (
     "SQLITE_CONSTRAINT_UNIQUE",
     "SQLITE_CONSTRAINT_PRIMARYKEY",
@@ -65,7 +66,7 @@ def translated(location: object) -> Iterator[None]:
     except sqlite3.Error as error:
         raise (translate(error, str(location)) or error) from error
     except UnicodeDecodeError as error:
-        raise Damaged(f"{location} is damaged: a text in it is no text. It was left as it is.") from error
+        raise Damaged(_NO_TEXT.format(location=location)) from error
 
 
 @contextmanager
@@ -89,6 +90,8 @@ def translate(error: sqlite3.Error, location: str) -> PerdureError | None:
         return Conflict(f"The database refused the change: {error}.")
     if str(error) == "unsupported file format":
         name = "SQLITE_CORRUPT"
+    if str(error).startswith("Could not decode to UTF-8"):
+        return Damaged(_NO_TEXT.format(location=location))
     kind, sentence = _MEANINGS.get("_".join(name.split("_")[:2]), (None, ""))
     return kind(sentence.format(location=location, error=error, name=name)) if kind else None
 

@@ -1,0 +1,299 @@
+"""What can be done with Forge: begin an interview, answer, take it up again, and build what it has come to."""
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from perdure.app.surroundings import RECALLED, detected_models, past_choices
+from perdure.app.system import SystemClock, SystemIds
+from perdure.bots.skills import builtin_skills
+from perdure.errors import Conflict, Damaged, Invalid, NotFound, PerdureError
+from perdure.forge.answers import read_answer
+from perdure.forge.assembly import AssemblyResult, BotAssembler
+from perdure.forge.changes import Changes
+from perdure.forge.config import BuilderConfig, read_config
+from perdure.forge.drafts import damaged, draft_of, state_of
+from perdure.forge.engine import BuilderEngine, BuiltinEngine
+from perdure.forge.ports import (
+    BotStore,
+    BuilderDraft,
+    BuilderDraftStore,
+    BuilderDraftSummary,
+    BuilderMemoryStore,
+    BuilderMode,
+    BuilderPhase,
+)
+from perdure.forge.state import BuilderState, Surroundings
+from perdure.forge.turns import BuilderTurn
+from perdure.kernel.events import iso
+from perdure.store.builder.bots import SqlBotStore
+from perdure.store.builder.choices import SqlBuilderMemoryStore
+from perdure.store.builder.drafts import SqlBuilderDraftStore
+from perdure.store.client import DatabaseClient
+
+_SESSION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+@dataclass(frozen=True)
+class SessionView:
+    """A session as every surface shows it: where it is, and what was said last."""
+
+    session_id: str
+    mode: BuilderMode
+    phase: BuilderPhase
+    initial_description: str
+    question_count: int
+    revision: int
+    turn: BuilderTurn
+
+    def wire(self) -> dict[str, Any]:
+        """Return the one JSON form of a session."""
+        return {
+            "session_id": self.session_id,
+            "mode": str(self.mode),
+            "phase": str(self.phase),
+            "initial_description": self.initial_description,
+            "question_count": self.question_count,
+            "revision": self.revision,
+            "turn": self.turn.model_dump(mode="json", by_alias=True),
+        }
+
+
+@dataclass(frozen=True)
+class DraftView:
+    """A draft as a list shows it."""
+
+    summary: BuilderDraftSummary
+
+    def wire(self) -> dict[str, Any]:
+        """Return the one JSON form of a draft in a list."""
+        draft = self.summary
+        return {
+            "session_id": draft.session_id,
+            "initial_description": draft.initial_description,
+            "phase": str(draft.phase),
+            "mode": str(draft.mode),
+            "revision": draft.revision,
+            "updated_at": iso(draft.updated_at_us),
+        }
+
+
+@dataclass(frozen=True)
+class ForgeStores:
+    """Where Forge keeps what it knows."""
+
+    drafts: BuilderDraftStore
+    choices: BuilderMemoryStore
+    bots: BotStore
+
+
+class Forge:
+    """The builder of a home. Every turn is kept before it is returned; what fails has changed nothing.
+
+    async with Perdure.open() as p:
+        session = await p.forge.start("a timer for pasta")
+        session = await p.forge.answer(session.session_id, {"option_index": 0})
+    """
+
+    def __init__(
+        self,
+        stores: ForgeStores,
+        assembler: BotAssembler,
+        *,
+        new_id: Callable[[], str],
+        skills: Callable[[], Sequence[tuple[str, str]]],
+        engine: BuilderEngine | None = None,
+        environment: Mapping[str, str] = os.environ,
+    ) -> None:
+        self._stores = stores
+        self._assembler = assembler
+        self._new_id = new_id
+        self._skills = skills
+        self._engine = engine or BuiltinEngine()
+        self._environment = environment
+
+    async def start(self, description: str, mode: str = "bot", session_id: str | None = None) -> SessionView:
+        """Begin an interview about a new bot.
+
+        Raises: Invalid; Conflict, with what is there now, when there is such a session already.
+        """
+        if mode != BuilderMode.BOT:
+            raise Invalid(f"A session of mode {mode!r} cannot be begun like this; 'bot' can.")
+        session_id = await self._free_id(session_id)
+        return await self._saved(await self._engine.start(session_id, description, await self._surroundings()), 0)
+
+    async def reconfigure(self, bot_slug: str, session_id: str | None = None, description: str = "") -> SessionView:
+        """Begin an interview about a bot that is there already.
+
+        Raises: NotFound when there is no such bot; otherwise as `start`.
+        """
+        target = await self._assembler.target(bot_slug)
+        session_id = await self._free_id(session_id)
+        state = await self._engine.reconfigure(session_id, description, await self._surroundings(), target)
+        return await self._saved(state, 0)
+
+    async def get(self, session_id: str) -> SessionView:
+        """Take up a session where it was left: the same question with the same options.
+
+        Raises: NotFound; Damaged, naming the draft; Conflict when a newer Perdure has written it.
+        """
+        draft, state = await self._opened(session_id)
+        return _view(state, draft.revision)
+
+    async def answer(self, session_id: str, wire_answer: Any, expected_revision: int | None = None) -> SessionView:
+        """Answer the pending turn, and return the next.
+
+        Raises: Invalid when the answer does not fit; Conflict, with what is there now, when the expected revision is
+        not, or somebody else has answered at the same moment; otherwise as `get`.
+        """
+        answer = read_answer(wire_answer)
+        draft, state = await self._opened(session_id)
+        if expected_revision not in (None, draft.revision):
+            raise Conflict(
+                f"The session {session_id} is at revision {draft.revision} by now, not at {expected_revision}.",
+                current=_view(state, draft.revision).wire(),
+            )
+        after = await self._engine.next_turn(state, answer)
+        if after == state:
+            return _view(state, draft.revision)
+        return await self._saved(after, draft.revision)
+
+    async def drafts(self, limit: int = 50, before: str | None = None) -> Sequence[DraftView]:
+        """Return the drafts, the newest change first; one that is damaged is among them and hides no other.
+
+        Raises: Invalid; NotFound when `before`, the last one of the page before, is gone.
+        """
+        return [DraftView(each) for each in await self._stores.drafts.list_drafts(limit=limit, before=before)]
+
+    async def delete(self, session_id: str) -> None:
+        """Remove a draft, also one that cannot be read.
+
+        Raises: NotFound
+        """
+        await self._stores.drafts.delete_draft(_known_form(session_id))
+
+    async def assemble(
+        self, session_id: str, config: BuilderConfig | Mapping[str, Any] | None = None
+    ) -> AssemblyResult:
+        """Build the bot that a session has come to; the config may be an edited one. A second call builds nothing.
+
+        Raises: NotFound; Invalid; Conflict when the session is not ready, or its bot was changed since it began.
+        """
+        whole = _whole(config)
+        try:
+            _, state = await self._opened(session_id)
+        except NotFound:
+            made = await self._assembler.assembled(_known_form(session_id))
+            if made is None:
+                raise
+            return made
+        return await self._assembler.assemble(state, whole)
+
+    async def changes(self, session_id: str, config: BuilderConfig | Mapping[str, Any] | None = None) -> Changes:
+        """Show what `assemble` would change on disk; nothing is changed.
+
+        Raises: as `assemble`.
+        """
+        whole = _whole(config)
+        _, state = await self._opened(session_id)
+        return await self._assembler.preview_changes(state, whole)
+
+    async def _opened(self, session_id: str) -> tuple[BuilderDraft, BuilderState]:
+        """Load a session with its pending turn, which is kept first if it was not yet."""
+        session_id = _known_form(session_id)
+        try:
+            draft = await self._stores.drafts.load_draft(session_id)
+        except NotFound as error:
+            raise await self._missing(session_id) from error
+        except Damaged as error:
+            raise damaged(session_id, error.detail) from error
+        state = state_of(draft)
+        resumed = await self._engine.resume(state)
+        if resumed != state:
+            try:
+                draft = await self._stores.drafts.save_draft(draft_of(resumed), draft.revision)
+            except Conflict:
+                return await self._opened(session_id)  # somebody else was quicker, and has kept it
+        return draft, resumed
+
+    async def _saved(self, state: BuilderState, expected_revision: int) -> SessionView:
+        try:
+            draft = await self._stores.drafts.save_draft(draft_of(state), expected_revision)
+        except Conflict as error:
+            raise Conflict(error.detail, current=await self._current(state.session_id)) from error
+        return _view(state, draft.revision)
+
+    async def _current(self, session_id: str) -> dict[str, Any] | None:
+        try:
+            return (await self.get(session_id)).wire()
+        except PerdureError:
+            return None  # it is gone, or cannot be shown; the conflict stays one
+
+    async def _free_id(self, wanted: str | None) -> str:
+        """Return the id of a new session.
+
+        Raises: Invalid when it is no UUID; Conflict when it is taken.
+        """
+        if wanted is None:
+            return self._new_id()
+        if not _SESSION_ID.fullmatch(wanted.lower()):
+            raise Invalid(f"A session id is a UUID, which {wanted[:60]!r} is not.")
+        made = await self._stores.bots.made_by(wanted.lower())
+        if made is not None:
+            raise Conflict(f"The session {wanted} has made the bot {made.slug} already. Begin another.")
+        return wanted.lower()
+
+    async def _missing(self, session_id: str) -> NotFound:
+        made = await self._stores.bots.made_by(session_id)
+        if made is None:
+            return NotFound(f"There is no session {session_id}.")
+        return NotFound(f"The session {session_id} is over: it has made version {made.number} of the bot {made.slug}.")
+
+    async def _surroundings(self) -> Surroundings:
+        recent = await self._stores.choices.recall_recent(RECALLED)
+        return Surroundings(
+            models=detected_models(self._environment), past=tuple(past_choices(recent)), skills=tuple(self._skills())
+        )
+
+
+def _whole(config: BuilderConfig | Mapping[str, Any] | None) -> BuilderConfig | None:
+    return config if config is None or isinstance(config, BuilderConfig) else read_config(config)
+
+
+def _known_form(session_id: str) -> str:
+    """Return a session id as it is kept.
+
+    Raises: NotFound when it is no UUID, which names nothing.
+    """
+    if not _SESSION_ID.fullmatch(session_id.lower()):
+        raise NotFound(f"There is no session {session_id[:60]!r}.")
+    return session_id.lower()
+
+
+def _view(state: BuilderState, revision: int) -> SessionView:
+    if state.pending_turn is None:
+        raise damaged(state.session_id, "There is nothing to answer in it.")
+    return SessionView(
+        session_id=state.session_id,
+        mode=state.mode,
+        phase=state.phase,
+        initial_description=state.initial_description,
+        question_count=state.question_count,
+        revision=revision,
+        turn=state.pending_turn,
+    )
+
+
+def open_forge(database: DatabaseClient, bots_dir: Path) -> Forge:
+    """Wire Forge to the stores of a database and the bots of a home."""
+    stores = ForgeStores(SqlBuilderDraftStore(database), SqlBuilderMemoryStore(database), SqlBotStore(database))
+    ids = SystemIds()
+    assembler = BotAssembler(bots_dir, stores.bots, now_us=SystemClock().now_us, new_id=ids.event_id)
+    return Forge(stores, assembler, new_id=ids.event_id, skills=_known_skills)
+
+
+def _known_skills() -> list[tuple[str, str]]:
+    return [(skill.name, skill.description) for skill in builtin_skills()]

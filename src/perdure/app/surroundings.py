@@ -1,0 +1,39 @@
+"""What an interview knows of the world when it begins: models, skills, and what was chosen before."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+from perdure.forge.ports import BuilderMemoryEntry
+from perdure.forge.state import PastChoice
+
+RECALLED = 100
+"""How many past choices are looked at; of each category the newest few are kept."""
+_OF_EACH = 3
+_MODEL = re.compile(r"[a-z][a-z0-9-]{0,40}:\S{1,150}")
+_BY_VARIABLE = {
+    "OPENAI_API_KEY": "openai:gpt-4.1-mini",
+    "ANTHROPIC_API_KEY": "anthropic:claude-sonnet-4-5",
+    "OLLAMA_HOST": "ollama:llama3.2",
+}
+
+
+def detected_models(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the models that the environment speaks of, the one that it names first. Nothing is asked or tried."""
+    named = environment.get("PERDURE_MODEL", "").strip()
+    found = [model for variable, model in _BY_VARIABLE.items() if environment.get(variable)]
+    return tuple(dict.fromkeys([*([named] if _MODEL.fullmatch(named) else []), *found]))
+
+
+def past_choices(entries: Iterable[BuilderMemoryEntry]) -> Iterator[PastChoice]:
+    """Return what was chosen before, the newest first, and of each category no more than speaks for anything."""
+    seen: Counter[str] = Counter()
+    for entry in entries:
+        seen[entry.purpose_category] += 1
+        if seen[entry.purpose_category] <= _OF_EACH:
+            yield PastChoice(
+                category=entry.purpose_category,
+                tone=entry.chosen_tone,
+                model=entry.chosen_model,
+                skills=entry.chosen_skills,
+            )

@@ -1,0 +1,5 @@
+"""Bots: what one is on disk, and how its files are read, written, merged, explained and packed.
+
+Nothing here knows of a database or of an interview; versions come in as texts. May import: kernel, settings,
+failpoints, errors.
+"""

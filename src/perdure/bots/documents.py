@@ -1,0 +1,150 @@
+"""Texts with front matter: YAML between two lines of `---`, then Markdown.
+
+Values come and go through the YAML library, never by formatting. No aliases, no tags, no key twice, bounded sizes: a
+small text cannot become a large value.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+from yaml.nodes import MappingNode, Node, ScalarNode
+
+from perdure.errors import Invalid
+
+MAX_BYTES = 1 << 20
+MAX_LINES = 20_000
+MAX_FRONT_BYTES = 64 << 10
+MAX_DEPTH = 8
+MAX_VALUES = 2_000
+FENCE = "---"
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A text with front matter, taken apart."""
+
+    front: Mapping[str, Any]
+    body: str
+    lines: Mapping[str, tuple[int, int]]
+    """The first and the last line of each key, counted from 1 in the whole text."""
+
+
+def decoded(data: bytes, name: str) -> str:
+    """Return the text of a file: without a byte-order mark, its lines ended by a line feed alone.
+
+    Raises: Invalid, naming the file, when it is no text or too large.
+    """
+    if len(data) > MAX_BYTES:
+        raise Invalid(f"{name} is larger than {MAX_BYTES >> 10} KiB.")
+    try:
+        text = data.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        raise Invalid(f"{name} is not UTF-8: byte {error.start} cannot be read.") from error
+    return require_text(text, name)
+
+
+def require_text(text: str, name: str) -> str:
+    """Return a text that a file may hold.
+
+    Raises: Invalid
+    """
+    if "\0" in text:
+        raise Invalid(f"{name}:{text.count(chr(10), 0, text.index(chr(0))) + 1}: The file contains a NUL character.")
+    if text.count("\n") > MAX_LINES:
+        raise Invalid(f"{name} has more than {MAX_LINES:,} lines.")
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as error:
+        raise Invalid(f"{name} contains half of a surrogate pair, which is no UTF-8.") from error
+    if size > MAX_BYTES:
+        raise Invalid(f"{name} is larger than {MAX_BYTES >> 10} KiB.")
+    return text
+
+
+def read_document(text: str, name: str) -> Document:
+    """Take a text with front matter apart.
+
+    Raises: Invalid, naming the file and where possible the line.
+    """
+    lines = text.split("\n")
+    end = next((at for at, line in enumerate(lines) if at and line.rstrip() == FENCE), None)
+    if lines[0].rstrip() != FENCE or end is None:
+        raise Invalid(f"{name}:1: Front matter was expected: keys and values between two lines of {FENCE}.")
+    front, spans = _read_front("\n".join(lines[1:end]) + "\n", name)
+    return Document(front, "\n".join(lines[end + 1 :]), _trimmed(spans, lines, end))
+
+
+def write_document(front: Mapping[str, Any], body: str) -> str:
+    """Write a text with front matter."""
+    return f"{FENCE}\n{dumped(front)}{FENCE}\n{body}"
+
+
+def dumped(front: Mapping[str, Any]) -> str:
+    """Write values as YAML, a line or more for each key."""
+    return yaml.safe_dump(
+        dict(front), allow_unicode=True, default_flow_style=False, sort_keys=False, width=float("inf")
+    )
+
+
+def _read_front(text: str, name: str) -> tuple[dict[str, Any], dict[str, int]]:
+    """Return the values, and the line on which each key begins."""
+    if len(text.encode()) > MAX_FRONT_BYTES:
+        raise Invalid(f"{name}: The front matter is larger than {MAX_FRONT_BYTES >> 10} KiB.")
+    try:
+        loader = _Loader(text)
+        root = loader.get_single_node()
+        if not isinstance(root, MappingNode):
+            raise Invalid(f"{name}:2: The front matter must be keys and values (key: value).")
+        values: dict[str, Any] = {}
+        for key, value in root.value:
+            if not isinstance(key, ScalarNode) or key.value in values:
+                raise _refused(key, "A key must be text, and stand once.")
+            values[key.value] = loader.construct_object(value, deep=True)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        problem = error.problem or error.context or "it cannot be read"
+        sentence = problem if problem.endswith(".") else f"This is not valid YAML: {problem}."
+        raise Invalid(f"{name}:{mark.line + 2 if mark else 2}: {sentence}") from error
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
+        raise Invalid(f"{name}: The front matter is not valid YAML: {str(error).splitlines()[0]}.") from error
+    return values, {key.value: key.start_mark.line + 2 for key, _ in root.value}
+
+
+def _trimmed(starts: Mapping[str, int], lines: list[str], end: int) -> dict[str, tuple[int, int]]:
+    """Give each key its last line: before the next key, and before comments that stand in front of that."""
+    order = [*starts.values(), end + 1]
+    spans = {}
+    for (key, start), after in zip(starts.items(), order[1:], strict=True):
+        last = after - 1
+        while last > start and lines[last - 1].strip()[:1] in ("", "#"):
+            last -= 1
+        spans[key] = (start, last)
+    return spans
+
+
+class _Loader(yaml.SafeLoader):
+    """Refuses on the way what could make a small text grow."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._depth = self._values = 0
+
+    def compose_node(self, parent: Node | None, index: Any) -> Node | None:
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
+            raise _refused(event, "Anchors (&) and aliases (*) are not allowed; write the value out.")
+        if event.tag is not None:
+            raise _refused(event, "Tags (!) are not allowed; put text in quotes.")
+        self._depth += 1
+        self._values += 1
+        if self._depth > MAX_DEPTH or self._values > MAX_VALUES:
+            raise _refused(event, f"It has more than {MAX_DEPTH} levels or {MAX_VALUES:,} values.")
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+
+def _refused(at: Any, sentence: str) -> yaml.MarkedYAMLError:
+    return yaml.MarkedYAMLError(problem=sentence, problem_mark=at.start_mark)

@@ -1,0 +1,228 @@
+"""The folder of a bot: its files read and replaced without following a link, and without leaving it."""
+
+import errno
+import os
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from perdure import failpoints
+from perdure.bots.bot import FILES, SKILLS, Bot, parse_bot, skill_path
+from perdure.bots.documents import MAX_BYTES, decoded
+from perdure.bots.skills import parse_skill_list
+from perdure.bots.slugs import require_slug
+from perdure.errors import Denied, Invalid, NotFound, PerdureError
+from perdure.settings import FILE_MODE, FOLDER_MODE
+
+NEW = ".new"
+"""What is put behind the name of a file that is ours, beside the one that a person wrote."""
+_PATH = re.compile(r"(?:SOUL\.md|IDENTITY\.md|USER\.md|skills\.toml|skills/(?P<skill>[a-z0-9-]+)/SKILL\.md)(?:\.new)?")
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def require_bot_path(path: str) -> str:
+    """Return a path that a file of a bot may have within its folder.
+
+    Raises: Invalid, before anything is opened.
+    """
+    found = _PATH.fullmatch(path)
+    if found is None:
+        raise Invalid(f"{path[:200]!r} is no file of a bot.")
+    if found["skill"]:
+        skill_path(found["skill"])
+    return path
+
+
+class BotFolder:
+    """An open folder of a bot."""
+
+    def __init__(self, folder: int, name: str) -> None:
+        self._folder = folder
+        self.name = name
+
+    @classmethod
+    @contextmanager
+    def open(cls, path: Path, name: str | None = None) -> Iterator["BotFolder"]:
+        """Open a folder.
+
+        Raises: NotFound; Invalid when something else has its name; Denied.
+        """
+        try:
+            folder = os.open(path, _FOLDER)
+        except FileNotFoundError as error:
+            raise NotFound(f"There is no folder {path}.") from error
+        except OSError as error:
+            raise _no_folder(str(path), error) from error
+        try:
+            yield cls(folder, name or path.name)
+        finally:
+            os.close(folder)
+
+    def read(self, path: str) -> str | None:
+        """Return the text of a file; None when it is not there.
+
+        Raises: Invalid, naming the file, when it is no plain file, too large or no text; Denied.
+        """
+        shown = f"{self.name}/{path}"
+        try:
+            with self._parent(path) as (folder, name):
+                file = os.open(name, _READ, dir_fd=folder)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise _unreadable(shown, error) from error
+        try:
+            if not stat.S_ISREG(os.fstat(file).st_mode):
+                raise Invalid(f"{shown} is no plain file.")
+            with os.fdopen(file, "rb", closefd=False) as stream:
+                return decoded(stream.read(MAX_BYTES + 1), shown)
+        finally:
+            os.close(file)
+
+    def write(self, path: str, text: str) -> None:
+        """Put a text in place of a file: after a crash the old one is there, or the new one.
+
+        Raises: Invalid when something that is no file is in its place; Denied.
+        """
+        shown = f"{self.name}/{path}"
+        with self._denied(shown), self._parent(path, make=True) as (folder, name):
+            part = f".{name}.part"
+            with suppress(FileNotFoundError):
+                os.unlink(part, dir_fd=folder)  # whoever writes holds the lock: it is of one who died
+            try:
+                with os.fdopen(os.open(part, _CREATE, FILE_MODE, dir_fd=folder), "wb") as stream:
+                    stream.write(text.encode())
+                    stream.flush()
+                    os.fsync(stream.fileno())
+                failpoints.hit("bots.file.before")
+                os.replace(part, name, src_dir_fd=folder, dst_dir_fd=folder)
+                os.fsync(folder)
+                failpoints.hit("bots.file.after")
+            finally:
+                with suppress(FileNotFoundError):
+                    os.unlink(part, dir_fd=folder)
+
+    def remove(self, path: str) -> None:
+        """Remove a file, and the folder of a skill that is then empty.
+
+        Raises: Denied
+        """
+        with self._denied(f"{self.name}/{path}"):
+            failpoints.hit("bots.remove.before")
+            with suppress(FileNotFoundError), self._parent(path) as (folder, name):
+                os.unlink(name, dir_fd=folder)
+                os.fsync(folder)
+            failpoints.hit("bots.remove.after")
+            with suppress(OSError):
+                os.rmdir(os.path.dirname(path), dir_fd=self._folder)  # noqa: PTH120 (relative to an open folder)
+
+    def set_aside(self, path: str) -> str:
+        """Give whatever has the name of a file another one beside it, and return that.
+
+        Raises: Denied
+        """
+        with self._denied(f"{self.name}/{path}"), self._parent(path) as (folder, name):
+            taken = {entry.name for entry in os.scandir(folder)}
+            aside = next(each for each in _asides(name) if each not in taken)
+            failpoints.hit("bots.aside.before")
+            os.rename(name, aside, src_dir_fd=folder, dst_dir_fd=folder)
+            os.fsync(folder)
+            failpoints.hit("bots.aside.after")
+        return path.removesuffix(name) + aside
+
+    @contextmanager
+    def _parent(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
+        """Open the folder of a file, one step at a time, and give it with the file's own name."""
+        *steps, name = require_bot_path(path).split("/")
+        folder = os.dup(self._folder)
+        try:
+            for at, step in enumerate(steps, 1):
+                if make:
+                    with suppress(FileExistsError):
+                        os.mkdir(step, FOLDER_MODE, dir_fd=folder)
+                        os.fsync(folder)
+                try:
+                    inner = os.open(step, _FOLDER, dir_fd=folder)
+                except OSError as error:
+                    if isinstance(error, FileNotFoundError):
+                        raise
+                    raise _no_folder(f"{self.name}/{'/'.join(steps[:at])}", error) from error
+                os.close(folder)
+                folder = inner
+            yield folder, name
+        finally:
+            os.close(folder)
+
+    @contextmanager
+    def _denied(self, shown: str) -> Iterator[None]:
+        try:
+            yield
+        except IsADirectoryError as error:
+            raise Invalid(f"{shown} is a folder; a file was expected there. Move it away.") from error
+        except OSError as error:
+            raise Denied(f"{shown} cannot be written: {error.strerror}.") from error
+
+
+def read_texts(path: Path) -> dict[str, str]:
+    """Return the texts of all files that a bot is made of.
+
+    Raises: NotFound when there is no such folder; Invalid, naming the file; Denied.
+    """
+    with BotFolder.open(path) as folder:
+        texts = {name: text for name in FILES if (text := folder.read(name)) is not None}
+        for skill in parse_skill_list(texts.get(SKILLS, ""), f"{path.name}/{SKILLS}"):
+            if (text := folder.read(skill_path(skill))) is not None:
+                texts[skill_path(skill)] = text
+    return texts
+
+
+def read_bot(path: Path) -> Bot:
+    """Read the bot in a folder.
+
+    Raises: NotFound when there is no such folder; Invalid, naming the file; Denied.
+    """
+    return parse_bot(require_slug(path.name), read_texts(path))
+
+
+def verify(path: Path) -> list[str]:
+    """Return all that is wrong with the bot in a folder, one sentence each; nothing when it is well.
+
+    Raises: NotFound when there is no such folder.
+    """
+    problems: list[str] = []
+    try:
+        read_bot(path)
+    except NotFound:
+        raise
+    except PerdureError as error:
+        problems += error.errors or (error.detail,)
+    skills = path / "skills"
+    with suppress(OSError, PerdureError):
+        named = parse_skill_list(read_texts(path).get(SKILLS, ""), SKILLS)
+        strays = sorted(entry.name for entry in os.scandir(skills) if entry.is_dir() and entry.name not in named)
+        problems += [f"{path.name}/skills/{name[:80]!r} is there, but {SKILLS} does not name it." for name in strays]
+    return problems
+
+
+def _asides(name: str) -> Iterator[str]:
+    yield f"{name}.old"
+    number = 2
+    while True:
+        yield f"{name}.old-{number}"
+        number += 1
+
+
+def _no_folder(shown: str, error: OSError) -> PerdureError:
+    if error.errno in (errno.ENOTDIR, errno.ELOOP):
+        return Invalid(f"{shown} is no folder; a link is not followed.")
+    return Denied(f"{shown} cannot be opened: {error.strerror}.")
+
+
+def _unreadable(shown: str, error: OSError) -> PerdureError:
+    if isinstance(error, PermissionError):
+        return Denied(f"{shown} cannot be read: {error.strerror}.")
+    return Invalid(f"{shown} is no plain file; a link is not followed.")

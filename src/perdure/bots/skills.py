@@ -1,0 +1,139 @@
+"""Skills: SKILL.md files in the Agent Skills format, the list of those that a bot has, and the built-in catalogue."""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal, get_args
+
+from perdure.bots.documents import read_document
+from perdure.bots.fields import Fields
+from perdure.bots.slugs import is_device
+from perdure.errors import Invalid, NotFound
+
+SKILL_FILE = "SKILL.md"
+LONGEST_NAME = 64
+LONGEST_DESCRIPTION = 1024
+MOST_SKILLS = 100
+_LONGEST_COMPATIBILITY = 500
+_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_KEYS = frozenset({"name", "description", "license", "compatibility", "metadata", "allowed-tools"})
+
+SkillType = Literal["builtin", "custom", "builder-created"]
+_TYPES: tuple[str, ...] = get_args(SkillType)
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """What a bot can do: when it is of use, and how it is done."""
+
+    name: str
+    description: str
+    instructions: str
+    skill_type: SkillType = "custom"
+
+
+def require_skill_name(name: str) -> str:
+    """Return a name that a skill, and so its folder, may have.
+
+    Raises: Invalid, before any path is built.
+    """
+    if len(name) > LONGEST_NAME or not _NAME.fullmatch(name) or is_device(name):
+        raise Invalid(
+            f"{name[:80]!r} is no name of a skill. Expected lower-case letters, digits and single hyphens between them,"
+            f" at most {LONGEST_NAME} characters."
+        )
+    return name
+
+
+def parse_skill(text: str, name: str, *, folder: str | None = None, skill_type: SkillType = "custom") -> Skill:
+    """Read the text of a SKILL.md; `folder` is the name of the folder in which it lies.
+
+    Raises: Invalid, naming the file, when it is not in the Agent Skills format.
+    """
+    document = read_document(text, name)
+    fields = Fields(document, name)
+    if unknown := [key for key in document.front if key not in _KEYS]:
+        raise fields.wrong(unknown[0], f"is no key of a skill; there are {', '.join(sorted(_KEYS))}")
+    skill = Skill(
+        name=fields.text("name", LONGEST_NAME),
+        description=_description(fields),
+        instructions=document.body.strip(),
+        skill_type=skill_type,
+    )
+    if not _NAME.fullmatch(skill.name) or is_device(skill.name):
+        raise fields.wrong("name", "must be lower-case letters, digits and single hyphens between them")
+    if folder is not None and skill.name != folder:
+        raise fields.wrong("name", f"is {skill.name!r}, but the folder is {folder!r}; they must be the same")
+    _check_optional(fields, document.front)
+    if not skill.instructions:
+        raise Invalid(f"{name}: There are no instructions after the front matter.")
+    return skill
+
+
+def parse_skill_list(text: str, name: str) -> dict[str, SkillType]:
+    """Read the text of a skills.toml: a table for each skill that a bot has.
+
+    Raises: Invalid, naming the file.
+    """
+    try:
+        tables = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Invalid(f"{name} is not valid TOML: {error}.") from error
+    if len(tables) > MOST_SKILLS:
+        raise Invalid(f"{name} names more than {MOST_SKILLS} skills.")
+    return {skill: _type_of(skill, table, name) for skill, table in tables.items()}
+
+
+@cache
+def catalogue() -> Mapping[str, str]:
+    """Return the texts of the built-in skills, by name."""
+    folder = files("perdure.bots") / "catalogue"
+    found = sorted((each.name, each) for each in folder.iterdir() if (each / SKILL_FILE).is_file())
+    return {name: (each / SKILL_FILE).read_text(encoding="utf-8") for name, each in found}
+
+
+def builtin_skills() -> tuple[Skill, ...]:
+    """Return the built-in skills."""
+    return tuple(builtin_skill(name) for name in catalogue())
+
+
+def builtin_skill(name: str) -> Skill:
+    """Return one built-in skill.
+
+    Raises: NotFound
+    """
+    if name not in catalogue():
+        raise NotFound(f"There is no built-in skill {name[:80]!r}. There are: {', '.join(catalogue())}.")
+    return parse_skill(catalogue()[name], f"{name}/{SKILL_FILE}", folder=name, skill_type="builtin")
+
+
+def _type_of(skill: str, table: Any, name: str) -> SkillType:
+    try:
+        require_skill_name(skill)
+    except Invalid as error:
+        raise Invalid(f"{name}: {error.detail}") from error
+    if not isinstance(table, dict):
+        raise Invalid(f"{name}: {skill!r} must be a table: [{skill}].")
+    kind = table.get("skill_type", "custom")
+    if kind not in _TYPES:
+        raise Invalid(f"{name}: skill_type of {skill!r} must be one of {', '.join(_TYPES)}.")
+    return kind  # type: ignore[no-any-return]
+
+
+def _description(fields: Fields) -> str:
+    value = fields.document.front.get("description")
+    if not isinstance(value, str) or not value.strip() or len(value) > LONGEST_DESCRIPTION:
+        raise fields.wrong("description", f"must be a text of 1 to {LONGEST_DESCRIPTION:,} characters")
+    return value.strip()
+
+
+def _check_optional(fields: Fields, front: Mapping[str, Any]) -> None:
+    for key in ("license", "allowed-tools", "compatibility"):
+        if key in front:
+            fields.text(key, _LONGEST_COMPATIBILITY)
+    metadata = front.get("metadata", {})
+    if not isinstance(metadata, dict) or not all(isinstance(part, str) for pair in metadata.items() for part in pair):
+        raise fields.wrong("metadata", "must be names and texts")

@@ -1,0 +1,53 @@
+"""Slugs: the one name of a bot that may become part of a path."""
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Iterator
+
+from perdure.errors import Invalid
+
+LONGEST_SLUG = 64
+_LONGEST_BEGINNING = 48
+_SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_DEVICES = re.compile(r"con|prn|aux|nul|com[0-9]|lpt[0-9]")
+"""What some systems take for a device, wherever the file is."""
+
+
+def require_slug(slug: str) -> str:
+    """Return a slug that is safe as the name of a folder on every system.
+
+    Raises: Invalid, before any path is built.
+    """
+    if len(slug) > LONGEST_SLUG or not _SLUG.fullmatch(slug) or is_device(slug):
+        raise Invalid(
+            f"{slug[:80]!r} is no slug of a bot. Expected lower-case letters, digits and single hyphens between them,"
+            f" at most {LONGEST_SLUG} characters."
+        )
+    return slug
+
+
+def is_device(name: str) -> bool:
+    """Tell whether a name means a device on some system."""
+    return _DEVICES.fullmatch(name) is not None
+
+
+def slug_of(name: str) -> str:
+    """Make a slug of any text: of its ASCII letters and digits, and where others are lost, of a sum over the text."""
+    plain = unicodedata.normalize("NFKD", name.casefold())
+    words = re.findall(r"[a-z0-9]+", "".join(char for char in plain if not unicodedata.combining(char)))
+    slug = "-".join(words)[:_LONGEST_BEGINNING].strip("-")
+    is_lossy = any(char.isalnum() and not char.isascii() for char in plain)
+    if is_lossy or not slug:
+        slug = f"{slug or 'bot'}-{hashlib.sha256(name.encode(errors='surrogatepass')).hexdigest()[:6]}"
+    return f"bot-{slug}" if is_device(slug) else slug
+
+
+def slugs_for(name: str) -> Iterator[str]:
+    """Yield the slugs that a bot may get, the best first: `ada`, `ada-2`, `ada-3` and so on."""
+    first = slug_of(name)
+    yield first
+    number = 2
+    while True:
+        yield f"{first}-{number}"
+        number += 1

@@ -1,0 +1,93 @@
+"""SOUL.md: who a bot is. Front matter for name, traits and tone; sections for the rest.
+
+Text that looks like the heading of a section gets a backslash in front, so that any text comes back as it went in.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from perdure.bots.documents import read_document
+from perdure.bots.fields import Fields
+
+LONGEST_NAME = 120
+SECTIONS = ("Personality", "Purpose", "Boundaries")
+_HEADING = re.compile(rf"(?P<escapes>\\*)## (?P<section>{'|'.join(SECTIONS)})\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Soul:
+    """Who a bot is."""
+
+    name: str
+    tone: str
+    traits: tuple[str, ...]
+    personality: str
+    purpose: str
+    boundaries: tuple[str, ...]
+    body: str
+    """All of the text after the front matter, also what is in no section."""
+
+
+def parse_soul(text: str, name: str) -> Soul:
+    """Read the text of a SOUL.md.
+
+    Raises: Invalid, naming the file.
+    """
+    document = read_document(text, name)
+    fields = Fields(document, name)
+    sections = _sections(document.body)
+    return Soul(
+        name=fields.text("name", LONGEST_NAME),
+        tone=fields.text("tone"),
+        traits=fields.texts("traits"),
+        personality="\n".join(map(_unescaped, sections["Personality"])).strip(),
+        purpose="\n".join(map(_unescaped, sections["Purpose"])).strip(),
+        boundaries=tuple(_items(sections["Boundaries"])),
+        body=document.body.strip(),
+    )
+
+
+def section_lines(text: str) -> list[str]:
+    """Write any text as lines of a section."""
+    return [f"\\{line}" if _HEADING.fullmatch(line) else line for line in text.split("\n")]
+
+
+def item_lines(text: str) -> list[str]:
+    """Write any text as one item of a list."""
+    first, *rest = text.split("\n")
+    return [f"- {first}", *(f"  {line}" if line else "" for line in rest)]
+
+
+def _sections(body: str) -> dict[str, list[str]]:
+    """Return the lines of each section; one that is there twice goes on."""
+    found: dict[str, list[str]] = {section: [] for section in SECTIONS}
+    lines: list[str] = []
+    for line in body.split("\n"):
+        heading = _HEADING.fullmatch(line)
+        if heading and not heading["escapes"]:
+            lines = found[heading["section"]]
+        else:
+            lines.append(line)
+    return found
+
+
+def _unescaped(line: str) -> str:
+    return line[1:] if line.startswith("\\") and _HEADING.fullmatch(line) else line
+
+
+def _items(lines: Sequence[str]) -> Iterable[str]:
+    """Yield the items of a list; a paragraph that a person wrote instead is an item, too."""
+    item: list[str] = []
+    for line in lines:
+        if line[:2] in ("- ", "* ") or (line[:1].strip() and (not item or not item[-1])):
+            yield from _whole(item)
+            item = [line[2:] if line[:2] in ("- ", "* ") else line]
+        elif item:
+            item.append(line.removeprefix("  ") if line.strip() else line[2:])
+    yield from _whole(item)
+
+
+def _whole(item: Sequence[str]) -> Iterable[str]:
+    if text := "\n".join(item).strip():
+        yield text

@@ -1,0 +1,179 @@
+"""Bringing a version of a bot to disk: all or nothing when it is new, else file by file; what a person wrote stays.
+
+Whoever writes holds the lock of the folder of all bots. Every step can be done again after a crash.
+"""
+
+import asyncio
+import fcntl
+import os
+import shutil
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from perdure import failpoints
+from perdure.bots.folder import NEW, BotFolder
+from perdure.bots.merge import merge_file
+from perdure.bots.slugs import require_slug
+from perdure.errors import Denied, Invalid, PerdureError, Unavailable
+from perdure.settings import FILE_MODE, FOLDER_MODE, ensure_folder
+
+WAIT_S = 30.0
+_PAUSE_S = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What is to be on disk, and what we know to have been there."""
+
+    files: Mapping[str, str]
+    before: Mapping[str, str] = field(default_factory=dict)
+    """The files of the version before."""
+    seen: Mapping[str, str] = field(default_factory=dict)
+    """What was on disk when the version was made; it is in the version already."""
+    replaces_edits: bool = False
+    """Whether what a person wrote gives way; it is kept beside under another name."""
+
+
+@asynccontextmanager
+async def locked(bots_dir: Path, wait_s: float = WAIT_S) -> AsyncIterator[None]:
+    """Be the only one, of all processes, who writes to the folders of bots.
+
+    Raises: Unavailable when somebody else does for too long; Denied.
+    """
+    ensure_folder(bots_dir)
+    try:
+        file = os.open(bots_dir / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
+    except OSError as error:
+        raise Denied(f"The folder {bots_dir} cannot be written: {error.strerror}.") from error
+    try:
+        deadline = asyncio.get_running_loop().time() + wait_s
+        while not _is_taken(file):
+            if asyncio.get_running_loop().time() > deadline:
+                raise Unavailable(f"Another process writes to {bots_dir} and does not end. Try again.")
+            await asyncio.sleep(_PAUSE_S)
+        yield
+    finally:
+        os.close(file)
+
+
+def write_bot(bots_dir: Path, slug: str, update: Update) -> tuple[str, ...]:
+    """Bring a version to disk, and return the names under which edits that gave way are kept.
+
+    Doing it again changes nothing. Raises: Invalid when something is in the way; Denied.
+    """
+    folder = bots_dir / require_slug(slug)
+    if not os.path.lexists(folder):
+        _write_whole(folder, update.files)
+        return ()
+    with BotFolder.open(folder) as opened:
+        aside = [name for path, text in update.files.items() if (name := _write_file(opened, path, text, update))]
+        for path in update.before:
+            if path not in update.files and not path.endswith(NEW):
+                _remove_unless_edited(opened, path, update)
+    return tuple(aside)
+
+
+def remove_bot(bots_dir: Path, slug: str) -> bool:
+    """Remove the folder of a bot with all that is in it; false when there is none.
+
+    Raises: Denied
+    """
+    folder, gone = bots_dir / require_slug(slug), bots_dir / f".{slug}.gone"
+    try:
+        _remove(gone)
+        if not os.path.lexists(folder):
+            return False
+        failpoints.hit("bots.delete.before")
+        folder.rename(gone)
+        _fsync(bots_dir)
+        failpoints.hit("bots.delete.after")
+        _remove(gone)
+    except OSError as error:
+        raise Denied(f"{folder} cannot be removed: {error.strerror}.") from error
+    return True
+
+
+def _write_whole(folder: Path, files: Mapping[str, str]) -> None:
+    part = folder.with_name(f".{folder.name}.part")
+    try:
+        _remove(part)
+        part.mkdir(FOLDER_MODE)
+        with BotFolder.open(part, folder.name) as opened:
+            for path, text in files.items():
+                opened.write(path, text)
+        _fsync(part)
+        failpoints.hit("bots.folder.before")
+        part.rename(folder)
+        _fsync(folder.parent)
+        failpoints.hit("bots.folder.after")
+    except OSError as error:
+        raise Denied(f"{folder} cannot be written: {error.strerror}.") from error
+    finally:
+        with suppress(OSError):
+            _remove(part)
+
+
+def _write_file(folder: BotFolder, path: str, text: str, update: Update) -> str | None:
+    """Write one file; return where a person's text went that had to give way."""
+    try:
+        found = folder.read(path)
+    except Invalid:
+        if not update.replaces_edits:
+            raise
+        found = None
+        aside: str | None = folder.set_aside(path)
+    else:
+        aside = None
+    if found == text:
+        return aside
+    is_known = found is None or found in (update.before.get(path), update.seen.get(path)) or path.endswith(NEW)
+    if not is_known and update.replaces_edits:
+        aside = folder.set_aside(path)
+    elif not is_known and found is not None:
+        _write_merged(folder, path, text, found, update)
+        return aside
+    folder.write(path, text)
+    return aside
+
+
+def _write_merged(folder: BotFolder, path: str, text: str, found: str, update: Update) -> None:
+    """Put what a person wrote since into a version that was made before."""
+    try:
+        merged = merge_file(path, base=update.before.get(path, text), ours=text, theirs=found)
+    except PerdureError:
+        return  # it is theirs to repair; reading the bot says what is wrong
+    if merged.is_clash:
+        folder.write(f"{path}{NEW}", text)
+    if merged.text != found:
+        folder.write(path, merged.text)
+
+
+def _remove_unless_edited(folder: BotFolder, path: str, update: Update) -> None:
+    with suppress(Invalid):
+        if folder.read(path) in (update.before[path], None):  # a crash may have left its folder
+            folder.remove(path)
+
+
+def _is_taken(file: int) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _fsync(path: Path) -> None:
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

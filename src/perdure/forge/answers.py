@@ -1,0 +1,105 @@
+"""What the person says: an option, free text, a confirmation, or a step back."""
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from perdure.errors import Invalid
+from perdure.forge.config import LONGEST_TEXT
+from perdure.forge.vocabulary import BuilderPhase
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class OptionIndex(_Answer):
+    """The nth option, from 0."""
+
+    option_index: int
+
+
+class FreeText(_Answer):
+    """Something that no option says."""
+
+    free_text: str
+
+
+class Confirm(_Answer):
+    """Yes or no to what was shown."""
+
+    confirm: bool
+
+
+class Back(_Answer):
+    """To an earlier phase; None is the one before."""
+
+    back: BuilderPhase | None = None
+
+
+BuilderAnswer = OptionIndex | FreeText | Confirm | Back
+
+_SPELLINGS = {"OptionIndex": "option_index", "FreeText": "free_text", "Confirm": "confirm", "Back": "back"}
+_KINDS: dict[str, type[OptionIndex] | type[FreeText] | type[Confirm]] = {
+    "option_index": OptionIndex,
+    "free_text": FreeText,
+    "confirm": Confirm,
+}
+_EXPECTED = 'Expected {"option_index": n}, {"free_text": "…"}, {"confirm": true}, "back" or {"back": PHASE}.'
+
+
+def read_answer(wire: Any) -> BuilderAnswer:
+    """Read an answer in its wire form, in either spelling.
+
+    Raises: Invalid
+    """
+    if isinstance(wire, str) and _SPELLINGS.get(wire, wire) == "back":
+        return Back()
+    if not isinstance(wire, dict) or len(wire) != 1:
+        raise Invalid(f"That is no answer. {_EXPECTED}")
+    [(name, value)] = wire.items()
+    name = _SPELLINGS.get(name, name)
+    if name == "back":
+        return Back(back=_phase(value))
+    if name not in _KINDS:
+        raise Invalid(f"{name!r} is no kind of answer. {_EXPECTED}")
+    try:
+        return _KINDS[name].model_validate({name: value})
+    except ValidationError:
+        raise Invalid(f"The value of {name} is not right. {_EXPECTED}") from None
+
+
+def write_answer(answer: BuilderAnswer) -> Any:
+    """Write an answer in its wire form."""
+    match answer:
+        case Back(back=None):
+            return "back"
+        case _:
+            return answer.model_dump(mode="json")
+
+
+def text_of(answer: FreeText) -> str:
+    """Return free text as it may be kept.
+
+    Raises: Invalid when it is empty, too long, or contains what is no text.
+    """
+    text = answer.free_text.strip()
+    if not text:
+        raise Invalid("The answer is empty. Say something, or choose an option.")
+    if len(text) > LONGEST_TEXT:
+        raise Invalid(f"The answer has {len(text):,} characters; at most {LONGEST_TEXT:,} are read.")
+    if any(ord(character) < 32 and character not in "\n\t" for character in text) or "\x7f" in text:
+        raise Invalid("The answer contains control characters.")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise Invalid("The answer contains a lone surrogate, which is no text.") from None
+    return text
+
+
+def _phase(value: Any) -> BuilderPhase | None:
+    if value is None:
+        return None
+    if isinstance(value, str) and value in set(BuilderPhase):
+        return BuilderPhase(value)
+    raise Invalid(f"{value!r} is no phase; the phases are {', '.join(BuilderPhase)}.")

@@ -1,0 +1,40 @@
+"""What past choices speak for, with their support."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from perdure.forge.state import BuilderState, PastChoice
+from perdure.forge.turns import Suggestion
+from perdure.forge.vocabulary import PurposeCategory
+
+_LOOKED_AT = 3
+
+_SPOKEN: dict[str, str] = {
+    PurposeCategory.SIMPLE_UTILITY: "utility",
+    PurposeCategory.COMPLEX_ANALYST: "analyst",
+    PurposeCategory.CUSTOMER_SERVICE: "customer service",
+}
+
+
+def alike(state: BuilderState) -> Sequence[PastChoice]:
+    """Return the last choices for bots of the same category, the newest first."""
+    return [past for past in state.surroundings.past if past.category == state.purpose_category][:_LOOKED_AT]
+
+
+def favourite(
+    state: BuilderState, value_of: Callable[[PastChoice], str], verb: str, option_of: Callable[[str], str]
+) -> Suggestion | None:
+    """Suggest what was chosen most often for bots like this one; of several, the newest."""
+    past = alike(state)
+    if not past:
+        return None
+    values = [value_of(each) for each in past]
+    counts = Counter(values)
+    best = max(counts, key=lambda value: (counts[value], -values.index(value)))
+    kind = _SPOKEN.get(state.purpose_category, state.purpose_category)
+    many = {"was": "were", "has": "have", "uses": "use"}[verb]
+    if len(past) == 1:
+        reason = f"your last {kind} bot {verb} {best}"
+    else:
+        reason = f"{counts[best]} of your last {len(past)} {kind} bots {many} {best}"
+    return Suggestion(option_id=option_of(best), reason=reason)

@@ -1,0 +1,110 @@
+"""What a bot is made of: whole when it is built, in parts while the person is asked."""
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from perdure.errors import Invalid
+
+LONGEST_NAME = 120
+LONGEST_TEXT = 10_000
+LONGEST_CATEGORY = 50
+LONGEST_PURPOSE = 5 * LONGEST_TEXT
+"""The description, and what was answered about focus, readers and output: each may be as long as a text."""
+SKILL_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+
+
+def _one_line(text: str) -> str:
+    shown = " ".join(text.split())
+    if not shown or not shown.isprintable():
+        raise ValueError("one line of printable text was expected")
+    return shown
+
+
+def _clean(text: str) -> str:
+    if any(ord(character) < 32 and character not in "\n\t" for character in text) or "\x7f" in text:
+        raise ValueError("it contains control characters")
+    text.encode()  # a lone surrogate is no text
+    return text.strip()
+
+
+Line = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_one_line)]
+Text = Annotated[str, Field(max_length=LONGEST_TEXT), AfterValidator(_clean)]
+Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME), AfterValidator(_one_line)]
+Category = Annotated[str, Field(min_length=1, max_length=LONGEST_CATEGORY), AfterValidator(_one_line)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, protected_namespaces=())
+
+
+class Personality(_Part):
+    """How a bot is."""
+
+    tone: Line
+    traits: tuple[Line, ...] = Field(default=(), max_length=20)
+    purpose: Annotated[str, Field(max_length=LONGEST_PURPOSE), AfterValidator(_clean)] = ""
+    boundaries: tuple[Text, ...] = Field(default=(), max_length=20)
+
+
+class ModelSettings(_Part):
+    """Which model answers, and how freely."""
+
+    model: Line
+    temperature: float = Field(ge=0.0, le=2.0, allow_inf_nan=False)
+    max_tokens: int = Field(ge=1, le=1_000_000)
+
+
+class SkillChoice(_Part):
+    """A skill that a bot gets."""
+
+    name: Annotated[str, Field(pattern=rf"^{SKILL_NAME.pattern}$", max_length=64)]
+    description: Text
+    skill_type: Literal["builtin", "custom", "builder-created"] = "builtin"
+
+
+class BuilderConfig(_Part):
+    """A whole bot, as it is to be built."""
+
+    name: Name
+    description: Text
+    category: Category
+    tags: tuple[Line, ...] = Field(default=(), max_length=20)
+    personality: Personality
+    model_settings: ModelSettings = Field(validation_alias="model_config", serialization_alias="model_config")
+    skills: tuple[SkillChoice, ...] = Field(default=(), max_length=50)
+
+    def wire(self) -> dict[str, Any]:
+        """Return the one JSON form."""
+        return self.model_dump(mode="json", by_alias=True)
+
+
+def read_config(wire: Any) -> BuilderConfig:
+    """Read a whole config in its wire form.
+
+    Raises: Invalid, naming each field that is not right.
+    """
+    try:
+        return BuilderConfig.model_validate(wire)
+    except ValidationError as error:
+        wrong = [f"{'.'.join(map(str, each['loc'])) or 'config'}: {each['msg']}" for each in error.errors()]
+        raise Invalid(f"The config is not right: {wrong[0]}.", errors=wrong) from error
+
+
+class PartialConfig(_Part):
+    """As much of a bot as is known; each field belongs to one phase."""
+
+    name: Name | None = None
+    category: Category | None = None
+    tags: tuple[Line, ...] = ()
+    focus: Text | None = None
+    audience: Text | None = None
+    output: Text | None = None
+    tone: Line | None = None
+    traits: tuple[Line, ...] | None = None
+    boundaries: tuple[Text, ...] | None = None
+    model: Line | None = None
+    temperature: float | None = Field(default=None, ge=0.0, le=2.0, allow_inf_nan=False)
+    max_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
+    skills: tuple[SkillChoice, ...] | None = None

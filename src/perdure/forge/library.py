@@ -1,0 +1,174 @@
+"""The bots of a home: opened, compared with their last version, explained, exported and deleted."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from perdure import failpoints
+from perdure.bots.archive import PackedBot, pack_bot
+from perdure.bots.bot import Bot, parse_bot
+from perdure.bots.folder import NEW, BotFolder, read_bot, read_texts, require_bot_path
+from perdure.bots.merge import diff
+from perdure.bots.provenance import Source, carried, read_spans, sources_of
+from perdure.bots.slugs import require_slug
+from perdure.bots.writing import Update, locked, remove_bot, write_bot
+from perdure.errors import Invalid, NotFound
+from perdure.forge.changes import config_of, overlaid
+from perdure.forge.ports import BotStore, BotVersion
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Where one line of a file came from."""
+
+    path: str
+    line: int
+    text: str
+    source: Source | None
+    """None: edited by hand."""
+    question: str | None = None
+    answer: str | None = None
+
+    @property
+    def sentence(self) -> str:
+        """What a person is told."""
+        match self.source:
+            case None:
+                return "edited by hand"
+            case Source("description"):
+                return f"from the description: {self.answer}"
+            case Source("default"):
+                return "usual for bots of this kind"
+            case Source(_, None):
+                return "changed when the bot was confirmed"
+            case Source(kind):
+                taken = ", as suggested" if kind == "suggestion" else ""
+                return f"asked: {self.question} Answered{taken}: {self.answer}"
+
+
+class BotLibrary:
+    """The bots of a home."""
+
+    def __init__(self, bots_dir: Path, bots: BotStore) -> None:
+        self._bots_dir = bots_dir
+        self._bots = bots
+
+    async def open_bot(self, slug: str) -> Bot:
+        """Return a bot as its files say it is now; a version that is not yet on disk is written first.
+
+        Raises: NotFound; Invalid, naming the file, when a file cannot be read; Denied.
+        """
+        await self.settled(slug)
+        return await asyncio.to_thread(read_bot, self._folder(slug))
+
+    async def settled(self, slug: str) -> BotVersion:
+        """Return the newest version of a bot, which is on disk.
+
+        Raises: NotFound; Invalid when something is in the way on disk; Denied.
+        """
+        version = await self._bots.newest(require_slug(slug))
+        if version.state != "pending":
+            return version
+        await self._finish(slug)
+        return replace(version, state="current")
+
+    async def edits(self, slug: str) -> dict[str, str]:
+        """Return what was edited by hand since the last version: a unified diff for each file.
+
+        Raises: NotFound; Invalid, naming the file, when one cannot be read; Denied.
+        """
+        version = await self.settled(slug)
+        disk = await asyncio.to_thread(read_texts, self._folder(slug))
+        before = {path: text for path, text in version.files.items() if not path.endswith(NEW)}
+        diffs = {
+            path: diff(path, before.get(path, ""), disk.get(path, ""), names=(f"version {version.number}", "on disk"))
+            for path in sorted({*before, *disk})
+        }
+        return {path: text for path, text in diffs.items() if text}
+
+    async def explain(self, slug: str, place: str) -> Explanation:
+        """Tell where a line came from; a place is `SOUL.md:12`.
+
+        Raises: NotFound; Invalid when there is no such line.
+        """
+        path, _, number = place.rpartition(":")
+        if not (number.isascii() and number.isdigit() and len(number) < 8):
+            raise Invalid(f"{place[:80]!r} is no place in a bot. Expected FILE:LINE, such as SOUL.md:12.")
+        version = await self.settled(slug)
+        text = await asyncio.to_thread(self._read, slug, require_bot_path(path))
+        lines = text.removesuffix("\n").split("\n")
+        if not 1 <= int(number) <= len(lines):
+            raise Invalid(f"{slug}/{path} has lines 1 to {len(lines)}, and no line {number}.")
+        source = _sources(version, path, text)[int(number) - 1]
+        question, answer = _said(version, source)
+        return Explanation(path, int(number), lines[int(number) - 1], source, question, answer)
+
+    async def export_bot(self, slug: str) -> bytes:
+        """Return a bot, as it is on disk, as one file.
+
+        Raises: NotFound; Invalid, naming the file, when one cannot be read; Denied.
+        """
+        version = await self.settled(slug)
+        texts = await asyncio.to_thread(read_texts, self._folder(slug))
+        config = overlaid(config_of(version), parse_bot(slug, texts))
+        return pack_bot(PackedBot(slug, config.wire(), texts))
+
+    async def delete(self, slug: str) -> None:
+        """Remove a bot, all its versions and its folder; after a crash the same call goes on.
+
+        Raises: NotFound when there is neither a bot nor a folder; Denied.
+        """
+        missing: NotFound | None = None
+        async with locked(self._bots_dir):
+            failpoints.hit("forge.delete.before")
+            try:
+                await self._bots.delete_bot(require_slug(slug))
+            except NotFound as error:
+                missing = error
+            failpoints.hit("forge.delete.after")
+            was_there = await asyncio.to_thread(remove_bot, self._bots_dir, slug)
+        if missing is not None and not was_there:
+            raise missing
+
+    async def _finish(self, slug: str, seen: Mapping[str, str] | None = None) -> tuple[str, ...]:
+        """Bring the newest version to disk unless it is; return where edits are that had to give way."""
+        async with locked(self._bots_dir):
+            version = await self._bots.newest(slug)
+            if version.state != "pending":
+                return ()
+            before = (await self._bots.version(slug, version.number - 1)).files if version.number > 1 else {}
+            update = Update(version.files, before, seen or {}, replaces_edits=version.origin == "rollback")
+            aside = await asyncio.to_thread(write_bot, self._bots_dir, slug, update)
+            failpoints.hit("forge.current.before")
+            await self._bots.mark_current(version.bot_id, version.number)
+            failpoints.hit("forge.current.after")
+            return aside
+
+    def _folder(self, slug: str) -> Path:
+        return self._bots_dir / require_slug(slug)
+
+    def _read(self, slug: str, path: str) -> str:
+        with BotFolder.open(self._folder(slug)) as folder:
+            text = folder.read(path)
+        if text is None:
+            raise NotFound(f"{slug} has no file {path}.")
+        return text
+
+
+def _sources(version: BotVersion, path: str, text: str) -> list[Source | None]:
+    """Return the source of each line on disk, matched with the version by what they have in common."""
+    written = version.files.get(path, "")
+    spans = read_spans(version.provenance.get(path, ()), f"{version.slug}/{path}")
+    return carried(sources_of(spans, written.count("\n") + 1), written, text)
+
+
+def _said(version: BotVersion, source: Source | None) -> tuple[str | None, str | None]:
+    if source is None:
+        return None, None
+    if source.kind == "description":
+        return None, str(version.config.get("description", ""))
+    if source.exchange is None or source.exchange >= len(version.conversation):
+        return None, None
+    exchange = version.conversation[source.exchange]
+    return str(exchange["question"]), str(exchange["answer"])

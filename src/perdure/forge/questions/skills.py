@@ -1,0 +1,92 @@
+"""The skills: what it can do beyond talking."""
+
+import re
+from collections.abc import Iterable
+
+from perdure.errors import Invalid
+from perdure.forge.categories import DEFAULTS
+from perdure.forge.choices import favourite
+from perdure.forge.config import SkillChoice
+from perdure.forge.questions.slot import Fields, Question, Slot, option
+from perdure.forge.state import BuilderState
+from perdure.forge.turns import Option, Suggestion
+from perdure.forge.vocabulary import BuilderPhase
+
+_GOES_WITH: dict[str, tuple[str, ...]] = {
+    "web-search": ("summarize",),
+    "data-analysis": ("summarize",),
+    "text-generation": ("summarize",),
+    "code-review": ("code-generation",),
+    "code-generation": ("code-review",),
+    "summarize": ("web-search",),
+    "knowledge-base": ("summarize",),
+}
+_NONE = "none"
+
+
+def complementary(names: Iterable[str], known: Iterable[str]) -> list[str]:
+    """Return the skills that go well with others, of those that there are."""
+    have, there = list(names), set(known)
+    wanted = (each for name in have for each in _GOES_WITH.get(name, ()))
+    return [each for each in dict.fromkeys(wanted) if each in there and each not in have]
+
+
+def _sets(state: BuilderState) -> dict[str, tuple[str, ...]]:
+    """Return what is offered: names of skills, by the id of the option."""
+    known = dict(state.surroundings.skills)
+    usual = tuple(name for name in DEFAULTS[state.kind].skills if name in known)
+    more = (*usual, *complementary(usual, known))
+    sets = {"usual": usual, "more": more} if more != usual else {"usual": usual}
+    if not usual:
+        sets = {name: (name,) for name in list(known)[:3]}
+    for past in (each.skills for each in state.surroundings.past if each.category == state.purpose_category):
+        if past and past not in sets.values() and all(name in known for name in past):
+            sets["before"] = past
+            break
+    return {**sets, _NONE: ()}
+
+
+def _skills_question(state: BuilderState) -> Question:
+    sets = _sets(state)
+    known = dict(state.surroundings.skills)
+    by_names = {skills: id_ for id_, skills in sets.items()}
+    suggestion = favourite(state, lambda past: ", ".join(past.skills) or "no skills", "has", str)
+    chosen = None if suggestion is None else by_names.get(_split(suggestion.option_id))
+    return Question(
+        "Which skills should it have? (Other: names, separated by commas)",
+        [_offer(id_, skills, known) for id_, skills in sets.items()],
+        None if suggestion is None or chosen is None else Suggestion(option_id=chosen, reason=suggestion.reason),
+    )
+
+
+def _offer(id_: str, skills: tuple[str, ...], known: dict[str, str]) -> Option:
+    if not skills:
+        return option(id_, "None", "it talks and runs goals; skills can be added later")
+    return option(id_, " + ".join(skills), "; ".join(known[name] for name in skills))
+
+
+def _split(text: str) -> tuple[str, ...]:
+    return () if text == "no skills" else tuple(filter(None, re.split(r"[,\s]+", text.strip().casefold())))
+
+
+def _read_skills(state: BuilderState, text: str) -> Fields:
+    known = dict(state.surroundings.skills)
+    names = tuple(dict.fromkeys(_split(text)))
+    if unknown := [name for name in names if name not in known]:
+        raise Invalid(f"There is no skill {unknown[0][:60]!r}. There are: {', '.join(known) or 'none'}.")
+    return {"skills": _choices(state, names)}
+
+
+def _choices(state: BuilderState, names: tuple[str, ...]) -> tuple[SkillChoice, ...]:
+    known = dict(state.surroundings.skills)
+    return tuple(SkillChoice(name=name, description=known[name]) for name in names)
+
+
+SKILLS = Slot(
+    "skills",
+    BuilderPhase.SKILLS,
+    ("skills",),
+    ask=_skills_question,
+    choose=lambda state, chosen: {"skills": _choices(state, _sets(state)[chosen])},
+    read=_read_skills,
+)

@@ -1,0 +1,105 @@
+"""The state of a session: all that there is to know about an interview, and so all that a draft keeps."""
+
+from typing import Any
+
+import orjson
+from pydantic import Field, ValidationError
+
+from perdure.errors import Damaged
+from perdure.forge.config import PartialConfig
+from perdure.forge.turns import BuilderTurn, Wire
+from perdure.forge.vocabulary import BuilderMode, BuilderPhase, PurposeCategory
+
+
+class Exchange(Wire):
+    """A question as it was asked, and its answer as it was given."""
+
+    question: str
+    options: tuple[str, ...]
+    answer: str
+    """The label of the chosen option, or the free text."""
+    phase: BuilderPhase
+    slot: str
+    """What the question was for."""
+    option_id: str | None = None
+    """The chosen option; None is free text."""
+
+
+class PastChoice(Wire):
+    """What was chosen for a bot before."""
+
+    category: str
+    tone: str
+    model: str
+    skills: tuple[str, ...]
+
+
+class Surroundings(Wire):
+    """What an interview knew of the world when it began; kept, so that a resumed one asks the same."""
+
+    models: tuple[str, ...] = ()
+    past: tuple[PastChoice, ...] = ()
+    """The newest first."""
+    skills: tuple[tuple[str, str], ...] = ()
+    """Names and descriptions of the skills that there are."""
+
+
+class Target(Wire):
+    """The bot that a reconfiguration is about, as it was when that began."""
+
+    bot_id: str
+    slug: str
+    config: dict[str, Any]
+    version: int
+
+
+class BuilderState(Wire):
+    """One conversation, from the wish to the whole config."""
+
+    session_id: str
+    mode: BuilderMode
+    phase: BuilderPhase = BuilderPhase.BASICS
+    initial_description: str
+    clarifications: tuple[str, ...] = ()
+    purpose_category: str = PurposeCategory.CUSTOM
+    conversation: tuple[Exchange, ...] = ()
+    config: PartialConfig = Field(default_factory=PartialConfig)
+    phase_history: tuple[BuilderPhase, ...] = ()
+    pending_turn: BuilderTurn | None = None
+    pending_slot: str | None = None
+    target: Target | None = None
+    surroundings: Surroundings = Field(default_factory=Surroundings)
+
+    @property
+    def description(self) -> str:
+        """All that the person said the bot is for."""
+        return "\n".join([self.initial_description, *self.clarifications])
+
+    @property
+    def question_count(self) -> int:
+        """How many questions were answered."""
+        return len(self.conversation)
+
+    @property
+    def kind(self) -> PurposeCategory:
+        return PurposeCategory.of(self.purpose_category)
+
+    def answer_to(self, slot: str) -> Exchange | None:
+        """Return what was said about something, if it was asked."""
+        return next((exchange for exchange in self.conversation if exchange.slot == slot), None)
+
+    def text(self) -> str:
+        """Write the state as a draft keeps it."""
+        return orjson.dumps(self.model_dump(mode="json", by_alias=True)).decode()
+
+
+def read_state(text: str) -> BuilderState:
+    """Read a state as a draft keeps it.
+
+    Raises: Damaged
+    """
+    try:
+        return BuilderState.model_validate_json(text)
+    except ValidationError as error:
+        where = ".".join(map(str, error.errors()[0]["loc"])) or "its JSON"
+        raise Damaged(f"The draft cannot be read: {where} is not right.") from error

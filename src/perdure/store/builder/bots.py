@@ -1,0 +1,212 @@
+"""Bots and all their versions in the database."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import sqlalchemy as sa
+
+from perdure.errors import Conflict, Invalid, NotFound
+from perdure.forge.ports import BotSummary, BotVersion, BuilderMemoryEntry, VersionSummary
+from perdure.store.builder.choices import remember, require_choice
+from perdure.store.builder.texts import from_json, is_text, require_limit, require_texts, to_json
+from perdure.store.client import DatabaseClient
+from perdure.store.schema.forge import bot_versions, bots, builder_drafts
+from perdure.store.transaction import Transaction
+
+_JSONS = ("files", "sha256", "config", "conversation", "provenance")
+_WHOLE = sa.select(bots.c.slug, bot_versions).join_from(bots, bot_versions, bots.c.id == bot_versions.c.bot_id)
+_all = bot_versions.alias()
+_NEWEST_NUMBER = sa.select(sa.func.max(_all.c.number)).where(_all.c.bot_id == bots.c.id).scalar_subquery()
+
+
+class SqlBotStore:
+    """Bots in a SQL database. See BotStore."""
+
+    def __init__(self, client: DatabaseClient, *, now_us: Callable[[], int] = lambda: time.time_ns() // 1000) -> None:
+        self._client = client
+        self._now_us = now_us
+
+    async def save_version(self, version: BotVersion, choice: BuilderMemoryEntry | None = None) -> BotVersion:
+        """See BotStore.save_version."""
+        require_texts("a bot", version)
+        if choice is not None:
+            require_choice(choice)
+        pending = replace(version, state="pending", created_at_us=version.created_at_us or self._now_us())
+        try:
+            return await self._client.transaction(lambda tx: _save(tx, pending, choice))
+        except Conflict:  # the same session may have been quicker through another process
+            made = None if version.session_id is None else await self.made_by(version.session_id)
+            if made is None:
+                raise
+            return made
+
+    async def mark_current(self, bot_id: str, number: int) -> None:
+        """See BotStore.mark_current."""
+        if not is_text(bot_id):
+            raise NotFound(f"There is no bot with the id {bot_id!r}.")
+        await self._client.transaction(lambda tx: _mark_current(tx, bot_id, number))
+
+    async def made_by(self, session_id: str) -> BotVersion | None:
+        """See BotStore.made_by."""
+        if not is_text(session_id):
+            return None
+        return await self._client.read(lambda tx: _made_by(tx, session_id))
+
+    async def newest(self, slug: str) -> BotVersion:
+        """See BotStore.newest."""
+        return await self._one(slug, bot_versions.c.number == _NEWEST_NUMBER, f"There is no bot {slug!r}.")
+
+    async def version(self, slug: str, number: int) -> BotVersion:
+        """See BotStore.version."""
+        missing = f"There is no version {number} of the bot {slug!r}."
+        return await self._one(slug, bot_versions.c.number == number, missing)
+
+    async def versions(self, slug: str) -> Sequence[VersionSummary]:
+        """See BotStore.versions."""
+        c = bot_versions.c
+        query = (
+            sa.select(c.number, c.state, c.origin, c.sha256, c.created_at)
+            .join_from(bots, bot_versions, bots.c.id == c.bot_id)
+            .where(bots.c.slug == slug)
+            .order_by(c.number.desc())
+        )
+        rows = await self._client.read(lambda tx: tx.execute(query).all()) if is_text(slug) else ()
+        if not rows:
+            raise NotFound(f"There is no bot {slug!r}.")
+        return [
+            VersionSummary(row.number, row.state, row.origin, from_json(f"bot {slug}", row.sha256), row.created_at)
+            for row in rows
+        ]
+
+    async def list_bots(self, *, limit: int = 50, before: str | None = None) -> Sequence[BotSummary]:
+        """See BotStore.list_bots."""
+        require_limit(limit)
+        query = (
+            sa.select(bots, bot_versions.c.number, bot_versions.c.state)
+            .join_from(bots, bot_versions, bots.c.id == bot_versions.c.bot_id)
+            .where(bot_versions.c.number == _NEWEST_NUMBER)
+            .order_by(bots.c.slug)
+            .limit(limit)
+        )
+        if before is not None and not is_text(before):
+            raise Invalid(f"{before!r} can be no slug.")
+        if before is not None:
+            query = query.where(bots.c.slug > before)
+        return await self._client.read(lambda tx: [_summary(row) for row in tx.execute(query)])
+
+    async def delete_bot(self, slug: str) -> None:
+        """See BotStore.delete_bot."""
+        gone = sa.delete(bots).where(bots.c.slug == slug)
+        if not is_text(slug) or await self._client.transaction(lambda tx: tx.execute(gone).rowcount) == 0:
+            raise NotFound(f"There is no bot {slug!r}.")
+
+    async def _one(self, slug: str, which: sa.ColumnElement[bool], missing: str) -> BotVersion:
+        query = _WHOLE.where(bots.c.slug == slug, which)
+        row = await self._client.read(lambda tx: tx.execute(query).first()) if is_text(slug) else None
+        if row is None:
+            raise NotFound(missing)
+        return _version(row)
+
+
+def _save(tx: Transaction, version: BotVersion, choice: BuilderMemoryEntry | None) -> BotVersion:
+    """Do all of a save; the bot is locked first, so that of two that add the same number the second sees the first."""
+    if version.session_id is not None and (made := _made_by(tx, version.session_id)) is not None:
+        return made
+    if version.number == 1:
+        _add_bot(tx, version)
+    else:
+        _change_bot(tx, version)
+    columns = ("bot_id", "number", "state", "origin", "name", "category", "session_id")
+    values = {name: getattr(version, name) for name in columns}
+    parts = {name: to_json(f"{name} of a bot", getattr(version, name)) for name in _JSONS}
+    tx.execute(sa.insert(bot_versions).values(**values, **parts, created_at=version.created_at_us))
+    if choice is not None:
+        remember(tx, choice)
+    if version.session_id is not None:
+        tx.execute(sa.delete(builder_drafts).where(builder_drafts.c.session_id == version.session_id))
+    return version
+
+
+def _add_bot(tx: Transaction, version: BotVersion) -> None:
+    """Raises: Conflict when the slug is taken, or the bot is there already."""
+    taken = sa.select(bots.c.id).where((bots.c.slug == version.slug) | (bots.c.id == version.bot_id))
+    if (owner := tx.scalar(taken)) is not None:
+        if owner == version.bot_id:
+            raise Conflict(f"The bot {version.slug} is there already; 1 is not the number of its next version.")
+        raise Conflict(f"There is another bot {version.slug} already.")
+    tx.execute(
+        sa.insert(bots).values(
+            id=version.bot_id,
+            slug=version.slug,
+            name=version.name,
+            category=version.category,
+            session_id=version.session_id,
+            created_at=version.created_at_us,
+            updated_at=version.created_at_us,
+        )
+    )
+
+
+def _change_bot(tx: Transaction, version: BotVersion) -> None:
+    """Raises: Conflict when there is no such bot any more, or the number is not the next."""
+    change = (
+        sa.update(bots)
+        .where(bots.c.id == version.bot_id, bots.c.slug == version.slug)
+        .values(name=version.name, category=version.category, updated_at=version.created_at_us)
+    )
+    if tx.execute(change).rowcount == 0:
+        raise Conflict(f"There is no bot {version.slug} with the id {version.bot_id} any more.")
+    last = tx.scalar(sa.select(sa.func.max(bot_versions.c.number)).where(bot_versions.c.bot_id == version.bot_id))
+    if version.number != last + 1:
+        raise Conflict(f"The newest version of {version.slug} is {last} by now; {version.number} is not the next.")
+
+
+def _mark_current(tx: Transaction, bot_id: str, number: int) -> None:
+    """Make a pending version the current one; one that was overtaken by a later one stays past.
+
+    Raises: NotFound
+    """
+    own = bot_versions.c.bot_id == bot_id
+    tx.execute(sa.select(bots.c.id).where(bots.c.id == bot_id).with_for_update())
+    state = tx.scalar(sa.select(bot_versions.c.state).where(own, bot_versions.c.number == number))
+    if state is None:
+        raise NotFound(f"There is no version {number} of the bot with the id {bot_id}.")
+    if state == "pending":
+        earlier = sa.update(bot_versions).where(own, bot_versions.c.number < number, bot_versions.c.state != "past")
+        tx.execute(earlier.values(state="past"))
+        tx.execute(sa.update(bot_versions).where(own, bot_versions.c.number == number).values(state="current"))
+
+
+def _made_by(tx: Transaction, session_id: str) -> BotVersion | None:
+    row = tx.execute(_WHOLE.where(bot_versions.c.session_id == session_id)).first()
+    return None if row is None else _version(row)
+
+
+def _version(row: "sa.Row[Any]") -> BotVersion:
+    return BotVersion(
+        bot_id=row.bot_id,
+        slug=row.slug,
+        name=row.name,
+        category=row.category,
+        number=row.number,
+        state=row.state,
+        origin=row.origin,
+        session_id=row.session_id,
+        created_at_us=row.created_at,
+        **{name: from_json(f"version {row.number} of {row.slug}", getattr(row, name)) for name in _JSONS},
+    )
+
+
+def _summary(row: "sa.Row[Any]") -> BotSummary:
+    return BotSummary(
+        bot_id=row.id,
+        slug=row.slug,
+        name=row.name,
+        category=row.category,
+        version=row.number,
+        state=row.state,
+        created_at_us=row.created_at,
+        updated_at_us=row.updated_at,
+    )

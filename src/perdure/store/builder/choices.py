@@ -1,0 +1,81 @@
+"""Choices in the database."""
+
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+from perdure.forge.ports import BuilderMemoryEntry
+from perdure.store.builder.texts import from_json, is_text, require_limit, require_texts, to_json
+from perdure.store.client import DatabaseClient
+from perdure.store.schema.forge import builder_memory
+from perdure.store.transaction import Transaction
+
+
+class SqlBuilderMemoryStore:
+    """Choices in a SQL database. See BuilderMemoryStore."""
+
+    def __init__(self, client: DatabaseClient) -> None:
+        self._client = client
+
+    async def record_session(self, entry: BuilderMemoryEntry) -> None:
+        """See BuilderMemoryStore.record_session."""
+        require_choice(entry)
+        await self._client.transaction(lambda tx: remember(tx, entry))
+
+    async def recall_by_category(self, category: str, limit: int = 10) -> Sequence[BuilderMemoryEntry]:
+        """See BuilderMemoryStore.recall_by_category."""
+        require_limit(limit)
+        if not is_text(category):
+            return []
+        return await self._recalled(_NEWEST.where(builder_memory.c.purpose_category == category).limit(limit))
+
+    async def recall_recent(self, limit: int = 10) -> Sequence[BuilderMemoryEntry]:
+        """See BuilderMemoryStore.recall_recent."""
+        require_limit(limit)
+        return await self._recalled(_NEWEST.limit(limit))
+
+    async def _recalled(self, query: "sa.Select[tuple[object, ...]]") -> list[BuilderMemoryEntry]:
+        return await self._client.read(lambda tx: [_entry(row) for row in tx.execute(query)])
+
+
+_NEWEST = sa.select(builder_memory).order_by(builder_memory.c.created_at.desc(), builder_memory.c.id.desc())
+
+
+def require_choice(entry: BuilderMemoryEntry) -> None:
+    """Refuse a choice that cannot be stored.
+
+    Raises: Invalid
+    """
+    require_texts("a choice", entry)
+
+
+def remember(tx: Transaction, entry: BuilderMemoryEntry) -> None:
+    """Store a choice inside a transaction; one that is there already is left as it is."""
+    values = {
+        "id": entry.id,
+        "purpose_category": entry.purpose_category,
+        "initial_description": entry.initial_description,
+        "chosen_tone": entry.chosen_tone,
+        "chosen_model": entry.chosen_model,
+        "chosen_skills": to_json("skills of a choice", entry.chosen_skills),
+        "bot_slug": entry.bot_slug,
+        "created_at": entry.created_at_us,
+    }
+    if tx.dialect == "sqlite":
+        tx.execute(sqlite.insert(builder_memory).values(**values).on_conflict_do_nothing())
+    else:
+        tx.execute(postgresql.insert(builder_memory).values(**values).on_conflict_do_nothing())
+
+
+def _entry(row: "sa.Row[tuple[object, ...]]") -> BuilderMemoryEntry:
+    return BuilderMemoryEntry(
+        id=row.id,
+        purpose_category=row.purpose_category,
+        initial_description=row.initial_description,
+        chosen_tone=row.chosen_tone,
+        chosen_model=row.chosen_model,
+        chosen_skills=tuple(from_json(f"choice {row.id}", row.chosen_skills)),
+        bot_slug=row.bot_slug,
+        created_at_us=row.created_at,
+    )

@@ -1,0 +1,144 @@
+"""Drafts in the database."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import sqlalchemy as sa
+
+from perdure.errors import Conflict, NotFound
+from perdure.forge.ports import BuilderDraft, BuilderDraftSummary, BuilderMode, BuilderPhase
+from perdure.store.builder.texts import is_text, require_limit, require_texts
+from perdure.store.client import DatabaseClient
+from perdure.store.schema.forge import builder_drafts
+from perdure.store.transaction import Transaction
+
+_SUMMARY = (
+    builder_drafts.c.session_id,
+    builder_drafts.c.initial_description,
+    builder_drafts.c.phase,
+    builder_drafts.c.mode,
+    builder_drafts.c.revision,
+    builder_drafts.c.updated_at,
+)
+_PHASES = {str(phase): phase for phase in BuilderPhase}
+_MODES = {str(mode): mode for mode in BuilderMode}
+
+
+class SqlBuilderDraftStore:
+    """Drafts in a SQL database. See BuilderDraftStore."""
+
+    def __init__(self, client: DatabaseClient, *, now_us: Callable[[], int] = lambda: time.time_ns() // 1000) -> None:
+        self._client = client
+        self._now_us = now_us
+
+    async def save_draft(self, draft: BuilderDraft, expected_revision: int) -> BuilderDraft:
+        """See BuilderDraftStore.save_draft."""
+        require_texts("a draft", draft)
+        saved = replace(draft, revision=expected_revision + 1, updated_at_us=self._now_us())
+        put = _insert if expected_revision == 0 else _update
+        try:
+            created_at_us = await self._client.transaction(lambda tx: put(tx, saved))
+        except Conflict as error:
+            expected = f"revision {expected_revision}" if expected_revision else "none"
+            raise Conflict(
+                f"The draft {draft.session_id} was changed, made or deleted by somebody else: expected was {expected}."
+            ) from error
+        return replace(saved, created_at_us=created_at_us)
+
+    async def load_draft(self, session_id: str) -> BuilderDraft:
+        """See BuilderDraftStore.load_draft."""
+        if not is_text(session_id):
+            raise _missing(session_id)
+        query = sa.select(builder_drafts).where(builder_drafts.c.session_id == session_id)
+        row = await self._client.read(lambda tx: tx.execute(query).first())
+        if row is None:
+            raise _missing(session_id)
+        return _draft(row)
+
+    async def list_drafts(self, *, limit: int = 50, before: str | None = None) -> Sequence[BuilderDraftSummary]:
+        """See BuilderDraftStore.list_drafts."""
+        require_limit(limit)
+        return await self._client.read(lambda tx: _listed(tx, limit, before))
+
+    async def delete_draft(self, session_id: str) -> None:
+        """See BuilderDraftStore.delete_draft."""
+        if not is_text(session_id):
+            raise _missing(session_id)
+        gone = sa.delete(builder_drafts).where(builder_drafts.c.session_id == session_id)
+        if await self._client.transaction(lambda tx: tx.execute(gone).rowcount) == 0:
+            raise _missing(session_id)
+
+
+def _insert(tx: Transaction, draft: BuilderDraft) -> int:
+    """Store a new draft, and return when it was made.
+
+    Raises: Conflict, by the database, when there is one.
+    """
+    created_at = {"created_at": draft.updated_at_us}
+    tx.execute(sa.insert(builder_drafts).values(session_id=draft.session_id, **created_at, **_changing(draft)))
+    return draft.updated_at_us
+
+
+def _update(tx: Transaction, draft: BuilderDraft) -> int:
+    """Store a draft over the revision before, and return when it was made."""
+    swap = (
+        sa.update(builder_drafts)
+        .where(builder_drafts.c.session_id == draft.session_id, builder_drafts.c.revision == draft.revision - 1)
+        .values(**_changing(draft))
+        .returning(builder_drafts.c.created_at)
+    )
+    created_at_us = tx.scalar(swap)
+    if created_at_us is None:
+        raise Conflict("no draft of that revision")
+    return int(created_at_us)
+
+
+def _changing(draft: BuilderDraft) -> dict[str, object]:
+    return {
+        "state_json": draft.state_json,
+        "schema_version": draft.schema_version,
+        "revision": draft.revision,
+        "initial_description": draft.initial_description,
+        "phase": str(draft.phase),
+        "mode": str(draft.mode),
+        "question_count": draft.question_count,
+        "updated_at": draft.updated_at_us,
+    }
+
+
+def _listed(tx: Transaction, limit: int, before: str | None) -> list[BuilderDraftSummary]:
+    c = builder_drafts.c
+    query = sa.select(*_SUMMARY).order_by(c.updated_at.desc(), c.session_id.desc())
+    if before is not None:
+        place = sa.select(c.updated_at).where(c.session_id == before)
+        updated_at = tx.scalar(place) if is_text(before) else None
+        if updated_at is None:
+            raise _missing(before)
+        query = query.where(sa.tuple_(updated_at, before) > sa.tuple_(c.updated_at, c.session_id))
+    return [_summary(*row) for row in tx.execute(query.limit(limit))]
+
+
+def _summary(*row: Any) -> BuilderDraftSummary:
+    session_id, description, phase, mode, revision, updated_at = row
+    return BuilderDraftSummary(session_id, description, _PHASES[phase], _MODES[mode], revision, updated_at)
+
+
+def _draft(row: "sa.Row[tuple[object, ...]]") -> BuilderDraft:
+    return BuilderDraft(
+        session_id=row.session_id,
+        state_json=row.state_json,
+        initial_description=row.initial_description,
+        phase=_PHASES[row.phase],
+        mode=_MODES[row.mode],
+        question_count=row.question_count,
+        schema_version=row.schema_version,
+        revision=row.revision,
+        created_at_us=row.created_at,
+        updated_at_us=row.updated_at,
+    )
+
+
+def _missing(session_id: str) -> NotFound:
+    return NotFound(f"There is no draft {session_id!r}.")

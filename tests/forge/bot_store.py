@@ -1,0 +1,107 @@
+"""A small BotStore in one JSON file: it survives a kill, and several processes may use it."""
+
+import fcntl
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from perdure.errors import Conflict, NotFound
+from perdure.forge.ports import BotStore, BotSummary, BotVersion, BuilderMemoryEntry, VersionSummary
+
+T = TypeVar("T")
+
+
+class FileBotStore:
+    """See BotStore."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    async def save_version(self, version: BotVersion, choice: BuilderMemoryEntry | None = None) -> BotVersion:
+        with self._changed() as content:
+            made = next((each for each in content["versions"] if is_made_by(each, version.session_id)), None)
+            if made is not None:
+                return BotVersion(**made)
+            numbers = [each["number"] for each in content["versions"] if each["bot_id"] == version.bot_id]
+            taken = {each["slug"] for each in content["versions"] if each["bot_id"] != version.bot_id}
+            if version.slug in taken or version.number != max(numbers, default=0) + 1:
+                raise Conflict("taken")
+            stored = replace(version, state="pending")
+            content["versions"].append(asdict(stored))
+            if choice is not None:
+                content["choices"].append(asdict(choice))
+            return stored
+
+    async def mark_current(self, bot_id: str, number: int) -> None:
+        with self._changed() as content:
+            for each in content["versions"]:
+                if each["bot_id"] == bot_id and each["number"] <= number:
+                    each["state"] = "current" if each["number"] == number else "past"
+
+    async def made_by(self, session_id: str) -> BotVersion | None:
+        found = self._found(lambda each: is_made_by(each, session_id))
+        return found[0] if found else None
+
+    async def newest(self, slug: str) -> BotVersion:
+        return self._of(slug)[-1]
+
+    async def version(self, slug: str, number: int) -> BotVersion:
+        found = [each for each in self._of(slug) if each.number == number]
+        if not found:
+            raise NotFound(f"{slug} has no version {number}.")
+        return found[0]
+
+    async def versions(self, slug: str) -> Sequence[VersionSummary]:
+        return [
+            VersionSummary(each.number, each.state, each.origin, each.sha256, each.created_at_us)
+            for each in reversed(self._of(slug))
+        ]
+
+    async def list_bots(self, *, limit: int = 50, before: str | None = None) -> Sequence[BotSummary]:
+        slugs = sorted({each.slug for each in self._found(lambda _each: True)})
+        newest = [self._of(slug)[-1] for slug in slugs if before is None or slug > before][:limit]
+        return [
+            BotSummary(v.bot_id, v.slug, v.name, v.category, v.number, v.state, v.created_at_us, v.created_at_us)
+            for v in newest
+        ]
+
+    async def delete_bot(self, slug: str) -> None:
+        self._of(slug)
+        with self._changed() as content:
+            content["versions"] = [each for each in content["versions"] if each["slug"] != slug]
+
+    def choices(self) -> list[dict[str, Any]]:
+        """What was remembered."""
+        with self._changed() as content:
+            return list(content["choices"])
+
+    def _of(self, slug: str) -> list[BotVersion]:
+        found = self._found(lambda each: each["slug"] == slug)
+        if not found:
+            raise NotFound(f"There is no bot {slug}.")
+        return found
+
+    def _found(self, is_wanted: Callable[[dict[str, Any]], bool]) -> list[BotVersion]:
+        with self._changed() as content:
+            return [BotVersion(**each) for each in content["versions"] if is_wanted(each)]
+
+    @contextmanager
+    def _changed(self) -> Iterator[dict[str, Any]]:
+        with self._path.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            content = json.loads(self._path.read_text()) if self._path.exists() else {"versions": [], "choices": []}
+            yield content
+            part = self._path.with_suffix(f".{os.getpid()}")
+            part.write_text(json.dumps(content))
+            part.replace(self._path)
+
+
+def is_made_by(each: dict[str, Any], session_id: str | None) -> bool:
+    return session_id is not None and each["session_id"] == session_id
+
+
+_: Callable[[Path], BotStore] = FileBotStore

@@ -1,0 +1,495 @@
+"""Assembly: what is built is what was chosen; changes keep what a person wrote; nothing is built twice."""
+
+import asyncio
+import io
+import zipfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import cast
+
+import pytest
+import yaml
+
+from perdure import AssemblyResult, Bot, Conflict, Invalid, NotFound, failpoints
+from perdure.bots.archive import read_archive, unpack_bot
+from perdure.bots.folder import verify
+from perdure.forge.config import BuilderConfig
+from perdure.forge.interview import begin
+from perdure.forge.state import PastChoice
+from perdure.forge.turns import ReadyToAssemble
+from perdure.store.builder.bots import SqlBotStore
+from perdure.store.builder.choices import SqlBuilderMemoryStore
+from tests.conftest import BACKENDS
+from tests.forge.bot_store import FileBotStore
+from tests.forge.bots import CODING, HERE, Home, emptied, home_at, home_in, new_session, ready, url_of
+
+
+@pytest.fixture(params=["file", *BACKENDS])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str | None:
+    """Where bots are kept: in the test's own store, and in each kind of database."""
+    return url_of(request.param, request, tmp_path)
+
+
+@pytest.fixture
+async def home(url: str | None, tmp_path: Path) -> AsyncIterator[Home]:
+    async with home_at(tmp_path, url and await emptied(url)) as home:
+        yield home
+
+
+async def choices(home: Home) -> list[str]:
+    """The bots whose choices are remembered."""
+    if isinstance(home.store, FileBotStore):
+        return [choice["bot_slug"] for choice in home.store.choices()]
+    assert isinstance(home.store, SqlBotStore)
+    return [entry.bot_slug for entry in await SqlBuilderMemoryStore(home.store._client).recall_recent()]
+
+
+def config_of_ready(description: str = CODING) -> BuilderConfig:
+    turn = ready(description).pending_turn
+    assert isinstance(turn, ReadyToAssemble)
+    return turn.config
+
+
+def front(path: Path) -> dict[str, object]:
+    return cast("dict[str, object]", yaml.safe_load(path.read_text().split("---\n")[1]))
+
+
+async def test_what_is_built_is_what_was_chosen(home: Home) -> None:
+    config = config_of_ready()
+    result = await home.build()
+    assert isinstance(result, AssemblyResult)
+    assert result.model_dump(exclude={"bot_id"}) == {
+        "bot_slug": "ada",
+        "bot_name": "Ada",
+        "soul_path": "bots/ada/SOUL.md",
+        "identity_path": "bots/ada/IDENTITY.md",
+        "user_path": "bots/ada/USER.md",
+        "skills_attached": ("code-review", "code-generation"),
+        "version": 1,
+        "clashes": (),
+        "set_aside": (),
+    }
+    assert front(home.path("ada/IDENTITY.md")) == {
+        "display_name": "Ada",
+        "category": "coding",
+        "provider": "ollama",
+        "model": "ollama:llama3.2",
+        "temperature": config.model_settings.temperature,
+        "max_tokens": config.model_settings.max_tokens,
+    }
+    files = [home.bots_dir.parent / path for path in (result.soul_path, result.identity_path, result.user_path)]
+    assert all(path.is_file() for path in files)
+    assert verify(home.path("ada")) == []
+    assert (await home.store.newest("ada")).state == "current"
+
+
+async def test_the_settings_and_the_prompt_reach_whoever_runs_the_bot(home: Home) -> None:
+    await home.build()
+    home.edit("ada/IDENTITY.md", "temperature: 0.2", "temperature: 1.5")
+    home.edit("ada/SOUL.md", "## Boundaries", "Be kind to beginners.\n\n## Boundaries")
+    bot = await home.assembler.open_bot("ada")
+    assert isinstance(bot, Bot)
+    settings = bot.model_settings
+    assert (settings.provider, settings.model) == ("ollama", "ollama:llama3.2")
+    assert (settings.temperature, settings.max_tokens) == (1.5, 4096)
+    prompt = bot.prompt()
+    assert prompt.startswith("You are Ada.\nYour tone: technical.\nYour traits: precise, methodical, pragmatic.\n")
+    for told in (
+        "Be kind to beginners.",
+        CODING,
+        "# Skill: code-review",
+        "Would a test fail if the change were undone?",
+    ):
+        assert told in prompt
+
+
+async def test_a_session_that_is_not_ready_builds_nothing(home: Home) -> None:
+    with pytest.raises(Conflict, match="not ready"):
+        await home.assembler.assemble(begin("s", CODING, HERE))
+    assert not home.bots_dir.exists()
+
+
+async def test_an_edited_config_is_checked_whole_and_built(home: Home) -> None:
+    state, config = ready(), config_of_ready()
+    bad = config.model_copy(update={"name": "a\nb\x00"})
+    with pytest.raises(Invalid, match="name"):
+        await home.assembler.assemble(state, bad)
+    twice = config.model_copy(update={"skills": (config.skills[0], config.skills[0])})
+    with pytest.raises(Invalid, match="twice"):
+        await home.assembler.assemble(state, twice)
+    unknown = config.skills[0].model_copy(update={"name": "teleport"})
+    with pytest.raises(Invalid, match="no built-in skill 'teleport'"):
+        await home.assembler.assemble(state, config.model_copy(update={"skills": (unknown,)}))
+    nameless = config.model_settings.model_copy(update={"model": "gpt"})
+    with pytest.raises(Invalid, match="names no model"):
+        await home.assembler.assemble(state, config.model_copy(update={"model_settings": nameless}))
+    assert not home.bots_dir.exists()
+    fewer = config.model_copy(update={"skills": config.skills[:1]})
+    result = await home.assembler.assemble(state, fewer)
+    assert result.skills_attached == ("code-review",)
+    assert not home.path("ada/skills/code-generation").exists()
+
+
+async def test_a_skill_of_ones_own_gets_a_text(home: Home) -> None:
+    config = config_of_ready()
+    own = config.skills[0].model_copy(
+        update={"name": "haiku", "description": "Writes haiku:\n5-7-5.", "skill_type": "builder-created"}
+    )
+    await home.assembler.assemble(ready(), config.model_copy(update={"skills": (own,)}))
+    [skill] = (await home.assembler.open_bot("ada")).skills
+    assert (skill.name, skill.description, skill.skill_type) == ("haiku", "Writes haiku: 5-7-5.", "builder-created")
+    assert skill.instructions == "Writes haiku:\n5-7-5."
+
+
+async def test_assembling_again_returns_the_stored_result(home: Home) -> None:
+    first = await home.build(session_id="s")
+    assert await home.build(session_id="s") == first
+    assert await home.assembler.assembled("s") == first
+    assert await home.assembler.assembled("another") is None
+    assert len(await home.store.list_bots()) == 1
+    assert await choices(home) == ["ada"]
+    await home.change("ada", tone="formal")
+    assert await choices(home) == ["ada"], "a bot counts once, however often it is changed"
+
+
+async def test_assembling_at_the_same_time_gives_one_bot(home: Home) -> None:
+    results = await asyncio.gather(*(home.build(session_id="s") for _ in range(8)))
+    assert len({result.bot_id for result in results}) == 1
+    assert [path.name for path in home.bots_dir.iterdir() if not path.name.startswith(".")] == ["ada"]
+
+
+async def test_bots_of_one_name_get_slugs_of_their_own_also_at_the_same_time(home: Home) -> None:
+    results = await asyncio.gather(*(home.build() for _ in range(5)))
+    assert {result.bot_slug for result in results} == {"ada", "ada-2", "ada-3", "ada-4", "ada-5"}
+    assert len({result.bot_id for result in results}) == 5
+
+
+async def test_what_lies_in_the_folder_of_bots_is_never_taken_over(home: Home) -> None:
+    home.path("ada").mkdir(parents=True)
+    home.path("ada/mine.txt").write_text("mine")
+    home.path("ada-2").symlink_to("/")
+    assert (await home.build()).bot_slug == "ada-3"
+    assert [path.name for path in home.path("ada").iterdir()] == ["mine.txt"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Ada: the 'best' #1",
+        '"',
+        "--- ada ---",
+        "../../etc/passwd",
+        "🤖",
+        "con",
+        "aux",
+        "\u0430da",
+        "x" * 120,
+        "null",
+        "~",
+    ],
+)
+async def test_any_name_gets_a_safe_slug_and_comes_back_as_it_is(home: Home, name: str) -> None:
+    result = await home.assembler.assemble(ready(), config_of_ready().model_copy(update={"name": name}))
+    bot = await home.assembler.open_bot(result.bot_slug)
+    assert (bot.name, bot.soul.name) == (name, name)
+    assert {path.name for path in home.bots_dir.iterdir()} == {result.bot_slug, ".lock"}
+    beside = {path.name.partition(".")[0] for path in home.bots_dir.parent.iterdir()}
+    assert beside <= {"bots", "store", "perdure"}, "the folder of bots, and the database"
+
+
+async def test_a_slug_is_checked_before_any_path_is_built(home: Home) -> None:
+    for slug in ("../x", "a/b", "", "con", "A", "a\n", "a--b", "x" * 65):
+        with pytest.raises(Invalid, match="no slug"):
+            await home.assembler.open_bot(slug)
+        with pytest.raises(Invalid, match="no slug"):
+            await home.assembler.delete(slug)
+
+
+async def test_a_change_keeps_id_slug_and_what_was_not_asked_and_adds_one_version(home: Home) -> None:
+    built = await home.build()
+    changed = await home.change("ada", tone="like a pirate", name="Captain Ada")
+    assert (changed.bot_id, changed.bot_slug, changed.bot_name) == (built.bot_id, "ada", "Captain Ada")
+    assert (changed.version, changed.clashes) == (2, ())
+    assert changed.skills_attached == built.skills_attached
+    bot = await home.assembler.open_bot("ada")
+    assert (bot.name, bot.soul.name, bot.soul.tone) == ("Captain Ada", "Captain Ada", "like a pirate")
+    assert "Speak in this tone: like a pirate." in bot.prompt()
+    assert bot.model_settings.temperature == 0.2
+    assert [(each.number, each.state, each.origin) for each in await home.store.versions("ada")] == [
+        (2, "current", "reconfigure"),
+        (1, "past", "assemble"),
+    ]
+
+
+async def test_changes_are_shown_before_they_are_made(home: Home) -> None:
+    await home.build()
+    state = await home.changing("ada", tone="formal")
+    changes = await home.assembler.preview_changes(state)
+    assert set(changes.diffs) == {"SOUL.md"}
+    assert "-tone: technical\n+tone: formal\n" in changes.diffs["SOUL.md"]
+    assert (await home.store.newest("ada")).number == 1
+    new = await home.assembler.preview_changes(ready())
+    assert "+name: Ada\n" in new.diffs["SOUL.md"]
+    await home.assembler.assemble(state)
+    assert "tone: formal" in home.path("ada/SOUL.md").read_text()
+
+
+async def test_hand_edits_are_noticed_and_shown(home: Home) -> None:
+    await home.build()
+    assert await home.assembler.edits("ada") == {}
+    home.path("ada/USER.md").write_bytes(home.path("ada/USER.md").read_bytes().replace(b"\n", b"\r\n"))
+    assert await home.assembler.edits("ada") == {}, "other ends of lines are no edit"
+    home.edit("ada/SOUL.md", "tone: technical", "tone: warm")
+    edits = await home.assembler.edits("ada")
+    assert list(edits) == ["SOUL.md"]
+    assert "SOUL.md (version 1)" in edits["SOUL.md"]
+    assert "-tone: technical\n+tone: warm\n" in edits["SOUL.md"]
+
+
+async def test_hand_edits_survive_one_change_after_the_other(home: Home) -> None:
+    await home.build()
+    home.edit("ada/SOUL.md", "---\nname: Ada\n", "---\n# my own bot\nname: Ada\nmood: sunny\n")
+    home.edit("ada/SOUL.md", "## Purpose\n", "## Purpose\n\nAlso water the plants.\n")
+    home.edit("ada/USER.md", "What they asked for", "I am Kim. What I asked for")
+    home.edit("ada/skills/code-review/SKILL.md", "# Reviewing code", "# Reviewing our code")
+    home.path("ada/notes.txt").write_text("mine")
+    for tone in ("formal", "playful", "direct"):
+        assert (await home.change("ada", tone=tone, variety="0.7")).clashes == ()
+    soul = home.path("ada/SOUL.md").read_text()
+    assert soul.startswith("---\n# my own bot\nname: Ada\nmood: sunny\n")
+    assert "tone: direct" in soul
+    assert "- Say what there is to say, then stop.\n" in soul
+    assert "Also water the plants." in soul
+    assert "I am Kim." in home.path("ada/USER.md").read_text()
+    assert "# Reviewing our code" in home.path("ada/skills/code-review/SKILL.md").read_text()
+    assert home.path("ada/notes.txt").read_text() == "mine"
+    assert front(home.path("ada/IDENTITY.md"))["temperature"] == 0.7
+    assert await home.assembler.edits("ada") == {}
+
+
+async def test_a_clash_keeps_the_persons_text_and_puts_ours_beside_it(home: Home) -> None:
+    await home.build()
+    home.edit("ada/SOUL.md", "- Use exact terms and no decoration.", "- Use my words.")
+    result = await home.change("ada", tone="formal")
+    assert result.clashes == ("SOUL.md",)
+    soul = home.path("ada/SOUL.md").read_text()
+    assert "- Use my words." in soul
+    assert "tone: formal" in soul, "what does not clash is changed"
+    assert "Be polite and correct" in home.path("ada/SOUL.md.new").read_text()
+    assert (await home.assembler.open_bot("ada")).soul.tone == "formal"
+    assert await home.assembler.edits("ada") == {}
+
+
+async def test_what_stands_in_the_files_is_what_a_change_begins_with(home: Home) -> None:
+    await home.build()
+    home.edit("ada/SOUL.md", "tone: technical", "tone: warm")
+    home.edit("ada/IDENTITY.md", "ollama:llama3.2", "openai:gpt-x")
+    target = await home.assembler.target("ada")
+    assert target.config["personality"]["tone"] == "warm"
+    assert target.config["model_config"]["model"] == "openai:gpt-x"
+    await home.change("ada", variety="1")
+    bot = await home.assembler.open_bot("ada")
+    assert (bot.soul.tone, bot.model_settings.model, bot.model_settings.temperature) == ("warm", "openai:gpt-x", 1.0)
+    assert "- Speak in this tone: warm.\n" in home.path("ada/SOUL.md").read_text()
+
+
+async def test_a_skill_that_a_person_added_stays(home: Home) -> None:
+    await home.build()
+    home.path("ada/skills/tea").mkdir()
+    home.path("ada/skills/tea/SKILL.md").write_text("---\nname: tea\ndescription: makes tea\n---\nBoil water.\n")
+    with home.path("ada/skills.toml").open("a") as file:
+        file.write("\n# my own\n[tea]\ndescription = 'tea'\n")
+    result = await home.change("ada", skills="code-review, summarize")
+    assert result.skills_attached == ("code-review", "tea", "summarize")
+    assert "# my own\n" in home.path("ada/skills.toml").read_text()
+    assert not home.path("ada/skills/code-generation").exists()
+    assert [skill.name for skill in (await home.assembler.open_bot("ada")).skills] == [
+        "code-review",
+        "tea",
+        "summarize",
+    ]
+
+
+async def test_the_text_of_a_skill_that_is_taken_away_stays_when_a_person_edited_it(home: Home) -> None:
+    await home.build()
+    home.edit("ada/skills/code-generation/SKILL.md", "# Writing code", "# Writing my code")
+    result = await home.change("ada", skills="code-review")
+    assert result.clashes == ("skills/code-generation/SKILL.md",)
+    assert "my code" in home.path("ada/skills/code-generation/SKILL.md").read_text()
+    assert result.skills_attached == ("code-review",)
+
+
+async def test_a_file_that_cannot_be_read_is_named_and_nothing_is_changed(home: Home) -> None:
+    await home.build()
+    state = await home.changing("ada", tone="formal")
+    home.edit("ada/SOUL.md", "name: Ada", "name: [")
+    with pytest.raises(Invalid, match="ada/SOUL.md:"):
+        await home.assembler.assemble(state)
+    assert (await home.store.newest("ada")).number == 1
+    assert "name: [" in home.path("ada/SOUL.md").read_text()
+
+
+async def test_a_bot_that_was_changed_meanwhile_is_a_conflict(home: Home) -> None:
+    await home.build()
+    first, second = await home.changing("ada", tone="formal"), await home.changing("ada", tone="playful")
+    result = await home.assembler.assemble(first)
+    with pytest.raises(Conflict, match="changed since"):
+        await home.assembler.assemble(second)
+    assert await home.assembler.assemble(first) == result
+
+
+async def test_a_rollback_is_a_new_version_and_keeps_hand_edits_beside(home: Home) -> None:
+    await home.build()
+    before = home.path("ada/SOUL.md").read_text()
+    await home.change("ada", tone="formal", skills="summarize")
+    home.edit("ada/SOUL.md", "tone: formal", "tone: warm")
+    result = await home.assembler.rollback("ada", 1)
+    assert (result.version, result.set_aside) == (3, ("SOUL.md.old",))
+    assert home.path("ada/SOUL.md").read_text() == before
+    assert "tone: warm" in home.path("ada/SOUL.md.old").read_text()
+    assert result.skills_attached == ("code-review", "code-generation")
+    assert not home.path("ada/skills/summarize").exists()
+    with pytest.raises(NotFound, match="version 9"):
+        await home.assembler.rollback("ada", 9)
+
+
+async def test_a_rollback_repairs_what_cannot_be_read(home: Home, tmp_path: Path) -> None:
+    await home.build()
+    home.path("ada/SOUL.md").unlink()
+    home.path("ada/SOUL.md").symlink_to(tmp_path / "elsewhere")
+    home.path("ada/IDENTITY.md").write_bytes(b"\xff")
+    home.path("ada/USER.md").unlink()
+    home.path("ada/USER.md").mkdir()
+    with pytest.raises(Invalid, match="ada/SOUL.md is no plain file"):
+        await home.assembler.open_bot("ada")
+    result = await home.assembler.rollback("ada", 1)
+    assert set(result.set_aside) == {"SOUL.md.old", "IDENTITY.md.old", "USER.md.old"}
+    assert (await home.assembler.open_bot("ada")).name == "Ada"
+    assert (await home.assembler.rollback("ada", 1)).set_aside == ()
+
+
+async def test_a_folder_that_is_gone_comes_back_with_a_rollback(home: Home) -> None:
+    await home.build()
+    home.path("ada").rename(home.bots_dir / "elsewhere")
+    with pytest.raises(NotFound):
+        await home.assembler.open_bot("ada")
+    await home.assembler.rollback("ada", 1)
+    assert (await home.assembler.open_bot("ada")).name == "Ada"
+
+
+async def test_a_deleted_bot_leaves_nothing(home: Home) -> None:
+    await home.build()
+    await home.assembler.delete("ada")
+    assert [path.name for path in home.bots_dir.iterdir()] == [".lock"]
+    assert await home.store.list_bots() == []
+    with pytest.raises(NotFound):
+        await home.assembler.delete("ada")
+    assert (await home.build()).bot_slug == "ada"
+
+
+async def line_of(home: Home, text: str, path: str = "SOUL.md") -> str:
+    lines = home.path(f"ada/{path}").read_text().split("\n")
+    number = next(at for at, line in enumerate(lines, 1) if text in line)
+    return (await home.assembler.explain("ada", f"{path}:{number}")).sentence
+
+
+async def test_every_line_is_explained_by_what_it_came_from(home: Home) -> None:
+    await home.build()
+    assert await line_of(home, "tone: technical") == "asked: How should it speak? Answered: Technical"
+    assert await line_of(home, "- Use exact terms") == "asked: How should it speak? Answered: Technical"
+    assert await line_of(home, "name: Ada") == f"from the description: {CODING}"
+    assert await line_of(home, CODING) == f"from the description: {CODING}"
+    assert await line_of(home, "- precise") == "usual for bots of this kind"
+    assert await line_of(home, "- Never print secrets") == (
+        "asked: Is there something that it must hold to? Answered: Never print secrets"
+    )
+    model = "asked: Which model should answer? (Other: provider:name) Answered: ollama:llama3.2"
+    assert await line_of(home, "model: ", "IDENTITY.md") == model
+    assert await line_of(home, "provider: ", "IDENTITY.md") == model
+    assert await line_of(home, "temperature: ", "IDENTITY.md") == "usual for bots of this kind"
+    assert (await line_of(home, "[code-review]", "skills.toml")).startswith("asked: Which skills should it have?")
+
+
+async def test_a_line_is_still_explained_after_edits_and_changes(home: Home) -> None:
+    await home.build()
+    home.edit("ada/SOUL.md", "## Purpose\n", "## Purpose\n\nAlso water the plants.\n")
+    assert await line_of(home, "water the plants") == "edited by hand"
+    assert await line_of(home, "- Never print secrets") == (
+        "asked: Is there something that it must hold to? Answered: Never print secrets"
+    )
+    await home.change("ada", tone="formal")
+    assert await line_of(home, "water the plants") == "edited by hand"
+    assert await line_of(home, "tone: formal") == "asked: How should it speak? Answered: formal"
+    assert await line_of(home, "- Never print secrets") == (
+        "asked: Is there something that it must hold to? Answered: Never print secrets"
+    )
+    assert await line_of(home, "- precise") == "usual for bots of this kind"
+
+
+async def test_a_suggestion_that_was_taken_is_told_from_an_answer(home: Home) -> None:
+    past = PastChoice(category="coding", tone="technical", model="ollama:llama3.2", skills=("code-review",))
+    here = HERE.model_copy(update={"past": (past,)})
+    await home.assembler.assemble(ready(CODING, "s", here))
+    assert await line_of(home, "tone: technical") == "asked: How should it speak? Answered, as suggested: Technical"
+
+
+async def test_what_was_changed_at_the_end_is_said_to_be(home: Home) -> None:
+    config = config_of_ready()
+    edited = config.model_copy(update={"personality": config.personality.model_copy(update={"tone": "wry"})})
+    await home.assembler.assemble(ready(), edited)
+    assert await line_of(home, "tone: wry") == "changed when the bot was confirmed"
+
+
+@pytest.mark.parametrize("place", ["SOUL.md", "SOUL.md:0", "SOUL.md:999", "SOUL.md:x", "../x:1", "/etc/passwd:1", ":1"])
+async def test_a_place_that_is_none_is_refused(home: Home, place: str) -> None:
+    await home.build()
+    with pytest.raises(Invalid):
+        await home.assembler.explain("ada", place)
+
+
+async def test_a_bot_goes_through_one_file_into_another_home(home: Home, tmp_path: Path) -> None:
+    await home.build()
+    home.edit("ada/SOUL.md", "tone: technical", "tone: warm")
+    data = await home.assembler.export_bot("ada")
+    assert data == await home.assembler.export_bot("ada")
+    (tmp_path / "ada.zip").write_bytes(data)
+    (tmp_path / "other").mkdir()
+    other = home_in(tmp_path / "other")
+    results = [await other.assembler.import_bot(read_archive(tmp_path / "ada.zip")) for _ in range(2)]
+    assert [result.bot_slug for result in results] == ["ada", "ada-2"]
+    assert (await other.store.newest("ada")).origin == "import"
+    ours, theirs = await home.assembler.open_bot("ada"), await other.assembler.open_bot("ada")
+    assert ours == theirs
+    result = await other.change("ada", tone="formal")
+    assert result.version == 2
+    assert (await other.assembler.open_bot("ada")).soul.tone == "formal"
+
+
+async def test_an_archive_whose_config_is_not_right_is_refused(home: Home) -> None:
+    await home.build()
+    packed = unpack_bot(await home.assembler.export_bot("ada"), "ada.zip")
+    packed.config["name"] = 7  # type: ignore[index]
+    with pytest.raises(Invalid, match="archive of ada"):
+        await home.assembler.import_bot(packed)
+    assert zipfile.is_zipfile(io.BytesIO(await home.assembler.export_bot("ada")))
+
+
+async def test_an_edit_between_the_making_and_the_writing_of_a_version_is_not_lost(home: Home) -> None:
+    await home.build()
+    home.edit("ada/SOUL.md", "## Purpose\n", "## Purpose\n\nFirst edit.\n")
+    state = await home.changing("ada", tone="formal")
+
+    def edit() -> None:
+        home.edit("ada/SOUL.md", "## Boundaries\n", "## Boundaries\n\n- Second edit.\n")
+
+    with failpoints.armed("forge.version.after", edit):
+        await home.assembler.assemble(state)
+    soul = home.path("ada/SOUL.md").read_text()
+    assert "First edit." in soul
+    assert "Second edit." in soul
+    assert "tone: formal" in soul
+    assert list(await home.assembler.edits("ada")) == ["SOUL.md"]
+
+
+def test_sessions_of_these_tests_differ() -> None:
+    assert new_session() != new_session()
