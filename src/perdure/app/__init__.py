@@ -25,6 +25,7 @@ from perdure.store.swaps import Places, Restored, is_restore_pending
 from perdure.store.target import parse_target
 
 if TYPE_CHECKING:
+    from perdure.app.bots import Bots
     from perdure.app.forge import Forge
     from perdure.app.goals import Goals
     from perdure.app.memory import HomeMemory
@@ -48,6 +49,7 @@ class Perdure:
         self._goals: Goals | None = None
         self._memory: HomeMemory | None = None
         self._forge: Forge | None = None
+        self._bots: Bots | None = None
 
     @property
     def goals(self) -> "Goals":
@@ -78,6 +80,15 @@ class Perdure:
 
             self._forge = open_forge(self.database, self.settings.bots_dir)
         return self._forge
+
+    @property
+    def bots(self) -> "Bots":
+        """The bots of this home."""
+        if self._bots is None:
+            from perdure.app.bots import open_bots
+
+            self._bots = open_bots(self.database, self.settings.bots_dir)
+        return self._bots
 
     async def close(self) -> None:
         """Stop working; the database stays open for whoever opened it."""

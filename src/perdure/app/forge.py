@@ -34,6 +34,7 @@ from perdure.store.builder.choices import SqlBuilderMemoryStore
 from perdure.store.builder.drafts import SqlBuilderDraftStore
 from perdure.store.client import DatabaseClient
 
+_PAGE = 500
 _SESSION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -174,6 +175,21 @@ class Forge:
         Raises: NotFound
         """
         await self._stores.drafts.delete_draft(_known_form(session_id))
+
+    async def find(self, prefix: str) -> str:
+        """Return the id of the one draft whose id begins so.
+
+        Raises: NotFound; Invalid when there are several.
+        """
+        found, before = [], None
+        while prefix and (page := await self._stores.drafts.list_drafts(limit=_PAGE, before=before)):
+            found += [draft.session_id for draft in page if draft.session_id.startswith(prefix.lower())]
+            before = page[-1].session_id
+        if not found:
+            raise NotFound(f"There is no draft whose id begins with {prefix[:60]!r}. `perdure draft list` shows them.")
+        if len(found) > 1:
+            raise Invalid(f"{len(found)} drafts have ids that begin with {prefix!r}. Type more of it.")
+        return found[0]
 
     async def assemble(
         self, session_id: str, config: BuilderConfig | Mapping[str, Any] | None = None

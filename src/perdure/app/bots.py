@@ -1,0 +1,163 @@
+"""What can be done with bots that are there: look at them, explain them, take changes back, take them along."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from perdure.app.system import SystemClock, SystemIds
+from perdure.bots.archive import read_archive
+from perdure.bots.bot import Bot
+from perdure.bots.folder import verify
+from perdure.forge.assembly import AssemblyResult, BotAssembler
+from perdure.forge.library import Explanation
+from perdure.forge.ports import BotStore, BotSummary, VersionSummary
+from perdure.kernel.events import iso
+from perdure.store.builder.bots import SqlBotStore
+from perdure.store.client import DatabaseClient
+
+
+@dataclass(frozen=True)
+class BotView:
+    """A bot as every surface shows it in a list."""
+
+    summary: BotSummary
+
+    def wire(self) -> dict[str, Any]:
+        """Return the one JSON form of a bot in a list."""
+        bot = self.summary
+        return {
+            "id": bot.bot_id,
+            "slug": bot.slug,
+            "name": bot.name,
+            "category": bot.category,
+            "version": bot.version,
+            "state": bot.state,
+            "created_at": iso(bot.created_at_us),
+            "updated_at": iso(bot.updated_at_us),
+        }
+
+
+@dataclass(frozen=True)
+class VersionView:
+    """A version of a bot as every surface shows it."""
+
+    summary: VersionSummary
+
+    def wire(self) -> dict[str, Any]:
+        """Return the one JSON form of a version."""
+        version = self.summary
+        return {
+            "number": version.number,
+            "state": version.state,
+            "origin": version.origin,
+            "sha256": dict(version.sha256),
+            "created_at": iso(version.created_at_us),
+        }
+
+
+def bot_wire(bot: Bot) -> dict[str, Any]:
+    """Return the one JSON form of a whole bot."""
+    settings = bot.model_settings
+    return {
+        "slug": bot.slug,
+        "name": bot.name,
+        "category": bot.category,
+        "tone": bot.soul.tone,
+        "traits": list(bot.soul.traits),
+        "model_config": {
+            "model": settings.model,
+            "temperature": settings.temperature,
+            "max_tokens": settings.max_tokens,
+        },
+        "skills": [skill.name for skill in bot.skills],
+    }
+
+
+class Bots:
+    """The bots of a home.
+
+    async with Perdure.open() as p:
+        bot = await p.bots.get("ada")
+        print(bot.prompt(), bot.model_settings)
+    """
+
+    def __init__(self, bots_dir: Path, store: BotStore, assembler: BotAssembler) -> None:
+        self._bots_dir = bots_dir
+        self._store = store
+        self._assembler = assembler
+
+    async def list(self, *, limit: int = 50, before: str | None = None) -> Sequence[BotView]:
+        """Return bots by slug; `before` is the slug of the last one of the page before."""
+        return [BotView(each) for each in await self._store.list_bots(limit=limit, before=before)]
+
+    async def get(self, slug: str) -> Bot:
+        """Return a bot as its files say it is now.
+
+        Raises: NotFound; Invalid, naming the file, when one cannot be read.
+        """
+        return await self._assembler.open_bot(slug)
+
+    async def versions(self, slug: str) -> Sequence[VersionView]:
+        """Return all versions of a bot, the newest first.
+
+        Raises: NotFound
+        """
+        return [VersionView(each) for each in await self._store.versions(slug)]
+
+    async def edits(self, slug: str) -> Mapping[str, str]:
+        """Return what was edited by hand since the last version, as a unified diff for each file.
+
+        Raises: NotFound; Invalid, naming the file.
+        """
+        return await self._assembler.edits(slug)
+
+    async def explain(self, slug: str, place: str) -> Explanation:
+        """Tell where a line came from; a place is `SOUL.md:12`.
+
+        Raises: NotFound; Invalid when there is no such line.
+        """
+        return await self._assembler.explain(slug, place)
+
+    async def rollback(self, slug: str, number: int) -> AssemblyResult:
+        """Make the files what they were in an earlier version, as a new one.
+
+        Raises: NotFound; Conflict when the bot is changed at the same time.
+        """
+        return await self._assembler.rollback(slug, number)
+
+    async def export(self, slug: str) -> bytes:
+        """Return a bot as one file.
+
+        Raises: NotFound; Invalid, naming the file.
+        """
+        return await self._assembler.export_bot(slug)
+
+    async def load(self, path: Path) -> AssemblyResult:
+        """Make a new bot of a file that `export` gave. Nothing in it is run.
+
+        Raises: NotFound; Invalid when it holds no bot.
+        """
+        return await self._assembler.import_bot(read_archive(path))
+
+    async def verify(self, slug: str) -> Sequence[str]:
+        """Return what is wrong with the files of a bot.
+
+        Raises: NotFound
+        """
+        await self._assembler.settled(slug)
+        return verify(self._bots_dir / slug)
+
+    async def delete(self, slug: str) -> None:
+        """Remove a bot with its files and all its versions.
+
+        Raises: NotFound
+        """
+        await self._assembler.delete(slug)
+
+
+def open_bots(database: DatabaseClient, bots_dir: Path) -> Bots:
+    """Wire the bots to the store of a database, and to their folder."""
+    store = SqlBotStore(database)
+    assembler = BotAssembler(bots_dir, store, now_us=SystemClock().now_us, new_id=SystemIds().event_id)
+    return Bots(bots_dir, store, assembler)

@@ -1,0 +1,1 @@
+"""The commands of Forge: `perdure new`, and the nouns draft, bot and skill."""

@@ -1,0 +1,164 @@
+"""`perdure bot`: the bots of a home."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from perdure.app import open_home
+from perdure.app.bots import bot_wire
+from perdure.errors import Damaged, Denied, Invalid
+from perdure.forge.assembly import AssemblyResult
+from perdure.interfaces.cli.answer import Answer, Table
+from perdure.interfaces.cli.command import Options, command
+from perdure.store.durable import new_file
+
+Slug = Annotated[str, typer.Argument(metavar="SLUG", help="The bot.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the tree."""
+    command(app, "list")(list_bots)
+    command(app, "ls")(list_bots)
+    command(app, "import")(import_bot)
+    for fn in (show, explain, versions, rollback, verify, export, delete):
+        command(app, fn.__name__)(fn)
+
+
+async def list_bots(
+    options: Options, *, limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="At most so many.")] = 50
+) -> Answer:
+    """List the bots."""
+    async with open_home(options.settings(), debug=options.verbose) as p:
+        bots = [bot.wire() for bot in await p.bots.list(limit=limit)]
+    rows = [[each["slug"], each["name"], each["category"], str(each["version"])] for each in bots]
+    parts: list[str | Table] = [Table(["bot", "name", "kind", "version"], rows, whole=["bot"])] if rows else []
+    return Answer({"bots": bots}, parts or ["There are no bots yet. `perdure new` makes one."])
+
+
+async def show(
+    options: Options,
+    *,
+    slug: Slug,
+    prompt: Annotated[bool, typer.Option("--prompt", help="Show all that a model is told, too.")] = False,
+) -> Answer:
+    """Show a bot as its files say it is now, and what was edited by hand."""
+    async with open_home(options.settings(), debug=options.verbose) as p:
+        bot = await p.bots.get(slug)
+        edits = await p.bots.edits(slug)
+        folder = p.settings.bots_dir / slug
+    settings = bot.model_settings
+    rows = [
+        ["name", bot.name],
+        ["kind", bot.category],
+        ["tone", bot.soul.tone],
+        ["traits", ", ".join(bot.soul.traits)],
+        ["model", f"{settings.model}, temperature {settings.temperature:g}, up to {settings.max_tokens} tokens"],
+        ["skills", ", ".join(skill.name for skill in bot.skills) or "none"],
+        ["folder", str(folder)],
+    ]
+    parts: list[str | Table] = [Table([bot.slug, ""], rows), *(f"Edited by hand:\n{text}" for text in edits.values())]
+    data = {**bot_wire(bot), "folder": str(folder), "edits": dict(edits)}
+    return Answer({**data, "prompt": bot.prompt()} if prompt else data, [*parts, *([bot.prompt()] if prompt else [])])
+
+
+async def explain(
+    options: Options,
+    *,
+    slug: Slug,
+    place: Annotated[str, typer.Argument(metavar="FILE:LINE", help="Such as SOUL.md:12.")],
+) -> Answer:
+    """Tell which question and answer a line came from."""
+    async with open_home(options.settings(), debug=options.verbose) as p:
+        found = await p.bots.explain(slug, place)
+    source = None if found.source is None else {"kind": found.source.kind, "exchange": found.source.exchange}
+    data = {"path": found.path, "line": found.line, "text": found.text, "source": source}
+    return Answer(
+        {**data, "question": found.question, "answer": found.answer},
+        [f"{found.path}:{found.line}  {found.text}", found.sentence],
+    )
+
+
+async def versions(options: Options, *, slug: Slug) -> Answer:
+    """List the versions of a bot, the newest first."""
+    async with open_home(options.settings(), debug=options.verbose) as p:
+        found = [version.wire() for version in await p.bots.versions(slug)]
+    rows = [[str(each["number"]), each["state"], each["origin"], each["created_at"][:19]] for each in found]
+    return Answer({"slug": slug, "versions": found}, [Table(["version", "state", "by", "made (UTC)"], rows)])
+
+
+async def rollback(
+    options: Options,
+    *,
+    slug: Slug,
+    version: Annotated[int, typer.Argument(min=1, metavar="VERSION", help="The version to go back to.")],
+) -> Answer:
+    """Make a bot what it was in an earlier version, as a new version; what was edited by hand is kept beside."""
+    async with open_home(options.settings(), debug=options.verbose) as p:
+        result = await p.bots.rollback(slug, version)
+    kept = [f"What you had written is in {name}." for name in result.set_aside]
+    return Answer(
+        _data(result), [f"{slug} is what it was in version {version}; that is version {result.version}.", *kept]
+    )
+
+
+async def verify(options: Options, *, slug: Slug) -> Answer:
+    """See whether the files of a bot can be read."""
+    async with open_home(options.settings(), debug=options.verbose) as p:
+        problems = list(await p.bots.verify(slug))
+    return Answer(
+        {"slug": slug, "problems": problems},
+        problems or [f"{slug} is well."],
+        exit_code=Damaged.exit_code if problems else 0,
+    )
+
+
+async def export(
+    options: Options,
+    *,
+    slug: Slug,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="A new file.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
+) -> Answer:
+    """Write a bot, as it is on disk, into one file."""
+    path = Path(os.path.abspath(output.expanduser()))
+    if path.exists() and not force:
+        raise Invalid(f"{path} is there already. Choose another name, or say --force.")
+    async with open_home(options.settings(), debug=options.verbose) as p:
+        data = await p.bots.export(slug)
+    _write(path, data)
+    return Answer({"slug": slug, "path": str(path), "bytes": len(data)}, [f"Wrote {path}: {len(data):,} bytes."])
+
+
+async def import_bot(
+    options: Options, *, file: Annotated[Path, typer.Argument(metavar="FILE", help="What `bot export` wrote.")]
+) -> Answer:
+    """Make a new bot of a file. Nothing in it is run."""
+    async with open_home(options.settings(), debug=options.verbose) as p:
+        result = await p.bots.load(file)
+    return Answer(_data(result), [f"{result.bot_name} is here: {result.bot_slug}."])
+
+
+async def delete(
+    options: Options, *, slug: Slug, yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False
+) -> Answer:
+    """Remove a bot with its files and all its versions."""
+    if not yes:
+        raise Invalid(f"{slug} and all its versions would be gone. Say --yes to delete it.")
+    async with open_home(options.settings(), debug=options.verbose) as p:
+        await p.bots.delete(slug)
+    return Answer({"deleted": True, "slug": slug}, [f"Deleted {slug}."])
+
+
+def _data(result: AssemblyResult) -> dict[str, object]:
+    return {"result": result.model_dump(mode="json")}
+
+
+def _write(path: Path, data: bytes) -> None:
+    try:
+        path.unlink(missing_ok=True)
+        with new_file(path) as part:
+            part.write_bytes(data)
+    except OSError as error:
+        raise Denied(f"{path} cannot be written: {error.strerror}.") from error

@@ -1,0 +1,75 @@
+"""`perdure draft`: interviews that are not finished."""
+
+from typing import Annotated
+
+import typer
+
+from perdure.app import open_home
+from perdure.errors import Invalid
+from perdure.forge.turns import AskQuestion
+from perdure.interfaces.cli.answer import Answer, Table
+from perdure.interfaces.cli.command import Options, command
+from perdure.interfaces.cli.forge.asking import headline
+from perdure.interfaces.cli.forge.new import Answers, Yes, asker_for, interview
+
+Draft = Annotated[str, typer.Argument(metavar="DRAFT", help="The id of a draft, or its beginning.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the tree."""
+    command(app, "list")(list_drafts)
+    command(app, "ls")(list_drafts)
+    for fn in (show, resume, delete):
+        command(app, fn.__name__)(fn)
+
+
+async def list_drafts(
+    options: Options, *, limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="At most so many.")] = 50
+) -> Answer:
+    """List the drafts, the newest change first."""
+    async with open_home(options.settings(), debug=options.verbose) as p:
+        drafts = [draft.wire() for draft in await p.forge.drafts(limit=limit)]
+    rows = [
+        [each["session_id"], each["phase"], each["updated_at"][:19], each["initial_description"]] for each in drafts
+    ]
+    parts: list[str | Table] = (
+        [Table(["draft", "phase", "changed (UTC)", "wish"], rows, whole=["draft"])] if rows else []
+    )
+    return Answer({"drafts": drafts}, parts or ["There are no drafts. `perdure new` begins one."])
+
+
+async def show(options: Options, *, draft: Draft) -> Answer:
+    """Show a draft: where it is, and what is asked."""
+    async with open_home(options.settings(), debug=options.verbose) as p:
+        session = await p.forge.get(await p.forge.find(draft))
+    turn = session.turn
+    options_shown = (
+        [f"  {each.label}: {each.description}" for each in turn.options] if isinstance(turn, AskQuestion) else []
+    )
+    parts = [
+        f"{session.initial_description}",
+        f"{session.phase}, {session.question_count} answered, revision {session.revision}",
+        f"Asked now: {headline(session)}",
+        *options_shown,
+        f"Go on: perdure new --resume {session.session_id}",
+    ]
+    return Answer(session.wire(), parts)
+
+
+async def resume(options: Options, *, draft: Draft, answers: Answers = None, yes: Yes = False) -> Answer:
+    """Go on with a draft where it was left."""
+    asker = asker_for(options, answers, is_content=yes)
+    async with open_home(options.settings(), debug=options.verbose) as p:
+        return await interview(p, await p.forge.get(await p.forge.find(draft)), asker)
+
+
+async def delete(
+    options: Options, *, draft: Draft, yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False
+) -> Answer:
+    """Remove a draft."""
+    if not yes:
+        raise Invalid("A deleted draft cannot be brought back. Say --yes to delete it.")
+    async with open_home(options.settings(), debug=options.verbose) as p:
+        session_id = await p.forge.find(draft)
+        await p.forge.delete(session_id)
+    return Answer({"deleted": True, "session_id": session_id}, [f"Deleted {session_id}."])
