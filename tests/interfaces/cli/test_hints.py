@@ -11,7 +11,8 @@ import pytest
 from perdure import Perdure
 from perdure.app.system import SystemClock, SystemIds, WorkerIdentity
 from perdure.interfaces.cli.command import Options
-from perdure.interfaces.cli.goals.hints import cut_off, exact, next_commands
+from perdure.interfaces.cli.exact import exact
+from perdure.interfaces.cli.goals.hints import cut_off, next_commands
 from perdure.interfaces.cli.goals.stage import raise_failure
 from perdure.interfaces.cli.goals.timeline import timeline
 from perdure.kernel.events import Ask, Body, Effect, GoalBegun, MindSpec, OutcomeUnknown, ToolCall

@@ -11,8 +11,8 @@ from perdure.app.views import GoalView
 from perdure.errors import Conflict, NotFound, PerdureError
 from perdure.interfaces.cli.answer import Answer, Table
 from perdure.interfaces.cli.command import Options
+from perdure.interfaces.cli.exact import exact
 from perdure.interfaces.cli.goals.flows import go_on
-from perdure.interfaces.cli.goals.hints import exact
 from perdure.interfaces.cli.goals.interrupts import INTERRUPTED, Interrupts
 from perdure.interfaces.cli.goals.writer import Writer, leave
 from perdure.interfaces.cli.terminal import one_line

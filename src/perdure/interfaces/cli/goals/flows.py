@@ -11,7 +11,7 @@ from perdure.app.goals import Goals
 from perdure.app.runner import Manner
 from perdure.errors import Conflict, Invalid
 from perdure.interfaces.cli.command import Options
-from perdure.interfaces.cli.goals.hints import exact
+from perdure.interfaces.cli.exact import exact
 from perdure.kernel.events import Limits
 from perdure.kernel.loop import Ran
 

@@ -13,8 +13,8 @@ from perdure.app.views import GoalView
 from perdure.errors import Invalid
 from perdure.interfaces.cli.answer import Answer, Table
 from perdure.interfaces.cli.command import Options, command
+from perdure.interfaces.cli.exact import exact
 from perdure.interfaces.cli.goals.flags import Goal, Resume
-from perdure.interfaces.cli.goals.hints import exact
 from perdure.interfaces.cli.goals.settle import settled
 from perdure.kernel.compare import Parted
 from perdure.kernel.events import Event

@@ -13,6 +13,7 @@ from perdure.app.views import GoalStatus, GoalView
 from perdure.errors import Invalid
 from perdure.interfaces.cli.answer import Answer, Table
 from perdure.interfaces.cli.command import Options, command
+from perdure.interfaces.cli.exact import exact
 from perdure.interfaces.cli.goals import forks, records, settle, watch
 from perdure.interfaces.cli.goals.flags import (
     BudgetUsd,
@@ -28,7 +29,7 @@ from perdure.interfaces.cli.goals.flags import (
     refuse_both,
 )
 from perdure.interfaces.cli.goals.flows import go_on
-from perdure.interfaces.cli.goals.hints import exact, next_commands
+from perdure.interfaces.cli.goals.hints import next_commands
 from perdure.interfaces.cli.goals.outputs import output_of
 from perdure.interfaces.cli.goals.stage import Showing, Stage, staged
 from perdure.interfaces.cli.goals.timeline import (

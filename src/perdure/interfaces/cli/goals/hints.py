@@ -1,11 +1,7 @@
 """How to go on with a goal: commands that can be pasted as they stand."""
 
-import shlex
-import shutil
-import sys
-from pathlib import Path
-
 from perdure.interfaces.cli.command import Options
+from perdure.interfaces.cli.exact import exact
 from perdure.interfaces.cli.goals.timeline import moment
 from perdure.interfaces.cli.terminal import one_line
 from perdure.kernel.events import Ask, GoalBegun, LimitName, ToolCall, Wait
@@ -26,26 +22,9 @@ DECISIONS = {
 """How an outcome that nobody knows may be settled, from what does the least."""
 
 
-def exact(options: Options, *words: str) -> str:
-    """Return a command that can be pasted as it stands, for the same home."""
-    home = ["--home", options.home] if options.home is not None else []
-    at = words.index("--") if "--" in words else len(words)
-    return one_line(shlex.join([*_program(), *words[:at], *home, *words[at:]]))
-
-
 def go_on_line(options: Options, begun: GoalBegun, goal_id: str) -> str:
     """Say in a few words, with the exact command, how a goal goes on that waits for nothing."""
     return run_again(begun) if is_of_script(begun.mind) else f"`{exact(options, 'run', '--resume', goal_id)}` goes on."
-
-
-def _program() -> list[str]:
-    """Return what this program is started by: its name where that finds it, else the path that was typed."""
-    typed = Path(sys.argv[0])
-    if typed.name == "__main__.py" and typed.parent.name == "perdure":
-        return [sys.executable, "-m", "perdure"]
-    found = shutil.which("perdure")
-    is_found = found is not None and typed.exists() and typed.samefile(found)
-    return ["perdure"] if is_found or typed.name != "perdure" else [sys.argv[0]]
 
 
 def next_commands(options: Options, state: GoalState, *, is_running: bool = False) -> list[str]:

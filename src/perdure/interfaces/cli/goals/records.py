@@ -9,17 +9,17 @@ from typing import Annotated
 import typer
 
 from perdure.app import open_home
-from perdure.errors import Conflict, Denied, Unavailable
+from perdure.errors import Unavailable
 from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options, command
+from perdure.interfaces.cli.files import write_file
 from perdure.interfaces.cli.goals.flags import Goal
-from perdure.interfaces.cli.goals.settle import can_ask, is_sure
 from perdure.interfaces.cli.goals.timeline import headline
 from perdure.interfaces.cli.goals.writer import write_out
+from perdure.interfaces.cli.sure import require_sure
 from perdure.interfaces.cli.terminal import one_line
 from perdure.kernel.events import Event
 from perdure.kernel.replay import require_unchanged
-from perdure.store.durable import fsync, new_file
 
 
 def register(app: typer.Typer) -> None:
@@ -48,7 +48,7 @@ async def export(
     data = {"id": goal_id, "events": len(events), "last_hash": events[-1].hash.hex()}
     if output is not None:
         path = Path(os.path.abspath(output.expanduser()))
-        _write(path, events, force=force)
+        write_file(path, "".join(f"{event.line()}\n" for event in events).encode(), force=force)
         return Answer({**data, "path": str(path)}, [f"Wrote {path}: {len(events)} events of {goal_id}."])
     if options.json:
         return Answer({**data, "lines": [event.line() for event in events]})
@@ -71,26 +71,6 @@ def _print(events: Sequence[Event]) -> None:
         raise Unavailable(f"Standard output cannot be written: {error.strerror}.") from error
 
 
-def _write(path: Path, events: Sequence[Event], *, force: bool) -> None:
-    """Write events into a file that is there wholly or not at all.
-
-    Raises: Conflict when it is there and not to be replaced; Denied; Unavailable.
-    """
-    if path.is_dir():
-        raise Conflict(f"{path} is a folder; a file was expected.")
-    if path.exists() and not force:
-        raise Conflict(f"{path} is there already and was left as it is. Choose another name, or give --force.")
-    target = path if not force else path.with_name(f".{path.name}.new-{os.getpid()}")
-    try:
-        with new_file(target) as part:
-            part.write_text("".join(f"{event.line()}\n" for event in events), encoding="utf-8")
-        if force:
-            target.replace(path)
-            fsync(path.parent)
-    except OSError as error:
-        raise Unavailable(f"{path} cannot be written: {error.strerror}.") from error
-
-
 async def delete(
     options: Options,
     *,
@@ -101,18 +81,6 @@ async def delete(
     async with open_home(options.settings(), debug=options.verbose) as p:
         found = await p.goals.find(goal)
         if not yes:
-            _ask(options, headline(found), found.summary.last_seq)
+            require_sure(options, f"{headline(found)}, {found.summary.last_seq} events")
         goal_id = await p.goals.delete(found.summary.goal_id)
     return Answer({"id": goal_id, "deleted": True}, [f"{goal_id} is deleted."])
-
-
-def _ask(options: Options, about: str, events: int) -> None:
-    """Let a person think again.
-
-    Raises: Conflict when nobody can be asked; Denied when the answer is no.
-    """
-    if not can_ask(options):
-        raise Conflict("Nothing was deleted: what is deleted is gone, and nobody can be asked here. Give --yes.")
-    print(f"{one_line(about)}, {events} events", file=sys.stderr)
-    if not is_sure("Delete it for good?"):
-        raise Denied("Nothing was deleted.")

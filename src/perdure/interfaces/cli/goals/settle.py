@@ -1,7 +1,6 @@
 """`perdure goal cancel | approve | deny | answer | decide | signal`: record what somebody wants; go on if asked."""
 
 import json
-import signal
 import sys
 from collections.abc import Awaitable, Callable
 from typing import Annotated
@@ -15,11 +14,13 @@ from perdure.app.views import GoalView
 from perdure.errors import Conflict, Denied, Invalid
 from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options, command
+from perdure.interfaces.cli.exact import exact
 from perdure.interfaces.cli.goals.flags import Goal, Resume, filled
 from perdure.interfaces.cli.goals.flows import from_json, go_on, require_code
-from perdure.interfaces.cli.goals.hints import DECISIONS, exact, go_on_line
+from perdure.interfaces.cli.goals.hints import DECISIONS, go_on_line
 from perdure.interfaces.cli.goals.stage import Showing, staged
 from perdure.interfaces.cli.goals.timeline import headline
+from perdure.interfaces.cli.sure import can_ask, is_sure
 from perdure.interfaces.cli.terminal import lines, one_line
 from perdure.kernel.decisions import choose
 from perdure.kernel.events import ToolCall
@@ -207,17 +208,3 @@ def _shown(call: ToolCall) -> str:
     """Return exactly what will be run."""
     arguments = json.dumps(call.arguments, indent=2, ensure_ascii=False)
     return f"{one_line(f'{call.call_id}: {call.tool}, {call.effect}')}\n{lines(arguments)}"
-
-
-def can_ask(options: Options) -> bool:
-    """Tell whether a person is there who may be asked."""
-    return sys.stdin.isatty() and sys.stderr.isatty() and not (options.no_input or options.json)
-
-
-def is_sure(question: str) -> bool:
-    """Ask; an interrupt ends the question at once."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        return typer.confirm(question, err=True)
-    finally:
-        signal.signal(signal.SIGINT, before)

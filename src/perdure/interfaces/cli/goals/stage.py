@@ -11,8 +11,9 @@ from perdure.app.views import GoalView
 from perdure.errors import Unavailable
 from perdure.interfaces.cli.answer import Answer, Table, to_json
 from perdure.interfaces.cli.command import Options
+from perdure.interfaces.cli.exact import exact
 from perdure.interfaces.cli.goals.flows import prints_aside
-from perdure.interfaces.cli.goals.hints import cut_off, exact, next_commands
+from perdure.interfaces.cli.goals.hints import cut_off, next_commands
 from perdure.interfaces.cli.goals.interrupts import INTERRUPTED, Interrupts
 from perdure.interfaces.cli.goals.progress import JsonLines, Lines, Quiet, View, write_value
 from perdure.interfaces.cli.goals.timeline import details, exit_code_of, headline, origin, timeline

@@ -112,7 +112,7 @@ def _ask(options: Options, about: list[str]) -> None:
     """
     import sys
 
-    from perdure.interfaces.cli.goals.settle import can_ask, is_sure
+    from perdure.interfaces.cli.sure import can_ask, is_sure
 
     if not can_ask(options):
         raise Conflict("Nothing was forgotten: it cannot be undone, and nobody can be asked here. Give --yes.")
