@@ -48,7 +48,7 @@ def preview(state: BuilderState) -> Preview:
         personality_summary=(
             f"{personality.tone}; {', '.join(personality.traits)}" if is_past[BuilderPhase.PERSONALITY] else None
         ),
-        model=_shown_model(config) if is_past[BuilderPhase.MODEL] else None,
+        model=shown_model(config) if is_past[BuilderPhase.MODEL] else None,
         skills=tuple(skill.name for skill in config.skills) if is_past[BuilderPhase.SKILLS] else (),
         phase=state.phase,
     )
@@ -59,7 +59,8 @@ def _tags(state: BuilderState) -> tuple[str, ...]:
     return tuple(dict.fromkeys(words))[:_MOST_TAGS]
 
 
-def _shown_model(config: BuilderConfig) -> str:
+def shown_model(config: BuilderConfig) -> str:
+    """Say in one line which model answers, and how."""
     settings = config.model_settings
     return f"{settings.model}, temperature {settings.temperature:g}, up to {settings.max_tokens} tokens"
 

@@ -72,8 +72,8 @@ class BuilderState(Wire):
 
     @property
     def description(self) -> str:
-        """All that the person said the bot is for."""
-        return "\n".join([self.initial_description, *self.clarifications])
+        """All that the person said the bot is for; what was said twice counts once."""
+        return "\n".join(dict.fromkeys([self.initial_description, *self.clarifications]))
 
     @property
     def question_count(self) -> int:

@@ -62,7 +62,12 @@ def _skills_question(state: BuilderState) -> Question:
 def _offer(id_: str, skills: tuple[str, ...], known: dict[str, str]) -> Option:
     if not skills:
         return option(id_, "None", "it talks and runs goals; skills can be added later")
-    return option(id_, " + ".join(skills), "; ".join(known[name] for name in skills))
+    return option(id_, " + ".join(skills), " ".join(_first_sentence(known[name]) for name in skills))
+
+
+def _first_sentence(text: str) -> str:
+    sentence, end, _ = text.partition(". ")
+    return sentence + end.strip()
 
 
 def _split(text: str) -> tuple[str, ...]:

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from perdure.app.forge import SessionView
-from perdure.errors import Invalid, NotFound
+from perdure.errors import Invalid, PerdureError
 from perdure.forge.turns import AskQuestion, Clarify, ReadyToAssemble, ShowPreview
+from perdure.interfaces.cli.files import read_file
 
 _LARGEST = 1 << 20
 
@@ -15,38 +16,45 @@ _LARGEST = 1 << 20
 class Asker(Protocol):
     """Answers turns."""
 
+    async def wish(self) -> str:
+        """Return what a bot is to be for. Raises: Invalid where nobody could say it."""
+        ...
+
     async def answer(self, session: SessionView) -> Any:
         """Return an answer to the pending turn, in its wire form.
 
-        Raises: Invalid when there is none.
+        Raises: Invalid when there is none; KeyboardInterrupt or EOFError when the person wants to go.
         """
         ...
 
-    def tell(self, sentence: str) -> None:
-        """Say why an answer was not taken; it is asked for again. Raises: Invalid where nobody could say another."""
+    def refused(self, error: PerdureError) -> None:
+        """Say why an answer was not taken; it is asked for again. Raises: the error, where nobody could say another."""
         ...
 
 
 class Suggested:
     """Takes the suggested option, or the first, and confirms everything."""
 
+    async def wish(self) -> str:
+        """See Asker.wish."""
+        raise Invalid('Say what the bot is for: perdure new "I want a coding assistant".')
+
     async def answer(self, session: SessionView) -> Any:
         """See Asker.answer."""
         match session.turn:
-            case AskQuestion(options=options, suggestion=suggestion):
-                ids = [option.id for option in options]
-                return {"option_index": ids.index(suggestion.option_id) if suggestion else 0}
+            case AskQuestion() as turn:
+                return {"option_index": first_choice(turn)}
             case Clarify():
                 return {"free_text": session.initial_description}
             case _:
                 return {"confirm": True}
 
-    def tell(self, sentence: str) -> None:
-        """See Asker.tell."""
-        raise Invalid(sentence)
+    def refused(self, error: PerdureError) -> None:
+        """See Asker.refused."""
+        raise error
 
 
-class Listed:
+class Listed(Suggested):
     """Reads answers from a list, one for each turn; what comes after them is asked of somebody else."""
 
     def __init__(self, answers: list[Any], then: Asker | None = None) -> None:
@@ -61,31 +69,28 @@ class Listed:
             return found
         if self._then is not None:
             return await self._then.answer(session)
-        raise Invalid(f"The answers have run out. Asked now: {headline(session)} {how_to_go_on(session)}")
-
-    def tell(self, sentence: str) -> None:
-        """See Asker.tell."""
-        raise Invalid(sentence)
+        raise Invalid("The answers have run out.")
 
 
 def read_answers(path: Path) -> list[Any]:
     """Read a file with a JSON list of answers.
 
-    Raises: NotFound; Invalid
+    Raises: NotFound; Invalid; Denied
     """
+    text = read_file(path, _LARGEST)
     try:
-        with path.open("rb") as file:
-            text = file.read(_LARGEST + 1)
         answers = json.loads(text)
-    except FileNotFoundError:
-        raise NotFound(f"There is no file {path}.") from None
-    except OSError as error:
-        raise Invalid(f"{path} cannot be read: {error.strerror}.") from error
     except (ValueError, RecursionError) as error:
         raise Invalid(f"{path} was expected to hold a JSON list of answers: {error}.") from None
-    if not isinstance(answers, list) or len(text) > _LARGEST:
+    if not isinstance(answers, list):
         raise Invalid(f"{path} was expected to hold a JSON list of answers, one for each turn.")
     return answers
+
+
+def first_choice(turn: AskQuestion) -> int:
+    """Return the number of the option that is suggested, or else of the first."""
+    ids = [option.id for option in turn.options]
+    return ids.index(turn.suggestion.option_id) if turn.suggestion else 0
 
 
 def headline(session: SessionView) -> str:
@@ -96,11 +101,13 @@ def headline(session: SessionView) -> str:
         case Clarify(message=message):
             return message
         case ShowPreview(phase=phase):
-            return f"the preview of {phase}"
+            return f"Is the preview of {phase} right?"
         case ReadyToAssemble():
-            return "everything is known; it is ready to be built"
+            return "Everything is known. Is it to be built?"
 
 
-def how_to_go_on(session: SessionView) -> str:
-    """Name the command that takes a session up again."""
-    return f"Nothing is lost; go on with: perdure new --resume {session.session_id}"
+def offers(session: SessionView) -> list[str]:
+    """Show the options of what is pending, as an answer counts them."""
+    if not isinstance(session.turn, AskQuestion):
+        return []
+    return [f"{number}: {each.label}: {each.description}" for number, each in enumerate(session.turn.options)]

@@ -8,11 +8,12 @@ import typer
 
 from perdure.app import open_home
 from perdure.app.bots import bot_wire
-from perdure.errors import Damaged, Denied, Invalid
+from perdure.errors import Damaged
 from perdure.forge.assembly import AssemblyResult
 from perdure.interfaces.cli.answer import Answer, Table
 from perdure.interfaces.cli.command import Options, command
-from perdure.store.durable import new_file
+from perdure.interfaces.cli.files import write_file
+from perdure.interfaces.cli.sure import require_sure
 
 Slug = Annotated[str, typer.Argument(metavar="SLUG", help="The bot.")]
 
@@ -123,11 +124,9 @@ async def export(
 ) -> Answer:
     """Write a bot, as it is on disk, into one file."""
     path = Path(os.path.abspath(output.expanduser()))
-    if path.exists() and not force:
-        raise Invalid(f"{path} is there already. Choose another name, or say --force.")
     async with open_home(options.settings(), debug=options.verbose) as p:
         data = await p.bots.export(slug)
-    _write(path, data)
+    write_file(path, data, force=force)
     return Answer({"slug": slug, "path": str(path), "bytes": len(data)}, [f"Wrote {path}: {len(data):,} bytes."])
 
 
@@ -143,22 +142,14 @@ async def import_bot(
 async def delete(
     options: Options, *, slug: Slug, yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False
 ) -> Answer:
-    """Remove a bot with its files and all its versions."""
-    if not yes:
-        raise Invalid(f"{slug} and all its versions would be gone. Say --yes to delete it.")
+    """Remove a bot with its files and all its versions, for good; asks on a terminal, needs --yes elsewhere."""
     async with open_home(options.settings(), debug=options.verbose) as p:
+        if not yes:
+            found = await p.bots.versions(slug)
+            require_sure(options, f"{slug}, with its files and all {len(found)} versions")
         await p.bots.delete(slug)
     return Answer({"deleted": True, "slug": slug}, [f"Deleted {slug}."])
 
 
 def _data(result: AssemblyResult) -> dict[str, object]:
     return {"result": result.model_dump(mode="json")}
-
-
-def _write(path: Path, data: bytes) -> None:
-    try:
-        path.unlink(missing_ok=True)
-        with new_file(path) as part:
-            part.write_bytes(data)
-    except OSError as error:
-        raise Denied(f"{path} cannot be written: {error.strerror}.") from error

@@ -5,12 +5,12 @@ from typing import Annotated
 import typer
 
 from perdure.app import open_home
-from perdure.errors import Invalid
-from perdure.forge.turns import AskQuestion
 from perdure.interfaces.cli.answer import Answer, Table
 from perdure.interfaces.cli.command import Options, command
-from perdure.interfaces.cli.forge.asking import headline
+from perdure.interfaces.cli.exact import exact
+from perdure.interfaces.cli.forge.asking import headline, offers
 from perdure.interfaces.cli.forge.new import Answers, Yes, asker_for, interview
+from perdure.interfaces.cli.sure import require_sure
 
 Draft = Annotated[str, typer.Argument(metavar="DRAFT", help="The id of a draft, or its beginning.")]
 
@@ -42,16 +42,12 @@ async def show(options: Options, *, draft: Draft) -> Answer:
     """Show a draft: where it is, and what is asked."""
     async with open_home(options.settings(), debug=options.verbose) as p:
         session = await p.forge.get(await p.forge.find(draft))
-    turn = session.turn
-    options_shown = (
-        [f"  {each.label}: {each.description}" for each in turn.options] if isinstance(turn, AskQuestion) else []
-    )
     parts = [
         f"{session.initial_description}",
         f"{session.phase}, {session.question_count} answered, revision {session.revision}",
         f"Asked now: {headline(session)}",
-        *options_shown,
-        f"Go on: perdure new --resume {session.session_id}",
+        *(f"  {each}" for each in offers(session)),
+        f"Go on: {exact(options, 'new', '--resume', session.session_id)}",
     ]
     return Answer(session.wire(), parts)
 
@@ -60,16 +56,16 @@ async def resume(options: Options, *, draft: Draft, answers: Answers = None, yes
     """Go on with a draft where it was left."""
     asker = asker_for(options, answers, is_content=yes)
     async with open_home(options.settings(), debug=options.verbose) as p:
-        return await interview(p, await p.forge.get(await p.forge.find(draft)), asker)
+        return await interview(options, p, await p.forge.get(await p.forge.find(draft)), asker)
 
 
 async def delete(
     options: Options, *, draft: Draft, yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False
 ) -> Answer:
-    """Remove a draft."""
-    if not yes:
-        raise Invalid("A deleted draft cannot be brought back. Say --yes to delete it.")
+    """Remove a draft, for good; asks on a terminal, needs --yes elsewhere."""
     async with open_home(options.settings(), debug=options.verbose) as p:
         session_id = await p.forge.find(draft)
+        if not yes:
+            require_sure(options, f"draft {session_id}")
         await p.forge.delete(session_id)
     return Answer({"deleted": True, "session_id": session_id}, [f"Deleted {session_id}."])

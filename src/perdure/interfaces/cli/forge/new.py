@@ -1,21 +1,25 @@
 """`perdure new`: an interview that ends with a bot."""
 
+import asyncio
+import contextlib
+import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from perdure.app import Perdure, open_home
 from perdure.app.forge import SessionView
-from perdure.errors import Conflict, Invalid
+from perdure.errors import Conflict, Invalid, PerdureError
 from perdure.forge.assembly import AssemblyResult
-from perdure.forge.changes import Changes
+from perdure.forge.finish import shown_model
 from perdure.forge.turns import ReadyToAssemble
 from perdure.forge.vocabulary import BuilderMode
 from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options, command
-from perdure.interfaces.cli.forge.asking import Asker, Listed, Suggested, how_to_go_on, read_answers
+from perdure.interfaces.cli.exact import exact
+from perdure.interfaces.cli.forge.asking import Asker, Listed, Suggested, headline, offers, read_answers
 from perdure.interfaces.cli.terminal import lines
 
 _INTERRUPTED = 130
@@ -47,12 +51,14 @@ async def new(
     asker = asker_for(options, answers, is_content=yes)
     async with open_home(options.settings(), debug=options.verbose) as p:
         if resume:
-            session = await p.forge.get(await find_draft(p, description))
+            session = await p.forge.get(await _draft(p, description))
         elif reconfigure is not None:
             session = await p.forge.reconfigure(reconfigure, description=description or "")
+        elif description is not None:
+            session = await p.forge.start(description)
         else:
-            session = await p.forge.start(description if description is not None else await _ask_for_wish(asker))
-        return await interview(p, session, asker)
+            session = await _wished(p, asker)
+        return await interview(options, p, session, asker)
 
 
 def asker_for(options: Options, answers: Path | None, *, is_content: bool) -> Asker:
@@ -69,12 +75,46 @@ def asker_for(options: Options, answers: Path | None, *, is_content: bool) -> As
         raise Invalid(
             "There is no terminal to ask on. Give the answers with --answers FILE, or take what comes: --yes."
         )
+    return _person()
+
+
+def _person() -> Asker:
+    """Return the person at the terminal; one that cannot move its cursor is asked by numbers."""
+    if os.environ.get("TERM", "dumb") in ("dumb", "unknown", ""):
+        from perdure.interfaces.cli.forge.numbered import Numbered
+
+        return Numbered()
     from perdure.interfaces.cli.forge.prompts import Wizard
 
     return Wizard()
 
 
-async def find_draft(p: Perdure, prefix: str | None) -> str:
+async def interview(options: Options, p: Perdure, session: SessionView, asker: Asker) -> Answer:
+    """Ask until everything is known and confirmed, then build; an interrupted interview is kept."""
+    again = exact(options, "new", "--resume", session.session_id)
+    try:
+        while True:
+            changes = await _shown_changes(options, p, session)
+            try:
+                said = await asker.answer(session)
+                if _is_confirmed(session, said):
+                    break
+                session = await p.forge.answer(session.session_id, said, session.revision)
+            except Invalid as error:
+                asker.refused(_kept(error, session, again))
+            except Conflict as error:
+                session = await p.forge.get(session.session_id)
+                asker.refused(_kept(error, session, again))
+        return _built(options, p, session, await p.forge.assemble(session.session_id), changes)
+    except (KeyboardInterrupt, EOFError):
+        _say_kept(again)
+        return Answer({"session_id": session.session_id, "status": "kept"}, exit_code=_INTERRUPTED)
+    except asyncio.CancelledError:
+        _say_kept(again)
+        raise
+
+
+async def _draft(p: Perdure, prefix: str | None) -> str:
     """Return the id of a draft: the one that is named, or the newest.
 
     Raises: NotFound; Invalid
@@ -87,49 +127,48 @@ async def find_draft(p: Perdure, prefix: str | None) -> str:
     return newest[0].summary.session_id
 
 
-async def interview(p: Perdure, session: SessionView, asker: Asker) -> Answer:
-    """Ask until everything is known and confirmed, then build; an interrupted interview is kept."""
-    try:
-        while True:
-            if isinstance(session.turn, ReadyToAssemble) and session.mode == BuilderMode.RECONFIGURE:
-                _show_changes(await p.forge.changes(session.session_id))
-            said = await asker.answer(session)
-            if isinstance(session.turn, ReadyToAssemble) and said in ({"confirm": True}, {"Confirm": True}):
-                return _built(p, await p.forge.assemble(session.session_id))
-            try:
-                session = await p.forge.answer(session.session_id, said, session.revision)
-            except Invalid as error:
-                asker.tell(f"{error.detail} {_where(session)}")
-            except Conflict as error:
-                asker.tell(f"{error.detail} Somebody else has answered; this is what is asked now.")
-                session = await p.forge.get(session.session_id)
-    except (KeyboardInterrupt, EOFError):
-        sentence = how_to_go_on(session)
-        print(f"\n{sentence}", file=sys.stderr)
-        return Answer({"session_id": session.session_id, "status": "kept"}, exit_code=_INTERRUPTED)
+async def _wished(p: Perdure, asker: Asker) -> SessionView:
+    """Begin with what a person wishes for."""
+    while True:
+        try:
+            return await p.forge.start(await asker.wish())
+        except Invalid as error:
+            asker.refused(error)
 
 
-def _show_changes(changes: Changes) -> None:
-    """Show on standard error what would be another on disk."""
-    for text in changes.diffs.values() or ["Nothing would change.\n"]:
-        print(lines(text), file=sys.stderr)
-    for name in changes.clashes:
-        print(f"Your text stays in {name}; what Forge would write comes beside it.", file=sys.stderr)
+def _is_confirmed(session: SessionView, said: Any) -> bool:
+    return isinstance(session.turn, ReadyToAssemble) and said in ({"confirm": True}, {"Confirm": True})
 
 
-def _where(session: SessionView) -> str:
-    return f"(question {session.question_count + 1}, {session.phase}; draft {session.session_id})"
+def _kept(error: Invalid | Conflict, session: SessionView, again: str) -> PerdureError:
+    """Return an error that says what is asked now, and how to go on."""
+    detail = f"{error.detail} Asked now: {headline(session)} Nothing is lost; go on with: {again}"
+    if isinstance(error, Conflict):
+        return Conflict(detail, errors=offers(session), current=session.wire())
+    return Invalid(detail, errors=offers(session))
 
 
-async def _ask_for_wish(asker: Asker) -> str:
-    from perdure.interfaces.cli.forge.prompts import Wizard
-
-    if not isinstance(asker, Wizard):
-        raise Invalid('Say what the bot is for: perdure new "I want a coding assistant".')
-    return await asker.text("What should your bot do?")
+def _say_kept(again: str) -> None:
+    with contextlib.suppress(OSError):  # a terminal that has gone
+        print(f"\nNothing is lost. Go on where you were:\n  {again}", file=sys.stderr, flush=True)
 
 
-def _built(p: Perdure, result: AssemblyResult) -> Answer:
+async def _shown_changes(options: Options, p: Perdure, session: SessionView) -> dict[str, Any]:
+    """Show on standard error what would be another on disk, before a change of a bot is confirmed."""
+    if not isinstance(session.turn, ReadyToAssemble) or session.mode != BuilderMode.RECONFIGURE:
+        return {}
+    changes = await p.forge.changes(session.session_id)
+    if not options.json or sys.stderr.isatty():
+        for text in changes.diffs.values() or ["Nothing would change.\n"]:
+            print(lines(text), file=sys.stderr)
+        for name in changes.clashes:
+            print(f"Your text stays in {name}; what Forge would write comes beside it.", file=sys.stderr)
+    return {"changes": {"diffs": dict(changes.diffs), "clashes": list(changes.clashes)}}
+
+
+def _built(
+    options: Options, p: Perdure, session: SessionView, result: AssemblyResult, changes: dict[str, Any]
+) -> Answer:
     home = p.settings.home
     files = [result.soul_path, result.identity_path, result.user_path]
     clashes = [
@@ -139,8 +178,13 @@ def _built(p: Perdure, result: AssemblyResult) -> Answer:
         f"{result.bot_name} is ready: {result.bot_slug}, version {result.version}.",
         "\n".join(f"  {home / name}" for name in files),
         f"  skills: {', '.join(result.skills_attached) or 'none'}",
+        *_models(session),
         *clashes,
-        f"Look at it: perdure bot show {result.bot_slug}",
-        f"Change it:  perdure new --reconfigure {result.bot_slug}",
+        f"Look at it: {exact(options, 'bot', 'show', result.bot_slug)}",
+        f"Change it:  {exact(options, 'new', '--reconfigure', result.bot_slug)}",
     ]
-    return Answer({"result": result.model_dump(mode="json")}, parts)
+    return Answer({"result": result.model_dump(mode="json"), **changes}, parts)
+
+
+def _models(session: SessionView) -> list[str]:
+    return [f"  model: {shown_model(session.turn.config)}"] if isinstance(session.turn, ReadyToAssemble) else []

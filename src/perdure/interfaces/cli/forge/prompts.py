@@ -1,35 +1,45 @@
 """The wizard in a terminal: arrow keys, the phase, what is known so far, and ways back and out."""
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 import questionary
-from prompt_toolkit.output import create_output
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent, merge_key_bindings
+from prompt_toolkit.keys import Keys
+from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
+from rich.cells import cell_len
 from rich.console import Console
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
 from perdure.app.forge import SessionView
-from perdure.forge.config import BuilderConfig
-from perdure.forge.turns import AskQuestion, Clarify, Preview, ReadyToAssemble, ShowPreview
+from perdure.errors import PerdureError
+from perdure.forge.turns import AskQuestion, Clarify, ReadyToAssemble, ShowPreview
+from perdure.forge.vocabulary import BuilderPhase
+from perdure.interfaces.cli.forge.asking import first_choice
+from perdure.interfaces.cli.forge.layout import Choice, laid_out, rows_of_config, rows_of_preview, wrapped
 from perdure.interfaces.cli.terminal import lines, one_line
 
 _STYLE = Style(
     [
         ("qmark", "fg:ansicyan bold"),
         ("question", "bold"),
+        ("instruction", "fg:ansibrightblack"),
         ("pointer", "fg:ansicyan bold"),
-        ("highlighted", "fg:ansicyan bold"),
-        ("answer", "fg:ansicyan"),
+        ("text", ""),
         ("why", "fg:ansibrightblack"),
         ("hint", "fg:ansiyellow"),
     ]
 )
-_OTHER = object()
-_BACK = object()
+_OTHER = Choice("Other…", "say it in your own words")
+_BACK = Choice("← Back", "to the part before")
+_HELP = " (Other: "
+"""Where a question begins to say what may be typed."""
+_HOW = "(↑ ↓ Enter; Ctrl-C keeps it for later)"
 
 
 class Wizard:
@@ -38,123 +48,148 @@ class Wizard:
     def __init__(self) -> None:
         self._console = Console(file=sys.stderr, highlight=False)
         self._phase: str | None = None
+        self._has_begun = False
+
+    async def wish(self) -> str:
+        """See Asker.wish."""
+        return await self._text("What should your bot do?")
 
     async def answer(self, session: SessionView) -> Any:
         """See Asker.answer."""
+        self._begin(session)
+        has_past = session.phase != BuilderPhase.BASICS
         match session.turn:
             case AskQuestion() as turn:
                 self._show_phase(turn.phase_label)
-                return await self._choose(turn, has_past=session.phase != "basics")
+                return await self._choose(turn, has_past=has_past)
             case Clarify(message=message):
-                return {"free_text": await self.text(message)}
+                return {"free_text": await self._text(message)}
             case ShowPreview(preview=preview):
-                self._console.print(_panel("So far", _rows_of_preview(preview)))
-                return await self._confirm("Is that right?", "ask this part again", has_past=session.phase != "basics")
+                self._console.print(_panel("So far", rows_of_preview(preview)))
+                return await self._confirm("Is that right?", "ask this part again", has_past=has_past)
             case ReadyToAssemble(config=config):
-                self._console.print(_panel("Ready to be built", _rows_of_config(config)))
-                return await self._confirm("Build it?", "go back to the skills", has_past=True)
+                self._show_phase(BuilderPhase.REVIEW.label)
+                self._console.print(_panel("Ready to be built", rows_of_config(config)))
+                return await self._confirm("Build it?", "back to the skills", has_past=False)
 
-    def tell(self, sentence: str) -> None:
-        """See Asker.tell."""
-        self._console.print(Text(lines(sentence), style="yellow"))
+    def refused(self, error: PerdureError) -> None:
+        """See Asker.refused."""
+        self._console.print(Text(lines(error.detail), style="yellow"))
 
-    async def text(self, question: str) -> str:
+    def _begin(self, session: SessionView) -> None:
+        """Remind a person who comes back of what it was about."""
+        if not self._has_begun and session.revision > 1:
+            self._console.print(Text(f"Going on: {one_line(session.initial_description[:200])}", style="dim"))
+        self._has_begun = True
+
+    async def _choose(self, turn: AskQuestion, *, has_past: bool) -> Any:
+        offered = [Choice(each.label, each.description, _hint(turn, each.id)) for each in turn.options]
+        choices = [*offered, *([_OTHER] if turn.allow_free_text else []), *([_BACK] if has_past else [])]
+        at = first_choice(turn)
+        while True:
+            at = await self._select(turn.question, choices, at)
+            if choices[at] is _BACK:
+                self._tell(turn.question, _BACK.label)
+                return "back"
+            if choices[at] is not _OTHER:
+                self._tell(turn.question, choices[at].label)
+                return {"option_index": at}
+            if text := await self._text(turn.question):
+                return {"free_text": text}
+
+    async def _confirm(self, question: str, otherwise: str, *, has_past: bool) -> Any:
+        choices = [Choice("Yes", "go on"), Choice("No", otherwise), *([_BACK] if has_past else [])]
+        chosen = choices[await self._select(question, choices, 0)]
+        self._tell(question, chosen.label)
+        return "back" if chosen is _BACK else {"confirm": chosen is choices[0]}
+
+    async def _select(self, question: str, choices: Sequence[Choice], first: int) -> int:
+        """Let a person go through a list, and return the number of what was chosen; the list is gone then."""
+        titles = laid_out(choices, self._console.width)
+        shown = [questionary.Choice(list(title), value=number) for number, title in enumerate(titles)]
+        prompt = questionary.select(
+            self._asked(question),
+            choices=shown,
+            default=shown[first],
+            style=_STYLE,
+            qmark="?",
+            instruction=_HOW if self._console.width > len(question) + len(_HOW) + 4 else " ",
+            output=_output(),
+            erase_when_done=True,
+        )
+        back = choices.index(_BACK) if _BACK in choices else None
+        own = prompt.application.key_bindings
+        prompt.application.key_bindings = merge_key_bindings([*([own] if own else []), _keys(back)])
+        return int(await prompt.unsafe_ask_async())
+
+    async def _text(self, question: str) -> str:
         """Ask for a few words.
 
         Raises: KeyboardInterrupt
         """
-        prompt = questionary.text(one_line(question), style=_STYLE, qmark="?", output=create_output(sys.stderr))
-        return str(await prompt.unsafe_ask_async())
-
-    async def _choose(self, turn: AskQuestion, *, has_past: bool) -> Any:
-        choices = [
-            questionary.Choice(_title(option.label, option.description, _hint(turn, option.id)), value=number)
-            for number, option in enumerate(turn.options)
-        ]
-        if turn.allow_free_text:
-            choices.append(questionary.Choice(_title("Other…", "say it in your own words"), value=_OTHER))
-        if has_past:
-            choices.append(questionary.Choice(_title("← Back", "to the part before"), value=_BACK))
-        chosen = await self._select(turn.question, choices, _place_of_suggestion(turn))
-        if chosen is _BACK:
-            return "back"
-        if chosen is _OTHER:
-            return {"free_text": await self.text(turn.question)}
-        return {"option_index": chosen}
-
-    async def _confirm(self, question: str, otherwise: str, *, has_past: bool) -> Any:
-        choices = [
-            questionary.Choice(_title("Yes", "go on"), value=True),
-            questionary.Choice(_title("No", otherwise), value=False),
-        ]
-        if has_past:
-            choices.append(questionary.Choice(_title("← Back", "to the part before"), value=_BACK))
-        chosen = await self._select(question, choices, 0)
-        return "back" if chosen is _BACK else {"confirm": chosen}
-
-    async def _select(self, question: str, choices: Sequence[questionary.Choice], first: int) -> Any:
-        prompt = questionary.select(
-            one_line(question),
-            choices=choices,
-            default=choices[first],
-            style=_STYLE,
-            qmark="?",
-            instruction=" ",
-            output=create_output(sys.stderr),
+        prompt = questionary.text(
+            self._asked(question), style=_STYLE, qmark="?", output=_output(), erase_when_done=True
         )
-        return await prompt.unsafe_ask_async()
+        text = str(await prompt.unsafe_ask_async()).strip()
+        if text:
+            self._tell(question, text)
+        return text
+
+    def _tell(self, question: str, answer: str) -> None:
+        """Leave one line of what was asked and answered, or two where both do not fit into one."""
+        asked, said = one_line(question.partition(_HELP)[0]), one_line(answer)
+        between = "  " if cell_len(asked) + cell_len(said) + 4 <= self._console.width else "\n  "
+        told = Text.assemble(("✓ ", "cyan"), (asked, "dim"), between, (said, "bold"))
+        self._console.print(told, no_wrap=True, overflow="ellipsis")
+
+    def _asked(self, question: str) -> str:
+        """Return a question in lines that a terminal does not have to break."""
+        return "\n  ".join(wrapped(one_line(question), self._console.width - 4))
 
     def _show_phase(self, label: str) -> None:
         if label != self._phase:
             self._phase = label
+            self._console.print()
             self._console.rule(Text(label, style="bold"), align="left", style="dim")
 
 
-def _title(label: str, why: str, hint: str = "") -> list[tuple[str, str]]:
-    return [
-        ("class:text", one_line(label)),
-        ("class:why", f"  {one_line(why)}"),
-        *([("class:hint", f"  ★ {one_line(hint)}")] if hint else []),
-    ]
+def _output() -> Vt100_Output:
+    """Write on standard error, and never ask a terminal where its cursor is: some do not answer."""
+    output = Vt100_Output.from_pty(sys.stderr, term=os.environ.get("TERM"))
+    output.enable_cpr = False
+    return output
+
+
+def _keys(back: int | None) -> KeyBindings:
+    """Return the keys that lists of ours have beside those of questionary."""
+    keys = KeyBindings()
+
+    @keys.add(Keys.SIGINT, eager=True)
+    def interrupt(event: KeyPressEvent) -> None:
+        event.app.exit(exception=KeyboardInterrupt())
+
+    @keys.add(Keys.ControlD, eager=True)
+    def end(event: KeyPressEvent) -> None:
+        event.app.exit(exception=EOFError())
+
+    if back is not None:
+
+        @keys.add(Keys.Left, eager=True)
+        def go_back(event: KeyPressEvent) -> None:
+            event.app.exit(result=back)
+
+    return keys
 
 
 def _hint(turn: AskQuestion, option_id: str) -> str:
     return turn.suggestion.reason if turn.suggestion and turn.suggestion.option_id == option_id else ""
 
 
-def _place_of_suggestion(turn: AskQuestion) -> int:
-    ids = [option.id for option in turn.options]
-    return ids.index(turn.suggestion.option_id) if turn.suggestion else 0
-
-
 def _panel(title: str, rows: Sequence[tuple[str, str]]) -> Panel:
     table = Table.grid(padding=(0, 2))
-    table.add_column(style="dim")
+    table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in rows:
         if value:
             table.add_row(name, Text(lines(value)))
     return Panel(table, title=title, title_align="left", border_style="cyan", expand=False)
-
-
-def _rows_of_preview(preview: Preview) -> list[tuple[str, str]]:
-    return [
-        ("name", preview.name or ""),
-        ("for", preview.description or ""),
-        ("manner", preview.personality_summary or ""),
-        ("model", preview.model or ""),
-        ("skills", ", ".join(preview.skills)),
-    ]
-
-
-def _rows_of_config(config: BuilderConfig) -> list[tuple[str, str]]:
-    settings = config.model_settings
-    return [
-        ("name", config.name),
-        ("for", config.description),
-        ("kind", config.category),
-        ("manner", f"{config.personality.tone}; {', '.join(config.personality.traits)}"),
-        ("holds to", "\n".join(config.personality.boundaries)),
-        ("model", f"{settings.model}, temperature {settings.temperature:g}, up to {settings.max_tokens} tokens"),
-        ("skills", ", ".join(skill.name for skill in config.skills) or "none"),
-    ]

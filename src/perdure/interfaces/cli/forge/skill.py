@@ -1,16 +1,16 @@
 """`perdure skill`: the skills that a bot can have."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from perdure.bots.skills import builtin_skill, builtin_skills, parse_skill
-from perdure.errors import Denied, NotFound
+from perdure.bots.documents import MAX_BYTES, decoded
+from perdure.bots.skills import SKILL_FILE, builtin_skill, builtin_skills, parse_skill
 from perdure.interfaces.cli.answer import Answer, Table
 from perdure.interfaces.cli.command import Options, command
-
-_LARGEST = 1 << 20
+from perdure.interfaces.cli.files import read_file
 
 
 def register(app: typer.Typer) -> None:
@@ -45,13 +45,8 @@ async def validate(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A SKILL.md, or the folder that it lies in.")],
 ) -> Answer:
     """See whether a file is a skill in the Agent Skills format."""
-    path = file / "SKILL.md" if file.is_dir() else file
-    try:
-        with path.open("rb") as opened:
-            text = opened.read(_LARGEST + 1)[:_LARGEST].decode("utf-8", "replace")
-    except FileNotFoundError:
-        raise NotFound(f"There is no file {path}.") from None
-    except OSError as error:
-        raise Denied(f"{path} cannot be read: {error.strerror}.") from error
-    skill = parse_skill(text, str(path))
+    path = file / SKILL_FILE if file.is_dir() else file
+    text = decoded(read_file(path, MAX_BYTES), str(path))
+    folder = Path(os.path.abspath(path)).parent.name if path.name == SKILL_FILE else None
+    skill = parse_skill(text, str(path), folder=folder)
     return Answer({"name": skill.name, "description": skill.description}, [f"{path} is the skill {skill.name}."])

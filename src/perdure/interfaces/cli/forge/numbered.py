@@ -1,0 +1,105 @@
+"""Questions with numbers, for a terminal that cannot move its cursor."""
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from perdure.app.forge import SessionView
+from perdure.errors import PerdureError
+from perdure.forge.turns import AskQuestion, Clarify, ReadyToAssemble, ShowPreview
+from perdure.forge.vocabulary import BuilderPhase
+from perdure.interfaces.cli.forge.asking import first_choice
+from perdure.interfaces.cli.forge.layout import rows_of_config, rows_of_preview
+from perdure.interfaces.cli.terminal import lines, one_line
+
+_BACK = "back"
+
+
+class Numbered:
+    """Asks a person line by line. See Asker."""
+
+    def __init__(self) -> None:
+        self._phase: str | None = None
+
+    async def wish(self) -> str:
+        """See Asker.wish."""
+        return await _line("What should your bot do?")
+
+    async def answer(self, session: SessionView) -> Any:
+        """See Asker.answer."""
+        way_back = "" if session.phase == BuilderPhase.BASICS else f", or {_BACK}"
+        match session.turn:
+            case AskQuestion() as turn:
+                return await self._choose(turn, way_back)
+            case Clarify(message=message):
+                return {"free_text": await _line(message)}
+            case ShowPreview(preview=preview):
+                _say("\nSo far", *_shown(rows_of_preview(preview)))
+                return await _confirm("Is that right?", way_back)
+            case ReadyToAssemble(config=config):
+                _say("\nReady to be built", *_shown(rows_of_config(config)))
+                return await _confirm("Build it?", way_back)
+
+    def refused(self, error: PerdureError) -> None:
+        """See Asker.refused."""
+        _say(error.detail)
+
+    async def _choose(self, turn: AskQuestion, way_back: str) -> Any:
+        if turn.phase_label != self._phase:
+            self._phase = turn.phase_label
+            _say("", self._phase)
+        first = first_choice(turn)
+        _say(turn.question)
+        for number, option in enumerate(turn.options):
+            hint = f" (suggested: {turn.suggestion.reason})" if turn.suggestion and number == first else ""
+            _say(f"  {number + 1}. {option.label}: {option.description}{hint}")
+        own_words = ", your own words" if turn.allow_free_text else ""
+        while True:
+            said = await _line(f"A number{own_words}{way_back} [{first + 1}]:")
+            if not said:
+                return {"option_index": first}
+            if way_back and said == _BACK:
+                return _BACK
+            if said.isascii() and said.isdigit() and 1 <= int(said[:9]) <= len(turn.options):
+                return {"option_index": int(said) - 1}
+            if turn.allow_free_text:
+                return {"free_text": said}
+            _say(f"Expected a number from 1 to {len(turn.options)}.")
+
+
+async def _confirm(question: str, way_back: str) -> Any:
+    while True:
+        said = (await _line(f"{question} yes, no{way_back} [yes]:")).lower()
+        if way_back and said == _BACK:
+            return _BACK
+        if said in ("", "y", "yes", "n", "no"):
+            return {"confirm": said in ("", "y", "yes")}
+
+
+async def _line(question: str) -> str:
+    """Ask for a line; an interrupt ends the waiting at once.
+
+    Raises: EOFError
+    """
+    print(one_line(question), end=" ", file=sys.stderr, flush=True)
+    loop = asyncio.get_running_loop()
+    is_there = asyncio.Event()
+    loop.add_reader(sys.stdin, is_there.set)
+    try:
+        await is_there.wait()
+    finally:
+        loop.remove_reader(sys.stdin)
+    line = sys.stdin.readline()
+    if not line:
+        raise EOFError
+    return line.strip()
+
+
+def _shown(rows: Sequence[tuple[str, str]]) -> list[str]:
+    return [f"  {name}: {value}" for name, value in rows if value]
+
+
+def _say(*texts: str) -> None:
+    for text in texts:
+        print(lines(text), file=sys.stderr)
