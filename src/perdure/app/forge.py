@@ -35,6 +35,8 @@ from perdure.store.builder.drafts import SqlBuilderDraftStore
 from perdure.store.client import DatabaseClient
 
 _PAGE = 500
+_MOST_SHOWN = 5
+_SHOWN = 60
 _SESSION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -75,8 +77,8 @@ class DraftView:
         return {
             "session_id": draft.session_id,
             "initial_description": draft.initial_description,
-            "phase": str(draft.phase),
-            "mode": str(draft.mode),
+            "phase": None if draft.phase is None else str(draft.phase),
+            "mode": None if draft.mode is None else str(draft.mode),
             "revision": draft.revision,
             "updated_at": iso(draft.updated_at_us),
         }
@@ -177,19 +179,22 @@ class Forge:
         await self._stores.drafts.delete_draft(_known_form(session_id))
 
     async def find(self, prefix: str) -> str:
-        """Return the id of the one draft whose id begins so.
+        """Return the id of the one draft whose id begins so; a whole id is returned as it is.
 
-        Raises: NotFound; Invalid when there are several.
+        Raises: NotFound; Invalid, naming some of them, when there are several.
         """
-        found, before = [], None
+        if _SESSION_ID.fullmatch(prefix.lower()):
+            return prefix.lower()
+        found, before = list[BuilderDraftSummary](), None
         while prefix and (page := await self._stores.drafts.list_drafts(limit=_PAGE, before=before)):
-            found += [draft.session_id for draft in page if draft.session_id.startswith(prefix.lower())]
+            found += [draft for draft in page if draft.session_id.startswith(prefix.lower())]
             before = page[-1].session_id
         if not found:
             raise NotFound(f"There is no draft whose id begins with {prefix[:60]!r}. `perdure draft list` shows them.")
         if len(found) > 1:
-            raise Invalid(f"{len(found)} drafts have ids that begin with {prefix!r}. Type more of it.")
-        return found[0]
+            shown = [f"{draft.session_id}  {draft.initial_description[:_SHOWN]}" for draft in found[:_MOST_SHOWN]]
+            raise Invalid(f"{len(found)} drafts have ids that begin with {prefix!r}. Type more of it.", errors=shown)
+        return found[0].session_id
 
     async def assemble(
         self, session_id: str, config: BuilderConfig | Mapping[str, Any] | None = None

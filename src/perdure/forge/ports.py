@@ -51,8 +51,9 @@ class BuilderDraftSummary:
 
     session_id: str
     initial_description: str
-    phase: BuilderPhase
-    mode: BuilderMode
+    phase: BuilderPhase | None
+    """None, as the mode: what is stored there is none, and the draft is damaged."""
+    mode: BuilderMode | None
     revision: int
     updated_at_us: int
 
@@ -131,9 +132,9 @@ class BuilderDraftStore(Protocol):
         ...
 
     async def load_draft(self, session_id: str) -> BuilderDraft:
-        """Return a draft as it was stored, also one that cannot be read.
+        """Return a draft as it was stored, also one whose state cannot be read.
 
-        Raises: NotFound
+        Raises: NotFound; Damaged when its phase or its mode is none.
         """
         ...
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from perdure.errors import Conflict, NotFound
+from perdure.errors import Conflict, Damaged, NotFound
 from perdure.forge.ports import BuilderDraft, BuilderDraftSummary, BuilderMode, BuilderPhase
 from perdure.store.builder.texts import is_text, require_limit, require_texts
 from perdure.store.client import DatabaseClient
@@ -122,10 +122,12 @@ def _listed(tx: Transaction, limit: int, before: str | None) -> list[BuilderDraf
 
 def _summary(*row: Any) -> BuilderDraftSummary:
     session_id, description, phase, mode, revision, updated_at = row
-    return BuilderDraftSummary(session_id, description, _PHASES[phase], _MODES[mode], revision, updated_at)
+    return BuilderDraftSummary(session_id, description, _PHASES.get(phase), _MODES.get(mode), revision, updated_at)
 
 
 def _draft(row: "sa.Row[tuple[object, ...]]") -> BuilderDraft:
+    if row.phase not in _PHASES or row.mode not in _MODES:
+        raise Damaged(f"Its phase is {row.phase!r} and its mode {row.mode!r}, which is not what was written.")
     return BuilderDraft(
         session_id=row.session_id,
         state_json=row.state_json,

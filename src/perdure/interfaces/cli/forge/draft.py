@@ -30,7 +30,8 @@ async def list_drafts(
     async with open_home(options.settings(), debug=options.verbose) as p:
         drafts = [draft.wire() for draft in await p.forge.drafts(limit=limit)]
     rows = [
-        [each["session_id"], each["phase"], each["updated_at"][:19], each["initial_description"]] for each in drafts
+        [each["session_id"], each["phase"] or "damaged", each["updated_at"][:19], each["initial_description"]]
+        for each in drafts
     ]
     parts: list[str | Table] = (
         [Table(["draft", "phase", "changed (UTC)", "wish"], rows, whole=["draft"])] if rows else []

@@ -1,0 +1,357 @@
+"""`perdure new` without a terminal: from a list of answers, by what is suggested, resumed, reconfigured, refused."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perdure.app import open_home
+from perdure.app.forge import SessionView
+from perdure.errors import Conflict
+from perdure.interfaces.cli.command import Options
+from perdure.interfaces.cli.forge.asking import Listed
+from perdure.interfaces.cli.forge.new import interview
+from perdure.settings import load_settings
+from tests.interfaces.cli.interviews import (
+    FIRST,
+    MODEL,
+    SECOND,
+    WISH,
+    YES,
+    begun,
+    coding,
+    forged,
+    front_of,
+    said,
+    written,
+)
+from tests.interfaces.cli.terminal import Terminal
+
+
+@pytest.fixture
+def bots(ready: Path) -> Path:
+    return ready.parent / "home" / "bots"
+
+
+def test_a_list_of_answers_makes_a_bot_with_exactly_the_chosen_model(perdure: Terminal, bots: Path) -> None:
+    result = forged(perdure, answers=coding())
+    assert (result["bot_slug"], result["bot_name"], result["version"]) == ("ada", "Ada", 1)
+    assert result["skills_attached"] == ["code-review", "code-generation"]
+    identity = front_of(bots / "ada" / "IDENTITY.md")
+    assert (identity["provider"], identity["model"]) == tuple(MODEL.split(":"))
+    assert (identity["temperature"], identity["max_tokens"]) == (0.2, 4096)
+    assert perdure.json("bot", "show", "ada")["model_config"] == {
+        "model": MODEL,
+        "temperature": 0.2,
+        "max_tokens": 4096,
+    }
+    assert perdure.json("draft", "list") == {"drafts": []}
+
+
+def test_a_temperature_that_was_typed_is_the_one_in_the_file(perdure: Terminal, bots: Path) -> None:
+    answers = [said("Eve"), YES, FIRST, YES, FIRST, said("1.25"), YES, FIRST, YES, YES]
+    forged(perdure, "a creative partner that writes stories", answers=answers)
+    assert front_of(bots / "eve" / "IDENTITY.md")["temperature"] == 1.25
+
+
+def test_a_person_is_told_what_was_made_and_how_to_go_on(perdure: Terminal, bots: Path) -> None:
+    assert perdure("new", WISH, "--answers", written(coding())) == 0
+    assert perdure.out == (
+        "Ada is ready: ada, version 1.\n"
+        f"  {bots}/ada/SOUL.md\n  {bots}/ada/IDENTITY.md\n  {bots}/ada/USER.md\n"
+        "  skills: code-review, code-generation\n"
+        f"  model: {MODEL}, temperature 0.2, up to 4096 tokens\n"
+        "Look at it: perdure bot show ada\nChange it:  perdure new --reconfigure ada\n"
+    )
+
+
+def test_yes_takes_what_is_suggested(perdure: Terminal) -> None:
+    result = forged(perdure)
+    assert perdure.json("bot", "show", result["bot_slug"])["tone"] == "technical"
+
+
+def test_yes_fills_what_a_list_leaves_open(perdure: Terminal) -> None:
+    assert perdure("new", WISH, "--answers", written([said("Ada")]), "--yes") == 0
+    assert perdure.out.startswith("Ada is ready: ada, version 1.")
+
+
+def test_yes_says_what_it_knows_to_whoever_asks_for_more(perdure: Terminal) -> None:
+    result = forged(perdure, "research")
+    soul = perdure.json("bot", "show", result["bot_slug"], "--prompt")["prompt"]
+    assert "research\nresearch" not in soul
+
+
+@pytest.mark.parametrize(
+    ("wish", "fewest", "most"),
+    [("a timer for pasta", 3, 5), ("a research analyst who reads papers on climate for my team", 6, 10)],
+)
+def test_small_bots_need_few_questions_and_researchers_more(
+    perdure: Terminal, wish: str, fewest: int, most: int
+) -> None:
+    answers = [FIRST] * 20
+    count = 0
+    session_id = begun(perdure, wish=wish)
+    while (turn := perdure.json("draft", "show", session_id))["turn"]["action"] != "ready_to_assemble":
+        is_question = turn["turn"]["action"] == "ask_question"
+        assert not is_question or all(option["description"] for option in turn["turn"]["options"])
+        assert perdure("draft", "resume", session_id, "--answers", written([answers[0] if is_question else YES])) == 2
+        count += is_question
+    assert fewest <= count <= most
+    assert turn["question_count"] == count
+
+
+def test_a_second_bot_is_offered_what_was_chosen_for_the_first_with_the_reason(perdure: Terminal) -> None:
+    forged(perdure, answers=coding(tone=SECOND))
+    session_id = begun(perdure, FIRST, FIRST, YES)
+    turn = perdure.json("draft", "show", session_id)["turn"]
+    assert turn["suggestion"] == {"option_id": "friendly", "reason": "your last coding bot was friendly"}
+    assert perdure("draft", "resume", session_id, "--answers", written([FIRST, FIRST, YES])) == 2
+    turn = perdure.json("draft", "show", session_id)["turn"]
+    assert turn["suggestion"] == {"option_id": MODEL, "reason": f"your last coding bot uses {MODEL}"}
+    assert perdure("draft", "resume", session_id, "--yes") == 0
+    assert MODEL in perdure.out
+
+
+def test_answers_that_run_out_keep_the_draft_and_say_what_is_asked(perdure: Terminal) -> None:
+    assert perdure("new", WISH, "--answers", written([said("Ada")])) == 2
+    told = perdure.err
+    (draft,) = perdure.json("draft", "list")["drafts"]
+    again = f"perdure new --resume {draft['session_id']}"
+    assert told.startswith("perdure: The answers have run out. Asked now: Which language does it work with most?")
+    assert f"Nothing is lost; go on with: {again}\n" in told
+    assert "\n  0: Python: " in told
+    assert perdure(*shlex.split(again)[1:], "--yes") == 0
+    assert perdure.out.startswith("Ada is ready")
+
+
+def test_the_command_to_go_on_names_the_home_that_was_used(perdure: Terminal, tmp_path: Path) -> None:
+    home = str(tmp_path / "another home")
+    assert perdure("new", WISH, "--answers", written([]), "--home", home) == 2
+    again = perdure.err.partition("go on with: ")[2].splitlines()[0]
+    assert shlex.split(again)[-2:] == ["--home", home]
+    assert perdure(*shlex.split(again)[1:], "--yes") == 0
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ({"option_index": 9}, "There is no option 9; there are 0 to "),
+        ({"option_index": "0"}, "The value of option_index is not right."),
+        ({"confirm": True}, "That does not answer the pending turn."),
+        ({"free_text": " \n"}, "The answer is empty."),
+        ({"free_text": "a\0b"}, "The answer contains control characters."),
+        ({"free_text": "\ud800"}, "The answer contains a lone surrogate"),
+        ({"free_text": "a" * 300}, "The answer does not fit name: String should have at most 120 characters."),
+        ("back", "This is the first phase; there is nothing before it."),
+        (None, "That is no answer."),
+        ([[[]]], "That is no answer."),
+    ],
+    ids=str,
+)
+def test_a_wrong_answer_keeps_the_draft_and_names_the_exact_command(perdure: Terminal, answer: Any, why: str) -> None:
+    assert perdure("new", WISH, "--answers", written([answer, *coding()])) == 2
+    assert perdure.err.startswith(f"perdure: {why}")
+    again = perdure.err.partition("go on with: ")[2].splitlines()[0]
+    assert perdure(*shlex.split(again)[1:], "--answers", written(coding())) == 0
+
+
+def test_a_wrong_answer_is_one_problem_for_a_program(perdure: Terminal) -> None:
+    problem = perdure.json("new", WISH, "--answers", written([{"option_index": 9}]))
+    assert problem["code"] == "invalid"
+    assert problem["errors"][0]["detail"].startswith("0: ")
+
+
+@pytest.mark.parametrize("text", ["", "{", "{}", '"back"', "[" * 100_000, "[1" + " " * (1 << 20), "\udcff"])
+def test_a_file_that_holds_no_list_of_answers_is_refused_before_anything_begins(perdure: Terminal, text: str) -> None:
+    Path("answers.json").write_bytes(text.encode(errors="surrogateescape"))
+    assert perdure("new", WISH, "--answers", "answers.json") == 2
+    assert "answers.json" in perdure.err
+    assert perdure.json("draft", "list") == {"drafts": []}
+
+
+def test_answers_come_from_a_pipe_too_and_nobody_waits_for_one_without_a_writer(perdure: Terminal) -> None:
+    os.mkfifo("pipe")
+    assert perdure("new", WISH, "--answers", "pipe") == 2
+    line = f"{sys.executable} -m perdure new '{WISH}' --json --answers /dev/stdin"
+    done = subprocess.run(line, shell=True, input=json.dumps(coding()), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert perdure("new", WISH, "--answers", "nowhere.json") == 3
+    assert perdure("new", WISH, "--answers", ".") == 1
+
+
+@pytest.mark.parametrize("arguments", [[], ["--no-input"], ["--resume"], ["--reconfigure", "ada"]], ids=str)
+def test_without_a_terminal_somebody_has_to_answer(perdure: Terminal, arguments: list[str]) -> None:
+    assert perdure("new", *arguments) == 2
+    assert perdure.err.startswith("perdure: There is no terminal to ask on. Give the answers with --answers FILE")
+
+
+def test_a_wish_must_be_said_where_nobody_can_be_asked(perdure: Terminal) -> None:
+    assert perdure("new", "--yes") == 2
+    assert "Say what the bot is for" in perdure.err
+    assert perdure("new", "", "--yes") == 2
+    assert perdure("new", "\x1b[2J", "--yes") == 2
+    assert "\x1b" not in perdure.err
+
+
+def test_resume_takes_the_newest_draft_or_the_one_that_is_named(perdure: Terminal) -> None:
+    assert perdure("new", "--resume", "--yes") == 2
+    assert "There is no draft to go on with" in perdure.err
+    older, newer = begun(perdure, said("Older")), begun(perdure, said("Newer"))
+    assert perdure("new", "--resume", "--answers", written([])) == 2
+    assert newer in perdure.err
+    unique = next(older[:n] for n in range(1, 37) if not newer.startswith(older[:n]))
+    assert perdure("new", "--resume", unique.upper(), "--yes") == 0
+    assert perdure.out.startswith("Older is ready")
+
+
+def test_a_beginning_that_several_ids_share_is_told_with_some_of_them(perdure: Terminal) -> None:
+    ids = [begun(perdure, wish=f"{WISH} {number}") for number in range(3)]
+    assert perdure("new", "--resume", ids[0][:4], "--yes") == 2
+    assert perdure.err.startswith(f"perdure: 3 drafts have ids that begin with '{ids[0][:4]}'. Type more of it.\n")
+    assert f"  {ids[1]}  {WISH} 1\n" in perdure.err
+
+
+def test_a_session_that_is_over_says_what_it_has_made(perdure: Terminal) -> None:
+    session_id = begun(perdure, said("Ada"))
+    assert perdure("new", "--resume", session_id, "--yes") == 0
+    assert perdure("new", "--resume", session_id, "--yes") == 3
+    assert "it has made version 1 of the bot ada" in perdure.err
+
+
+def test_resume_and_reconfigure_are_two_things(perdure: Terminal) -> None:
+    assert perdure("new", "--resume", "--reconfigure", "ada", "--yes") == 2
+
+
+class Rival(Listed):
+    """A list of answers, whose session somebody else answers first."""
+
+    def __init__(self, answers: list[Any], rival: Any) -> None:
+        super().__init__(answers)
+        self._rival = rival
+
+    async def answer(self, session: SessionView) -> Any:
+        """See Asker.answer."""
+        await self._rival(session.session_id, FIRST)
+        return await super().answer(session)
+
+
+async def test_who_answers_second_is_shown_what_is_asked_now(ready: Path) -> None:
+    options = Options(json=False, home=str(ready / "own"), verbose=False, debug=False, no_input=True)
+    async with open_home(load_settings({"home": options.home})) as p:
+        session = await p.forge.start(WISH)
+        with pytest.raises(
+            Conflict, match="is at revision 2 by now.*Asked now: Which language.*go on with: "
+        ) as raised:
+            await interview(options, p, session, Rival([SECOND], p.forge.answer))
+        assert raised.value.current == (await p.forge.get(session.session_id)).wire()
+        assert raised.value.current["question_count"] == 1
+
+
+KEEP = [FIRST, YES, FIRST, FIRST, YES, FIRST, FIRST, FIRST, YES, FIRST, YES, YES]
+
+
+def test_reconfigure_keeps_id_slug_hand_edits_and_skills_and_adds_one_version(perdure: Terminal, bots: Path) -> None:
+    first = forged(perdure, answers=coding())
+    soul, skill = bots / "ada" / "SOUL.md", bots / "ada" / "skills" / "code-review" / "SKILL.md"
+    soul.write_text(f"{soul.read_text()}\nAlways greet Grace.\n")
+    skill.write_text(f"{skill.read_text()}\nMine.\n")
+    answers = [FIRST, YES, FIRST, FIRST, YES, FIRST, said("0.35"), said("12,345"), YES, FIRST, YES, YES]
+    second = forged(perdure, "--reconfigure", "ada", answers=answers)
+    assert (second["bot_id"], second["bot_slug"], second["version"]) == (first["bot_id"], "ada", 2)
+    assert second["skills_attached"] == first["skills_attached"]
+    assert "Always greet Grace.\n" in soul.read_text()
+    assert skill.read_text().endswith("\nMine.\n")
+    assert perdure.json("bot", "show", "ada")["model_config"] == {
+        "model": MODEL,
+        "temperature": 0.35,
+        "max_tokens": 12345,
+    }
+    assert [each["number"] for each in perdure.json("bot", "versions", "ada")["versions"]] == [2, 1]
+
+
+def test_reconfigure_shows_a_diff_before_it_is_confirmed(perdure: Terminal) -> None:
+    forged(perdure, answers=coding())
+    answers = [said("Ada II"), *KEEP[1:-1]]
+    assert perdure("new", "--reconfigure", "ada", "--answers", written(answers)) == 2
+    assert "+display_name: Ada II\n" in perdure.err
+    assert perdure.json("bot", "show", "ada")["name"] == "Ada"
+    found = perdure.json("new", "--resume", "--answers", written([YES]))
+    assert "+display_name: Ada II\n" in found["changes"]["diffs"]["IDENTITY.md"]
+    assert perdure.json("bot", "show", "ada")["name"] == "Ada II"
+
+
+def test_a_bot_that_was_changed_meanwhile_is_not_overwritten(perdure: Terminal) -> None:
+    forged(perdure, answers=coding())
+    assert perdure("new", "--reconfigure", "ada", "--answers", written([said("Late")])) == 2
+    forged(perdure, "--reconfigure", "ada", answers=[said("Early"), *KEEP[1:]])
+    assert perdure("new", "--resume", "--yes") == 4
+    assert "was changed since this conversation began" in perdure.err
+    assert perdure.json("bot", "show", "ada")["name"] == "Early"
+
+
+def test_a_bot_that_is_not_there_cannot_be_reconfigured(perdure: Terminal) -> None:
+    assert perdure("new", "--reconfigure", "nobody", "--yes") == 3
+    assert perdure("new", "--reconfigure", "../x", "--yes") == 2
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "Ada: the first",
+            "\"quoted\" 'twice'",
+            "two\nlines",
+            "---",
+            "../../etc/passwd",
+            "🦄",
+            "🦄 Ada",
+            "CON",
+            "nul",
+        ),
+        *(
+            "COM1.txt",
+            "a" * 120,
+            ".hidden",
+            "- dash",
+            "\u0410da",
+            "\uff41\uff44\uff41",
+            "[bold]x[/bold]",
+            "null",
+            "1e3",
+            "{x: y}",
+            "# x",
+        ),
+    ],
+)
+def test_any_name_gets_a_safe_slug_and_comes_back_as_it_was_said(perdure: Terminal, bots: Path, name: str) -> None:
+    result = forged(perdure, answers=coding(name))
+    slug = result["bot_slug"]
+    assert slug.replace("-", "").isalnum()
+    assert slug.isascii()
+    assert [path.name for path in bots.iterdir() if not path.name.startswith(".")] == [slug]
+    assert result["bot_name"] == " ".join(name.split())
+    assert perdure.json("bot", "show", slug)["name"] == " ".join(name.split())
+    assert perdure("bot", "show", slug) == 0
+    assert perdure.json("bot", "verify", slug)["problems"] == []
+
+
+def test_names_that_look_alike_are_two_bots(perdure: Terminal) -> None:
+    slugs = [forged(perdure, answers=coding(name))["bot_slug"] for name in ("Ada", "\u0410da", "ada", "ADA")]
+    assert len(set(slugs)) == 4
+
+
+def test_nothing_but_a_person_needs_the_library_of_the_wizard(ready: Path) -> None:
+    program = (
+        "import sys\nfrom perdure.interfaces.cli.edge import run\n"
+        f"assert run(['new', {WISH!r}, '--yes', '--json']) == 0\n"
+        "for noun in ('draft', 'bot', 'skill', 'goal'): run([noun, 'list'])\n"
+        "run(['--help'])\n"
+        "print(sorted({'questionary', 'prompt_toolkit', 'wcwidth'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ready)
+    assert done.stdout.splitlines()[-1] == "[]"

@@ -1,0 +1,77 @@
+"""`perdure skill`: the built-in skills, and files that say that they are some."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.interfaces.cli.terminal import Terminal
+
+GOOD = "---\nname: tidy\ndescription: Tidies up.\n---\nPut things back.\n"
+
+
+def test_the_built_in_skills_are_listed(perdure: Terminal) -> None:
+    assert perdure("skill", "list") == 0
+    assert perdure.out.splitlines()[0].split() == ["skill", "what", "it", "does"]
+    names = [skill["name"] for skill in perdure.json("skill", "ls")["skills"]]
+    assert {"code-review", "web-search", "summarize"} <= set(names)
+    for name in names:
+        shown = perdure.json("skill", "show", name)
+        assert shown["name"] == name
+        assert shown["instructions"]
+
+
+def test_a_skill_is_shown_as_a_bot_is_told_it(perdure: Terminal) -> None:
+    assert perdure("skill", "show", "summarize") == 0
+    assert perdure.out.startswith("summarize: ")
+    assert perdure("skill", "show", "../summarize") == 3
+
+
+def test_a_skill_is_validated_as_a_file_and_as_a_folder(perdure: Terminal) -> None:
+    Path("tidy").mkdir()
+    Path("tidy/SKILL.md").write_text(GOOD)
+    assert perdure("skill", "validate", "tidy") == 0
+    assert perdure.out == "tidy/SKILL.md is the skill tidy.\n"
+    assert perdure.json("skill", "validate", "tidy/SKILL.md") == {"name": "tidy", "description": "Tidies up."}
+    Path("draft.md").write_text(GOOD)
+    assert perdure("skill", "validate", "draft.md") == 0
+
+
+def test_a_skill_has_the_name_of_its_folder(perdure: Terminal) -> None:
+    Path("messy").mkdir()
+    Path("messy/SKILL.md").write_text(GOOD)
+    assert perdure("skill", "validate", "messy") == 2
+    assert "'name' is 'tidy', but the folder is 'messy'" in perdure.err
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        *(b"", b"tidy", b"---\n", b"\xff\xfe", GOOD.encode() + b"\0", GOOD.encode() + b"\xff", b"\x1b[2J"),
+        *(b"---\nname: &a [*a]\n---\nx", b"---\n!!python/object/apply:os.system [ls]\n---\nx", b"---\n" + b"[" * 9999),
+        *(
+            GOOD.encode().replace(b"tidy", b"../tidy"),
+            GOOD.encode().replace(b"tidy", b"con"),
+            GOOD.encode() + b"x" * (1 << 20),
+        ),
+        *(GOOD.encode().replace(b"Tidies up.", b'""'), GOOD.encode().replace(b"name", b"evil: 1\nname")),
+        GOOD.encode().replace(b"Put things back.", b""),
+    ],
+    ids=range(16),
+)
+def test_a_hostile_file_is_refused_by_name(perdure: Terminal, data: bytes) -> None:
+    Path("SKILL.txt").write_bytes(data)
+    assert perdure("skill", "validate", "SKILL.txt") == 2
+    assert "SKILL.txt" in perdure.err
+    assert "\x1b" not in perdure.err
+
+
+def test_what_is_no_file_is_refused_at_once(perdure: Terminal) -> None:
+    os.mkfifo("pipe")
+    assert perdure("skill", "validate", "pipe") == 2
+    assert perdure("skill", "validate", "/dev/zero") == 2
+    assert perdure("skill", "validate", "nothing") == 3
+    Path("loop").symlink_to("loop")
+    assert perdure("skill", "validate", "loop") == 1
+    Path("inner/SKILL.md").mkdir(parents=True)
+    assert perdure("skill", "validate", "inner") == 1
