@@ -234,6 +234,7 @@ async def test_a_limit_that_makes_no_sense_is_refused(stores: Stores, limit: int
 async def test_a_list_asks_for_no_state(stores: Stores, caplog: pytest.LogCaptureFixture) -> None:
     await stores.drafts.save_draft(draft("a", state_json="x" * 1_000_000), 0)
     await stores.drafts.save_draft(draft("b"), 0)
+    caplog.clear()
     with caplog.at_level(logging.INFO, logger="perdure.store.sql"):
         assert len(await stores.drafts.list_drafts(before="b")) == 1
     asked = " ".join(record.getMessage() for record in caplog.records)
@@ -446,6 +447,7 @@ async def test_bots_are_listed_by_their_slugs_page_by_page(stores: Stores) -> No
 
 async def test_a_list_of_bots_or_versions_reads_no_files(stores: Stores, caplog: pytest.LogCaptureFixture) -> None:
     await stores.bots.save_version(version())
+    caplog.clear()
     with caplog.at_level(logging.INFO, logger="perdure.store.sql"):
         await stores.bots.list_bots()
         await stores.bots.versions("ada")

@@ -43,7 +43,7 @@ def test_a_list_of_answers_makes_a_bot_with_exactly_the_chosen_model(perdure: Te
     assert (result["bot_slug"], result["bot_name"], result["version"]) == ("ada", "Ada", 1)
     assert result["skills_attached"] == ["code-review", "code-generation"]
     identity = front_of(bots / "ada" / "IDENTITY.md")
-    assert (identity["provider"], identity["model"]) == tuple(MODEL.split(":"))
+    assert (identity["provider"], identity["model"]) == (MODEL.split(":")[0], MODEL)
     assert (identity["temperature"], identity["max_tokens"]) == (0.2, 4096)
     assert perdure.json("bot", "show", "ada")["model_config"] == {
         "model": MODEL,

@@ -191,7 +191,7 @@ def test_an_export_that_finds_no_room_leaves_what_was_there(
     class Full(type(ready)):  # type: ignore[misc]
         """A path on a disk that is full."""
 
-        def write_text(self, *_: object, **__: object) -> int:
+        def write_bytes(self, *_: object, **__: object) -> int:
             raise OSError(28, "No space left on device")
 
     file = ready / "history.jsonl"
