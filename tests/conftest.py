@@ -7,10 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from perdure import DatabaseClient
 from tests.postgres import PostgresServer, start_postgres
 from tests.sql import PlainSql, plain_postgres, plain_sqlite
+
+settings.register_profile("perdure", deadline=None)  # how long something takes is no test
+settings.load_profile("perdure")
 
 BACKENDS = ("sqlite", "postgresql")
 MODEL_VARIABLES = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OLLAMA_HOST")
