@@ -29,7 +29,12 @@ _MUCH = 1 << 20
 
 def archive_files(places: Places) -> list[Path]:
     """Return the files of the archive, the oldest year first."""
-    return sorted(places.archive.glob("*.jsonl"))
+    with told(places.archive):
+        try:
+            found = [entry for entry in os.scandir(places.archive) if entry.name.endswith(".jsonl") and entry.is_file()]
+        except FileNotFoundError:
+            return []
+    return sorted(Path(entry.path) for entry in found)
 
 
 def sameness(line: Line, text: bytes) -> bytes:

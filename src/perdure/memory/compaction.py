@@ -11,7 +11,7 @@ from typing import Literal
 import orjson
 from uuid_utils import uuid7
 
-from perdure.errors import Invalid, NotFound
+from perdure.errors import Invalid, NotFound, PerdureError
 from perdure.memory.archive import archive, archive_files, named, purge, sameness, without
 from perdure.memory.files import OpenFile, read_at
 from perdure.memory.lines import Line, line_of, read_line
@@ -109,7 +109,13 @@ def forget(log: Log, record_id: str) -> Plain:
     now = now_ms()
     tombstone = {"id": str(uuid7()), "type": TOMBSTONE, "timestamp": moment(now / 1000), "target": record_id}
     log.append([line_of(tombstone, now)])
-    return {"forgotten": _compact(log, "", wait_s=WAIT_S)["forgotten"]}
+    try:
+        return {"forgotten": _compact(log, "", wait_s=WAIT_S)["forgotten"]}
+    except PerdureError as error:
+        raise type(error)(
+            f"{record_id} is forgotten and no longer found, but still in the file: {error.detail}"
+            " The next `perdure memory compact` takes it out."
+        ) from error
 
 
 def is_tombstone(line: Line) -> bool:

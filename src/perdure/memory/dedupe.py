@@ -10,7 +10,7 @@ import orjson
 
 from perdure.memory.lines import Line
 from perdure.memory.reading import lines_backwards, lines_of
-from perdure.memory.record import Plain
+from perdure.memory.record import TOMBSTONE, Plain
 
 WINDOW_MS = 24 * 60 * 60 * 1000
 """So long after the first one of a kind arrived, another one is a duplicate."""
@@ -21,6 +21,10 @@ LONG_BYTES = 1 << 18
 """When more than this had to be read, the index should know it."""
 
 _Arrival = tuple[bytes, int, str]
+_OLD_ENOUGH = 16
+"""So many old lines in a row end the search: one alone may have been put there by somebody, or by a wrong clock."""
+_TOMB = b""
+"""Stands in the place of a key for what is to be forgotten."""
 _PARTS = ("type", "repo", "sha", "fingerprint", "pr_number")
 
 
@@ -69,6 +73,7 @@ class Recent:
         self._from = self._upto = 0
         self._needs_index = False
         self._first: dict[bytes, tuple[int, str]] = {}
+        self._forgotten: set[str] = set()
 
     @property
     def read_bytes(self) -> int:
@@ -90,7 +95,7 @@ class Recent:
             arrived_ms, name = self._first.get(key, (-1, ""))
             if arrived_ms >= since_ms:
                 known.setdefault(key, name)
-        return known
+        return {key: name for key, name in known.items() if name not in self._forgotten}
 
     def _known(self, keys: Collection[bytes], since_ms: int) -> dict[bytes, str] | None:
         if self._index is None or not self._needs_index:
@@ -110,14 +115,18 @@ class Recent:
         """Read backwards to where the index or the window begins."""
         found = os.fstat(fd)
         self._first.clear()
+        self._forgotten.clear()
         self._file = (found.st_dev, found.st_ino)
         known = min(covered or 0, size)
         self._from, self._upto, self._needs_index = known, size, known > 0
         arrivals: list[_Arrival] = []
+        old = 0
         for line in lines_backwards(fd, self._log, end=size):
             if line.offset < known:
                 break
-            if line.arrival_ms is not None and line.arrival_ms < since_ms - _CLOCKS_DIFFER_MS:
+            is_old = line.arrival_ms is not None and line.arrival_ms < since_ms - _CLOCKS_DIFFER_MS
+            old = old + 1 if is_old and line.is_served else 0
+            if old == _OLD_ENOUGH:
                 self._from, self._needs_index = line.offset, False
                 break
             arrivals.extend(_arrivals([line]))
@@ -125,12 +134,16 @@ class Recent:
 
     def _take(self, arrivals: Iterable[_Arrival]) -> None:
         for key, arrival_ms, name in arrivals:
-            if key not in self._first or arrival_ms - self._first[key][0] > WINDOW_MS:
+            if key == _TOMB:
+                self._forgotten.add(name)
+            elif key not in self._first or arrival_ms - self._first[key][0] > WINDOW_MS:
                 self._first[key] = (arrival_ms, name)
 
 
 def _arrivals(lines: Iterable[Line]) -> Iterator[_Arrival]:
     for line in lines:
         if line.content is not None and line.is_served and line.arrival_ms is not None:
-            name = line.content.get("id")
-            yield dedupe_key(line.content), line.arrival_ms, name if isinstance(name, str) else ""
+            is_tomb = line.content.get("type") == TOMBSTONE
+            name = line.content.get("target" if is_tomb else "id")
+            key = _TOMB if is_tomb else dedupe_key(line.content)
+            yield key, line.arrival_ms, name if isinstance(name, str) else ""

@@ -358,7 +358,10 @@ class Database:
     @_told
     def first_with(self, keys: Collection[bytes], since_ms: int) -> dict[bytes, str]:
         """See `KeyIndex.first_with`."""
-        query = "SELECT id FROM records WHERE key = ? AND arrival >= ? ORDER BY arrival, n LIMIT 1"
+        query = (
+            "SELECT id FROM records r WHERE key = ? AND arrival >= ? AND NOT EXISTS (SELECT 1 FROM hidden WHERE"
+            " hidden.id = r.id) ORDER BY arrival, n LIMIT 1"
+        )
         found = {key: self._connection.execute(query, (key, since_ms)).fetchone() for key in keys}
         return {key: row[0] for key, row in found.items() if row}
 

@@ -58,10 +58,19 @@ def read_line(offset: int, text: bytes) -> Line:
         content = orjson.loads(text)
     except orjson.JSONDecodeError:
         return Line(offset, len(text), _kind_of_no_json(text))
-    if not isinstance(content, dict):
+    if not isinstance(content, dict) or not (is_right or _can_be_written(content)):
         return Line(offset, len(text), "unreadable")
     kind: Kind = "checked" if is_right else "altered" if any(key in content for key in OURS) else "unchecked"
     return Line(offset, len(text), kind, content)
+
+
+def _can_be_written(content: Plain) -> bool:
+    """Tell whether what somebody else wrote can be written again: it may be nested deeper than we write."""
+    try:
+        orjson.dumps(content)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def resummed(text: bytes) -> bytes | None:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from perdure import failpoints
 from perdure.errors import Conflict, Damaged, PerdureError
@@ -34,6 +34,13 @@ def append_record(path: str | os.PathLike[str], record: Mapping[str, Any]) -> No
 def now_ms() -> int:
     """Return the milliseconds since 1970."""
     return time.time_ns() // 1_000_000
+
+
+class NewLog(Protocol):
+    """A file that is to take the place of a log."""
+
+    path: Path
+    fd: int
 
 
 class Log:
@@ -72,12 +79,13 @@ class Log:
         with self._lock:
             return self._current()
 
-    def replace(self, new: Path, finish: Callable[[int, int], None], *, after_failure: bool = False) -> None:
+    def replace(self, new: NewLog, finish: Callable[[int, int], None], *, after_failure: bool = False) -> None:
         """Put a new file in the place of the log while nobody writes.
 
         `finish` is given the descriptor and the size of the log; when it returns, the new file is complete and durable.
 
-        Raises: what `append` raises; Conflict when the lock was removed, so that others may write in spite of it.
+        Raises: what `append` raises; Conflict when the lock was removed, so that others may write in spite of it, or
+        the new file was, so that its name may be that of another.
         """
         with self._lock:
             file, size = self._current(after_failure=after_failure)
@@ -87,7 +95,10 @@ class Log:
             self._lock.mark()
             with told(self.places.log):
                 failpoints.hit("memory.swap.before")
-                new.rename(self.places.log)
+                there = _lstat(new.path)
+                if there is None or identity(there) != identity(os.fstat(new.fd)):
+                    raise Conflict(f"{new.path} was removed or replaced; {self.places.log} was left as it is.")
+                new.path.rename(self.places.log)
             self._flush_names()
 
     def has_failed(self) -> bool:

@@ -1,5 +1,6 @@
 """The memory as callers see it: add, find, keep in order. Synchronous; `p.memory` runs it in a thread."""
 
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -8,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from perdure.errors import NotFound, PerdureError
+from perdure.errors import Invalid, NotFound, PerdureError
 from perdure.memory import compaction
 from perdure.memory.dedupe import LONG_BYTES, WINDOW_MS, Recent, dedupe_key
 from perdure.memory.derived import Index, Keys
@@ -109,7 +110,7 @@ class Memory:
         Raises: Invalid for a path that leads out of the repository; Unavailable; Denied; Damaged.
         """
         asked = Asked(
-            paths=tuple(dict.fromkeys(filter(None, (repository_path(path) for path in paths)))),
+            paths=tuple(dict.fromkeys(filter(None, map(repository_path, _listed(paths))))),
             fingerprint=one_fingerprint(fingerprint) if fingerprint is not None else "",
             text=text or "",
             repo=(repo or "").strip(),
@@ -118,7 +119,8 @@ class Memory:
             limit=max(limit, 0),
             since_ms=int((clock_ms() if now_ms is None else now_ms) - retention_days * _DAY_MS),
         )
-        return self._index.use(lambda view: find_related(view, asked, budget_ms)) or _nothing()
+        within_ms = _bounded(budget_ms)
+        return self._index.use(lambda view: find_related(view, asked, within_ms)) or _nothing()
 
     def search(
         self,
@@ -137,7 +139,8 @@ class Memory:
         Raises: Unavailable; Denied; Damaged.
         """
         asked = Search(text, max(limit, 0), (repo or "").strip(), type or "")
-        return self._index.use(lambda view: find_text(view, asked, budget_ms)) or _nothing()
+        within_ms = _bounded(budget_ms)
+        return self._index.use(lambda view: find_text(view, asked, within_ms)) or _nothing()
 
     def get(self, id: str) -> Plain:  # noqa: A002  the key of a record has this name
         """Return the record with an id, or with the only id that begins so; at least six characters.
@@ -231,6 +234,24 @@ def _called(view: View, name: str) -> list[Plain]:
         names = view.ids_from(name, 2)
     rows = [row for each in names if not view.is_hidden(each) and (row := view.called(each)) is not None]
     return [found[0].record for row in rows if (found := view.read(row)) is not None]
+
+
+def _listed(paths: Sequence[str | os.PathLike[str]] | str) -> list[str]:
+    """Return paths as texts; one alone may be given without a list.
+
+    Raises: Invalid
+    """
+    listed = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    if not all(isinstance(path, str | os.PathLike) for path in listed):
+        raise Invalid("paths was expected to be a list of paths.")
+    return [str(path) for path in listed]
+
+
+def _bounded(budget_ms: float) -> float:
+    """Raises: Invalid when it is no time."""
+    if not 0 <= budget_ms < math.inf:
+        raise Invalid(f"budget_ms is {budget_ms}; expected a number of milliseconds, 0 or more.")
+    return budget_ms
 
 
 def _nothing() -> Plain:

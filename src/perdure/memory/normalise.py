@@ -1,7 +1,7 @@
 """Bringing a record into the one form in which it is compared, sorted and found."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
@@ -33,6 +33,8 @@ def normalised(record: Mapping[str, Any], now_ms: int) -> Plain:
 
     Raises: Invalid, naming the key, for a value that has no meaning there.
     """
+    if not isinstance(record, Mapping):
+        raise Invalid(f"A record was expected to be an object, not {type(record).__name__}.")
     given = {key: value for key, value in record.items() if value is not None}
     if isinstance(given.get("timestamp"), date):
         given["timestamp"] = moment(given["timestamp"])
@@ -91,6 +93,11 @@ def repository_path(value: str, key: str = "paths") -> str:
     if ".." in parts:
         raise Invalid(f"{key} has {value!r}, which leads out of the repository.")
     return "/".join(parts)
+
+
+def paths_inside(values: Iterable[str]) -> list[str]:
+    """Return the paths, as others have listed them, that lie within their repository; those that do not say nothing."""
+    return [value for value in values if ".." not in value.replace("\\", "/").split("/")]
 
 
 def fingerprint(value: Any, key: str = "fingerprint") -> str:

@@ -86,11 +86,14 @@ def _whole_within(text: bytes) -> Iterator[bytes]:
     """Give the records that are whole within a line: their neighbour lost its end, and now they share a line."""
     at = 0
     for end in _WHOLE_END.finditer(text):
+        if text[end.end() : end.end() + 1] in (b"}", b",", b"]"):
+            continue  # it stands inside of another one, and is a value of that
         for number, begin in enumerate(_BEGIN.finditer(text, at, end.start())):
             if number == _MOST_BEGINNINGS:
                 break
             found = text[begin.start() : end.end()]
-            if read_line(0, found).kind == "checked":
+            line = read_line(0, found)
+            if line.kind == "checked" and not str(line.record.get("type", "")).startswith("_"):
                 yield found
                 at = end.end()
                 break

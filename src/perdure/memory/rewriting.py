@@ -118,5 +118,5 @@ def rewrite(log: Log, draft: Draft, source: OpenFile, size: int, pieces: Iterabl
         if upto - size < _LITTLE:
             break
         catch_up(file.fd, upto)
-    log.replace(draft.path, catch_up)
+    log.replace(draft, catch_up)
     return news

@@ -144,5 +144,5 @@ def _clear(log: Log) -> None:
             draft.copy(fd, range(size))
             draft.flush()
 
-        log.replace(draft.path, copy_all, after_failure=True)
+        log.replace(draft, copy_all, after_failure=True)
     log.forget_failure()

@@ -7,6 +7,7 @@ from pathlib import Path
 from perdure.errors import PerdureError
 from perdure.memory.git import Repository
 from perdure.memory.ingest.report import MOST_PATHS, Found, identity, shortened
+from perdure.memory.normalise import paths_inside
 from perdure.memory.record import Plain
 
 _COMMIT = re.compile(r"^\W*This reverts commit ([0-9a-f]{7,64})\b", re.MULTILINE | re.IGNORECASE)
@@ -75,7 +76,7 @@ def _paths(repository: Repository, revert: _Revert, found: Found) -> list[str]:
 
 def _record(revert: _Revert, paths: list[str], repo: str | None) -> Plain:
     repo = repo or revert.repo
-    usable = [path for path in paths if ".." not in path.split("/")]
+    usable = paths_inside(paths)
     reverted = {"reverted_sha": revert.commit, "reverted_pr": revert.pr_number, "paths": len(paths)}
     return {
         "id": identity("revert", repo or "", revert.sha),

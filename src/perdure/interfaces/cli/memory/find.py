@@ -10,6 +10,7 @@ from perdure.interfaces.cli.answer import Answer, to_json
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.memory.inputs import listed_in
 from perdure.interfaces.cli.memory.records import described, told
+from perdure.memory.normalise import paths_inside
 from perdure.memory.record import Plain
 
 Repo = Annotated[str | None, typer.Option("--repo", metavar="REPO", help="Nothing of other repositories.")]
@@ -73,7 +74,7 @@ async def query(  # noqa: PLR0913 (each is a way to ask)
 
         repository = Repository()
         sha = repository.commit(sha)
-        listed += repository.changed_paths(sha)
+        listed += paths_inside(repository.changed_paths(sha))
     async with open_memory(options.settings()) as memory:
         found = await memory.related(
             paths=listed, fingerprint=fingerprint, repo=repo, sha=sha, pr_number=pr, limit=limit
@@ -102,7 +103,11 @@ async def related(  # noqa: PLR0913 (each is a way to ask)
     """Find what has to do with paths, a fingerprint, words, a commit or a pull request, and say why."""
     if paths_from == apply == "-":
         raise Invalid("Only one of --paths-from and --apply can be standard input.")
-    paths = [*(path or []), *(more_paths or []), *(listed_in(paths_from) if paths_from is not None else [])]
+    paths = [
+        *(path or []),
+        *(more_paths or []),
+        *(paths_inside(listed_in(paths_from)) if paths_from is not None else []),
+    ]
     if paths_from is None and not paths and all(each is None for each in (fingerprint, text, sha, pr)):
         raise Invalid("Say what it is related to: --path PATH, --fingerprint F, --text TEXT, --sha SHA or --pr N.")
     async with open_memory(options.settings()) as memory:

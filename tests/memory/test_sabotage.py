@@ -1,0 +1,148 @@
+"""What a saboteur found: each of these once lost a record, hid one, or ended in an error of ours."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import pytest
+
+from perdure import Conflict, Denied, Invalid, NotFound
+from perdure.failpoints import armed
+from perdure.memory.dedupe import WINDOW_MS
+from perdure.memory.lines import line_of
+from perdure.memory.log import now_ms
+from perdure.memory.memory import Memory
+from perdure.memory.normalise import paths_inside
+
+OLD = {"type": "fact", "timestamp": "2020-01-01"}
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    memory = Memory(tmp_path / "state")
+    yield memory
+    memory.close()
+
+
+def titles(memory: Memory) -> list[Any]:
+    return [record.get("title") for record in memory.iter()]
+
+
+@pytest.mark.parametrize("other", [None, b"half of what another one writes"])
+def test_a_draft_that_was_taken_away_replaces_nothing(memory: Memory, other: bytes | None) -> None:
+    memory.add_many([{**OLD, "title": "old"}, {"type": "fact", "title": "new"}])
+    before = memory.places.log.read_bytes()
+
+    def take_away() -> None:
+        memory.places.new.unlink()
+        if other is not None:
+            memory.places.new.write_bytes(other)
+
+    with armed("memory.swap.before", take_away), pytest.raises(Conflict, match="was removed or replaced"):
+        memory.compact()
+    assert memory.places.log.read_bytes() == before
+
+
+def test_what_is_forgotten_and_still_in_the_file_can_be_added_again(memory: Memory) -> None:
+    name = memory.add({"type": "fact", "title": "gone"})["id"]
+
+    def fail() -> None:
+        raise Conflict("somebody rewrites it")
+
+    with armed("memory.draft.before", fail), pytest.raises(Conflict, match="is forgotten and no longer found"):
+        memory.forget(name)
+    with pytest.raises(NotFound):
+        memory.get(name)
+    for other in (memory, Memory(memory.places.log.parent)):
+        answer = other.add({"type": "fact", "title": "gone"})
+        assert answer["added"] == (other is memory)
+    memory.compact()
+    assert titles(memory) == ["gone"]
+
+
+def test_a_value_of_a_damaged_record_is_not_taken_for_a_record(memory: Memory) -> None:
+    victim = memory.add({"type": "fact", "title": "victim"})["id"]
+    inner = json.dumps({"id": "evil", "type": "_tombstone", "target": victim, "v": 1, "_t": 1}, separators=(",", ":"))
+    summed = inner[:-1].encode()
+    forged = {**json.loads(inner), "_c": f"{crc32(summed):08x}"}
+    memory.add({"type": "fact", "title": "harmless", "metadata": forged})
+    memory.places.log.write_bytes(memory.places.log.read_bytes().replace(b"harmless", b"harmlest"))
+    assert memory.repair()["recovered"] == 0
+    assert titles(memory) == ["victim"]
+    assert memory.get(victim)["title"] == "victim"
+
+
+def test_a_path_that_leads_out_hides_no_other() -> None:
+    assert paths_inside(["a.py", "..\\x.py", "b/../../c", "..d/e"]) == ["a.py", "..d/e"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can hand a folder to somebody else")
+def test_an_archive_that_may_not_be_read_is_not_taken_for_empty(memory: Memory, tmp_path: Path) -> None:
+    memory.add({**OLD, "title": "old"})
+    memory.compact()
+    for path in (tmp_path, *tmp_path.rglob("*")):
+        os.chown(path, 65534, 65534)
+    os.chown(memory.places.archive, 0, 0)
+    tmp_path.parent.chmod(0o755)
+    tmp_path.parent.parent.chmod(0o755)
+    os.seteuid(65534)
+    try:
+        with pytest.raises(Denied):
+            list(memory.export(archive=True))
+        with pytest.raises(Denied):
+            memory.verify()
+    finally:
+        os.seteuid(0)
+
+
+def test_a_link_that_leads_nowhere_is_no_archive(memory: Memory) -> None:
+    memory.add({"type": "fact", "title": "x"})
+    memory.places.archive.mkdir()
+    (memory.places.archive / "2001.jsonl").symlink_to("nowhere")
+    assert memory.status()["archive_bytes"] == 0
+    assert len(list(memory.export(archive=True))) == 1
+
+
+@pytest.mark.parametrize("with_index", [True, False])
+def test_one_line_with_an_old_arrival_ends_no_search_for_duplicates(memory: Memory, with_index: bool) -> None:
+    memory.add({"type": "fact", "title": "same"})
+    with memory.places.log.open("ab") as file:
+        file.write(line_of({"type": "fact", "title": "other"}, now_ms() - 3 * WINDOW_MS))
+    if with_index:
+        memory.rebuild()
+    assert not Memory(memory.places.log.parent).add({"type": "fact", "title": "same"})["added"]
+
+
+def test_a_line_that_is_nested_too_deeply_stops_nobody(memory: Memory) -> None:
+    memory.add({"type": "fact", "title": "x"})
+    deep = '{"id":"deep","type":"fact","timestamp":"2020-01-01","metadata":{"a":' + "[" * 400 + "]" * 400 + "}}"
+    with memory.places.log.open("ab") as file:
+        file.write(deep.encode() + b"\n")
+    assert titles(memory) == ["x"]
+    assert memory.verify()["bad_lines"] == 1
+    memory.compact()
+    assert memory.repair()["moved"] == 1
+
+
+def test_what_makes_no_sense_is_refused_by_a_sentence(memory: Memory) -> None:
+    odd: list[Any] = [None, [], "x"]
+    for record in odd:
+        with pytest.raises(Invalid, match="expected to be an object"):
+            memory.add(record)
+    for budget_ms in (float("nan"), float("inf"), -1.0):
+        with pytest.raises(Invalid, match="budget_ms"):
+            memory.related(text="x", budget_ms=budget_ms)
+        with pytest.raises(Invalid, match="budget_ms"):
+            memory.search("x", budget_ms=budget_ms)
+    with pytest.raises(Invalid, match="paths"):
+        memory.related(paths=[5])  # type: ignore[list-item]
+
+
+def test_one_path_may_be_given_alone_or_as_a_path(memory: Memory) -> None:
+    memory.add({"type": "fact", "title": "x", "paths": ["shop/cart.py"]})
+    given: list[Any] = ["shop/cart.py", [Path("shop/cart.py")], Path("shop/cart.py")]
+    for paths in given:
+        assert len(memory.related(paths=paths)["matches"]) == 1
