@@ -97,4 +97,7 @@ def rows_of_config(config: BuilderConfig) -> list[tuple[str, str]]:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST].rstrip()}…"
+    if len(text) <= _LONGEST:
+        return text
+    words, space, _ = text[:_LONGEST].rpartition(" ")
+    return f"{words if space else text[:_LONGEST]}…"
