@@ -15,7 +15,7 @@ from perdure.app.forge import SessionView
 from perdure.errors import Conflict
 from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.forge.asking import Listed
-from perdure.interfaces.cli.forge.new import interview
+from perdure.interfaces.cli.forge.interview import interview
 from perdure.settings import load_settings
 from tests.interfaces.cli.interviews import (
     FIRST,
@@ -43,7 +43,7 @@ def test_a_list_of_answers_makes_a_bot_with_exactly_the_chosen_model(perdure: Te
     assert (result["bot_slug"], result["bot_name"], result["version"]) == ("ada", "Ada", 1)
     assert result["skills_attached"] == ["code-review", "code-generation"]
     identity = front_of(bots / "ada" / "IDENTITY.md")
-    assert (identity["provider"], identity["model"]) == (MODEL.split(":")[0], MODEL)
+    assert (identity["provider"], identity["model"]) == ("ollama", MODEL)
     assert (identity["temperature"], identity["max_tokens"]) == (0.2, 4096)
     assert perdure.json("bot", "show", "ada")["model_config"] == {
         "model": MODEL,

@@ -52,6 +52,15 @@ def test_the_version_is_told_without_importing_anything_slow() -> None:
     assert {name.partition(".")[0] for name in imported} & SLOW_TO_IMPORT == set()
 
 
+def test_the_help_of_all_commands_imports_no_database_and_no_wizard() -> None:
+    told = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "perdure", "--help"], capture_output=True, text=True, check=True
+    )
+    imported = {line.rpartition("|")[2].strip() for line in told.stderr.splitlines()}
+    assert "perdure.interfaces.cli.edge" in imported
+    assert imported & {"sqlalchemy", "pydantic", "questionary", "prompt_toolkit", "perdure.app.forge"} == set()
+
+
 def test_the_script_and_the_module_are_the_same_program() -> None:
     script = Path(sys.executable).parent / "perdure"
     told = subprocess.run([script, "--version"], capture_output=True, text=True, check=True)
@@ -222,6 +231,8 @@ def test_the_demo_shows_every_step_once_and_leaves_nothing_behind(place: Path, h
     _, _, found = done.stdout.partition("$ perdure memory query --paths effects.txt\n")
     assert "  low  goal_outcome  just now  done: ship an order\n" in found
     assert "    why: path effects.txt" in found
+    assert resumed.count("How should it speak?") == 2, "asked, killed, and asked again"
+    assert "Ada is ready after 6 questions" in resumed
     assert list(place.iterdir()) == []
     assert not home.exists()
 
@@ -237,6 +248,7 @@ def test_the_demo_tells_a_program_what_the_kill_left_and_what_became_of_it(place
     assert told["status"] == "done"
     assert (told["memory"]["added"], told["memory"]["error"]) == (1, None)
     assert told["memory"]["matches"][0]["record"]["metadata"]["goal_id"] == told["goal"]
+    assert (told["forge"]["asked_again"], told["forge"]["bot"]) == ("How should it speak?", "ada")
     assert list(place.iterdir()) == []
     assert not home.exists()
 

@@ -1,4 +1,4 @@
-"""`perdure demo`: a plan is killed in the middle of a step and carried on, in a temporary home."""
+"""`perdure demo`: a plan is killed in the middle of a step, an interview in the middle of a question; both go on."""
 
 import asyncio
 import contextlib
@@ -67,7 +67,9 @@ def register(app: typer.Typer) -> None:
 
 
 async def demo(options: Options) -> Answer:
-    """See a plan survive a SIGKILL in the middle of a step, in a temporary home that is gone afterwards."""
+    """See a plan and an interview survive a SIGKILL each, in a temporary home that is gone afterwards."""
+    from perdure.interfaces.cli.forge import demo as forge
+
     keep_no_log()  # what happens in a demo is no business of your own log
     begun_s = time.monotonic()
 
@@ -86,11 +88,14 @@ async def demo(options: Options) -> Answer:
             after = await place.resume(before.goal_id)
             remembered = await place.remember(after)
         effects = place.effects()
-    took = f"It took {time.monotonic() - begun_s:.1f} s."
-    tell(timeline(after), RESUMED, Table(["step", "lines in the file"], [[n, str(c)] for n, c in effects.items()]))
-    tell(*_told(remembered), END, took)
+        tell(timeline(after), RESUMED, Table(["step", "lines in the file"], [[n, str(c)] for n, c in effects.items()]))
+        tell(*_told(remembered), forge.INTRODUCTION)
+        forged = await forge.forge_and_resume(place.settings, _environment())
+        tell(*forged.texts())
+    tell(END, f"It took {time.monotonic() - begun_s:.1f} s.")
     is_right = after.status == "done" and set(effects.values()) == {1} and list(effects) == list(STEPS)
-    return Answer({**_data(before, after, effects), "memory": remembered}, exit_code=0 if is_right else 1)
+    data = {**_data(before, after, effects), "memory": remembered, "forge": forged.data}
+    return Answer(data, exit_code=0 if is_right and forged.is_right else 1)
 
 
 def _told(remembered: dict[str, Any]) -> list[str]:

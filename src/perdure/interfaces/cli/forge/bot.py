@@ -7,9 +7,7 @@ from typing import Annotated
 import typer
 
 from perdure.app import open_home
-from perdure.app.bots import bot_wire
 from perdure.errors import Damaged
-from perdure.forge.assembly import AssemblyResult
 from perdure.interfaces.cli.answer import Answer, Table
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.files import write_file
@@ -45,6 +43,8 @@ async def show(
     prompt: Annotated[bool, typer.Option("--prompt", help="Show all that a model is told, too.")] = False,
 ) -> Answer:
     """Show a bot as its files say it is now, and what was edited by hand."""
+    from perdure.app.bots import bot_wire
+
     async with open_home(options.settings(), debug=options.verbose) as p:
         bot = await p.bots.get(slug)
         edits = await p.bots.edits(slug)
@@ -100,7 +100,8 @@ async def rollback(
         result = await p.bots.rollback(slug, version)
     kept = [f"What you had written is in {name}." for name in result.set_aside]
     return Answer(
-        _data(result), [f"{slug} is what it was in version {version}; that is version {result.version}.", *kept]
+        {"result": result.model_dump(mode="json")},
+        [f"{slug} is what it was in version {version}; that is version {result.version}.", *kept],
     )
 
 
@@ -136,7 +137,7 @@ async def import_bot(
     """Make a new bot of a file. Nothing in it is run."""
     async with open_home(options.settings(), debug=options.verbose) as p:
         result = await p.bots.load(file)
-    return Answer(_data(result), [f"{result.bot_name} is here: {result.bot_slug}."])
+    return Answer({"result": result.model_dump(mode="json")}, [f"{result.bot_name} is here: {result.bot_slug}."])
 
 
 async def delete(
@@ -149,7 +150,3 @@ async def delete(
             require_sure(options, f"{slug}, with its files and all {len(found)} versions")
         await p.bots.delete(slug)
     return Answer({"deleted": True, "slug": slug}, [f"Deleted {slug}."])
-
-
-def _data(result: AssemblyResult) -> dict[str, object]:
-    return {"result": result.model_dump(mode="json")}

@@ -8,8 +8,7 @@ from perdure.app import open_home
 from perdure.interfaces.cli.answer import Answer, Table
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.exact import exact
-from perdure.interfaces.cli.forge.asking import headline, offers
-from perdure.interfaces.cli.forge.new import Answers, Yes, asker_for, interview
+from perdure.interfaces.cli.forge.new import Answers, Yes
 from perdure.interfaces.cli.sure import require_sure
 
 Draft = Annotated[str, typer.Argument(metavar="DRAFT", help="The id of a draft, or its beginning.")]
@@ -41,6 +40,8 @@ async def list_drafts(
 
 async def show(options: Options, *, draft: Draft) -> Answer:
     """Show a draft: where it is, and what is asked."""
+    from perdure.interfaces.cli.forge.asking import headline, offers
+
     async with open_home(options.settings(), debug=options.verbose) as p:
         session = await p.forge.get(await p.forge.find(draft))
     parts = [
@@ -55,6 +56,8 @@ async def show(options: Options, *, draft: Draft) -> Answer:
 
 async def resume(options: Options, *, draft: Draft, answers: Answers = None, yes: Yes = False) -> Answer:
     """Go on with a draft where it was left."""
+    from perdure.interfaces.cli.forge.interview import asker_for, interview
+
     asker = asker_for(options, answers, is_content=yes)
     async with open_home(options.settings(), debug=options.verbose) as p:
         return await interview(options, p, await p.forge.get(await p.forge.find(draft)), asker)

@@ -1,28 +1,14 @@
 """`perdure new`: an interview that ends with a bot."""
 
-import asyncio
-import contextlib
-import os
-import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from perdure.app import Perdure, open_home
-from perdure.app.forge import SessionView
-from perdure.errors import Conflict, Invalid, PerdureError
-from perdure.forge.assembly import AssemblyResult
-from perdure.forge.finish import shown_model
-from perdure.forge.turns import ReadyToAssemble
-from perdure.forge.vocabulary import BuilderMode
+from perdure.app import open_home
+from perdure.errors import Invalid
 from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options, command
-from perdure.interfaces.cli.exact import exact
-from perdure.interfaces.cli.forge.asking import Asker, Listed, Suggested, headline, offers, read_answers
-from perdure.interfaces.cli.terminal import lines
-
-_INTERRUPTED = 130
 
 Description = Annotated[
     str | None, typer.Argument(metavar="[TEXT]", help="What the bot is for; with --resume the id of a draft.")
@@ -46,145 +32,18 @@ async def new(
     yes: Yes = False,
 ) -> Answer:
     """Say what you want, answer a few questions, and have a bot. Every answer is kept before the next question."""
+    from perdure.interfaces.cli.forge.interview import asker_for, draft_id, interview, wished
+
     if resume and reconfigure is not None:
         raise Invalid("A draft is resumed, or a bot reconfigured; not both.")
     asker = asker_for(options, answers, is_content=yes)
     async with open_home(options.settings(), debug=options.verbose) as p:
         if resume:
-            session = await p.forge.get(await _draft(p, description))
+            session = await p.forge.get(await draft_id(p, description))
         elif reconfigure is not None:
             session = await p.forge.reconfigure(reconfigure, description=description or "")
         elif description is not None:
             session = await p.forge.start(description)
         else:
-            session = await _wished(p, asker)
+            session = await wished(p, asker)
         return await interview(options, p, session, asker)
-
-
-def asker_for(options: Options, answers: Path | None, *, is_content: bool) -> Asker:
-    """Return who answers: a file, whoever is content with everything, or the person at the terminal.
-
-    Raises: Invalid when there is nobody.
-    """
-    content = Suggested() if is_content else None
-    if answers is not None:
-        return Listed(read_answers(answers), content)
-    if content is not None:
-        return content
-    if options.no_input or not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise Invalid(
-            "There is no terminal to ask on. Give the answers with --answers FILE, or take what comes: --yes."
-        )
-    return _person()
-
-
-def _person() -> Asker:
-    """Return the person at the terminal; one that cannot move its cursor is asked by numbers."""
-    if os.environ.get("TERM", "dumb") in ("dumb", "unknown", ""):
-        from perdure.interfaces.cli.forge.numbered import Numbered
-
-        return Numbered()
-    from perdure.interfaces.cli.forge.prompts import Wizard
-
-    return Wizard()
-
-
-async def interview(options: Options, p: Perdure, session: SessionView, asker: Asker) -> Answer:
-    """Ask until everything is known and confirmed, then build; an interrupted interview is kept."""
-    again = exact(options, "new", "--resume", session.session_id)
-    try:
-        while True:
-            changes = await _shown_changes(options, p, session)
-            try:
-                said = await asker.answer(session)
-                if _is_confirmed(session, said):
-                    break
-                session = await p.forge.answer(session.session_id, said, session.revision)
-            except Invalid as error:
-                asker.refused(_kept(error, session, again))
-            except Conflict as error:
-                session = await p.forge.get(session.session_id)
-                asker.refused(_kept(error, session, again))
-        return _built(options, p, session, await p.forge.assemble(session.session_id), changes)
-    except (KeyboardInterrupt, EOFError):
-        _say_kept(again)
-        return Answer({"session_id": session.session_id, "status": "kept"}, exit_code=_INTERRUPTED)
-    except asyncio.CancelledError:
-        _say_kept(again)
-        raise
-
-
-async def _draft(p: Perdure, prefix: str | None) -> str:
-    """Return the id of a draft: the one that is named, or the newest.
-
-    Raises: NotFound; Invalid
-    """
-    if prefix is not None:
-        return await p.forge.find(prefix)
-    newest = await p.forge.drafts(limit=1)
-    if not newest:
-        raise Invalid("There is no draft to go on with. `perdure new` begins one.")
-    return newest[0].summary.session_id
-
-
-async def _wished(p: Perdure, asker: Asker) -> SessionView:
-    """Begin with what a person wishes for."""
-    while True:
-        try:
-            return await p.forge.start(await asker.wish())
-        except Invalid as error:
-            asker.refused(error)
-
-
-def _is_confirmed(session: SessionView, said: Any) -> bool:
-    return isinstance(session.turn, ReadyToAssemble) and said in ({"confirm": True}, {"Confirm": True})
-
-
-def _kept(error: Invalid | Conflict, session: SessionView, again: str) -> PerdureError:
-    """Return an error that says what is asked now, and how to go on."""
-    detail = f"{error.detail} Asked now: {headline(session)} Nothing is lost; go on with: {again}"
-    if isinstance(error, Conflict):
-        return Conflict(detail, errors=offers(session), current=session.wire())
-    return Invalid(detail, errors=offers(session))
-
-
-def _say_kept(again: str) -> None:
-    with contextlib.suppress(OSError):  # a terminal that has gone
-        print(f"\nNothing is lost. Go on where you were:\n  {again}", file=sys.stderr, flush=True)
-
-
-async def _shown_changes(options: Options, p: Perdure, session: SessionView) -> dict[str, Any]:
-    """Show on standard error what would be another on disk, before a change of a bot is confirmed."""
-    if not isinstance(session.turn, ReadyToAssemble) or session.mode != BuilderMode.RECONFIGURE:
-        return {}
-    changes = await p.forge.changes(session.session_id)
-    if not options.json or sys.stderr.isatty():
-        for text in changes.diffs.values() or ["Nothing would change.\n"]:
-            print(lines(text), file=sys.stderr)
-        for name in changes.clashes:
-            print(f"Your text stays in {name}; what Forge would write comes beside it.", file=sys.stderr)
-    return {"changes": {"diffs": dict(changes.diffs), "clashes": list(changes.clashes)}}
-
-
-def _built(
-    options: Options, p: Perdure, session: SessionView, result: AssemblyResult, changes: dict[str, Any]
-) -> Answer:
-    home = p.settings.home
-    files = [result.soul_path, result.identity_path, result.user_path]
-    clashes = [
-        f"Your text was kept in {name}; what Forge would have written is in {name}.new." for name in result.clashes
-    ]
-    parts = [
-        f"{result.bot_name} is ready: {result.bot_slug}, version {result.version}.",
-        "\n".join(f"  {home / name}" for name in files),
-        f"  skills: {', '.join(result.skills_attached) or 'none'}",
-        *_models(session),
-        *clashes,
-        f"Look at it: {exact(options, 'bot', 'show', result.bot_slug)}",
-        f"Change it:  {exact(options, 'new', '--reconfigure', result.bot_slug)}",
-    ]
-    return Answer({"result": result.model_dump(mode="json"), **changes}, parts)
-
-
-def _models(session: SessionView) -> list[str]:
-    return [f"  model: {shown_model(session.turn.config)}"] if isinstance(session.turn, ReadyToAssemble) else []

@@ -6,8 +6,6 @@ from typing import Annotated
 
 import typer
 
-from perdure.bots.documents import MAX_BYTES, decoded
-from perdure.bots.skills import SKILL_FILE, builtin_skill, builtin_skills, parse_skill
 from perdure.interfaces.cli.answer import Answer, Table
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.files import read_file
@@ -23,6 +21,8 @@ def register(app: typer.Typer) -> None:
 
 async def list_skills(options: Options) -> Answer:  # noqa: ARG001 (as every command)
     """List the skills that are built in."""
+    from perdure.bots.skills import builtin_skills
+
     skills = [{"name": skill.name, "description": skill.description} for skill in builtin_skills()]
     rows = [[skill["name"], skill["description"]] for skill in skills]
     return Answer({"skills": skills}, [Table(["skill", "what it does"], rows, whole=["skill"])])
@@ -34,6 +34,8 @@ async def show(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The skill.")],
 ) -> Answer:
     """Show what a skill tells a bot."""
+    from perdure.bots.skills import builtin_skill
+
     skill = builtin_skill(name)
     data = {"name": skill.name, "description": skill.description, "instructions": skill.instructions}
     return Answer(data, [f"{skill.name}: {skill.description}", "", skill.instructions])
@@ -45,6 +47,9 @@ async def validate(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A SKILL.md, or the folder that it lies in.")],
 ) -> Answer:
     """See whether a file is a skill in the Agent Skills format."""
+    from perdure.bots.documents import MAX_BYTES, decoded
+    from perdure.bots.skills import SKILL_FILE, parse_skill
+
     path = file / SKILL_FILE if file.is_dir() else file
     text = decoded(read_file(path, MAX_BYTES), str(path))
     folder = Path(os.path.abspath(path)).parent.name if path.name == SKILL_FILE else None
