@@ -8,6 +8,7 @@ from perdure import Invalid
 from perdure.forge.answers import Back, BuilderAnswer, Confirm, FreeText, OptionIndex
 from perdure.forge.categories import DEFAULTS, purpose_of
 from perdure.forge.interview import answered, begin, begin_again
+from perdure.forge.questions.names import proposed_names
 from perdure.forge.state import BuilderState, PastChoice, Surroundings, Target, read_state
 from perdure.forge.turns import AskQuestion, Clarify, ReadyToAssemble, ShowPreview
 from perdure.forge.vocabulary import BuilderPhase, PurposeCategory
@@ -185,6 +186,24 @@ def test_a_model_that_cannot_be_one_is_refused(text: str) -> None:
     [state] = [state for state in run(begun("timer")) if state.pending_slot == "model"]
     with pytest.raises(Invalid, match="provider:name"):
         answered(state, FreeText(free_text=text))
+
+
+def test_another_is_no_name() -> None:
+    names = [name for name, _ in proposed_names("another coding assistant, for Rust", PurposeCategory.CODING)]
+    assert names[0] == "Rust Smith"
+
+
+def test_a_person_who_says_the_same_twice_has_said_it_once() -> None:
+    state = answered(begun("research"), FreeText(free_text="research"))
+    assert state.description == "research"
+
+
+def test_skills_are_offered_with_a_sentence_each() -> None:
+    skills = tuple((name, f"Does {name}. Use it often.") for name in SKILLS)
+    states = run(begun("I want a coding assistant", Surroundings(skills=skills)))
+    turn = next(each.pending_turn for each in states if each.pending_slot == "skills")
+    assert isinstance(turn, AskQuestion)
+    assert turn.options[0].description == "Does code-review. Does code-generation."
 
 
 def test_an_unknown_skill_is_refused_by_name() -> None:

@@ -88,6 +88,7 @@ _EMPTY = (
     " give get have has had for of to in on at by with from and or but so as if then than when which who whom what"
     " bot bots assistant assistants agent agents helper chatbot ai something some any one thing things new just very"
     " really good nice great cool there here about into out up not no yes also all called named"
+    " another other others more anything everything"
 )
 """Words that say nothing about a purpose."""
 _SAYS_NOTHING = frozenset(_EMPTY.split())
