@@ -182,6 +182,44 @@ def test_the_flow_of_the_how_to_is_that_of_the_example() -> None:
     assert shown in flow
 
 
+def test_the_answers_of_the_how_to_make_the_bot_that_it_shows(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (ROOT / "docs/how-to/forge-a-bot.md").read_text()
+    (answers,) = blocks(page, "json")
+    (folder / "answers.json").write_text(answers)
+    (shown,) = blocks(page, "console")
+    command, _, output = shown.partition("\n")
+    assert run(shlex.split(command.removeprefix("$ perdure "))) == 0
+    assert capsys.readouterr().out.replace(str(folder.parent / "home"), "/tmp/perdure") == output
+    monkeypatch.setattr("sys.stdin", None)
+    lines = blocks(page, "sh")[1].splitlines()
+    (folder / "my-skill").mkdir()
+    (folder / "my-skill/SKILL.md").write_text("---\nname: my-skill\ndescription: Mine.\n---\nDo it.\n")
+    for line in lines:
+        words = shlex.split(line, comments=True)[1:]
+        assert run([*words, *(["--yes"] if "delete" in words else [])]) == 0, line
+
+
+def said_in_the_recording(page: str) -> list[str]:
+    """The lines that a frame shows of questions and options, without the pointer."""
+    shown = "\n".join(blocks(page, "console"))
+    return [line.strip(" »") for line in shown.splitlines() if line.startswith((" » ", "   ")) and "★" not in line]
+
+
+def test_the_recording_of_the_wizard_shows_what_is_asked_today(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "answers.json").write_text(json.dumps([{"free_text": "Ada"}, {"option_index": 0}, {"confirm": True}]))
+    page = (ROOT / "docs/wizard.md").read_text()
+    assert run(["new", "I want a coding assistant", "--answers", "answers.json"]) == 2
+    asked, *options = capsys.readouterr().err.splitlines()
+    assert "Asked now: How should it speak?" in asked
+    for option in options:
+        _, label, why = option.strip().split(": ", 2)
+        assert any(line.split("  ")[0] == label and line.endswith(why) for line in said_in_the_recording(page)), option
+
+
 def test_the_plan_of_the_how_to_is_a_plan() -> None:
     (plan,) = blocks((ROOT / "docs/how-to/run-a-plan.md").read_text(), "yaml")
     steps = parse_plan(plan, "report.yaml").steps

@@ -93,7 +93,9 @@ def test_every_error_is_a_public_name_of_the_package(name: str) -> None:
 @pytest.mark.parametrize("name", perdure.__all__)
 def test_every_public_name_is_there(name: str) -> None:
     found = getattr(perdure, name)
-    if name == "GoalStatus":
+    if name in ("Effect", "Status"):
+        assert all(isinstance(word, str) for word in get_args(found))
+    elif name == "GoalStatus":
         assert get_args(found) == ("running", "interrupted", "waiting", "done", "stopped")
     elif name in ("BuilderAnswer", "BuilderTurn"):
         kinds = get_args(found) if name == "BuilderAnswer" else get_args(get_args(found)[0])

@@ -10,8 +10,7 @@ from tests.crash import test_assembly, test_backup, test_database
 from tests.kernel import test_faults
 from tests.memory import test_kill
 
-FAULTS = (test_backup, test_database, test_faults, test_kill)
-FAULTS = (test_assembly, test_backup, test_database, test_faults)
+FAULTS = (test_assembly, test_backup, test_database, test_faults, test_kill)
 """Each of their tests that is given a `point` fails when that point is not reached."""
 
 

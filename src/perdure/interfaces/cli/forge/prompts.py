@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import questionary
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent, merge_key_bindings
+from prompt_toolkit.key_binding import KeyBindings, merge_key_bindings
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
@@ -163,21 +163,10 @@ def _output() -> Vt100_Output:
 def _keys(back: int | None) -> KeyBindings:
     """Return the keys that lists of ours have beside those of questionary."""
     keys = KeyBindings()
-
-    @keys.add(Keys.SIGINT, eager=True)
-    def interrupt(event: KeyPressEvent) -> None:
-        event.app.exit(exception=KeyboardInterrupt())
-
-    @keys.add(Keys.ControlD, eager=True)
-    def end(event: KeyPressEvent) -> None:
-        event.app.exit(exception=EOFError())
-
+    keys.add(Keys.SIGINT, eager=True)(lambda event: event.app.exit(exception=KeyboardInterrupt()))
+    keys.add(Keys.ControlD, eager=True)(lambda event: event.app.exit(exception=EOFError()))
     if back is not None:
-
-        @keys.add(Keys.Left, eager=True)
-        def go_back(event: KeyPressEvent) -> None:
-            event.app.exit(result=back)
-
+        keys.add(Keys.Left, eager=True)(lambda event: event.app.exit(result=back))
     return keys
 
 
