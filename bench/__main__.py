@@ -6,7 +6,19 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import appends, beside, counted, drafts, flow_counts, goals, listing, starts, store
+from bench import (
+    appends,
+    beside,
+    counted,
+    drafts,
+    flow_counts,
+    goals,
+    listing,
+    memory_append,
+    memory_lookup,
+    starts,
+    store,
+)
 from bench.compared import comparison_table
 from bench.environments import cache
 from bench.page import Measured, page
@@ -26,7 +38,10 @@ def main() -> None:
     print(counted_table(held), flush=True)
     if options.check:
         sys.exit(_say_what_does_not_hold(held))
-    timed = _timed(options.n, options.repeats)
+    lookups, indexed = memory_lookup.measure(options.records, min(options.repeats, 3))
+    held += indexed
+    timed = [*_timed(options.n, options.repeats), *memory_append.measure(options.records, options.repeats), *lookups]
+    print(f"\n{counted_table(indexed)}", flush=True)
     print(f"\n{timed_table(timed)}", flush=True)
     for row in timed:
         if not row.is_met:
@@ -53,6 +68,7 @@ def _kept() -> Path:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench")
     parser.add_argument("--n", type=int, default=1000, help="steps per measurement of one goal")
+    parser.add_argument("--records", type=int, default=100_000, help="records in the long log of the memory")
     parser.add_argument("--repeats", type=int, default=5, help="measurements of each kind; the median counts")
     parser.add_argument("--check", action="store_true", help="only count what must hold; exit 1 when it does not")
     parser.add_argument(

@@ -118,6 +118,9 @@ Targets that were not met in this run:
 - **on tmpfs** a flush costs nothing; what is left is our own time. **flush of 4 ms** is tmpfs too, where each commit
   waits for 4 ms, the floor's and ours alike.
 - **one transaction** is relational work through SQLAlchemy Core on the writer's thread, not the path of events.
+- **append** to the memory is a record with its sum, under the lock, flushed after it; its floor is a bare `write` and
+  `fdatasync` of the same bytes. **look up** and **search** stand beside reading the whole log with orjson; `make bench
+  BENCH="--records 1000000"` makes the log as long as the targets want it.
 - A **cold start** is a new process whose modules are compiled already; a **resume** is one that takes the goal, reads
   and folds its events, finds that it waits for a person, and gives it back.
 {_beside(measured.comparison)}"""
