@@ -72,10 +72,14 @@ class LogLock:
 
     def is_in_place(self) -> bool:
         """Tell whether those who come now would lock the same file; not when somebody removed it."""
+        return self._in_place() is not None
+
+    def _in_place(self) -> os.stat_result | None:
         try:
-            return identity(os.fstat(self._fd)) == identity(os.stat(self._path))
+            found = os.fstat(self._fd)
+            return found if identity(found) == identity(os.stat(self._path)) else None
         except OSError:
-            return False
+            return None
 
     def close(self) -> None:
         """Close the file, which gives the lock back; it may be taken again."""
@@ -104,8 +108,8 @@ class LogLock:
                 fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 return False
-        if self.is_in_place():
-            self.is_marked = os.fstat(self._fd).st_size > 0
+        if (found := self._in_place()) is not None:
+            self.is_marked = found.st_size > 0
             return True
         self.close()  # somebody removed the file: those who come now lock another one
         return False

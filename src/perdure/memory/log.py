@@ -136,7 +136,8 @@ class Log:
             there = _lstat(self.places.log)
         if there is None or self._file is None or self._file.identity != identity(there):
             self._file = self._opened(is_new=there is None)
-        size = os.fstat(self._file.fd).st_size
+            there = os.fstat(self._file.fd)
+        size = there.st_size
         return self._file, size if after_failure else self._sealed(self._file.fd, size)
 
     def _opened(self, *, is_new: bool) -> OpenFile:

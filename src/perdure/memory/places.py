@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from perdure.errors import Invalid
@@ -21,42 +22,42 @@ class Places:
         if not self.log.name or "\0" in str(self.log):
             raise Invalid(f"{str(self.log)!r} cannot be the file of a memory: it is not the name of a file.")
 
-    @property
+    @cached_property
     def lock(self) -> Path:
         """What is locked; made once, never renamed, never removed."""
         return self.log.with_name(f"{self.log.name}.lock")
 
-    @property
+    @cached_property
     def failed(self) -> Path:
         """Is there after a flush has failed, and stops every append."""
         return self.log.with_suffix(".failed")
 
-    @property
+    @cached_property
     def index(self) -> Path:
         """The derived index; may be deleted at any time."""
         return self.log.with_suffix(".idx.sqlite")
 
-    @property
+    @cached_property
     def new_index(self) -> Path:
         """An index that is being made, by whoever holds the lock of the index."""
         return self.log.with_suffix(".idx.new")
 
-    @property
+    @cached_property
     def index_lock(self) -> Path:
         """What is locked while the index is written; the log goes on meanwhile."""
         return self.log.with_suffix(".idx.lock")
 
-    @property
+    @cached_property
     def new(self) -> Path:
         """What is to take the place of the log; locked by the one who writes it, left behind only by the dead."""
         return self.log.with_name(f"{self.log.name}.new")
 
-    @property
+    @cached_property
     def archive(self) -> Path:
         """Records that compaction moved out."""
         return self.log.with_name("archive")
 
-    @property
+    @cached_property
     def quarantine(self) -> Path:
         """Damaged bytes that `repair` moved aside."""
         return self.log.with_name("quarantine")
