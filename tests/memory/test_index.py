@@ -405,6 +405,30 @@ def test_a_window_that_begins_after_what_the_index_knows_needs_no_index(tmp_path
     memory.close()
 
 
+def test_an_index_without_the_keys_of_old_records_is_not_asked_for_them_when_the_clock_went_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = Memory(tmp_path / "state")
+    put(memory.places.log, range(50))
+    with memory.places.log.open("ab") as file:
+        file.write(line_of({"id": "recent", "type": "fact", "title": "r"}, now_ms()))
+    memory.rebuild()
+    assert keys_in(memory) == 1
+    assert memory.add({"type": "fact", "title": "r"})["existing_id"] == "recent"
+    assert memory.add(record(60))["added"]
+    monkeypatch.setattr("perdure.memory.memory.clock_ms", lambda: NOW + 1)
+    for asked in (memory, Memory(tmp_path / "state")):
+        assert asked.add(record(7))["existing_id"] in ("record-0002", "record-0007")
+        asked.close()
+
+
+def keys_in(memory: Memory) -> int:
+    connection = sqlite3.connect(memory.places.index)
+    [(count,)] = connection.execute("SELECT count(key) FROM records")
+    connection.close()
+    return int(count)
+
+
 names = st.sampled_from(["a", "b", "cc", "abcdefg", "abcdefh", "é", ""])
 some_paths = st.lists(st.sampled_from(["src", "src/a", "src/a/x.py", "src/ab", "b.py", ".env"]), max_size=3)
 texts = st.lists(st.sampled_from(["lock", "retry", "Lock", "timeout", "x_y", "é", "1"]), max_size=4).map(" ".join)

@@ -1,12 +1,16 @@
 """Looking up: what is related and why, what a text finds, and in which order."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from perdure import Invalid, NotFound, append_record
+from perdure.memory.facts import words_in
 from perdure.memory.lines import line_of
 from perdure.memory.memory import Memory
 from perdure.memory.normalise import moment
@@ -288,3 +292,8 @@ def test_a_record_is_found_by_its_id_or_by_the_beginning_that_only_it_has(memory
             memory.get(name)
     append_record(memory.places.log, {"type": "_tombstone", "target": "abcdef-2"})
     assert memory.get("abcdef")["title"] == "new"
+
+
+@given(st.text(st.sampled_from("aZ09_-^ .\t\n\x1c\x7f"), max_size=300) | st.text(st.characters(max_codepoint=127)))
+def test_words_are_runs_of_letters_and_digits_in_pieces_of_64(text: str) -> None:
+    assert words_in(text) == re.findall(r"[a-z0-9]{1,64}", text.lower())

@@ -29,6 +29,8 @@ T = TypeVar("T")
 
 _TRIES = 4
 _BATCH_BYTES = 1 << 21
+_LARGE_BATCH_BYTES = 1 << 26
+"""Nobody waits for the transaction of an index that is being made."""
 _SHORT = 1 << 16
 _WAIT_S = 2.0
 _PAUSE_S = 0.005
@@ -251,7 +253,7 @@ class Index:
 
     def _fill(self, database: Database, fd: int, at_most: int | None = None) -> Noted:
         noted = database.noted()
-        for lines in _batches(fd, self._places.log, noted.upto, at_most):
+        for lines in _batches(fd, self._places.log, noted.upto, at_most, each=at_most or _LARGE_BATCH_BYTES):
             noted = database.take_in(lines, fd, noted)
         return noted
 
@@ -377,7 +379,9 @@ class _IndexFile:
             self._database, self._identity = Database.open(self._path), (there.st_dev, there.st_ino)
 
 
-def _batches(fd: int, log: Path, start: int, at_most: int | None) -> Iterator[Iterator[Line]]:
+def _batches(
+    fd: int, log: Path, start: int, at_most: int | None, *, each: int = _BATCH_BYTES
+) -> Iterator[Iterator[Line]]:
     """Give the lines from an offset on, in parts of one transaction each; every part is read before the next."""
     end = os.fstat(fd).st_size
     lines = lines_of(fd, log, start=start, end=end)
@@ -387,7 +391,7 @@ def _batches(fd: int, log: Path, start: int, at_most: int | None) -> Iterator[It
         nonlocal taken
         size = first.length
         yield first
-        while size < _BATCH_BYTES and (line := next(lines, None)) is not None:
+        while size < each and (line := next(lines, None)) is not None:
             size += line.length
             yield line
         taken += size

@@ -25,7 +25,10 @@ _MIDDLE = 1 << 49
 _FARTHEST_MS = 1 << 48
 _RANKS = {name: rank for rank, name in enumerate(SEVERITIES)}
 _WORD = re.compile(r"[^\W_]{1,64}")
+_LONGEST_WORD = 64
 _ASCII_WORD = re.compile(r"[a-z0-9]{1,64}")
+_ONLY_WORDS = "".join(chr(code).lower() if chr(code).isalnum() else " " for code in range(128))
+_TEXTS = ("id", "type", "repo", "sha")
 _MOST_PATHS = 1000
 _DEEPEST = 1024
 """Of a path with more characters no directories are known; it is found as it stands."""
@@ -65,15 +68,16 @@ def facts_of(line: Line) -> Facts:
     worst = content.get("severity")
     rank = _RANKS[worst if type(worst) is str and worst in _RANKS else severity(worst)]
     number = content.get("pr_number")
+    name, kind, repo, sha = [value if isinstance(value, str) else "" for value in map(content.get, _TEXTS)]
     return Facts(
-        id=_text(content.get("id")),
-        type=_text(content.get("type")),
-        place=place(rank, line.arrival_ms if moment is None else moment),
-        repo=_text(content.get("repo")).strip(),
-        fingerprint=_fingerprint(content.get("fingerprint")),
-        sha=_text(content.get("sha")).strip(),
-        pr_number=number if type(number) is int else None,
-        paths=_paths(content.get("paths")),
+        name,
+        kind,
+        place(rank, line.arrival_ms if moment is None else moment),
+        repo.strip(),
+        _fingerprint(content.get("fingerprint")),
+        sha.strip(),
+        number if type(number) is int else None,
+        _paths(content.get("paths")),
     )
 
 
@@ -89,9 +93,9 @@ def target_of(content: Plain) -> str:
     return _text(content.get("target")) if content.get("type") == TOMBSTONE else ""
 
 
-def is_ours(content: Plain) -> bool:
-    """Tell whether a line is there for the log itself, and is no record that anybody looks for."""
-    return _text(content.get("type")).startswith("_")
+def is_ours(kind: str) -> bool:
+    """Tell whether a line of a type is there for the log itself, and is no record that anybody looks for."""
+    return kind.startswith("_")
 
 
 def words_of(content: Plain) -> list[str]:
@@ -102,7 +106,9 @@ def words_of(content: Plain) -> list[str]:
 def words_in(text: str) -> list[str]:
     """Return the words of a text: letters and digits, without case and accents; a very long one in pieces."""
     if text.isascii():
-        return _ASCII_WORD.findall(text.lower())
+        text = text.translate(_ONLY_WORDS)
+        words = text.split()
+        return words if max(map(len, words), default=0) <= _LONGEST_WORD else _ASCII_WORD.findall(text)
     text = "".join(each for each in unicodedata.normalize("NFKD", text) if not unicodedata.combining(each))
     return _WORD.findall(text.casefold())
 
@@ -139,7 +145,9 @@ def _text(value: Any) -> str:
 
 
 def _spoken(value: Any) -> str:
-    return str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else ""
+    if isinstance(value, str):
+        return value
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else ""
 
 
 def _fingerprint(value: Any) -> str:

@@ -7,20 +7,20 @@ log; a database may begin anywhere in it. All changes of one transaction come wi
 import os
 import sqlite3
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, replace
 from functools import wraps
 from hashlib import blake2b
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import NamedTuple, ParamSpec, TypeVar
 from zlib import crc32
 
-from perdure.memory.dedupe import dedupe_key
+from perdure.memory.dedupe import WINDOW_MS, dedupe_key
 from perdure.memory.facts import BAND, MOST_OFTEN, UNDATED, Facts, facts_of, is_ours, target_of, words_of
 from perdure.memory.lines import Line
+from perdure.memory.log import now_ms
 from perdure.memory.normalise import SEVERITIES
 from perdure.memory.record import Plain
 from perdure.settings import FILE_MODE
@@ -29,14 +29,15 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _APPLICATION = 0x50524D58
-_VERSION = 1
+_VERSION = 2
+_KEYED_MS = WINDOW_MS + 60 * 60 * 1000
+"""Older records are no duplicates any more, also for who has another time than we."""
 _WAIT_S = 0.5
 _ENDING = 4096
 _LARGEST = (1 << 63) - 1
 _LENGTH_BITS = 8
 _LONGEST = (1 << _LENGTH_BITS) - 1
 _OPCODES = 2000
-_REPEATED = tuple(range(2, MOST_OFTEN + 1))
 _AT_ONCE = 256
 """So few lines are taken apart together that they stay near the processor."""
 _SHORT = 64
@@ -44,7 +45,7 @@ _ROWS = 100
 _BANDS = len(SEVERITIES)
 _TABLES = """
     CREATE TABLE noted (device INTEGER, inode INTEGER, start INTEGER, upto INTEGER, crc INTEGER,
-        first INTEGER, records INTEGER, words INTEGER, stamp INTEGER);
+        first INTEGER, records INTEGER, words INTEGER, keyed_since INTEGER, stamp INTEGER);
     CREATE TABLE records (n INTEGER PRIMARY KEY, at INTEGER, length INTEGER, id TEXT, place INTEGER, repo TEXT,
         type TEXT, arrival INTEGER, key BLOB);
     CREATE TABLE hidden (id TEXT PRIMARY KEY) WITHOUT ROWID;
@@ -54,7 +55,7 @@ _TABLES = """
 """
 _INDEXES = """
     CREATE INDEX by_id ON records (id);
-    CREATE INDEX by_key ON records (key, arrival);
+    CREATE INDEX by_key ON records (key, arrival) WHERE key IS NOT NULL;
 """
 _ROW = "r.n, r.at, r.length, r.id, r.place, r.repo, r.type"
 _WANTED = "(:repo = '' OR r.repo IN ('', :repo)) AND NOT EXISTS (SELECT 1 FROM hidden WHERE hidden.id = r.id)"
@@ -86,7 +87,10 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Noted:
-    """What an index knows about the log that it was made of: which file, from where, how far, and how that ends."""
+    """What an index knows about the log that it was made of: which file, from where, how far, and how that ends.
+
+    Records that arrived before `keyed_since` have no dedupe key: they were too old to be asked for when it was made.
+    """
 
     device: int
     inode: int
@@ -96,6 +100,7 @@ class Noted:
     first: int
     records: int
     words: int
+    keyed_since: int
     stamp: int
 
     def fits(self, fd: int) -> bool:
@@ -112,7 +117,8 @@ class Noted:
 def nothing_of(fd: int, *, start: int = 0, first: int = 1, stamp: int = 0) -> Noted:
     """Return the note of an index that has taken in nothing of a log, and will begin there."""
     device, inode = _identity(fd)
-    return Noted(device, inode, start, start, ending(fd, start), first, records=0, words=0, stamp=stamp)
+    keyed_since = now_ms() - _KEYED_MS
+    return Noted(device, inode, start, start, ending(fd, start), first, 0, 0, keyed_since, stamp)
 
 
 def _identity(fd: int) -> tuple[int, int]:
@@ -210,40 +216,41 @@ class Database:
         """Take in the lines that follow what is noted, and note how far that is, in one transaction."""
         lines = iter(lines)
         with self._transaction():
-            while some := list(islice(lines, _AT_ONCE)):
-                words, records = self._insert(some, noted.next)
-                upto = some[-1].offset + some[-1].length + 1
-                noted = replace(noted, upto=upto, records=noted.records + records, words=noted.words + words)
+            while (more := self._insert(islice(lines, _AT_ONCE), noted)).upto > noted.upto:
+                noted = more
             noted = replace(noted, crc=ending(fd, noted.upto))
             values = (noted.upto, noted.crc, noted.records, noted.words, noted.stamp)
             self._connection.execute("UPDATE noted SET upto = ?, crc = ?, records = ?, words = ?, stamp = ?", values)
         return noted
 
-    def _insert(self, lines: Sequence[Line], first: int) -> tuple[int, int]:
-        """Insert what is to be found, and return how many words and records that is."""
+    def _insert(self, lines: Iterable[Line], noted: Noted) -> Noted:
+        """Insert what is to be found, and return how far that is, with how many words and records."""
         rows: list[object] = []
         postings: list[object] = []
         texts: list[tuple[int, str]] = []
         hidden: list[tuple[str]] = []
-        words = 0
+        words, n, upto = 0, noted.next, noted.upto
         for line in lines:
+            upto = line.offset + line.length + 1
             if line.content is None or not line.is_served:
                 continue
-            if is_ours(line.content):
+            facts = facts_of(line)
+            if is_ours(facts.type):
                 hidden.append((target_of(line.content),))
                 continue
-            facts, n = facts_of(line), first + len(texts)
-            rows += _values(n, line, facts)
+            rows += _values(n, line, facts, noted.keyed_since)
+            place = facts.place
             for term in facts.terms():
-                postings += (term, facts.place, n)
+                postings += (term, place, n)
             length, text = _indexed(line.content)
             words += length
             texts.append((n << _LENGTH_BITS | length, text))
+            n += 1
         self._insert_values("records", 9, rows)
         self._insert_values("heap" if self._is_new else "postings", 3, postings)
         self._connection.executemany("INSERT INTO texts (rowid, words) VALUES (?, ?)", texts)
         self._connection.executemany("INSERT OR IGNORE INTO hidden SELECT ?1 WHERE ?1 <> ''", hidden)
-        return words, len(texts)
+        return replace(noted, upto=upto, records=noted.records + len(texts), words=noted.words + words)
 
     def _insert_values(self, table: str, width: int, values: list[object]) -> None:
         """Insert rows that stand one after the other, many with each statement: that is four times as fast."""
@@ -356,8 +363,10 @@ class Database:
         return self._connection.execute("SELECT 1 FROM hidden WHERE id = ?", (name,)).fetchone() is not None
 
     @_told
-    def first_with(self, keys: Collection[bytes], since_ms: int) -> dict[bytes, str]:
+    def first_with(self, keys: Collection[bytes], since_ms: int) -> dict[bytes, str] | None:
         """See `KeyIndex.first_with`."""
+        if since_ms < self.noted().keyed_since:
+            return None
         query = (
             "SELECT id FROM records r WHERE key = ? AND arrival >= ? AND NOT EXISTS (SELECT 1 FROM hidden WHERE"
             " hidden.id = r.id) ORDER BY arrival, n LIMIT 1"
@@ -398,20 +407,23 @@ def _connected(name: str) -> sqlite3.Connection:
     return sqlite3.connect(name, uri=True, timeout=_WAIT_S, isolation_level=None, check_same_thread=False)
 
 
-def _values(n: int, line: Line, facts: Facts) -> tuple[object, ...]:
-    arrival = line.arrival_ms if line.arrival_ms is not None and line.arrival_ms.bit_length() < 63 else None
-    key = dedupe_key(line.content or {})
+def _values(n: int, line: Line, facts: Facts, keyed_since: int) -> tuple[object, ...]:
+    arrival = line.arrival_ms
+    if arrival is not None and arrival.bit_length() >= 63:
+        arrival = None
+    key = dedupe_key(line.content or {}) if arrival is not None and arrival >= keyed_since else None
     return (n, line.offset, line.length, facts.id, facts.place, facts.repo, facts.type, arrival, key)
 
 
 def _indexed(content: Plain) -> tuple[int, str]:
     """Return how many words a record has, and what is indexed of them: each word, and for each repetition a mark."""
     words = words_of(content)
-    counts = Counter(words)
-    marks = [*counts]
-    if len(counts) < len(words):
-        marks += [f"{word}^{times}" for word, count in counts.items() if count > 1 for times in _REPEATED[: count - 1]]
-    return min(len(words), _LONGEST), " ".join(marks)
+    text, times = " ".join(words), 1
+    more = sorted(words)
+    while times < MOST_OFTEN and (more := [word for word, next_one in pairwise(more) if word == next_one]):
+        times += 1
+        text += "".join([" ", f"^{times} ".join(more), f"^{times}"])
+    return min(len(words), _LONGEST), text
 
 
 def _mark(word: str, times: int) -> str:

@@ -105,6 +105,8 @@ def fingerprint(value: Any, key: str = "fingerprint") -> str:
 
     Raises: Invalid
     """
+    if isinstance(value, str):
+        return str(value).strip()
     parts = list(value) if isinstance(value, list | tuple) else [value]
     if not all(isinstance(part, str | int) and not isinstance(part, bool) for part in parts):
         raise Invalid(f"{key} was expected to be text, or a list of texts.")
