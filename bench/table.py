@@ -43,24 +43,28 @@ class Timed:
 
     def cells(self) -> list[str]:
         met = "" if self.target is None else ("met" if self.is_met else "**not met**")
-        return [self.what, self._show(self.floor), self._show(self.ours), f"{self.ratio:.2f}", self.wanted, met]
+        return [self.what, self._show(self.floor), self._show(self.ours), _ratio(self.ratio), self.wanted, met]
 
     @property
     def wanted(self) -> str:
         if self.target is None:
             return ""
         unit = "x" if self.target.of == "ratio" else f" {self.unit}"
-        return f"{self.target.sign} {self.target.limit:g}{unit}"
+        return f"{self.target.sign} {self.target.limit:.3g}{unit}"
 
     @property
     def shortfall(self) -> str:
         """Say what was wanted and what was found."""
-        found = f"{self.ratio:.2f}x" if self.target and self.target.of == "ratio" else self._show(self.ours)
+        found = f"{_ratio(self.ratio)}x" if self.target and self.target.of == "ratio" else self._show(self.ours)
         return f"not met: {self.what}: {found}, wanted {self.wanted}"
 
     def _show(self, value: float) -> str:
         digits = 2 if value < 10 else 1 if value < 1000 else 0
         return f"{value:,.{digits}f} {self.unit}"
+
+
+def _ratio(ratio: float) -> str:
+    return f"{ratio:.2f}" if ratio >= 0.1 else f"{ratio:.2g}"
 
 
 @dataclass(frozen=True)
