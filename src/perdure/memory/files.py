@@ -6,8 +6,9 @@ import os
 import stat
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
+from types import TracebackType
 
 from perdure.errors import Damaged, Denied, Invalid, PerdureError, Unavailable
 from perdure.settings import FILE_MODE, ensure_folder
@@ -117,15 +118,25 @@ def flush_folder(path: Path) -> None:
         os.close(fd)
 
 
-@contextmanager
-def told(path: Path) -> Iterator[None]:
+def told(path: Path) -> AbstractContextManager[None]:
     """Tell what the operating system said about a file; that it is missing is for the caller to judge."""
-    try:
-        yield
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise _meaning(path, error) from error
+    return _Told(path)
+
+
+class _Told:
+    """A class, because each append has several of them, and a generator costs three times as much."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
+            raise _meaning(self._path, error) from error
 
 
 def _make_folder(path: Path) -> None:
