@@ -40,7 +40,7 @@ format: install ## Let ruff rewrite what it can
 	$(BIN)/ruff check --fix .
 
 bench: install ## Measure beside the physical floor; PEERS=1: beside others too, and renew docs/benchmarks.md
-	@$(BIN)/python -m bench $(if $(PEERS),--peers) $(BENCH)
+	@$(BIN)/python -m bench $(if $(PEERS),--peers) $(if $(MEMORY),--memory $(MEMORY)) $(BENCH)
 
 torture: install ## The long fault runs: make torture N=1000
 	@PERDURE_TORTURE=$(N) $(BIN)/python -m pytest -n $(JOBS) -m torture $(TESTS) $(PYTEST_ARGS)

@@ -3,22 +3,11 @@
 import argparse
 import pickle
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import (
-    appends,
-    beside,
-    counted,
-    drafts,
-    flow_counts,
-    goals,
-    listing,
-    memory_append,
-    memory_lookup,
-    starts,
-    store,
-)
+from bench import appends, beside, counted, drafts, flow_counts, goals, listing, memory, starts, store
 from bench.compared import comparison_table
 from bench.environments import cache
 from bench.page import Measured, page
@@ -34,25 +23,33 @@ def main() -> None:
     if options.again:
         _write(pickle.loads(_kept().read_bytes()))
         return
+    if options.only == "memory":
+        sys.exit(_say_what_does_not_hold(_remember(options).held))
     held = [*counted.measure(), *flow_counts.measure()]
-    print(counted_table(held), flush=True)
     if options.check:
+        held += memory.count()
+        print(counted_table(held))
         sys.exit(_say_what_does_not_hold(held))
-    lookups, indexed = memory_lookup.measure(options.records, min(options.repeats, 3))
-    held += indexed
-    timed = [*_timed(options.n, options.repeats), *memory_append.measure(options.records, options.repeats), *lookups]
-    print(f"\n{counted_table(indexed)}", flush=True)
+    print(counted_table(held), flush=True)
+    timed = _timed(options.n, options.repeats)
     print(f"\n{timed_table(timed)}", flush=True)
     for row in timed:
         if not row.is_met:
             print(row.shortfall)
+    remembered = _remember(options)
     if options.peers:
         comparison = beside.measure()
         print(f"\n{comparison_table(comparison)}")
-        measured = Measured(datetime.now(UTC), held, timed, comparison, options.n, options.repeats)
+        measured = Measured(datetime.now(UTC), held, timed, comparison, remembered, options.n, options.repeats)
         _kept().write_bytes(pickle.dumps(measured))
         _write(measured)
-    sys.exit(_say_what_does_not_hold(held))
+    sys.exit(_say_what_does_not_hold([*held, *remembered.held]))
+
+
+def _remember(options: argparse.Namespace) -> memory.Remembered:
+    found = memory.measure(options.memory, with_peers=options.peers)
+    print(memory.section(found), flush=True)
+    return found
 
 
 def _write(measured: Measured) -> None:
@@ -68,13 +65,14 @@ def _kept() -> Path:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench")
     parser.add_argument("--n", type=int, default=1000, help="steps per measurement of one goal")
-    parser.add_argument("--records", type=int, default=100_000, help="records in the long log of the memory")
     parser.add_argument("--repeats", type=int, default=5, help="measurements of each kind; the median counts")
+    parser.add_argument("--memory", type=int, default=memory.RECORDS, help="records in the log of the memory")
+    parser.add_argument("--only", choices=["memory"], help="measure one part alone; no page is written")
     parser.add_argument("--check", action="store_true", help="only count what must hold; exit 1 when it does not")
     parser.add_argument(
         "--peers",
         action="store_true",
-        help=f"also install DBOS, LangGraph and eventsourcing, measure them, and write {PAGE.name}",
+        help=f"also install and measure others, for goals and for the memory, and write {PAGE.name}",
     )
     parser.add_argument("--again", action="store_true", help=f"write {PAGE.name} from what the last run has measured")
     return parser.parse_args()
@@ -91,7 +89,7 @@ def _timed(n: int, repeats: int) -> list[Timed]:
     ]
 
 
-def _say_what_does_not_hold(rows: list[Counted]) -> int:
+def _say_what_does_not_hold(rows: Sequence[Counted]) -> int:
     """Name each counted line that is not as it must be, and return the exit code."""
     failing = [row for row in rows if not row.holds]
     for row in failing:

@@ -18,10 +18,11 @@ from pathlib import Path
 
 import psycopg
 
-from bench.compared import ALL, CASES, Case, Comparison, Contender, Found
-from bench.environments import NotInstalled, cache, installed
+from bench.compared import ALL, GOALS, Case, Comparison, Contender, Contest, Found
+from bench.environments import NotInstalled, cache, installed, installed_for_node
 from bench.measure import DISK, scratch
-from bench.peers.program import BEGAN, GOALS
+from bench.peers.program import BEGAN
+from bench.peers.program import GOALS as HOW_MANY
 from bench.traced import straced
 from tests.postgres import PostgresServer, start_postgres
 
@@ -117,19 +118,20 @@ class Runs:
         raise NotRun("did not run")
 
 
-def measure(cases: Sequence[Case] = CASES) -> Comparison:
+def measure(contest: Contest = GOALS) -> Comparison:
     """Install who is to be compared, and run all cases; every round begins with another."""
     start = time.monotonic()
     with ExitStack() as stack:
-        runs = Runs(_server(stack), {who.name: _python(who) for who in ALL})
+        needs_server = any(case.place == "PostgreSQL" for case in contest.cases)
+        runs = Runs(_server(stack) if needs_server else None, {who.name: _python(who) for who in contest.all})
         if runs.server is not None:
             with psycopg.connect(runs.server.url()) as connection:
                 version = connection.info.parameter_status("server_version") or ""
             runs.versions["PostgreSQL"] = version.split()[0]
         found = {}
-        for case in cases:
+        for case in contest.cases:
             begun = time.monotonic()
-            found[case.name] = compare(runs, case)
+            found[case.name] = compare(runs, case, contest.all)
             print(f"{case.name}: {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
     return Comparison(found, runs.versions, time.monotonic() - start)
 
@@ -146,23 +148,27 @@ def _python(who: Contender) -> Path | str:
     if not who.packages:
         return Path(sys.executable)
     try:
+        if who.is_for_node:
+            installed_for_node(who.module, who.packages)
+            return Path(sys.executable)
         return installed(who.module, who.packages)
     except NotInstalled as error:
         return str(error)
 
 
-def compare(runs: Runs, case: Case) -> dict[str, Found]:
+def compare(runs: Runs, case: Case, everyone: Sequence[Contender] = ALL) -> dict[str, Found]:
     """Run one case for everyone, and say what was found or why nothing was."""
     found: dict[str, Found] = {}
     with ExitStack() as stack:
         ready: dict[str, Spot | None] = {}
-        for who in ALL:
+        for who in everyone:
             try:
                 ready[who.name] = _prepared(runs, case, who, stack)
             except NotRun as error:
                 found[who.name] = Found(why_not=str(error))
         for turn in range(case.repeats):
-            for who in (*ALL[turn % len(ALL) :], *ALL[: turn % len(ALL)]):
+            first = turn % len(everyone)
+            for who in (*everyone[first:], *everyone[:first]):
                 before = found.get(who.name, Found())
                 if before.why_not or (before.is_slow and len(before.values) >= _AT_LEAST):
                     continue
@@ -198,7 +204,7 @@ def _one(runs: Runs, case: Case, who: Contender, prepared: Spot | None) -> float
             return runs.run(who, case.work, case.n, spot)
     few = case.n // _FEWER
     costs = [_cost(runs, case, who, n) for n in (few, case.n)]
-    goals = GOALS if case.work == "many" else 1
+    goals = HOW_MANY if case.work == "many" else 1
     return (costs[1] - costs[0]) / ((case.n - few) * goals)
 
 

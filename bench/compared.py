@@ -39,6 +39,8 @@ class Contender:
     variant: str = ""
     leaves_out: Mapping[str, str] = field(default_factory=dict)
     """Works that it does not do, and why."""
+    is_for_node: bool = False
+    """Whether the packages are npm's; the program itself runs in our own Python."""
 
 
 FLOOR = Contender("floor", "floor")
@@ -111,7 +113,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Ahead:
-    """A case in which a peer did better than our flows."""
+    """A case in which a peer did better than we."""
 
     case: Case
     peer: Contender
@@ -133,11 +135,30 @@ class Ahead:
         return len(theirs) > 1 and min(theirs) <= max(ours) and min(ours) <= max(theirs)
 
 
-def who_is_ahead(comparison: Comparison) -> Iterator[tuple[Case, list[Ahead]]]:
-    """Find every line in which the median of a peer is better than that of our flows, and those peers."""
-    for case in CASES:
-        ours, appended = comparison.of(case, FLOW), comparison.of(case, APPEND)
-        others = [(peer, comparison.of(case, peer)) for peer in PEERS]
+@dataclass(frozen=True)
+class Contest:
+    """Which cases are compared, and who takes part: the floor, ours, what ours is made of, the peers."""
+
+    cases: tuple[Case, ...]
+    floor: Contender
+    ours: Contender
+    peers: tuple[Contender, ...]
+    appended: Contender | None = None
+
+    @property
+    def all(self) -> tuple[Contender, ...]:
+        return (self.floor, self.ours, *([self.appended] if self.appended else []), *self.peers)
+
+
+GOALS = Contest(CASES, FLOOR, FLOW, PEERS, APPEND)
+
+
+def who_is_ahead(comparison: Comparison, contest: Contest = GOALS) -> Iterator[tuple[Case, list[Ahead]]]:
+    """Find every line in which the median of a peer is better than ours, and those peers."""
+    for case in contest.cases:
+        ours = comparison.of(case, contest.ours)
+        appended = comparison.of(case, contest.appended) if contest.appended else Found()
+        others = [(peer, comparison.of(case, peer)) for peer in contest.peers]
         ahead = [Ahead(case, peer, found, ours, appended) for peer, found in others if _is_better(case, found, ours)]
         if ahead:
             yield case, ahead
@@ -149,9 +170,9 @@ def _is_better(case: Case, theirs: Found, ours: Found) -> bool:
     return theirs.middle > ours.middle if case.more_is_better else theirs.middle < ours.middle
 
 
-def comparison_table(comparison: Comparison) -> str:
-    rows = [[case.name, *(comparison.of(case, one).shown(case.unit) for one in ALL)] for case in CASES]
-    return markdown(["median (least to most)", *(one.name for one in ALL)], rows)
+def comparison_table(comparison: Comparison, contest: Contest = GOALS) -> str:
+    rows = [[case.name, *(comparison.of(case, one).shown(case.unit) for one in contest.all)] for case in contest.cases]
+    return markdown(["median (least to most)", *(one.name for one in contest.all)], rows)
 
 
 def _number(value: float, unit: str) -> str:

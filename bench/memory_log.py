@@ -18,11 +18,11 @@ _WORDS = _TEXT.split()
 _FOLDERS = ("src/api", "src/db", "src/ui", "src/auth", "tests", "infra", "docs", "tools")
 
 
-def write_log(path: Path, n: int) -> None:
-    """Write a log of n records, the last of which was written just now."""
+def write_log(path: Path, n: int, now_ms: int = NOW_MS) -> None:
+    """Write a log of n records, the last of which arrived just now, and the others one every seven seconds."""
     with path.open("wb") as file:
         for number, record in enumerate(records(n)):
-            file.write(line_of(record, NOW_MS - (n - number) * SPACING_MS))
+            file.write(line_of(record, now_ms - (n - number) * SPACING_MS))
 
 
 def records(n: int, seed: int = 7) -> Iterator[Plain]:

@@ -9,6 +9,7 @@ from datetime import datetime
 
 import psycopg
 
+from bench import memory
 from bench.compared import ALL, PEERS, Ahead, Case, Comparison, comparison_table, who_is_ahead
 from bench.table import Counted, Timed, counted_table, timed_table
 from perdure import __version__
@@ -17,8 +18,6 @@ _BETWEEN = (
     "Between two flushes the loop's thread makes the next events, with their JSON, hash and summary, in about 30 µs"
     " each, and the writer waits; the floor's goals make a row in a few."
 )
-_WRITERS = 8
-_LONGER = "The target is for 1,000,000 records, where the scan takes ten times longer and the look-up hardly more."
 REASONS: dict[str, str] = {
     "64 x 50 steps, store, SQLite on disk": _BETWEEN,
     "64 x 50 steps, store, SQLite, flush of 4 ms": _BETWEEN,
@@ -28,13 +27,6 @@ REASONS: dict[str, str] = {
     "cold start: perdure goal list --json": (
         "Nearly all of it is imports: asyncio, Typer and our own modules. On a quiet machine it was 319 ms."
     ),
-    f"append of {_WRITERS} processes, per record, beside a flush inside of the lock": (
-        "Eight processes share two cores here: they wait for the processor more than for the disk."
-    ),
-    "look up by fingerprint in 100,000, median": _LONGER,
-    "look up by path in 100,000, median": _LONGER,
-    "look up by directory in 100,000, median": _LONGER,
-    "make the index of 100,000, per record": "The words and paths of each record are taken apart in Python.",
 }
 """Why a target is not met, by the line that names it; said only when it is not."""
 
@@ -82,6 +74,7 @@ class Measured:
     held: Sequence[Counted]
     timed: Sequence[Timed]
     comparison: Comparison
+    remembered: memory.Remembered
     n: int
     repeats: int
 
@@ -127,12 +120,9 @@ Targets that were not met in this run:
 - **on tmpfs** a flush costs nothing; what is left is our own time. **flush of 4 ms** is tmpfs too, where each commit
   waits for 4 ms, the floor's and ours alike.
 - **one transaction** is relational work through SQLAlchemy Core on the writer's thread, not the path of events.
-- **append** to the memory is a record with its sum, under the lock, flushed after it; its floor is a bare `write` and
-  `fdatasync` of the same bytes. **look up** and **search** stand beside reading the whole log with orjson; `make bench
-  BENCH="--records 1000000"` makes the log as long as the targets want it.
 - A **cold start** is a new process whose modules are compiled already; a **resume** is one that takes the goal, reads
   and folds its events, finds that it waits for a person, and gives it back.
-{_beside(measured.comparison)}"""
+{memory.section(measured.remembered)}{_beside(measured.comparison)}"""
 
 
 def _missed(row: Timed) -> str:

@@ -5,7 +5,6 @@
 
 import asyncio
 import json
-import os
 import sqlite3
 import struct
 import subprocess
@@ -18,6 +17,7 @@ from typing import Any
 
 from bench.floor import GOALS
 from bench.flows import searching, steady, together
+from bench.measure import mark
 from bench.ours import run_goal, run_together, written_together
 from perdure import DatabaseClient
 
@@ -84,7 +84,7 @@ async def _work(what: str, folder: Path, n: int) -> int:
         await run_goal(store, "warm", 2)
         wal = folder / f"{_DATABASE}-wal"
         before = commits_in(wal)
-        _mark(folder / _BEGIN)
+        mark(folder / _BEGIN)
         match what:
             case "goal":
                 await run_goal(store, "counted", n)
@@ -96,15 +96,8 @@ async def _work(what: str, folder: Path, n: int) -> int:
                 await flows.run(searching, n)
             case "flows":
                 await together(partial(flows.run, searching, n), GOALS)
-        _mark(folder / _END)
+        mark(folder / _END)
         return commits_in(wal) - before
-
-
-def _mark(path: Path) -> None:
-    """Leave a line in the trace."""
-    fd = os.open(path, os.O_CREAT | os.O_WRONLY)
-    os.fsync(fd)
-    os.close(fd)
 
 
 def _run_perdure(log: Path, arguments: list[str]) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from bench.beside import Runs, Spot, compare
 from bench.compared import ALL, CASES, FLOOR, FLOW, PEERS, Case, Comparison, Found, comparison_table, who_is_ahead
+from bench.memory import Remembered
 from bench.page import CHANGES, Measured, page
 from bench.plot import draw
 from bench.table import Counted, Target, Timed
@@ -87,7 +88,7 @@ def test_every_case_says_what_would_change_it() -> None:
 
 def test_the_page_names_who_is_ahead_and_who_could_not_be_measured(tmp_path: Path) -> None:
     found = comparison(STEPS, flow=Found((10,)), dbos=Found((2,)), langgraph=Found(why_not="could not be installed"))
-    text = page(Measured(datetime(2026, 1, 2, tzinfo=UTC), [], [], found, 10, 5))
+    text = page(Measured(datetime(2026, 1, 2, tzinfo=UTC), [], [], found, Remembered(1000, [], []), 10, 5))
     assert "Measured on 2026-01-02 by `make bench PEERS=1`" in text
     assert f"- {STEPS.name}: **DBOS** 2.00 µs beside our 10.0 µs. {CHANGES[STEPS.name]}" in text
     assert "could not be installed" in comparison_table(found)

@@ -43,27 +43,41 @@ class Asked:
 Work = Callable[[Asked], float | None]
 
 
-def run(works: Mapping[str, Work], package: str) -> None:
+def run(known: Mapping[str, Work], package: str) -> None:
     """Do what the command line asks for; nothing is said by a work that has said it already, or that only prepares."""
+    works(known, _version(package))
+
+
+def works(known: Mapping[str, Work], package_version: str) -> None:
+    """Do what the command line asks for, as something of a version."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("work", choices=works)
+    parser.add_argument("work", choices=known)
     parser.add_argument("--folder", required=True)
     parser.add_argument("--url")
     parser.add_argument("--n", type=int, default=1)
     parser.add_argument("--variant", default="")
     given = parser.parse_args()
-    value = works[given.work](Asked(given.folder, given.url, given.n, given.variant))
-    tell(package, value)
+    value = known[given.work](Asked(given.folder, given.url, given.n, given.variant))
+    tell_version(package_version, value)
     os._exit(0)  # what is left of threads has nothing more to do
 
 
 def tell(package: str, value: float | None) -> None:
     """Answer; a package may be followed by others that belong to it."""
+    tell_version(_version(package), value)
+
+
+def tell_version(known: str, value: float | None) -> None:
+    """Answer, as something of a version."""
+    print(json.dumps({"value": value, "version": known}), flush=True)
+
+
+def _version(package: str) -> str:
     first, *more = package.split() or [""]
     known = version(first) if first else ""
     if more:
         known += f" ({', '.join(f'{name} {version(name)}' for name in more)})"
-    print(json.dumps({"value": value, "version": known}), flush=True)
+    return known
 
 
 def tell_and_die(package: str, value: float | None) -> None:
