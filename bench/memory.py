@@ -21,6 +21,10 @@ REASONS: dict[str, str] = {
         "Where a flush takes a fraction of a millisecond there is little to share, and the processor is the limit;"
         " the next line shows the same with slow flushes."
     ),
+    "search for six common words": (
+        "The clock is looked at between rows; what was read until then is still weighed and sorted, which takes a few"
+        " milliseconds more when others use the processor too."
+    ),
     "make the index": (
         "More than half of it is Python: reading a record, its words and the eight things that it is found by; the"
         " rest is SQLite, which sorts the latter. Taking records apart in compiled code would be the gain."

@@ -18,7 +18,7 @@ from perdure.memory.view import View
 
 COUNTING = 0.4
 """So much of the time may be spent on finding out which words are common."""
-GRACE = 0.2
+GRACE = 0.3
 """This part of the time is kept to say what was found."""
 
 _K1 = 1.2
