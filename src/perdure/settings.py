@@ -91,6 +91,15 @@ DEFINITIONS = (
         is_place=False,
     ),
     Definition(
+        name="flows",
+        flag=None,
+        environment=("PERDURE_FLOWS",),
+        is_in_config=True,
+        help="The flows that may be started over the API: module:function, separated by commas.",
+        default=lambda _home: "",
+        is_place=False,
+    ),
+    Definition(
         name="memory.enabled",
         flag=None,
         environment=("MEMORY_ENABLED",),
@@ -152,6 +161,11 @@ class Settings:
     def park_after_s(self) -> float:
         """Raises: Invalid when it is no number of seconds."""
         return _seconds("park_after_s", self._value("park_after_s"))
+
+    @property
+    def flows(self) -> tuple[str, ...]:
+        """The flows that may be started over the API."""
+        return tuple(name.strip() for name in self._value("flows").split(",") if name.strip())
 
     @property
     def memory(self) -> MemorySettings:

@@ -1,12 +1,19 @@
 """What somebody gave to `p.goals`, seen to before anything is looked up or recorded."""
 
+from collections.abc import Mapping
 from typing import Any, get_args
 
 from perdure.app.views import GoalResult, GoalView
-from perdure.errors import Invalid
-from perdure.kernel.ports import Status
+from perdure.errors import Conflict, Invalid
+from perdure.kernel.ports import Once, Status
 
 _LARGEST = 2**63 - 1
+
+
+class KeyTaken(Conflict):
+    """A key names one call; it was used for another, which is a mistake of whoever chose it."""
+
+    http_status = 422
 
 
 def goal_id(given: Any) -> str:
@@ -29,6 +36,26 @@ def key(given: Any) -> str | None:
     if given is not None and not (isinstance(given, str) and given.strip()):
         raise Invalid(f"A key is a text that is not empty, found {given!r}.")
     return given
+
+
+def same_decision(key: str, known: tuple[str, Mapping[str, Any]], given: Mapping[str, Any]) -> None:
+    """See that a key is used for the decision that it was used for before; a call's id may be left out.
+
+    Raises: KeyTaken
+    """
+    kind, payload = known
+    is_same = all(payload.get(name) == value for name, value in given.items() if value is not None)
+    if kind == "decision" and not is_same:
+        raise KeyTaken(f"The key {key!r} was used for another decision: {payload.get('decision')}.")
+
+
+def require_same(once: Once, known: Once) -> None:
+    """See that a key is used for the call that it was used for before.
+
+    Raises: KeyTaken
+    """
+    if (once.route, once.body_sha256) != (known.route, known.body_sha256):
+        raise KeyTaken(f"The key {once.key!r} was used for another call, of {known.route}. Use a new one.")
 
 
 def number(name: str, given: Any, least: int) -> int:

@@ -3,10 +3,11 @@
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from perdure.app.asked import require_same
 from perdure.app.surroundings import RECALLED, detected_models, past_choices
 from perdure.app.system import SystemClock, SystemIds
 from perdure.bots.skills import builtin_skills
@@ -29,10 +30,12 @@ from perdure.forge.ports import (
 from perdure.forge.state import BuilderState, Surroundings
 from perdure.forge.turns import BuilderTurn
 from perdure.kernel.events import iso
+from perdure.kernel.ports import IdempotencyKeys, Once
 from perdure.store.builder.bots import SqlBotStore
 from perdure.store.builder.choices import SqlBuilderMemoryStore
 from perdure.store.builder.drafts import SqlBuilderDraftStore
 from perdure.store.client import DatabaseClient
+from perdure.store.once import SqlIdempotencyKeys
 
 _PAGE = 500
 _MOST_SHOWN = 5
@@ -84,6 +87,18 @@ class DraftView:
         }
 
 
+class SessionOver(NotFound):
+    """The session has made its bot, and is no draft any more."""
+
+    code = "over"
+    title = "Over"
+    http_status = 410
+
+    def __init__(self, session_id: str, slug: str, number: int) -> None:
+        super().__init__(f"The session {session_id} is over: it has made version {number} of the bot {slug}.")
+        self.slug = slug
+
+
 @dataclass(frozen=True)
 class ForgeStores:
     """Where Forge keeps what it knows."""
@@ -91,6 +106,7 @@ class ForgeStores:
     drafts: BuilderDraftStore
     choices: BuilderMemoryStore
     bots: BotStore
+    keys: IdempotencyKeys
 
 
 class Forge:
@@ -118,25 +134,34 @@ class Forge:
         self._engine = engine or BuiltinEngine()
         self._environment = environment
 
-    async def start(self, description: str, mode: str = "bot", session_id: str | None = None) -> SessionView:
-        """Begin an interview about a new bot.
+    async def start(
+        self, description: str, mode: str = "bot", session_id: str | None = None, *, once: Once | None = None
+    ) -> SessionView:
+        """Begin an interview about a new bot; the same call, named by its key, begins one.
 
         Raises: Invalid; Conflict, with what is there now, when there is such a session already.
         """
         if mode != BuilderMode.BOT:
             raise Invalid(f"A session of mode {mode!r} cannot be begun like this; 'bot' can.")
+        if (known := await self._known(once)) is not None:
+            return known
         session_id = await self._free_id(session_id)
-        return await self._saved(await self._engine.start(session_id, description, await self._surroundings()), 0)
+        state = await self._engine.start(session_id, description, await self._surroundings())
+        return await self._saved(state, 0, once)
 
-    async def reconfigure(self, bot_slug: str, session_id: str | None = None, description: str = "") -> SessionView:
+    async def reconfigure(
+        self, bot_slug: str, session_id: str | None = None, description: str = "", *, once: Once | None = None
+    ) -> SessionView:
         """Begin an interview about a bot that is there already.
 
         Raises: NotFound when there is no such bot; otherwise as `start`.
         """
+        if (known := await self._known(once)) is not None:
+            return known
         target = await self._assembler.target(bot_slug)
         session_id = await self._free_id(session_id)
         state = await self._engine.reconfigure(session_id, description, await self._surroundings(), target)
-        return await self._saved(state, 0)
+        return await self._saved(state, 0, once)
 
     async def get(self, session_id: str) -> SessionView:
         """Take up a session where it was left: the same question with the same options.
@@ -146,23 +171,28 @@ class Forge:
         draft, state = await self._opened(session_id)
         return _view(state, draft.revision)
 
-    async def answer(self, session_id: str, wire_answer: Any, expected_revision: int | None = None) -> SessionView:
-        """Answer the pending turn, and return the next.
+    async def answer(
+        self,
+        session_id: str,
+        wire_answer: Any,
+        expected_revision: int | None = None,
+        *,
+        once: Once | None = None,
+    ) -> SessionView:
+        """Answer the pending turn, and return the next; the same call, named by its key, answers one.
 
         Raises: Invalid when the answer does not fit; Conflict, with what is there now, when the expected revision is
         not, or somebody else has answered at the same moment; otherwise as `get`.
         """
         answer = read_answer(wire_answer)
+        if (known := await self._known(once)) is not None:
+            return known
         draft, state = await self._opened(session_id)
-        if expected_revision not in (None, draft.revision):
-            raise Conflict(
-                f"The session {session_id} is at revision {draft.revision} by now, not at {expected_revision}.",
-                current=_view(state, draft.revision).wire(),
-            )
+        _require_revision(draft, state, expected_revision)
         after = await self._engine.next_turn(state, answer)
         if after == state:
             return _view(state, draft.revision)
-        return await self._saved(after, draft.revision)
+        return await self._saved(after, draft.revision, once)
 
     async def drafts(self, limit: int = 50, before: str | None = None) -> Sequence[DraftView]:
         """Return the drafts, the newest change first; one that is damaged is among them and hides no other.
@@ -197,20 +227,25 @@ class Forge:
         return found[0].session_id
 
     async def assemble(
-        self, session_id: str, config: BuilderConfig | Mapping[str, Any] | None = None
+        self,
+        session_id: str,
+        config: BuilderConfig | Mapping[str, Any] | None = None,
+        expected_revision: int | None = None,
     ) -> AssemblyResult:
         """Build the bot that a session has come to; the config may be an edited one. A second call builds nothing.
 
-        Raises: NotFound; Invalid; Conflict when the session is not ready, or its bot was changed since it began.
+        Raises: NotFound; Invalid; Conflict when the session is not ready, its bot was changed since it began, or the
+        expected revision is not the one that is there.
         """
         whole = _whole(config)
         try:
-            _, state = await self._opened(session_id)
+            draft, state = await self._opened(session_id)
         except NotFound:
             made = await self._assembler.assembled(_known_form(session_id))
             if made is None:
                 raise
             return made
+        _require_revision(draft, state, expected_revision)
         return await self._assembler.assemble(state, whole)
 
     async def changes(self, session_id: str, config: BuilderConfig | Mapping[str, Any] | None = None) -> Changes:
@@ -240,10 +275,24 @@ class Forge:
                 return await self._opened(session_id)  # somebody else was quicker, and has kept it
         return draft, resumed
 
-    async def _saved(self, state: BuilderState, expected_revision: int) -> SessionView:
+    async def _known(self, once: Once | None) -> SessionView | None:
+        """Return the session that the same call was made for before, as it is now.
+
+        Raises: KeyTaken when its key was used for another call; NotFound when the session is over.
+        """
+        known = None if once is None else await self._stores.keys.find(once.key)
+        if once is None or known is None:
+            return None
+        require_same(once, known)
+        return await self.get(known.subject)
+
+    async def _saved(self, state: BuilderState, expected_revision: int, once: Once | None) -> SessionView:
+        kept = None if once is None else replace(once, subject=state.session_id)
         try:
-            draft = await self._stores.drafts.save_draft(draft_of(state), expected_revision)
+            draft = await self._stores.drafts.save_draft(draft_of(state), expected_revision, kept)
         except Conflict as error:
+            if (known := await self._known(once)) is not None:
+                return known  # the same call, made twice at once
             raise Conflict(error.detail, current=await self._current(state.session_id)) from error
         return _view(state, draft.revision)
 
@@ -271,7 +320,7 @@ class Forge:
         made = await self._stores.bots.made_by(session_id)
         if made is None:
             return NotFound(f"There is no session {session_id}.")
-        return NotFound(f"The session {session_id} is over: it has made version {made.number} of the bot {made.slug}.")
+        return SessionOver(session_id, made.slug, made.number)
 
     async def _surroundings(self) -> Surroundings:
         recent = await self._stores.choices.recall_recent(RECALLED)
@@ -294,6 +343,18 @@ def _known_form(session_id: str) -> str:
     return session_id.lower()
 
 
+def _require_revision(draft: BuilderDraft, state: BuilderState, expected: int | None) -> None:
+    """See that a session is where somebody has seen it.
+
+    Raises: Conflict, with what is there now.
+    """
+    if expected not in (None, draft.revision):
+        raise Conflict(
+            f"The session {draft.session_id} is at revision {draft.revision} by now, not at {expected}.",
+            current=_view(state, draft.revision).wire(),
+        )
+
+
 def _view(state: BuilderState, revision: int) -> SessionView:
     if state.pending_turn is None:
         raise damaged(state.session_id, "There is nothing to answer in it.")
@@ -310,7 +371,12 @@ def _view(state: BuilderState, revision: int) -> SessionView:
 
 def open_forge(database: DatabaseClient, bots_dir: Path) -> Forge:
     """Wire Forge to the stores of a database and the bots of a home."""
-    stores = ForgeStores(SqlBuilderDraftStore(database), SqlBuilderMemoryStore(database), SqlBotStore(database))
+    stores = ForgeStores(
+        SqlBuilderDraftStore(database),
+        SqlBuilderMemoryStore(database),
+        SqlBotStore(database),
+        SqlIdempotencyKeys(database),
+    )
     ids = SystemIds()
     assembler = BotAssembler(bots_dir, stores.bots, now_us=SystemClock().now_us, new_id=ids.event_id)
     return Forge(stores, assembler, new_id=ids.event_id, skills=_known_skills)

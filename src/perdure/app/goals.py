@@ -16,7 +16,8 @@ from perdure.kernel.decisions import choose
 from perdure.kernel.events import Event, Limits, Signal, content_of
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.loop import Ran
-from perdure.kernel.ports import InboxRow, Leases, StateStore, Status, Summary
+from perdure.kernel.ports import Changes, InboxRow, Leases, StateStore, Status, Summary
+from perdure.kernel.ports import Runner as RunnerKind
 from perdure.kernel.replay import Replayed, replay
 
 if TYPE_CHECKING:
@@ -107,17 +108,22 @@ class Goals:
         self._require_open()
         return await self._seen(await self._store.due(self._clock.now_us(), limit=limit))
 
-    async def each_due(self) -> AsyncIterator[GoalView]:
+    async def each_due(self, *, runner: RunnerKind | None = None) -> AsyncIterator[GoalView]:
         """Give every goal that is due now, each once: those that sleep, and those that were woken and cut short."""
         self._require_open()
         now_us, last = self._clock.now_us(), None
-        while page := await self._store.due(now_us, limit=_PAGE, after=last):
+        while page := await self._store.due(now_us, runner=runner, limit=_PAGE, after=last):
             for view in await self._seen(page):
                 yield view
             last = page[-1]
 
     async def list(
-        self, *, limit: int = 50, status: Status | None = None, before: str | None = None
+        self,
+        *,
+        limit: int = 50,
+        status: Status | None = None,
+        runner: RunnerKind | None = None,
+        before: str | None = None,
     ) -> Sequence[GoalView]:
         """Return the newest goals; `before` is the last id of the page before.
 
@@ -126,7 +132,8 @@ class Goals:
         self._require_open()
         status, limit = asked.status(status), asked.number("limit", limit, 1)
         before = None if before is None else asked.goal_id(before)
-        return await self._seen(await self._store.list_goals(status=status, limit=limit, before=before))
+        page = await self._store.list_goals(status=status, runner=runner, limit=limit, before=before)
+        return await self._seen(page)
 
     async def newest_open(self, workdir: Path) -> GoalView:
         """Return the newest goal of a folder that is interrupted or waits.
@@ -163,6 +170,30 @@ class Goals:
             if not has_ended:
                 await self._clock.sleep(_FOLLOW_S)
 
+    async def started(self, new: "NewGoal") -> GoalView | None:
+        """Return the goal that was started with the same key, if there is one.
+
+        Raises: Conflict when that is another one.
+        """
+        self._require_open()
+        known = await self._started(new)
+        return None if known is None else await self.find(known)
+
+    async def changes(self, after: int | None = None) -> Changes:
+        """Return which goals have got events since a mark, whoever wrote them."""
+        self._require_open()
+        return await self._store.changes(after)
+
+    async def events(self, goal_id: str, *, after: int = 0, limit: int | None = None) -> Sequence[Event]:
+        """Return the events of a goal after a seq, in order, at most so many.
+
+        Raises: NotFound; Invalid.
+        """
+        self._require_open()
+        after = asked.number("after", after, 0)
+        upto = None if limit is None else after + asked.number("limit", limit, 1)
+        return await self._store.load(asked.goal_id(goal_id), after=after, upto=upto)
+
     async def state(self, goal_id: str) -> GoalState:
         """Return what the events of a goal say."""
         return fold(await self._store.load(goal_id))
@@ -183,19 +214,24 @@ class Goals:
         """Find where the histories of two goals part."""
         return compare(await self.history(left), await self.history(right))
 
-    async def decide(self, prefix: str, decision: str, *, call_id: str | None = None, value: Any = None) -> GoalView:
+    async def decide(
+        self, prefix: str, decision: str, *, call_id: str | None = None, value: Any = None, key: str | None = None
+    ) -> GoalView:
         """Settle an open call, durably; the goal does not run because of it, unless somebody runs it anyway.
 
-        Without a call's id, the only one that the decision fits is meant.
+        Without a call's id, the only one that the decision fits is meant. The same key decides once.
 
-        Raises: NotFound; Invalid; Conflict when it fits nothing that is open.
+        Raises: NotFound; Invalid; Conflict when it fits nothing that is open, or the key has decided something else.
         """
-        goal_id = (await self._found(prefix)).goal_id
+        goal_id, key = (await self._found(prefix)).goal_id, asked.key(key)
+        if key is not None and (known := await self._store.posted_as(goal_id, key)) is not None:
+            asked.same_decision(key, known, {"decision": decision, "value": value, "call_id": call_id})
+            return replace(await self.find(goal_id), is_news=False)
         chosen = choose(await self.state(goal_id), decision, call_id, value)
         for row in await self._store.inbox(goal_id):
             if row.payload.get("call_id") == chosen.call_id:
                 raise Conflict(f"{chosen.call_id} is decided already ({row.payload.get('decision')}, pending).")
-        return await self._post(goal_id, "decision", content_of(chosen))
+        return await self._post(goal_id, "decision", content_of(chosen), key=key)
 
     async def signal(self, prefix: str, name: str, payload: Any = None, *, key: str | None = None) -> GoalView:
         """Tell a goal something that it waits for, or will wait for; the same key tells it once.
@@ -207,24 +243,29 @@ class Goals:
         goal_id = (await self._found(prefix)).goal_id
         return await self._post(goal_id, "signal", content_of(Signal(name, payload)), key=asked.key(key))
 
-    async def cancel(self, prefix: str) -> GoalView:
+    async def cancel(self, prefix: str, *, key: str | None = None) -> GoalView:
         """End a goal; whoever runs it does so, else it is done here.
 
-        Raises: NotFound; Conflict when it has ended.
+        Raises: NotFound; Conflict when it has ended, unless the same key has ended it.
         """
-        return await self._post((await self._found(prefix)).goal_id, "cancel", {})
+        return await self._post((await self._found(prefix)).goal_id, "cancel", {}, key=asked.key(key))
 
-    async def fork(self, prefix: str, at: int) -> GoalView:
+    async def fork(self, prefix: str, at: int, *, key: str | None = None) -> GoalView:
         """Make a goal that goes on from event `at` of another; what is open there is decided anew. It does not run yet.
 
-        Raises: NotFound; Invalid; Conflict when the goal has no such event, or has ended there.
+        With a key, the same call makes one fork.
+
+        Raises: NotFound; Invalid; Conflict when the goal has no such event, or has ended there, or the key was used.
         """
         if isinstance(at, bool) or not isinstance(at, int):
             raise Invalid(f"A fork is made at the number of an event, found {at!r}.")
         events = await self.history(prefix)
         if not 1 <= at <= len(events):
             raise Conflict(f"{prefix} has events 1 to {len(events)}; there is no event {at} to fork from.")
-        return GoalView.of_state(await self._runner.fork(events[:at]))
+        key = asked.key(key)
+        if key is not None and (known := await self._store.started(key)) is not None:
+            return await self._same_fork(known, events[at - 1])
+        return GoalView.of_state(await self._runner.fork(events[:at], key))
 
     async def delete(self, prefix: str) -> str:
         """Remove the history of a finished goal that has no forks, and return its id.
@@ -250,8 +291,12 @@ class Goals:
 
     async def _post(self, goal_id: str, kind: str, payload: dict[str, Any], *, key: str | None = None) -> GoalView:
         """Put something into a goal's inbox, and record it there and then when nobody runs the goal."""
-        key = self._ids.event_id() if key is None else key
-        is_news = await self._store.post(goal_id, kind, payload, key=key)
+        try:
+            is_news = await self._store.post(goal_id, kind, payload, key=key or self._ids.event_id())
+        except Conflict as error:
+            if key is not None and await self._store.posted_as(goal_id, key) is not None:
+                raise asked.KeyTaken(error.detail) from error
+            raise
         try:
             seen = GoalView.of_state(await self._runner.settle(goal_id))
         except Conflict:
@@ -269,12 +314,23 @@ class Goals:
         difference = new.differs_from(fold(await self._store.load(known.goal_id, upto=1)).begun)
         if difference is not None:
             goal_id = known.goal_id
-            raise Conflict(
+            raise asked.KeyTaken(
                 f"The key {new.key!r} started {goal_id}, {difference}. Use another key; or fork that goal, which is"
                 f" {known.text!r} (`perdure goal fork {goal_id} --at SEQ`); or, once it has ended, delete it"
                 f" (`perdure goal delete {goal_id}`), and the key is free. Nothing was run."
             )
         return known.goal_id
+
+    async def _same_fork(self, known: Summary, left_at: Event) -> GoalView:
+        """Return the fork that a key has made.
+
+        Raises: Conflict when that is another one.
+        """
+        if known.parent is None or (known.parent.goal_id, known.parent.seq) != (left_at.goal_id, left_at.seq):
+            raise asked.KeyTaken(
+                f"The key started {known.goal_id}, which is no fork of {left_at.goal_id} at {left_at.seq}."
+            )
+        return replace((await self._seen([known]))[0], is_news=False)
 
     async def _newest(self, status: Status, workdir: Path) -> GoalView | None:
         before = None

@@ -28,7 +28,8 @@ class NewGoal:
 
     text: str
     mind: MindSpec
-    workdir: Path
+    workdir: Path | None
+    """None for a folder of its own in the home."""
     limits: Limits = field(default_factory=Limits)
     bot: str | None = None
     key: str | None = None
@@ -124,7 +125,15 @@ def of_plan(path: Path) -> NewGoal:
             text = plan_text(file.read(MAX_BYTES + 1), str(path))
     except OSError as error:
         raise NotFound(f"{path} cannot be read: {error.strerror}.") from error
-    return NewGoal(parse_plan(text, str(path)).goal, MindSpec("plan", plan=text), Path.cwd())
+    return of_plan_text(text, str(path))
+
+
+def of_plan_text(text: str, name: str) -> NewGoal:
+    """Make a goal of the text of a plan; `name` is what messages call it.
+
+    Raises: Invalid, naming each problem with its line.
+    """
+    return NewGoal(parse_plan(text, name).goal, MindSpec("plan", plan=text), Path.cwd())
 
 
 def of_flow(flow: Flow, args: list[Any], kwargs: dict[str, Any]) -> NewGoal:

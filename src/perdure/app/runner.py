@@ -16,7 +16,9 @@ from perdure.kernel.inbox import drain
 from perdure.kernel.journal import Desk, Journal
 from perdure.kernel.loop import Loop, Ran
 from perdure.kernel.ports import Leases, Means, Policy, StateStore, Tool, Worker
+from perdure.kernel.ports import Runner as RunnerKind
 from perdure.kernel.replay import require_unchanged
+from perdure.settings import ensure_folder
 from perdure.tools.exec import ExecTool
 from perdure.tools.files import ReadFileTool, WriteFileTool
 from perdure.tools.policy import AllowAll
@@ -42,6 +44,8 @@ class Manner:
     watch: Watch = nobody
     is_woken: bool = False
     """The goal goes on because it was due, and nobody is there: if we die, the next who wakes goals goes on with it."""
+    runner: RunnerKind = "cli"
+    """Whose goal it is from now on: a server goes on with its own by itself. What was only woken stays what it is."""
 
 
 class Runner:
@@ -63,12 +67,15 @@ class Runner:
 
         Raises: Invalid when it makes no sense; Conflict when its key was used; nothing is stored then.
         """
-        begun = GoalBegun(new.text, new.mind, new.bot, new.limits, str(new.workdir))
-        self._require_code(begun)
-        means = self._means(new.mind, new.text, str(new.workdir), manner, is_new=True)
         goal_id = self._ids.goal_id(new.text)
+        workdir = str(new.workdir or self._home / "work" / goal_id)
+        begun = GoalBegun(new.text, new.mind, new.bot, new.limits, workdir)
+        self._require_code(begun)
+        means = self._means(new.mind, new.text, workdir, manner, is_new=True)
+        if new.workdir is None:
+            ensure_folder(Path(workdir))
         async with self._worker.holding(goal_id) as worker:
-            journal = Journal.begin(self._desk(worker), begun, goal_id, start_key=new.key)
+            journal = Journal.begin(self._desk(worker, manner.runner), begun, goal_id, start_key=new.key)
             return await self._run(journal, worker, means, manner, is_resumed=False)
 
     async def go_on(self, goal_id: str, manner: Manner, limits: Limits) -> Ran:
@@ -78,7 +85,7 @@ class Runner:
         """
         async with (
             self._worker.holding(goal_id) as worker,
-            self._claimed(goal_id, worker, is_woken=manner.is_woken) as journal,
+            self._claimed(goal_id, worker, manner.runner, is_woken=manner.is_woken) as journal,
         ):
             journal.record(*_raised(journal.state, limits))
             begun = journal.state.begun
@@ -93,20 +100,22 @@ class Runner:
         """
         async with (
             self._worker.holding(goal_id) as worker,
-            self._claimed(goal_id, worker, is_woken=True) as journal,  # whoever only records something leaves it so
+            self._claimed(
+                goal_id, worker, None, is_woken=True
+            ) as journal,  # whoever only records something leaves it so
         ):
             await drain(journal, self._store, self._tools())
             return journal.state
 
-    async def fork(self, events: Sequence[Event]) -> GoalState:
+    async def fork(self, events: Sequence[Event], key: str | None = None) -> GoalState:
         """Make a goal that goes on from the last of some events; it does not run yet.
 
-        Raises: Conflict when they have an end; Damaged when one of them was changed.
+        Raises: Conflict when they have an end, or the key was used; Damaged when one of them was changed.
         """
         require_unchanged(events, events[-1].goal_id)
         goal_id = self._ids.goal_id(fold(events).begun.text)
         async with self._worker.holding(goal_id) as worker:
-            journal = Journal.fork(self._desk(worker), events, goal_id)
+            journal = Journal.fork(self._desk(worker), events, goal_id, start_key=key)
             await journal.commit(release=True)
             return journal.state
 
@@ -121,12 +130,14 @@ class Runner:
             return await self._worker.run(worker, loop, is_resumed=is_resumed)
 
     @asynccontextmanager
-    async def _claimed(self, goal_id: str, worker: Worker, *, is_woken: bool) -> AsyncIterator[Journal]:
+    async def _claimed(
+        self, goal_id: str, worker: Worker, runner: RunnerKind | None, *, is_woken: bool
+    ) -> AsyncIterator[Journal]:
         """Own a goal for the time of the block, with its history as it was written.
 
         Raises: Damaged when an event was changed: what is wrong is not built upon.
         """
-        epoch = await self._leases.claim(goal_id, worker)
+        epoch = await self._leases.claim(goal_id, worker, None if is_woken else runner)
         try:
             woken_us = (await self._store.find(goal_id)).due_us if is_woken else None
             events = await self._store.load(goal_id)
@@ -152,8 +163,8 @@ class Runner:
             async with asyncio.timeout(_PATIENCE_S):
                 await self._leases.release(goal_id, worker, epoch)
 
-    def _desk(self, worker: Worker) -> Desk:
-        return Desk(self._store, self._clock, self._ids, worker)
+    def _desk(self, worker: Worker, runner: RunnerKind = "cli") -> Desk:
+        return Desk(self._store, self._clock, self._ids, worker, runner)
 
     def _workdir(self, state: GoalState) -> str:
         return state.begun.workdir or str(self._home)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from perdure.forge.vocabulary import BuilderMode, BuilderPhase
+from perdure.kernel.ports import Once
 
 __all__ = [
     "DRAFT_VERSION",
@@ -18,6 +19,7 @@ __all__ = [
     "BuilderMemoryStore",
     "BuilderMode",
     "BuilderPhase",
+    "Once",
     "Origin",
     "VersionState",
     "VersionSummary",
@@ -122,12 +124,13 @@ class VersionSummary:
 class BuilderDraftStore(Protocol):
     """Keeps drafts; what a call has returned for is durable."""
 
-    async def save_draft(self, draft: BuilderDraft, expected_revision: int) -> BuilderDraft:
+    async def save_draft(self, draft: BuilderDraft, expected_revision: int, once: Once | None = None) -> BuilderDraft:
         """Store a draft if its revision is still the expected one (0: there is none yet); return it as stored.
 
-        The revision rises by one; `created_at_us` never changes.
+        The revision rises by one; `created_at_us` never changes. The call that it is saved for, if it has a key, is
+        kept in the same transaction.
 
-        Raises: Conflict when somebody else was quicker, or there is no such draft any more.
+        Raises: Conflict when somebody else was quicker, there is no such draft any more, or the key was used.
         """
         ...
 

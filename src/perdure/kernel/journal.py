@@ -11,7 +11,7 @@ from perdure import failpoints
 from perdure.errors import Conflict
 from perdure.kernel.events import Body, Event, GoalBegun, Parent, Tip, seal
 from perdure.kernel.fold import GoalState, WaitingFor, apply, fold
-from perdure.kernel.ports import Appended, Clock, Ids, StateStore, Summary, Worker
+from perdure.kernel.ports import Appended, Clock, Ids, Runner, StateStore, Summary, Worker
 
 Listener = Callable[[Sequence[Event], GoalState], None]
 """Is told of events when they are durable, and of the state that they have led to."""
@@ -25,6 +25,8 @@ class Desk:
     clock: Clock
     ids: Ids
     worker: Worker
+    runner: Runner = "cli"
+    """Whose goals those are that are begun here."""
 
 
 class Journal:
@@ -54,7 +56,7 @@ class Journal:
         return journal
 
     @classmethod
-    def fork(cls, desk: Desk, parent: Sequence[Event], goal_id: str) -> "Journal":
+    def fork(cls, desk: Desk, parent: Sequence[Event], goal_id: str, start_key: str | None = None) -> "Journal":
         """Begin a goal that goes on from events of another; what is open there is decided anew.
 
         Raises: Conflict when the parent has ended there already.
@@ -70,6 +72,7 @@ class Journal:
         journal = cls(desk, state, epoch=1)
         journal._pending.append(first)
         journal._stored_seq = left.seq
+        journal._start_key = start_key
         return journal
 
     @property
@@ -121,7 +124,7 @@ class Journal:
             self._pending,
             expected_seq=self._stored_seq,
             epoch=self.epoch,
-            summary=summarise(self.state, self._start_key, self._woken_us),
+            summary=summarise(self.state, self._start_key, self._woken_us, self._desk.runner),
             key=key,
             worker=self._desk.worker.id,
             taken=taken,
@@ -137,7 +140,9 @@ class Journal:
         return done
 
 
-def summarise(state: GoalState, start_key: str | None = None, woken_us: int | None = None) -> Summary:
+def summarise(
+    state: GoalState, start_key: str | None = None, woken_us: int | None = None, runner: Runner = "cli"
+) -> Summary:
     """Say what a list shows of a state; one that goes on because it was due since a moment keeps that while it does."""
     begun = state.begun
     waiting_for = state.waiting_for
@@ -158,6 +163,7 @@ def summarise(state: GoalState, start_key: str | None = None, woken_us: int | No
         workdir=begun.workdir,
         parent=begun.parent,
         due_us=woken_us if status == "open" else _due_us(state, waiting_for),
+        runner=runner,
         start_key=start_key,
     )
 

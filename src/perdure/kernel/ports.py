@@ -10,16 +10,19 @@ from perdure.kernel.fold import GoalState, Status, WaitingFor
 __all__ = [
     "Appended",
     "CallContext",
+    "Changes",
     "Clock",
     "Decided",
     "Event",
     "GoalState",
+    "IdempotencyKeys",
     "Ids",
     "InboxRow",
     "Leases",
     "Means",
     "Mind",
     "MindKind",
+    "Once",
     "Parent",
     "Policy",
     "Runner",
@@ -130,6 +133,14 @@ class Decided:
     wake_us: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What has happened in a store up to a mark: the goals that have got events, and the last seq of each."""
+
+    mark: int
+    goals: Mapping[str, int] = field(default_factory=dict)
+
+
 class StateStore(Protocol):
     """The histories of goals. A key, wherever one is given, is a text of 1 to 200 characters; else it is Invalid."""
 
@@ -168,12 +179,19 @@ class StateStore(Protocol):
         ...
 
     async def list_goals(
-        self, *, status: Status | None = None, limit: int = 50, before: str | None = None
+        self,
+        *,
+        status: Status | None = None,
+        runner: Runner | None = None,
+        limit: int = 50,
+        before: str | None = None,
     ) -> list[Summary]:
         """Return goals, newest first, by one index range; `before` is the last goal id of the page before."""
         ...
 
-    async def due(self, now_us: int, *, limit: int = 50, after: Summary | None = None) -> list[Summary]:
+    async def due(
+        self, now_us: int, *, runner: Runner | None = None, limit: int = 50, after: Summary | None = None
+    ) -> list[Summary]:
         """Return goals whose `due_us` has come, the longest due first, by one index range; see Summary.
 
         `after` is the last goal of the page before, as it was then.
@@ -215,6 +233,17 @@ class StateStore(Protocol):
         """Return the goals that a worker owns and whose inbox is not empty: one query, however many goals it has."""
         ...
 
+    async def posted_as(self, goal_id: str, key: str) -> tuple[str, dict[str, Any]] | None:
+        """Return kind and payload of what was posted to a goal under a key, also when it is an event by now."""
+        ...
+
+    async def changes(self, after: int | None) -> Changes:
+        """Return which goals have got events since a mark, whoever wrote them; without one, only the present mark.
+
+        A goal may be named that has got none: the seq tells.
+        """
+        ...
+
 
 class Leases(Protocol):
     """Who may append to a goal. The epoch, which rises with each owner, fences out all owners before."""
@@ -223,8 +252,10 @@ class Leases(Protocol):
         """Say that a worker lives for so long; the first time makes it known. No flush: a power cut may undo it."""
         ...
 
-    async def claim(self, goal_id: str, worker: Worker) -> int:
+    async def claim(self, goal_id: str, worker: Worker, runner: Runner | None = None) -> int:
         """Become the owner of a goal that has none, or whose owner is dead, and return the new epoch.
+
+        With a runner, the goal is one of that kind from now on; else it stays what it is.
 
         Raises: NotFound; Conflict when another live worker owns it.
         """
@@ -236,6 +267,31 @@ class Leases(Protocol):
 
     async def living(self, worker_ids: Collection[str], observer: Worker) -> frozenset[str]:
         """Tell which of some workers live, as somebody who stands where `observer` does would see it at a claim."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Once:
+    """Names one call of somebody who may have to repeat it, because the answer got lost on its way."""
+
+    key: str
+    route: str
+    """What was called."""
+    body_sha256: bytes
+    """What it was called with."""
+    subject: str = ""
+    """What it was done to, or what came of it."""
+
+
+class IdempotencyKeys(Protocol):
+    """The calls that were made under a key, for a day. Whoever changes something keeps the key in the same commit."""
+
+    async def find(self, key: str) -> Once | None:
+        """Return the call that was made under a key."""
+        ...
+
+    async def keep(self, once: Once) -> Once:
+        """Note a call whose change is not in the database, durably; return the one that was first under its key."""
         ...
 
 

@@ -11,13 +11,20 @@ from perdure.interfaces.cli.groups import group
 
 _HERE = "perdure.interfaces.cli"
 
-COMMANDS: Mapping[str, str] = {"new": "forge.new", "run": "goals.run", "doctor": "doctor", "demo": "demo"}
+COMMANDS: Mapping[str, str] = {
+    "new": "forge.new",
+    "run": "goals.run",
+    "serve": "serve",
+    "doctor": "doctor",
+    "demo": "demo",
+}
 GROUPS: Mapping[str, tuple[str, str]] = {
     "goal": ("goals.goal", "Goals: look at them, go on, decide, signal, fork, compare, export, end and delete them."),
     "memory": ("memory.memory", "The memory: add records, find related history, keep the log in order."),
     "bot": ("forge.bot", "Bots: look at them, explain them, take changes back, take them along."),
     "draft": ("forge.draft", "Interviews that are not finished: list, show, go on, delete."),
     "skill": ("forge.skill", "Skills: list, show and validate them."),
+    "token": ("token", "The token that programs show to the server."),
     "db": ("db", "The database: migrate, look, verify, back up, restore."),
     "config": ("config", "The settings and where each came from."),
 }

@@ -8,9 +8,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from perdure.errors import Conflict, Damaged, NotFound
-from perdure.forge.ports import BuilderDraft, BuilderDraftSummary, BuilderMode, BuilderPhase
+from perdure.forge.ports import BuilderDraft, BuilderDraftSummary, BuilderMode, BuilderPhase, Once
 from perdure.store.builder.texts import is_text, require_limit, require_texts
 from perdure.store.client import DatabaseClient
+from perdure.store.once import keep_once
 from perdure.store.schema.forge import builder_drafts
 from perdure.store.transaction import Transaction
 
@@ -33,13 +34,15 @@ class SqlBuilderDraftStore:
         self._client = client
         self._now_us = now_us
 
-    async def save_draft(self, draft: BuilderDraft, expected_revision: int) -> BuilderDraft:
+    async def save_draft(self, draft: BuilderDraft, expected_revision: int, once: Once | None = None) -> BuilderDraft:
         """See BuilderDraftStore.save_draft."""
         require_texts("a draft", draft)
         saved = replace(draft, revision=expected_revision + 1, updated_at_us=self._now_us())
         put = _insert if expected_revision == 0 else _update
         try:
-            created_at_us = await self._client.transaction(lambda tx: put(tx, saved))
+            created_at_us = await self._client.transaction(
+                lambda tx: _kept(tx, put(tx, saved), once, saved.updated_at_us)
+            )
         except Conflict as error:
             expected = f"revision {expected_revision}" if expected_revision else "none"
             raise Conflict(
@@ -69,6 +72,13 @@ class SqlBuilderDraftStore:
         gone = sa.delete(builder_drafts).where(builder_drafts.c.session_id == session_id)
         if await self._client.transaction(lambda tx: tx.execute(gone).rowcount) == 0:
             raise _missing(session_id)
+
+
+def _kept(tx: Transaction, created_at_us: int, once: Once | None, now_us: int) -> int:
+    """Keep the call that a draft was saved for beside it."""
+    if once is not None:
+        keep_once(tx, once, now_us)
+    return created_at_us
 
 
 def _insert(tx: Transaction, draft: BuilderDraft) -> int:

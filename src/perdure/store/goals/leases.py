@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from perdure import failpoints
 from perdure.errors import Conflict
-from perdure.kernel.ports import Worker
+from perdure.kernel.ports import Runner, Worker
 from perdure.store.goals.append import ENDED, ended, missing
 from perdure.store.raw import RawDatabase, RawTransaction
 
@@ -21,7 +21,7 @@ _OWNER = (
     " FROM goals LEFT JOIN leases ON leases.worker = goals.worker WHERE goals.id = ? AND deleted_at IS NULL"
 )
 _CLAIM = (
-    "UPDATE goals SET epoch = epoch + 1, worker = ? WHERE id = ? AND epoch = ?"
+    "UPDATE goals SET epoch = epoch + 1, worker = ?, runner = coalesce(?, runner) WHERE id = ? AND epoch = ?"
     " AND deleted_at IS NULL AND status IN ('open', 'waiting') RETURNING epoch"
 )
 _RENEW = (
@@ -74,9 +74,9 @@ class SqlLeases(ABC):
         await self._database.write_raw(lambda raw: self._renew(raw, worker, round(ttl_s * 1_000_000)), flush=False)
         failpoints.hit("store.renew.after")
 
-    async def claim(self, goal_id: str, worker: Worker) -> int:
+    async def claim(self, goal_id: str, worker: Worker, runner: Runner | None = None) -> int:
         """See Leases.claim."""
-        epoch = await self._database.write_raw(lambda raw: self._claim(raw, goal_id, worker))
+        epoch = await self._database.write_raw(lambda raw: self._claim(raw, goal_id, worker, runner))
         failpoints.hit("store.claim.after")
         return epoch
 
@@ -106,7 +106,7 @@ class SqlLeases(ABC):
         raw.execute("DELETE FROM leases WHERE deadline < ?", now_us - _FORGOTTEN_AFTER_US)
         failpoints.hit("store.renew.before")
 
-    def _claim(self, raw: RawTransaction, goal_id: str, worker: Worker) -> int:
+    def _claim(self, raw: RawTransaction, goal_id: str, worker: Worker, runner: Runner | None) -> int:
         row = raw.first(_OWNER, goal_id)
         if row is None:
             raise missing(goal_id)
@@ -117,7 +117,7 @@ class SqlLeases(ABC):
             lease = Lease(Worker(owner_id, host, home_id, boot_id), deadline_us)
             if self._is_live(lease, self._now_us(raw), worker):
                 raise owned(goal_id, lease.worker)
-        claimed = raw.first(_CLAIM, worker.id, goal_id, epoch)
+        claimed = raw.first(_CLAIM, worker.id, runner, goal_id, epoch)
         if claimed is None:
             raise Conflict(f"Somebody else has claimed {goal_id} at the same moment.")
         failpoints.hit("store.claim.before")

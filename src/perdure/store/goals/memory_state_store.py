@@ -9,7 +9,7 @@ import orjson
 from uuid_utils import uuid7
 
 from perdure.errors import Conflict, NotFound
-from perdure.kernel.ports import Appended, Event, InboxRow, Parent, Status, Summary, Worker
+from perdure.kernel.ports import Appended, Changes, Event, InboxRow, Parent, Runner, Status, Summary, Worker
 from perdure.store.goals.append import ENDED, Append, ended, json_text, missing, other_post, require_key, the_one
 from perdure.store.goals.leases import IsDead, Lease, nobody_is_dead, owned
 
@@ -36,7 +36,10 @@ class _Goal:
     def take(self, append: Append) -> Appended:
         is_given_back = append.release and (append.ends or len(self.inbox) == len(append.taken))
         worker = None if is_given_back else self.summary.worker
-        self.summary = replace(append.summary, last_seq=append.seq, worker=worker, start_key=self.summary.start_key)
+        was = self.summary
+        self.summary = replace(
+            append.summary, last_seq=append.seq, worker=worker, start_key=was.start_key, runner=was.runner
+        )
         self.events += append.events
         if append.key is not None and append.events:
             self.keys[append.key] = append.events[-1]
@@ -104,19 +107,28 @@ class InMemoryStateStore:
         return [event for part in reversed(parts) for event in part if after < event.seq <= until]
 
     async def list_goals(
-        self, *, status: Status | None = None, limit: int = 50, before: str | None = None
+        self,
+        *,
+        status: Status | None = None,
+        runner: Runner | None = None,
+        limit: int = 50,
+        before: str | None = None,
     ) -> list[Summary]:
         """See StateStore.list_goals."""
         ids = list(self._goals)
         if before is not None:
             ids = ids[: ids.index(before)] if before in self._goals else []
         newest = (self._goals[goal_id] for goal_id in reversed(ids))
-        found = [goal.summary for goal in newest if not goal.is_deleted and status in (None, goal.summary.status)]
-        return found[:limit]
+        found = (goal.summary for goal in newest if not goal.is_deleted)
+        wanted = [goal for goal in found if status in (None, goal.status) and runner in (None, goal.runner)]
+        return wanted[:limit]
 
-    async def due(self, now_us: int, *, limit: int = 50, after: Summary | None = None) -> list[Summary]:
+    async def due(
+        self, now_us: int, *, runner: Runner | None = None, limit: int = 50, after: Summary | None = None
+    ) -> list[Summary]:
         """See StateStore.due."""
-        found = [(n, goal.summary) for n, goal in enumerate(self._goals.values()) if not goal.is_deleted]
+        there = [(n, goal.summary) for n, goal in enumerate(self._goals.values()) if not goal.is_deleted]
+        found = [(n, goal) for n, goal in there if runner in (None, goal.runner)]
         due = [(goal.due_us, n, goal) for n, goal in found if goal.due_us is not None and goal.due_us <= now_us]
         last = (-1, -1) if after is None else (after.due_us or 0, list(self._goals).index(after.goal_id))
         return [goal for *place, goal in sorted(due, key=lambda each: each[:2]) if tuple(place) > last][:limit]
@@ -150,9 +162,7 @@ class InMemoryStateStore:
         require_key(key)
         content = orjson.loads(json_text(payload))
         goal = self._goal(goal_id)
-        known = [(row.kind, row.payload) for row in goal.inbox.values() if row.key == key]
-        if key in goal.keys:
-            known.append((goal.keys[key].type, orjson.loads(goal.keys[key].payload)))
+        known = _posts(goal, key)
         if any(name == kind and value != content for name, value in known):
             raise other_post(goal_id, key)
         if known:
@@ -171,11 +181,27 @@ class InMemoryStateStore:
         """See StateStore.posted."""
         return [name for name, goal in self._goals.items() if goal.summary.worker == worker_id and goal.inbox]
 
+    async def posted_as(self, goal_id: str, key: str) -> tuple[str, dict[str, Any]] | None:
+        """See StateStore.posted_as."""
+        require_key(key)
+        goal = self._goals.get(goal_id)
+        if goal is None or goal.is_deleted:
+            return None
+        return next(iter(_posts(goal, key)), None)
+
+    async def changes(self, after: int | None) -> Changes:
+        """See StateStore.changes."""
+        there = {name: goal for name, goal in self._goals.items() if not goal.is_deleted}
+        mark = sum(len(goal.events) for goal in self._goals.values())
+        if after in (None, mark):
+            return Changes(mark)
+        return Changes(mark, {name: goal.summary.last_seq for name, goal in there.items()})
+
     async def renew(self, worker: Worker, ttl_s: float) -> None:
         """See Leases.renew."""
         self._leases[worker.id] = Lease(worker, self._boottime_us() + round(ttl_s * 1_000_000))
 
-    async def claim(self, goal_id: str, worker: Worker) -> int:
+    async def claim(self, goal_id: str, worker: Worker, runner: Runner | None = None) -> int:
         """See Leases.claim."""
         goal = self._goal(goal_id)
         if goal.has_ended:
@@ -185,7 +211,7 @@ class InMemoryStateStore:
         if lease is not None and not is_ours and lease.is_live(self._boottime_us(), worker, self._is_dead):
             raise owned(goal_id, lease.worker)
         goal.epoch += 1
-        goal.summary = replace(goal.summary, worker=worker.id)
+        goal.summary = replace(goal.summary, worker=worker.id, runner=runner or goal.summary.runner)
         return goal.epoch
 
     async def release(self, goal_id: str, worker: Worker, epoch: int) -> None:
@@ -229,6 +255,14 @@ class InMemoryStateStore:
 
     def _boottime_us(self) -> int:
         return round(self._boottime_s() * 1_000_000)
+
+
+def _posts(goal: _Goal, key: str) -> list[tuple[str, dict[str, Any]]]:
+    """Return what was posted to a goal under a key: kind and payload, from its inbox and from its history."""
+    known = [(row.kind, row.payload) for row in goal.inbox.values() if row.key == key]
+    if key in goal.keys:
+        known.append((goal.keys[key].type, orjson.loads(goal.keys[key].payload)))
+    return known
 
 
 def _first_answer(goal: _Goal, append: Append) -> Appended | None:

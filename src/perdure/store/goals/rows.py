@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from perdure.errors import Damaged, Invalid
-from perdure.kernel.ports import Event, InboxRow, Parent, Status, Summary
+from perdure.kernel.ports import Event, InboxRow, Parent, Runner, Status, Summary
 from perdure.store.goals.append import Append
 from perdure.store.raw import Values
 
@@ -24,28 +24,42 @@ _PUT: list[Callable[[Event, Any], None]] = [getattr(Event, field.name).__set__ f
 """Sets one field of an event, in their order, which is that of the columns too."""
 _NO_KEY = (None,)
 POSTED = "SELECT id FROM goals WHERE worker = ? AND inbox_count > 0 ORDER BY goal_no"
+LAST_EVENT = "SELECT coalesce(max(event_no), 0) FROM events"
+CHANGED = (
+    "SELECT goals.id, max(seq) FROM events JOIN goals USING (goal_no)"
+    " WHERE event_no > ? AND event_no <= ? AND deleted_at IS NULL GROUP BY goals.id"
+)
+BY_KEY = (
+    "SELECT kind, payload FROM inbox WHERE goal_no = ? AND key = ?"
+    " UNION ALL SELECT type, payload FROM events WHERE goal_no = ? AND key = ?"
+)
 BY_START_KEY = f"{_SUMMARY} AND start_key = ?"
 BY_ID = f"{_SUMMARY} AND id = ?"
 DELETED = "SELECT id FROM goals WHERE deleted_at IS NOT NULL AND substr(id, 1, ?) = ? LIMIT 2"
 BY_PREFIX = f"{_SUMMARY} AND substr(id, 1, ?) = ? ORDER BY length(id), goal_no DESC LIMIT 2"
 
 
-def listing(status: Status | None, before: str | None, limit: int) -> tuple[str, Values]:
+def listing(status: Status | None, runner: Runner | None, before: str | None, limit: int) -> tuple[str, Values]:
     """Return the query of a list, newest first: one range of one index."""
     conditions: dict[str, Values] = {_ALL: ()} if before is None else {_BEFORE: (before,)}
     if status is not None:
         conditions["status = ?"] = (status,)
+    if runner is not None:
+        conditions["runner = ?"] = (runner,)
     values = [value for given in conditions.values() for value in given]
     return f"{_SUMMARY} AND {' AND '.join(conditions)} ORDER BY goal_no DESC LIMIT ?", (*values, limit)
 
 
-def due_listing(now_us: int, after: Summary | None, limit: int) -> tuple[str, Values]:
+def due_listing(now_us: int, runner: Runner | None, after: Summary | None, limit: int) -> tuple[str, Values]:
     """Return the query of goals that are due, the longest first, after one that may not be due any more."""
-    order = "ORDER BY due_at, goal_no LIMIT ?"
-    if after is None:
-        return f"{_SUMMARY} AND due_at <= ? {order}", (now_us, limit)
-    place = "(due_at, goal_no) > (?, (SELECT goal_no FROM goals WHERE id = ?))"
-    return f"{_SUMMARY} AND due_at <= ? AND {place} {order}", (now_us, after.due_us, after.goal_id, limit)
+    conditions: dict[str, Values] = {"due_at <= ?": (now_us,)}
+    if runner is not None:
+        conditions["runner = ?"] = (runner,)
+    if after is not None:
+        place = "(due_at, goal_no) > (?, (SELECT goal_no FROM goals WHERE id = ?))"
+        conditions[place] = (after.due_us, after.goal_id)
+    values = [value for given in conditions.values() for value in given]
+    return f"{_SUMMARY} AND {' AND '.join(conditions)} ORDER BY due_at, goal_no LIMIT ?", (*values, limit)
 
 
 def summary_of(row: Sequence[Any]) -> Summary:

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from perdure.errors import Conflict, Damaged
-from perdure.kernel.ports import Appended, Event, InboxRow, Status, Summary
+from perdure.kernel.ports import Appended, Changes, Event, InboxRow, Runner, Status, Summary
 from perdure.store.goals.append import (
     ENDED,
     Append,
@@ -21,9 +21,12 @@ from perdure.store.goals.append import (
 )
 from perdure.store.goals.rows import (
     BY_ID,
+    BY_KEY,
     BY_PREFIX,
     BY_START_KEY,
+    CHANGED,
     DELETED,
+    LAST_EVENT,
     POSTED,
     due_listing,
     events_of,
@@ -34,6 +37,8 @@ from perdure.store.goals.rows import (
 from perdure.store.goals.swap import Appends
 from perdure.store.raw import RawDatabase, RawTransaction
 
+_LATE = 256
+"""PostgreSQL gives out numbers before it commits: so many events may become visible after one with a higher number."""
 _OWN_EVENTS = (
     "SELECT seq, id, type, iteration, timestamp, payload, hash, v FROM events"
     " WHERE goal_no = ? AND seq > ? AND seq <= ? ORDER BY seq"
@@ -91,15 +96,22 @@ class SqlStateStore:
         return await self._database.read_raw(lambda raw: _load(raw, goal_id, after, upto))
 
     async def list_goals(
-        self, *, status: Status | None = None, limit: int = 50, before: str | None = None
+        self,
+        *,
+        status: Status | None = None,
+        runner: Runner | None = None,
+        limit: int = 50,
+        before: str | None = None,
     ) -> list[Summary]:
         """See StateStore.list_goals."""
-        statement, values = listing(status, before, limit)
+        statement, values = listing(status, runner, before, limit)
         return await self._database.read_raw(lambda raw: [summary_of(row) for row in raw.execute(statement, *values)])
 
-    async def due(self, now_us: int, *, limit: int = 50, after: Summary | None = None) -> list[Summary]:
+    async def due(
+        self, now_us: int, *, runner: Runner | None = None, limit: int = 50, after: Summary | None = None
+    ) -> list[Summary]:
         """See StateStore.due."""
-        statement, values = due_listing(now_us, after, limit)
+        statement, values = due_listing(now_us, runner, after, limit)
         return await self._database.read_raw(lambda raw: [summary_of(row) for row in raw.execute(statement, *values)])
 
     async def find(self, prefix: str) -> Summary:
@@ -133,6 +145,29 @@ class SqlStateStore:
     async def posted(self, worker_id: str) -> list[str]:
         """See StateStore.posted."""
         return await self._database.read_raw(lambda raw: [row[0] for row in raw.execute(POSTED, worker_id)])
+
+    async def posted_as(self, goal_id: str, key: str) -> tuple[str, dict[str, Any]] | None:
+        """See StateStore.posted_as."""
+        require_key(key)
+        return await self._database.read_raw(lambda raw: _posted_as(raw, goal_id, key))
+
+    async def changes(self, after: int | None) -> Changes:
+        """See StateStore.changes."""
+        return await self._database.read_raw(lambda raw: _changes(raw, after))
+
+
+def _posted_as(raw: RawTransaction, goal_id: str, key: str) -> tuple[str, dict[str, Any]] | None:
+    row = raw.first("SELECT goal_no FROM goals WHERE id = ? AND deleted_at IS NULL", goal_id)
+    found = None if row is None else raw.first(BY_KEY, row[0], key, row[0], key)
+    return None if found is None else (found[0], orjson.loads(found[1]))
+
+
+def _changes(raw: RawTransaction, after: int | None) -> Changes:
+    (mark,) = raw.first(LAST_EVENT) or (0,)
+    if after is None or mark == after:
+        return Changes(mark)
+    rows = raw.execute(CHANGED, after - _LATE, mark).fetchall()
+    return Changes(mark, dict(map(tuple, rows)))
 
 
 def _find(raw: RawTransaction, prefix: str) -> tuple[list[Summary], list[str]]:
@@ -196,11 +231,7 @@ def _post(raw: RawTransaction, goal_id: str, post: InboxRow) -> bool:
     if row is None:
         raise missing(goal_id)
     goal_no, status = row
-    known = (
-        "SELECT kind, payload FROM inbox WHERE goal_no = ? AND key = ?"
-        " UNION ALL SELECT type, payload FROM events WHERE goal_no = ? AND key = ?"
-    )
-    found = raw.first(known, goal_no, post.key, goal_no, post.key)
+    found = raw.first(BY_KEY, goal_no, post.key, goal_no, post.key)
     if found is not None and found[0] == post.kind and orjson.loads(found[1]) != post.payload:
         raise other_post(goal_id, post.key)
     if found is not None:

@@ -3,10 +3,10 @@
 May import: the ports of features, the store's types.
 """
 
-from perdure.store.schema import forge, goals, projects
+from perdure.store.schema import forge, goals, once, projects
 from perdure.store.schema.parts import metadata
 
-__all__ = ["VIEWS", "forge", "goals", "metadata", "projects"]
+__all__ = ["VIEWS", "forge", "goals", "metadata", "once", "projects"]
 
 VIEWS = ("requirement_list", "task_list")
 """Views are written in the migrations only: their SQL differs between the databases."""

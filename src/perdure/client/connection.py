@@ -1,0 +1,108 @@
+"""What goes over the wire: requests with the token, answers out of their envelope, problems as errors."""
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import httpx
+
+from perdure.errors import (
+    Conflict,
+    Damaged,
+    Denied,
+    Exhausted,
+    Invalid,
+    NotFound,
+    PerdureError,
+    Unavailable,
+    Waiting,
+)
+
+BASE = "/api/v1"
+_LEAVES = (Invalid, NotFound, Conflict, Denied, Waiting, Exhausted, Damaged, Unavailable)
+_BY_CODE = {leaf.code: leaf for leaf in _LEAVES}
+_BY_STATUS: Mapping[int, type[PerdureError]] = {
+    400: Invalid,
+    401: Denied,
+    403: Denied,
+    404: NotFound,
+    405: Invalid,
+    409: Conflict,
+    410: NotFound,
+    412: Conflict,
+    413: Invalid,
+    415: Invalid,
+    422: Invalid,
+    429: Exhausted,
+    503: Unavailable,
+}
+
+
+class Connection:
+    """The way to one server."""
+
+    def __init__(self, url: str, token: str, *, timeout_s: float = 30.0) -> None:
+        self.url = url.rstrip("/")
+        self.headers = {"Authorization": f"Bearer {token}"}
+        self._http = httpx.AsyncClient(base_url=self.url, headers=self.headers, timeout=timeout_s, trust_env=False)
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._http.aclose()
+
+    def socket_url(self, path: str) -> str:
+        """Return the address of a socket."""
+        scheme, _, rest = self.url.partition("://")
+        return f"{'wss' if scheme == 'https' else 'ws'}://{rest}{path}"
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        query: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str | None] | None = None,
+    ) -> dict[str, Any]:
+        """Send a request, and return the whole envelope of its answer.
+
+        Raises: the PerdureError that the server tells; Unavailable when it does not answer.
+        """
+        given = {name: value for name, value in (headers or {}).items() if value is not None}
+        asked = {name: value for name, value in (query or {}).items() if value is not None}
+        try:
+            answer = await self._http.request(method, BASE + path, json=body, params=asked, headers=given)
+        except httpx.HTTPError as error:
+            raise Unavailable(f"{self.url} does not answer: {error or type(error).__name__}.") from error
+        if answer.is_success:
+            found: dict[str, Any] = answer.json()
+            return found
+        raise _told(answer)
+
+    async def data(self, method: str, path: str, body: Any = None, **more: Any) -> Any:
+        """Send a request, and return the data of its answer."""
+        return (await self.ask(method, path, body, **more))["data"]
+
+    async def each(self, path: str, **query: Any) -> AsyncIterator[Any]:
+        """Give all items of a list, page by page."""
+        cursor: str | None = None
+        while True:
+            found = await self.ask("GET", path, query={**query, "cursor": cursor})
+            for item in found["data"]:
+                yield item
+            cursor = found["meta"].get("next_cursor")
+            if cursor is None:
+                return
+
+
+def _told(answer: httpx.Response) -> PerdureError:
+    """Make the error that a server tells of one of ours."""
+    try:
+        problem = answer.json()
+        detail, code = str(problem["detail"]), problem.get("code")
+    except (ValueError, KeyError, TypeError):
+        return Unavailable(f"The server answered with {answer.status_code} and no problem that can be read.")
+    kind = _BY_CODE.get(code) or _BY_STATUS.get(answer.status_code, PerdureError)
+    told = [str(each.get("detail", each)) for each in problem.get("errors", [])]
+    if issubclass(kind, Conflict):
+        return kind(detail, errors=told, current=problem.get("current"))
+    return kind(detail, errors=told)

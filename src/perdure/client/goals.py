@@ -1,0 +1,128 @@
+"""Goals from elsewhere: start, look, follow, decide."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, cast
+
+import orjson
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from perdure.client.connection import Connection
+from perdure.client.shapes import Event, Goal
+from perdure.errors import Denied, NotFound, Unavailable
+
+_PAUSES_S = (0.1, 0.2, 0.5, 1.0, 2.0)
+_ENDED = "termination"
+
+
+class Goals:
+    """What can be done with goals."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def create(
+        self,
+        *,
+        text: str | None = None,
+        plan: str | None = None,
+        flow: str | None = None,
+        key: str | None = None,
+        **more: Any,
+    ) -> Goal:
+        """Start a goal in the server; with a key, once. `more` is args, bot, limits, shell.
+
+        Raises: Invalid; Exhausted; Unavailable.
+        """
+        what = {"text": text, "plan": plan, "flow": flow}
+        body = {name: value for name, value in what.items() if value is not None} | more
+        return await self._goal("POST", "", body, key=key)
+
+    async def get(self, goal_id: str) -> Goal:
+        """Return a goal.
+
+        Raises: NotFound
+        """
+        return await self._goal("GET", f"/{goal_id}")
+
+    async def each(self, *, status: str | None = None, limit: int = 50) -> AsyncIterator[Goal]:
+        """Give all goals, the newest first."""
+        async for goal in self._connection.each("/goals", status=status, limit=limit):
+            yield cast("Goal", goal)
+
+    async def events(self, goal_id: str, *, after_seq: int = 0) -> AsyncIterator[Event]:
+        """Give the events of a goal that are there, after a seq."""
+        while True:
+            found = await self._connection.data("GET", f"/goals/{goal_id}/events", query={"after_seq": after_seq})
+            for event in found:
+                yield event
+                after_seq = event["seq"]
+            if not found:
+                return
+
+    async def follow(self, goal_id: str, *, after_seq: int = 0) -> AsyncIterator[Event]:
+        """Give the events of a goal after a seq, then those that come, each once and in order, until it has ended.
+
+        A connection that breaks is made again, and goes on after the last event that was given.
+
+        Raises: NotFound; Denied; Unavailable when the server cannot be reached for a while.
+        """
+        failures = 0
+        while True:
+            try:
+                async for event in self._one_connection(goal_id, after_seq):
+                    failures, after_seq = 0, event["seq"]
+                    yield event
+                    if event["type"] == _ENDED:
+                        return
+            except (OSError, ConnectionClosed, TimeoutError) as error:
+                if failures == len(_PAUSES_S):
+                    raise Unavailable(f"{self._connection.url} cannot be reached: {error}.") from error
+            else:
+                if (await self.get(goal_id))["status"] in ("done", "stopped"):
+                    return
+            await asyncio.sleep(_PAUSES_S[min(failures, len(_PAUSES_S) - 1)])
+            failures += 1
+
+    async def resume(self, goal_id: str, *, limits: Mapping[str, Any] | None = None) -> Goal:
+        """Go on with a goal in the server."""
+        return await self._goal("POST", f"/{goal_id}/resume", {} if limits is None else {"limits": dict(limits)})
+
+    async def fork(self, goal_id: str, at: int, *, key: str | None = None) -> Goal:
+        """Make a goal that goes on from an event of another."""
+        return await self._goal("POST", f"/{goal_id}/fork", {"at": at}, key=key)
+
+    async def cancel(self, goal_id: str, *, key: str | None = None) -> Goal:
+        """End a goal."""
+        return await self._goal("POST", f"/{goal_id}/cancel", {}, key=key)
+
+    async def decide(
+        self, goal_id: str, decision: str, *, call_id: str | None = None, value: Any = None, key: str | None = None
+    ) -> Goal:
+        """Decide about a call that waits for a person."""
+        body = {"decision": decision, "call_id": call_id, "value": value}
+        return await self._goal("POST", f"/{goal_id}/decisions", body, key=key)
+
+    async def signal(self, goal_id: str, name: str, payload: Any = None, *, key: str | None = None) -> Goal:
+        """Tell a goal something."""
+        return await self._goal("POST", f"/{goal_id}/signals", {"name": name, "payload": payload}, key=key)
+
+    async def approvals(self) -> list[dict[str, Any]]:
+        """Return what waits for a person."""
+        return [each async for each in self._connection.each("/approvals")]
+
+    async def _goal(self, method: str, path: str, body: Any = None, *, key: str | None = None) -> Goal:
+        headers = {"Idempotency-Key": key}
+        return cast("Goal", await self._connection.data(method, f"/goals{path}", body, headers=headers))
+
+    async def _one_connection(self, goal_id: str, after_seq: int) -> AsyncIterator[Event]:
+        url = self._connection.socket_url(f"/ws/goals/{goal_id}?after_seq={after_seq}")
+        try:
+            async with connect(url, additional_headers=self._connection.headers, proxy=None) as socket:
+                async for text in socket:
+                    yield cast("Event", orjson.loads(text))
+        except InvalidStatus as error:
+            if error.response.status_code == 404:
+                raise NotFound(f"There is no goal {goal_id}.") from error
+            raise Denied(f"The server refused the connection: {error.response.status_code}.") from error

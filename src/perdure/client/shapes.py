@@ -1,0 +1,70 @@
+"""What the API answers with, as types: plain dictionaries with known keys."""
+
+from typing import Any, Literal, NotRequired, TypedDict
+
+
+class Goal(TypedDict):
+    """A goal."""
+
+    id: str
+    text: str
+    mind: str
+    bot: str | None
+    status: Literal["running", "interrupted", "waiting", "done", "stopped"]
+    reason: str | None
+    waiting_for: str | None
+    created_at: str
+    updated_at: str
+    last_seq: int
+    steps: int
+    cost_usd: float
+    parent: dict[str, Any] | None
+    output: Any
+
+
+class Event(TypedDict):
+    """One event of a goal."""
+
+    v: int
+    goal_id: str
+    seq: int
+    id: str
+    type: str
+    iteration: int
+    timestamp: str
+    payload: dict[str, Any]
+    hash: str
+
+
+class Turn(TypedDict):
+    """What Forge says; which other keys there are, the action tells."""
+
+    action: Literal["ask_question", "show_preview", "ready_to_assemble", "clarify"]
+    phase: NotRequired[str]
+    question: NotRequired[str]
+    options: NotRequired[list[dict[str, Any]]]
+    allow_free_text: NotRequired[bool]
+    preview: NotRequired[dict[str, Any]]
+    config: NotRequired[dict[str, Any]]
+    message: NotRequired[str]
+
+
+class Session(TypedDict):
+    """A session of the builder; a new one has fewer keys than one that is looked at."""
+
+    session_id: str
+    mode: str
+    turn: Turn
+    phase: NotRequired[str]
+    initial_description: NotRequired[str]
+    question_count: NotRequired[int]
+    revision: NotRequired[int]
+
+
+class Added(TypedDict):
+    """What became of a record that was to be remembered."""
+
+    added: bool
+    id: NotRequired[str]
+    reason: NotRequired[str]
+    existing_id: NotRequired[str]

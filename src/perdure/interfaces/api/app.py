@@ -1,0 +1,115 @@
+"""The application: every route and socket behind the one gate, and every error as a problem."""
+
+import logging
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.utils import get_openapi
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp
+
+from perdure import __version__
+from perdure.app.forge import SessionOver
+from perdure.errors import Invalid, NotFound, PerdureError
+from perdure.interfaces.api.envelope import Problem, problem
+from perdure.interfaces.api.gate import Gate
+from perdure.interfaces.api.problems import NoSuchMethod, Unexpected
+from perdure.interfaces.api.routes import approvals, builder, doors, goals
+from perdure.interfaces.api.sockets import builder as builder_socket
+from perdure.interfaces.api.sockets import goals as goal_sockets
+from perdure.interfaces.api.surface import BASE, REFUSALS, Surface
+
+_MOST_ERRORS = 20
+
+log = logging.getLogger(__name__)
+
+
+def make_app(surface: Surface) -> ASGIApp:
+    """Put everything together, with the gate around it."""
+    return Gate(make_routes(surface), surface.doors)
+
+
+def make_routes(surface: Surface) -> FastAPI:
+    """Put the routes and sockets together; nobody but the gate calls them."""
+    app = FastAPI(
+        title="Perdure",
+        version=__version__,
+        summary="A home for AI agents that cannot lose their work.",
+        docs_url=None,
+        redoc_url=None,
+        responses=REFUSALS,
+        redirect_slashes=False,
+    )
+    app.state.surface = surface
+    app.include_router(doors.router)
+    app.include_router(builder_socket.router)
+    app.include_router(goal_sockets.router)
+    for module in (builder, goals, approvals):
+        app.include_router(module.router, prefix=BASE)
+    app.add_exception_handler(PerdureError, _told)
+    app.add_exception_handler(SessionOver, _over)
+    app.add_exception_handler(RequestValidationError, _unfit)
+    app.add_exception_handler(HTTPException, _unrouted)
+    app.add_exception_handler(Exception, _unexpected)
+    app.openapi = lambda: _described(app)  # type: ignore[method-assign]
+    return app
+
+
+async def _told(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, PerdureError)  # noqa: S101 (what it is registered for)
+    return problem(error)
+
+
+async def _over(_request: Request, error: Exception) -> Response:
+    """Say where the bot is that a session has made."""
+    assert isinstance(error, SessionOver)  # noqa: S101 (what it is registered for)
+    return problem(error, links={"bot": f"{BASE}/bots/{error.slug}"})
+
+
+async def _unfit(_request: Request, error: Exception) -> Response:
+    """Say which part of a request does not fit, without repeating what was sent."""
+    assert isinstance(error, RequestValidationError)  # noqa: S101 (what it is registered for)
+    told = [f"{_place(each['loc'])}: {each['msg']}" for each in error.errors()[:_MOST_ERRORS]]
+    return problem(
+        Invalid(f"The request does not fit. {told[0]}." if told else "The request does not fit.", errors=told)
+    )
+
+
+async def _unrouted(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101 (what it is registered for)
+    match error.status_code:
+        case 404:
+            return problem(NotFound("There is nothing at this path."))
+        case 405:
+            return problem(NoSuchMethod("This path cannot be used with that method."), headers=error.headers)
+        case _:
+            return problem(Invalid(str(error.detail)))
+
+
+async def _unexpected(request: Request, error: Exception) -> Response:
+    log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    return problem(Unexpected("Something went wrong that should not have; the log of the server says more."))
+
+
+def _place(loc: tuple[int | str, ...]) -> str:
+    return ".".join(str(part) for part in loc)
+
+
+def _described(app: FastAPI) -> dict[str, Any]:
+    """Describe the API once, with the problem and the two ways to show who one is."""
+    if app.openapi_schema is None:
+        schema = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
+        parts = schema.setdefault("components", {})
+        parts.setdefault("schemas", {})["Problem"] = Problem.model_json_schema(
+            ref_template="#/components/schemas/{model}"
+        )
+        parts["schemas"] |= parts["schemas"]["Problem"].pop("$defs", {})
+        for unused in ("HTTPValidationError", "ValidationError"):
+            parts["schemas"].pop(unused, None)
+        parts["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        schema["security"] = [{"token": []}]
+        app.openapi_schema = schema
+    return app.openapi_schema

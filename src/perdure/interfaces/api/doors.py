@@ -1,0 +1,119 @@
+"""Who may come in: the token, the one-time code that a browser trades for it, and the names we answer to."""
+
+import hmac
+import os
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from perdure.errors import Damaged, Denied, PerdureError
+from perdure.settings import FILE_MODE, ensure_folder
+
+TOKEN_FILE = "token"  # noqa: S105 (the name of the file, not what is in it)
+LOCAL = ("127.0.0.1", "localhost", "[::1]")
+CODE_LASTS_S = 600.0
+_TOKEN_BYTES = 32
+_MOST_CODES = 16
+
+
+def read_token(home: Path) -> str:
+    """Return the token of a home; one is made where there is none.
+
+    Raises: Damaged when the file holds something else; Denied.
+    """
+    path = home / TOKEN_FILE
+    try:
+        token = path.read_bytes().strip().decode("ascii")
+    except FileNotFoundError:
+        return _first_token(home)
+    except UnicodeDecodeError:
+        token = ""
+    except OSError as error:
+        raise Denied(f"{path} cannot be read: {error.strerror}.") from error
+    if len(token) != 2 * _TOKEN_BYTES or not token.isalnum():
+        raise Damaged(f"{path} holds no token. `perdure token rotate` makes a new one.")
+    return token
+
+
+def rotate_token(home: Path) -> str:
+    """Make a new token; the old one is worth nothing from now on.
+
+    Raises: Denied
+    """
+    return _write_token(home, lambda beside, path: beside.replace(path))
+
+
+def _first_token(home: Path) -> str:
+    """Make a token where there is none; when somebody else is quicker, theirs counts."""
+    try:
+        return _write_token(home, lambda beside, path: path.hardlink_to(beside))
+    except FileExistsError:
+        return read_token(home)
+
+
+def _write_token(home: Path, put: Callable[[Path, Path], object]) -> str:
+    """Write a token beside its file, flush it, and put it in place whole."""
+    ensure_folder(home)
+    token, path = secrets.token_hex(_TOKEN_BYTES), home / TOKEN_FILE
+    beside = path.with_name(f".{TOKEN_FILE}.{secrets.token_hex(4)}")
+    try:
+        fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
+        with os.fdopen(fd, "w") as file:
+            file.write(f"{token}\n")
+            file.flush()
+            os.fsync(fd)
+        put(beside, path)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise Denied(f"{path} cannot be written: {error.strerror}.") from error
+    finally:
+        beside.unlink(missing_ok=True)
+    return token
+
+
+class Doors:
+    """What the gate compares with; the token is read again and again, so that a rotated one counts at once."""
+
+    def __init__(
+        self,
+        home: Path,
+        port: int,
+        names: Sequence[str] = LOCAL,
+        *,
+        clock_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._home = home
+        self._clock_s = clock_s
+        self._codes: dict[str, float] = {}
+        self.port = port
+        self.hosts = frozenset(f"{name.lower()}:{port}" for name in names)
+        """The names and addresses under which we may be called, with the port."""
+        self.origins = frozenset(f"http://{host}" for host in self.hosts)
+        self.cookie = f"perdure_{port}"
+        """The name of our cookie; cookies belong to all ports of a host, so that the name tells them apart."""
+
+    def token(self) -> str | None:
+        """Return the token, if there is one that can be read."""
+        try:
+            return read_token(self._home)
+        except PerdureError:
+            return None
+
+    def is_token(self, given: str) -> bool:
+        """Compare in constant time; without a readable token nobody comes in."""
+        token = self.token()
+        return token is not None and hmac.compare_digest(given.encode("utf-8", "replace"), token.encode())
+
+    def new_code(self) -> str:
+        """Make a code that opens the door for a browser, once, within ten minutes."""
+        code = secrets.token_urlsafe(_TOKEN_BYTES)
+        self._codes = dict([*self._codes.items()][1 - _MOST_CODES :])
+        self._codes[code] = self._clock_s() + CODE_LASTS_S
+        return code
+
+    def spend(self, given: str) -> bool:
+        """Use up a code; false when it is none, too old, or was used before."""
+        known = [code for code in self._codes if hmac.compare_digest(code.encode(), given.encode("utf-8", "replace"))]
+        return any(self._codes.pop(code) > self._clock_s() for code in known)

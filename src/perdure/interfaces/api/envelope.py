@@ -1,0 +1,130 @@
+"""The one form of every answer, and of every problem."""
+
+import base64
+import binascii
+import time
+from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Generic, TypeVar
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import Response
+from uuid_utils import uuid7
+
+from perdure.errors import Invalid, PerdureError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One request, from the moment it came."""
+
+    request_id: str
+    path: str
+    begun_s: float
+
+    @classmethod
+    def now(cls, path: str) -> "Asked":
+        """Begin a request."""
+        return cls(str(uuid7()), path, time.perf_counter())
+
+    def meta(self) -> dict[str, Any]:
+        """Say which request an answer is for, when it was given, and how long it took."""
+        return {
+            "request_id": self.request_id,
+            "timestamp": datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),
+            "response_time_ms": round((time.perf_counter() - self.begun_s) * 1000, 3),
+        }
+
+
+ASKED: ContextVar[Asked] = ContextVar("perdure_asked")
+
+
+class Meta(BaseModel):
+    """About an answer; `next_cursor` is there with lists, and null at the end of one."""
+
+    model_config = ConfigDict(extra="allow")
+    request_id: str
+    timestamp: str
+    response_time_ms: float
+
+
+class Envelope(BaseModel, Generic[T]):
+    """What a success looks like."""
+
+    data: T
+    meta: Meta
+    links: dict[str, str] = Field(alias="_links")
+
+
+class Problem(BaseModel):
+    """What a failure looks like (RFC 9457)."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    instance: str
+    code: str
+    errors: list[dict[str, Any]]
+    meta: Meta
+
+
+def reply(
+    data: Any,
+    *,
+    links: Mapping[str, str] | None = None,
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
+    **meta: Any,
+) -> Response:
+    """Answer with data."""
+    body = {"data": data, "meta": {**ASKED.get().meta(), **meta}, "_links": links or {}}
+    return Response(orjson.dumps(body), status, headers, media_type="application/json")
+
+
+def page(items: Sequence[Any], limit: int, last: str | None, *, path: str, more: str = "") -> Response:
+    """Answer with a part of a list; `last` names its last item, and `more` is what else the next call needs."""
+    cursor = to_cursor(last) if last is not None and len(items) == limit else None
+    links = {"self": path}
+    if cursor is not None:
+        links["next"] = f"{path}?limit={limit}{more}&cursor={cursor}"
+    return reply(items, links=links, next_cursor=cursor)
+
+
+def to_cursor(last: str) -> str:
+    """Hide a place in a list from whoever might be tempted to make one up."""
+    return base64.urlsafe_b64encode(last.encode()).decode().rstrip("=")
+
+
+def from_cursor(cursor: str | None) -> str | None:
+    """Return the place in a list that a cursor stands for.
+
+    Raises: Invalid
+    """
+    if cursor is None:
+        return None
+    try:
+        return base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode()
+    except (binascii.Error, ValueError):
+        raise Invalid("This cursor is none that we gave out; leave it out to begin anew.") from None
+
+
+def problem(
+    error: PerdureError, *, headers: Mapping[str, str] | None = None, links: Mapping[str, str] | None = None
+) -> Response:
+    """Answer with a problem."""
+    asked = ASKED.get()
+    body = {**error.problem(), "instance": asked.path, "meta": asked.meta()}
+    if links is not None:
+        body["_links"] = links
+    return Response(
+        orjson.dumps(body, option=orjson.OPT_NON_STR_KEYS),
+        error.http_status,
+        headers,
+        media_type="application/problem+json",
+    )

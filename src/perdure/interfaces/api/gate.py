@@ -1,0 +1,187 @@
+"""The one gate that every request and every socket passes before anything else sees it."""
+
+from http.cookies import CookieError, SimpleCookie
+from typing import Literal
+
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from perdure.errors import Denied, Invalid, PerdureError
+from perdure.interfaces.api.doors import Doors
+from perdure.interfaces.api.edge import read_json
+from perdure.interfaces.api.envelope import ASKED, Asked, problem
+from perdure.interfaces.api.problems import NoToken, TooLarge, WrongType
+
+LARGEST_BODY = 1 << 20
+LONGEST_QUERY = 16_384
+OPEN_PATHS = frozenset({"/healthz", "/login"})
+"""What may be asked for without a token: whether we live, and the trade of a one-time code for a cookie."""
+
+_SAFE_METHODS = frozenset({"GET", "HEAD"})
+_ON_EVERY_ANSWER = {
+    b"content-security-policy": b"default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
+    b"x-content-type-options": b"nosniff",
+    b"referrer-policy": b"no-referrer",
+    b"cross-origin-resource-policy": b"same-origin",
+    b"cache-control": b"no-store",
+}
+
+
+class Gate:
+    """Lets in who may come in, with what may be brought; an ASGI application around another."""
+
+    def __init__(self, app: ASGIApp, doors: Doors) -> None:
+        self._app = app
+        self._doors = doors
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request through, or answer it here."""
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        asked = Asked.now(scope["path"])
+        ASKED.set(asked)
+        send = _dressed(send, asked)
+        try:
+            self._admit(scope)
+            if scope["type"] == "http":
+                receive = await _checked_body(scope, receive)
+        except PerdureError as error:
+            headers = {"WWW-Authenticate": "Bearer"} if isinstance(error, NoToken) else None
+            await _refuse(scope, receive, send, problem(error, headers=headers))
+            return
+        await self._app(scope, receive, send)
+
+    def _admit(self, scope: Scope) -> None:
+        """Raises: PerdureError when the request may not come in."""
+        headers = Headers(scope=scope)
+        self._require_host(headers)
+        query = scope["query_string"]
+        if len(query) > LONGEST_QUERY:
+            raise TooLarge(f"The query is longer than {LONGEST_QUERY:,} bytes.")
+        if b"%00" in query or b"\0" in query:
+            raise Invalid("The query contains a NUL character.")
+        if scope["path"] in OPEN_PATHS and scope["type"] == "http":
+            return
+        shown_by = self._authenticate(headers)
+        self._require_origin(scope, headers, shown_by)
+
+    def _require_host(self, headers: Headers) -> None:
+        hosts = headers.getlist("host")
+        if len(hosts) != 1 or hosts[0].lower() not in self._doors.hosts:
+            raise Denied("This server does not answer under that name. Call it as the URL that it printed.")
+
+    def _authenticate(self, headers: Headers) -> Literal["bearer", "cookie"]:
+        given = headers.getlist("authorization")
+        if given:
+            scheme, _, token = given[0].partition(" ")
+            if len(given) == 1 and scheme.lower() == "bearer" and self._doors.is_token(token.strip()):
+                return "bearer"
+            raise NoToken("The token is not the one of this home. `perdure token show` prints it.")
+        cookie = _cookie(headers, self._doors.cookie)
+        if cookie is not None and self._doors.is_token(cookie):
+            return "cookie"
+        raise NoToken("A token is needed: `Authorization: Bearer …`. `perdure token show` prints it.")
+
+    def _require_origin(self, scope: Scope, headers: Headers, shown_by: Literal["bearer", "cookie"]) -> None:
+        """See that it is not a page from elsewhere that asks, with the cookie of whoever looks at it."""
+        is_upgrade = scope["type"] == "websocket"
+        changes = not is_upgrade and scope["method"] not in _SAFE_METHODS
+        is_stream = not is_upgrade and "text/event-stream" in headers.get("accept", "")
+        origins = headers.getlist("origin")
+        if is_upgrade or changes:
+            if any(origin not in self._doors.origins for origin in origins) or len(origins) > 1:
+                raise Denied("A page of another origin asks for this, and may not.")
+            if not origins and shown_by == "cookie":
+                raise Denied("With a cookie, the origin of the page has to be told.")
+        if shown_by == "cookie" and not is_upgrade and (changes or is_stream):
+            if headers.get("sec-fetch-site") != "same-origin":
+                raise Denied("With a cookie, only our own pages may ask for this.")
+            if changes and headers.get("x-perdure") != "1":
+                raise Denied("With a cookie, the header X-Perdure: 1 is needed.")
+
+
+def _cookie(headers: Headers, name: str) -> str | None:
+    found = []
+    for text in headers.getlist("cookie"):
+        jar: SimpleCookie = SimpleCookie()
+        try:
+            jar.load(text)
+        except CookieError:
+            continue
+        found += [morsel.value for key, morsel in jar.items() if key == name]
+    return found[0] if len(found) == 1 else None
+
+
+async def _checked_body(scope: Scope, receive: Receive) -> Receive:
+    """Read the whole body, see that it is JSON that we can keep, and hand it on.
+
+    Raises: TooLarge; WrongType; BrokenJson; Invalid.
+    """
+    if scope["method"] in _SAFE_METHODS:
+        return receive
+    headers = Headers(scope=scope)
+    announced = headers.get("content-length", "0")
+    if announced.isascii() and announced.isdigit() and int(announced[:20]) > LARGEST_BODY:
+        raise TooLarge(f"The body is larger than {LARGEST_BODY:,} bytes.")
+    body = await _whole_body(receive)
+    if body:
+        kind, _, options = headers.get("content-type", "").partition(";")
+        charset = options.strip().lower().replace('"', "")
+        if kind.strip().lower() != "application/json" or charset not in ("", "charset=utf-8"):
+            raise WrongType("The body was expected to be application/json.")
+        read_json(body)
+    return _replayed(body, receive)
+
+
+async def _whole_body(receive: Receive) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return b"".join(parts)
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        if size > LARGEST_BODY:
+            raise TooLarge(f"The body is larger than {LARGEST_BODY:,} bytes.")
+        if not message.get("more_body", False):
+            return b"".join(parts)
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    is_given = False
+
+    async def again() -> Message:
+        nonlocal is_given
+        if is_given:
+            return await receive()
+        is_given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return again
+
+
+def _dressed(send: Send, asked: Asked) -> Send:
+    """Put the headers on that every answer has."""
+
+    async def dressed(message: Message) -> None:
+        if message["type"] in ("http.response.start", "websocket.http.response.start"):
+            given = list(message.get("headers", []))
+            has = {name.lower() for name, _ in given}
+            given += [(name, value) for name, value in _ON_EVERY_ANSWER.items() if name not in has]
+            given.append((b"x-request-id", asked.request_id.encode()))
+            message = {**message, "headers": given}
+        await send(message)
+
+    return dressed
+
+
+async def _refuse(scope: Scope, receive: Receive, send: Send, response: Response) -> None:
+    """Answer before any handler has seen the request; a socket is not opened."""
+    if scope["type"] == "websocket" and "websocket.http.response" not in scope.get("extensions", {}):
+        await receive()
+        await send({"type": "websocket.close", "code": 1008})
+        return
+    await response(scope, receive, send)

@@ -1,0 +1,41 @@
+"""What can be asked for without a token: whether we live, and the trade of a one-time code for a cookie."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from perdure import __version__
+from perdure.interfaces.api.envelope import Envelope, reply
+from perdure.interfaces.api.problems import NoToken
+from perdure.interfaces.api.surface import Served
+
+router = APIRouter(tags=["doors"])
+
+_WELCOME = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Perdure</title>
+<h1>You are in.</h1>
+<p>The pages come later; the API is at <code>/api/v1</code>, described by <a href="/openapi.json">/openapi.json</a>.</p>
+"""
+
+
+@router.get("/healthz", response_model=Envelope[dict[str, str]])
+async def healthz() -> Response:
+    """Tell that the server lives."""
+    return reply({"status": "ok", "version": __version__})
+
+
+@router.get("/login", status_code=303, response_class=RedirectResponse)
+async def login(served: Served, code: Annotated[str, Query(min_length=1, max_length=200)]) -> Response:
+    """Trade a one-time code, as `perdure serve` prints it, for a cookie."""
+    token = served.doors.token()
+    if token is None or not served.doors.spend(code):
+        raise NoToken("This code was used before, is too old, or is none. Start `perdure serve` again for another.")
+    response = RedirectResponse("/", 303)
+    response.set_cookie(served.doors.cookie, token, httponly=True, samesite="strict", path="/")
+    return response
+
+
+@router.get("/", response_class=HTMLResponse)
+async def welcome() -> Response:
+    """Greet whoever has come in with a browser."""
+    return HTMLResponse(_WELCOME)

@@ -1,0 +1,296 @@
+"""Goals over HTTP: start, look, go on, decide, signal, fork, end."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from starlette.responses import Response, StreamingResponse
+
+from perdure.app.flows import load_flow
+from perdure.app.new_goal import NewGoal, of_command, of_flow, of_plan_text
+from perdure.app.views import GoalView
+from perdure.errors import Denied, Invalid, NotFound
+from perdure.interfaces.api.envelope import Envelope, from_cursor, page, reply
+from perdure.interfaces.api.streams import event_stream
+from perdure.interfaces.api.surface import BASE, Cursor, Key, Limit, Served, Surface
+from perdure.kernel.events import Limits
+from perdure.kernel.ports import Status
+
+router = APIRouter(prefix="/goals", tags=["goals"])
+
+_HERE = f"{BASE}/goals"
+_LARGEST = 2**63 - 1
+Whole = Annotated[int, Field(ge=1, le=_LARGEST)]
+Amount = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class LimitsBody(BaseModel):
+    """How much a goal may use; what is left out has no limit."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    iterations: Whole | None = None
+    tokens: Whole | None = None
+    usd: Amount | None = None
+    seconds: Amount | None = None
+
+    def as_limits(self) -> Limits:
+        """Return what the kernel counts by."""
+        return Limits(self.iterations, self.tokens, self.usd, self.seconds)
+
+
+class GoalBody(BaseModel):
+    """A goal to be started: one of `text`, `plan` and `flow`."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        json_schema_extra={
+            "examples": [
+                {"text": "echo hello"},
+                {"plan": "goal: two steps\nsteps:\n  - id: a\n    exec: echo one\n  - id: b\n    exec: echo two\n"},
+            ]
+        },
+    )
+    text: Annotated[str, Field(min_length=1, max_length=100_000)] | None = None
+    """A command line; it is run by a shell only when `shell` is true."""
+    plan: Annotated[str, Field(min_length=1, max_length=500_000)] | None = None
+    """The text of a plan."""
+    flow: Annotated[str, Field(min_length=1, max_length=500)] | None = None
+    """A flow, `module:function`, that the setting `flows` names."""
+    args: list[Any] | dict[str, Any] | None = None
+    bot: Annotated[str, Field(min_length=1, max_length=100)] | None = None
+    limits: LimitsBody = LimitsBody()
+    shell: bool = False
+
+    @model_validator(mode="after")
+    def _is_one(self) -> "GoalBody":
+        if sum(each is not None for each in (self.text, self.plan, self.flow)) != 1:
+            raise ValueError("expected exactly one of text, plan and flow")
+        if self.args is not None and self.flow is None:
+            raise ValueError("only a flow takes args")
+        if self.shell and self.text is None:
+            raise ValueError("only a text is run by a shell")
+        return self
+
+
+class ResumeBody(BaseModel):
+    """Limits that are raised."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    limits: LimitsBody = LimitsBody()
+
+
+class ForkBody(BaseModel):
+    """Where a goal is forked: after this event."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    at: Whole
+
+
+class CancelBody(BaseModel):
+    """Nothing is needed to end a goal."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class DecisionBody(BaseModel):
+    """What somebody has decided about an open call; without an id, about the only one that it fits."""
+
+    model_config = ConfigDict(
+        extra="forbid", strict=True, json_schema_extra={"examples": [{"decision": "answer", "value": "yes"}]}
+    )
+    decision: Literal["approve", "deny", "answer", "retry", "skip", "abort"]
+    call_id: Annotated[str, Field(max_length=500)] | None = None
+    value: Any = None
+
+
+class SignalBody(BaseModel):
+    """Something that a goal is told."""
+
+    model_config = ConfigDict(
+        extra="forbid", strict=True, json_schema_extra={"examples": [{"name": "paid", "payload": {"order": 7}}]}
+    )
+    name: Annotated[str, Field(min_length=1, max_length=200)]
+    payload: Any = None
+
+
+class GoalOut(BaseModel):
+    """A goal."""
+
+    id: str
+    text: str
+    mind: Literal["command", "plan", "flow", "model"]
+    bot: str | None
+    status: Literal["running", "interrupted", "waiting", "done", "stopped"]
+    reason: str | None
+    waiting_for: Literal["person", "signal", "timer", "limit"] | None
+    created_at: str
+    updated_at: str
+    last_seq: int
+    steps: int
+    cost_usd: float
+    parent: dict[str, Any] | None
+    output: Any
+
+
+class EventOut(BaseModel):
+    """One event of a goal."""
+
+    v: int
+    goal_id: str
+    seq: int
+    id: str
+    type: str
+    iteration: int
+    timestamp: str
+    payload: dict[str, Any]
+    hash: str
+
+
+GoalId = str
+_GOAL = Envelope[GoalOut]
+
+
+@router.post("", status_code=201, response_model=_GOAL)
+async def create_goal(body: GoalBody, served: Served, key: Key = None) -> Response:
+    """Start a goal; it runs in the server, and goes on when that is started anew.
+
+    It is durable when this answers. A command or a plan runs in a folder of its own, `work/<id>` in the home.
+    """
+    new = await _new(body, served, key)
+    goal, is_new = await served.serving.start(new)
+    return _reply(goal, status=201 if is_new else 200)
+
+
+@router.get("", response_model=Envelope[list[GoalOut]])
+async def list_goals(
+    served: Served,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+    status: Annotated[Status | None, Query(description="`open` is running or interrupted.")] = None,
+) -> Response:
+    """List goals, the newest first."""
+    found = await served.p.goals.list(limit=limit, status=status, before=from_cursor(cursor))
+    last = found[-1].id if found else None
+    more = "" if status is None else f"&status={status}"
+    return page([goal.wire() for goal in found], limit, last, path=_HERE, more=more)
+
+
+@router.get("/{goal_id}", response_model=_GOAL)
+async def show_goal(goal_id: GoalId, served: Served) -> Response:
+    """Show a goal, by its id or a beginning of it that no other has."""
+    goal = await served.p.goals.find(goal_id)
+    if goal.status not in ("done", "stopped"):
+        return _reply(goal)
+    state = await served.p.goals.state(goal.id)
+    return _reply(GoalView(goal.summary, termination=state.termination))
+
+
+@router.get("/{goal_id}/events", response_model=Envelope[list[EventOut]])
+async def list_events(
+    request: Request,
+    goal_id: GoalId,
+    served: Served,
+    after_seq: Annotated[int, Query(ge=0, le=_LARGEST)] = 0,
+    limit: Limit = 200,
+) -> Response:
+    """List the events of a goal after a seq; with `Accept: text/event-stream`, go on with those that come."""
+    goal = await served.p.goals.find(goal_id)
+    if "text/event-stream" in request.headers.get("accept", ""):
+        after = _last_event_id(request.headers.get("last-event-id"), after_seq)
+        return StreamingResponse(event_stream(served, goal.id, after), media_type="text/event-stream")
+    found = await served.p.goals.events(goal.id, after=after_seq, limit=limit)
+    links = {"self": f"{_HERE}/{goal.id}/events?after_seq={after_seq}", "goal": f"{_HERE}/{goal.id}"}
+    if found and found[-1].seq < goal.summary.last_seq:
+        links["next"] = f"{_HERE}/{goal.id}/events?after_seq={found[-1].seq}&limit={limit}"
+    return reply([event.wire() for event in found], links=links)
+
+
+@router.post("/{goal_id}/resume", response_model=_GOAL)
+async def resume_goal(goal_id: GoalId, served: Served, body: ResumeBody | None = None, key: Key = None) -> Response:
+    """Go on with a goal in the server, with limits raised where they are given."""
+    del key  # to go on twice is to go on once
+    return _reply(await served.serving.go_on(goal_id, (body or ResumeBody()).limits.as_limits()))
+
+
+@router.post("/{goal_id}/fork", status_code=201, response_model=_GOAL)
+async def fork_goal(goal_id: GoalId, body: ForkBody, served: Served, key: Key = None) -> Response:
+    """Make a goal that goes on from an event of another; it does not run until it is resumed."""
+    goal = await served.p.goals.fork(goal_id, body.at, key=key)
+    return _reply(goal, status=201 if goal.is_news else 200)
+
+
+@router.post("/{goal_id}/cancel", response_model=_GOAL)
+async def cancel_goal(goal_id: GoalId, served: Served, body: CancelBody | None = None, key: Key = None) -> Response:
+    """End a goal."""
+    del body
+    return _reply(await served.p.goals.cancel(goal_id, key=key))
+
+
+@router.post("/{goal_id}/decisions", response_model=_GOAL)
+async def decide(goal_id: GoalId, body: DecisionBody, served: Served, key: Key = None) -> Response:
+    """Decide about a call that waits for a person."""
+    goal = await served.p.goals.decide(goal_id, body.decision, call_id=body.call_id, value=body.value, key=key)
+    return await _gone_on(served, goal)
+
+
+@router.post("/{goal_id}/signals", response_model=_GOAL)
+async def signal(goal_id: GoalId, body: SignalBody, served: Served, key: Key = None) -> Response:
+    """Tell a goal something that it waits for, or will wait for."""
+    return await _gone_on(served, await served.p.goals.signal(goal_id, body.name, body.payload, key=key))
+
+
+async def _gone_on(served: Surface, goal: GoalView) -> Response:
+    """Answer with a goal that was told something; one of the server's goes on by itself."""
+    served.serving.nudge()
+    return _reply(goal)
+
+
+async def _new(body: GoalBody, served: Surface, key: str | None) -> NewGoal:
+    """Make what was asked for into a goal that can be started.
+
+    Raises: Invalid
+    """
+    if body.bot is not None:
+        try:
+            await served.p.bots.get(body.bot)
+        except NotFound as error:
+            raise Invalid(error.detail) from error
+    new = _what(body, served.p.settings.flows)
+    return replace(new, workdir=None, limits=body.limits.as_limits(), bot=body.bot, key=key)
+
+
+def _what(body: GoalBody, flows: Sequence[str]) -> NewGoal:
+    match body:
+        case GoalBody(text=str(text)):
+            return of_command(text, shell=body.shell)
+        case GoalBody(plan=str(plan)):
+            return of_plan_text(plan, "plan")
+        case _:
+            return _flow(str(body.flow), body.args or [], flows)
+
+
+def _flow(path: str, args: list[Any] | dict[str, Any], flows: Sequence[str]) -> NewGoal:
+    """Raises: Denied when the flow is none that may be started from outside: an import runs code."""
+    if path not in flows:
+        raise Denied(f"{path} is not among the flows that may be started here; the setting `flows` names them.")
+    try:
+        flow = load_flow(path)
+    except NotFound as error:
+        raise Invalid(error.detail) from error
+    return of_flow(flow, [], args) if isinstance(args, dict) else of_flow(flow, args, {})
+
+
+def _last_event_id(given: str | None, after_seq: int) -> int:
+    """Return where a stream goes on: what was seen last counts, if that is a seq of ours."""
+    if given is None or not (given.isascii() and given.isdigit() and len(given) < 19):
+        return after_seq
+    return max(int(given), after_seq)
+
+
+def _reply(goal: GoalView, *, status: int = 200) -> Response:
+    here = f"{_HERE}/{goal.id}"
+    links = {"self": here, "events": f"{here}/events"}
+    return reply(goal.wire(), links=links, status=status)

@@ -1,0 +1,164 @@
+"""Runs the application: binds the address, serves until a signal comes, and gives all goals back before it ends."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from types import FrameType
+
+import uvicorn
+
+from perdure.app import Perdure
+from perdure.app.serving import Serving
+from perdure.app.system import SystemClock
+from perdure.errors import Invalid, Unavailable
+from perdure.interfaces.api.app import make_app
+from perdure.interfaces.api.doors import LOCAL, Doors, read_token
+from perdure.interfaces.api.feed import Feed
+from perdure.interfaces.api.lines import Ending, Lines
+from perdure.interfaces.api.surface import Surface
+
+PORT = 8733
+FRAME_BYTES = 256 * 1024
+HEARTBEAT_S = 30.0
+_CLOSE_S = 5
+_ROTATION_S = 0.5
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where the server listens, and under which names it answers."""
+
+    host: str = "127.0.0.1"
+    port: int = PORT
+    is_exposed: bool = False
+    """Said on purpose when the host is one that other machines can reach."""
+    names: Sequence[str] = ()
+
+    @property
+    def is_local(self) -> bool:
+        return self.host in ("127.0.0.1", "localhost", "::1")
+
+    def all_names(self) -> tuple[str, ...]:
+        """Return every name and address that we answer to."""
+        own = f"[{self.host}]" if ":" in self.host else self.host
+        reached = () if self.host in ("0.0.0.0", "::") else (own,)  # noqa: S104 (compared, not bound)
+        return tuple(dict.fromkeys((*LOCAL, *reached, *self.names)))
+
+
+def bind(address: Address) -> socket.socket:
+    """Listen at an address; port 0 takes a free one.
+
+    Raises: Invalid when others could reach it and nobody has said so; Unavailable when it is taken.
+    """
+    if not address.is_local and not address.is_exposed:
+        raise Invalid(
+            f"{address.host} can be reached by other machines, and the connection is not encrypted. Give --expose too"
+            " if that is what you want; everybody needs the token then as well."
+        )
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((address.host, address.port))
+        listener.listen(2048)
+    except (OSError, OverflowError) as error:
+        listener.close()
+        why = getattr(error, "strerror", None) or str(error)
+        raise Unavailable(f"{address.host}:{address.port} cannot be listened at: {why}. Try --port 0.") from error
+    listener.setblocking(False)
+    return listener
+
+
+class _Server(uvicorn.Server):
+    """Tells when it listens, and when it has been told to end."""
+
+    def __init__(self, config: uvicorn.Config, on_start: Callable[[], None], on_end: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_start = on_start
+        self._on_end = on_end
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._on_start()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._on_end()
+        super().handle_exit(sig, frame)
+
+
+async def serve(p: Perdure, address: Address, on_start: Callable[[str], None]) -> None:
+    """Serve a home until a signal comes; `on_start` is given the URL that a browser may open, once.
+
+    Raises: Invalid; Unavailable; Denied and Damaged when the token cannot be read.
+    """
+    read_token(p.settings.home)
+    listener = bind(address)
+    port = listener.getsockname()[1]
+    doors = Doors(p.settings.home, port, address.all_names())
+    host = "127.0.0.1" if address.is_local else address.all_names()[-1]
+    async with _working(p, doors) as surface:
+        server = _Server(
+            _config(surface),
+            on_start=lambda: on_start(f"http://{host}:{port}/login?code={doors.new_code()}"),
+            on_end=lambda: _end(surface, Ending.SHUTDOWN),
+        )
+        try:
+            await server.serve([listener])
+        finally:
+            listener.close()
+
+
+def _end(surface: Surface, why: Ending) -> None:
+    surface.lines.end_all(why)
+    surface.feed.wake_all()
+
+
+async def _watch_token(surface: Surface) -> None:
+    """End every open connection when the token was changed."""
+    token = surface.doors.token()
+    while True:
+        await asyncio.sleep(_ROTATION_S)
+        if (now := surface.doors.token()) != token:
+            token = now
+            _end(surface, Ending.TOKEN)
+
+
+@asynccontextmanager
+async def _working(p: Perdure, doors: Doors) -> AsyncIterator[Surface]:
+    """Run goals, and look for changes, for the time of the block; at its end all goals are given back."""
+    surface = Surface(p, Serving(p.goals, SystemClock()), Feed(p.goals), doors, Lines())
+    work = (surface.serving.run(), surface.feed.run(), _watch_token(surface))
+    chores = [asyncio.create_task(chore) for chore in work]
+    try:
+        yield surface
+    finally:
+        _end(surface, Ending.SHUTDOWN)
+        await surface.serving.close()
+        for chore in chores:
+            chore.cancel()
+        await asyncio.gather(*chores, return_exceptions=True)
+
+
+def _config(surface: Surface) -> uvicorn.Config:
+    return uvicorn.Config(
+        make_app(surface),
+        http="h11",
+        ws="websockets-sansio",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=True,
+        proxy_headers=False,
+        ws_max_size=FRAME_BYTES,
+        ws_per_message_deflate=False,
+        ws_ping_interval=HEARTBEAT_S,
+        ws_ping_timeout=HEARTBEAT_S,
+        timeout_graceful_shutdown=_CLOSE_S,
+        timeout_keep_alive=30,
+    )

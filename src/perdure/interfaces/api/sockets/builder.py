@@ -1,0 +1,198 @@
+"""The Forge chat: one socket speaks to one session, and every turn is saved before it is sent."""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+import orjson
+from fastapi import APIRouter, WebSocket
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from starlette.websockets import WebSocketDisconnect
+
+from perdure.app.forge import SessionView
+from perdure.errors import Conflict, Invalid, NotFound, PerdureError
+from perdure.interfaces.api.edge import read_json
+from perdure.interfaces.api.lines import Line
+from perdure.interfaces.api.sockets.telling import refuse, until_ended
+from perdure.interfaces.api.surface import Served, Surface
+from perdure.kernel.ports import Once
+
+router = APIRouter()
+
+_MOST_REPLIES = 64
+"""So many replies are kept for frames that are sent again."""
+
+Plain = dict[str, Any]
+
+
+class _Frame(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+    id: Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[!-~]+$")] | None = None
+
+
+class Start(_Frame):
+    """Begin the interview."""
+
+    type: Literal["start"]
+    description: Annotated[str, Field(max_length=100_000)]
+    mode: Literal["bot"] = "bot"
+
+
+class Answer(_Frame):
+    """Answer the pending turn."""
+
+    type: Literal["answer"]
+    answer: Any
+
+
+class Assemble(_Frame):
+    """Build the bot."""
+
+    type: Literal["assemble"]
+    config: Plain | None = None
+
+
+class Resume(_Frame):
+    """Ask for the pending turn again."""
+
+    type: Literal["resume"]
+
+
+class Ping(_Frame):
+    """Ask whether anybody is there."""
+
+    type: Literal["ping"]
+
+
+Frame = Annotated[Start | Answer | Assemble | Resume | Ping, Field(discriminator="type")]
+_FRAME: TypeAdapter[Frame] = TypeAdapter(Frame)
+
+
+@router.websocket("/ws/builder/{session_id}")
+async def chat(socket: WebSocket, session_id: str, served: Served) -> None:
+    """Talk about one session; a draft that is there is taken up where it was left."""
+    try:
+        known = str(UUID(session_id))
+    except ValueError:
+        await refuse(socket, NotFound(f"There is no session {session_id[:60]!r}; an id is a UUID."))
+        return
+    await socket.accept()
+    with served.lines.open() as line:
+        await until_ended(socket, line, _Chat(socket, served, known).run(line))
+
+
+class _Chat:
+    """One socket: reads a frame, does what it says, sends the reply, and reads the next."""
+
+    def __init__(self, socket: WebSocket, served: Surface, session_id: str) -> None:
+        self._socket = socket
+        self._forge = served.p.forge
+        self._session_id = session_id
+        self._revision: int | None = None
+        """That of the last turn that was sent here."""
+        self._replies: dict[str, Plain] = {}
+
+    async def run(self, line: Line) -> None:
+        try:
+            pending = await self._forge.get(self._session_id)
+        except NotFound:
+            pending = None
+        except PerdureError as error:
+            await self._send(_error(error))
+            pending = None
+        if pending is not None:
+            await self._send(self._turn(pending))
+        while line.ending is None:
+            await self._send(await self._reply(await _received(self._socket)))
+
+    async def _reply(self, received: str | None) -> Plain:
+        """Return the reply to a frame; whatever is wrong with it, the socket stays usable."""
+        try:
+            frame = _read(received)
+        except PerdureError as error:
+            return _error(error)
+        if frame.id is None:
+            return await self._done(frame)
+        if frame.id not in self._replies:
+            self._replies[frame.id] = {**await self._done(frame), "reply_to": frame.id}
+            if len(self._replies) > _MOST_REPLIES:
+                del self._replies[next(iter(self._replies))]
+        return self._replies[frame.id]
+
+    async def _done(self, frame: Frame) -> Plain:
+        try:
+            return await self._do(frame)
+        except Conflict as error:
+            if error.current is not None:
+                self._revision = error.current["revision"]
+            return _error(error)
+        except PerdureError as error:
+            return _error(error)
+
+    async def _do(self, frame: Frame) -> Plain:
+        match frame:
+            case Ping():
+                return {"type": "pong"}
+            case Resume():
+                return self._turn(await self._forge.get(self._session_id))
+            case Start():
+                once = self._once(frame)
+                return self._turn(await self._forge.start(frame.description, frame.mode, self._session_id, once=once))
+            case Answer():
+                once = self._once(frame)
+                answered = await self._forge.answer(self._session_id, frame.answer, self._revision, once=once)
+                return self._turn(answered)
+            case Assemble():
+                result = await self._forge.assemble(self._session_id, frame.config, self._revision)
+                return {"type": "assembled", "result": result.model_dump(mode="json")}
+
+    def _once(self, frame: Frame) -> Once | None:
+        """Name the call of a frame with an id, so that it is done once, also when it is sent again on a new socket."""
+        if frame.id is None:
+            return None
+        said = orjson.dumps(frame.model_dump(), option=orjson.OPT_SORT_KEYS)
+        key = f"socket/{self._session_id}/{frame.id}"
+        return Once(key, f"{frame.type} {self._session_id}", hashlib.sha256(said).digest())
+
+    def _turn(self, session: SessionView) -> Plain:
+        self._revision = session.revision
+        return {"type": "turn", "turn": session.wire()["turn"], "revision": session.revision}
+
+    async def _send(self, frame: Mapping[str, Any]) -> None:
+        await self._socket.send_text(orjson.dumps(frame).decode())
+
+
+async def _received(socket: WebSocket) -> str | None:
+    """Return the text of the next frame; None for one of bytes.
+
+    Raises: WebSocketDisconnect
+    """
+    message = await socket.receive()
+    if message["type"] == "websocket.disconnect":
+        raise WebSocketDisconnect(message.get("code", 1000))
+    text: str | None = message.get("text")
+    return text
+
+
+def _read(received: str | None) -> Frame:
+    """Read a frame.
+
+    Raises: Invalid
+    """
+    if received is None:
+        raise Invalid("A frame of text was expected, found one of bytes.")
+    try:
+        return _FRAME.validate_python(read_json(received.encode("utf-8", "surrogatepass")))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise Invalid(f"The frame does not fit: {where + ': ' if where else ''}{first['msg']}.") from None
+
+
+def _error(error: PerdureError) -> Plain:
+    frame: Plain = {"type": "error", "code": error.code, "message": error.detail}
+    current = error.current if isinstance(error, Conflict) else None
+    if current is not None:
+        frame |= {"turn": current["turn"], "revision": current["revision"]}
+    return frame

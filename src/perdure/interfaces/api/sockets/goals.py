@@ -1,0 +1,76 @@
+"""The events of one goal, and the changes of all goals, as they come."""
+
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+import orjson
+from fastapi import APIRouter, Query, WebSocket
+
+from perdure.errors import NotFound, PerdureError
+from perdure.interfaces.api.lines import Ending, Line
+from perdure.interfaces.api.sockets.telling import refuse, tell
+from perdure.interfaces.api.streams import PATIENCE_S, pages
+from perdure.interfaces.api.surface import Served, Surface
+
+router = APIRouter()
+
+_PAGE = 200
+_MOST_PENDING = 50_000
+
+
+@router.websocket("/ws/goals/{goal_id}")
+async def follow_goal(
+    socket: WebSocket, goal_id: str, served: Served, after_seq: Annotated[int, Query(ge=0, le=2**63 - 1)] = 0
+) -> None:
+    """Send every event of a goal after a seq, once and in order, then those that come; close when it has ended."""
+    try:
+        goal = await served.p.goals.find(goal_id)
+    except PerdureError as error:
+        await refuse(socket, error)
+        return
+    await socket.accept()
+    with served.lines.open() as line:
+        await tell(socket, line, _events(served, line, goal.id, after_seq))
+
+
+@router.websocket("/ws/events")
+async def follow_all(socket: WebSocket, served: Served) -> None:
+    """Send the goals that have not ended, then every goal that changes, as it is then; no history."""
+    await socket.accept()
+    with served.lines.open() as line:
+        await tell(socket, line, _changes(served, line))
+
+
+async def _events(served: Surface, line: Line, goal_id: str, after: int) -> AsyncIterator[str]:
+    async for found in pages(served, line, goal_id, after):
+        for event in found:
+            yield event.line()
+
+
+async def _changes(served: Surface, line: Line) -> AsyncIterator[str]:
+    with served.feed.following() as news:
+        yield _text({"type": "goals", "goals": [goal async for goal in _unfinished(served)]})
+        while line.ending is None:
+            changed = await news.wait(PATIENCE_S)
+            if len(changed) > _MOST_PENDING:
+                line.end(Ending.RESYNC)
+                return
+            for goal_id in changed:
+                try:
+                    goal = await served.p.goals.find(goal_id)
+                except NotFound:
+                    continue
+                yield _text({"type": "goal", "goal": goal.wire()})
+
+
+async def _unfinished(served: Surface) -> AsyncIterator[dict[str, object]]:
+    for status in ("open", "waiting"):
+        before = None
+        while found := await served.p.goals.list(status=status, limit=_PAGE, before=before):
+            for goal in found:
+                yield goal.wire()
+            before = found[-1].id
+
+
+def _text(frame: dict[str, object]) -> str:
+    return orjson.dumps(frame).decode()
