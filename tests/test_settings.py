@@ -177,7 +177,10 @@ def test_a_config_file_in_the_current_folder_is_not_read(
         (b"\xff\xfe\x00", "is not valid TOML"),
         ('databse_url = "x"', "there is no setting 'databse_url'. Did you mean 'database_url'?"),
         ('memory_dir = "x"', "there is no setting 'memory_dir'"),
-        ('zzz = "x"', "there is no setting 'zzz'. Known are: database_url, memory_state_dir, park_after_s, memory."),
+        (
+            'zzz = "x"',
+            "there is no setting 'zzz'. Known are: database_url, memory_state_dir, park_after_s, flows, memory.",
+        ),
         ('home = "/elsewhere"', "there is no setting 'home'"),
         ('[database]\nurl = "x"', "there is no setting 'database'"),
         ("database_url = 3", "database_url was expected to be a text"),

@@ -163,7 +163,9 @@ async def test_a_turn_that_fails_leaves_the_draft_and_the_same_answer_can_be_sen
             return await super().next_turn(state, answer)
 
     engine = Failing()
-    stores = ForgeStores(SqlBuilderDraftStore(client), SqlBuilderMemoryStore(client), SqlBotStore(client))
+    stores = ForgeStores(
+        SqlBuilderDraftStore(client), SqlBuilderMemoryStore(client), SqlBotStore(client), SqlIdempotencyKeys(client)
+    )
     forge = Forge(stores, opened(client)._assembler, new_id=lambda: ID, skills=lambda: (), engine=engine)
     await forge.start("a timer for pasta")
     before = await rows(client)

@@ -130,3 +130,15 @@ async def test_only_where_deadlines_are_bound_to_a_boot_is_a_worker_of_another_o
     await stored.leases.renew(WORKER, 30)
     after = replace(OTHER, boot_id="after the restart")
     assert await stored.leases.living([WORKER.id], after) == (set() if stored.is_bound_to_boot else {WORKER.id})
+
+
+async def test_a_claim_may_say_whose_goal_it_is_from_now_on(stored: Stored) -> None:
+    goal = await begin(stored, release=True)
+    goal.epoch = await stored.leases.claim("g", WORKER, "server")
+    assert (await stored.store.find("g")).runner == "server"
+    await goal.append(HELLO, release=True)
+    assert (await stored.store.find("g")).runner == "server"
+    await stored.leases.claim("g", WORKER)
+    assert (await stored.store.find("g")).runner == "server"
+    await stored.leases.claim("g", WORKER, "cli")
+    assert (await stored.store.find("g")).runner == "cli"

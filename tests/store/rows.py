@@ -102,6 +102,8 @@ def row(table: str, project: str = "one", **changes: Any) -> dict[str, Any]:
         "bot_versions": {"bot_id": f"{project}-bot", "number": 1, "state": "pending", "origin": "assemble"}
         | {"name": "B", "category": "c", "created_at": NOW, "sha256": "{}", "config": "{}", "conversation": "[]"}
         | {"provenance": "{}", "files": "{}"},
+        "idempotency_keys": {"key": f"{project}-new", "route": "POST /", "body_sha256": bytes(32), "subject": "s"}
+        | {"created_at": NOW},
         "builder_memory": own
         | {"purpose_category": "c", "initial_description": "D", "chosen_tone": "t", "chosen_model": "m"}
         | {"chosen_skills": "[]", "bot_slug": "b", "created_at": NOW},

@@ -24,7 +24,7 @@ NUMBERS = {
     "inbox": "inbox_no",
 }
 """Keys that the database gives out."""
-NAMES = {"builder_drafts": "session_id", "leases": "worker"}
+NAMES = {"builder_drafts": "session_id", "idempotency_keys": "key", "leases": "worker"}
 """Keys that are names, where they are not called `id`."""
 INSIDE = {"bot_versions": "number"}
 """Keys that are counted by whoever adds the row, in what it belongs to."""
@@ -198,6 +198,7 @@ REFUSED = (
     Refused("ck_builder_drafts_schema_version", "builder_drafts", {"schema_version": 0}),
     Refused("ck_builder_drafts_revision", "builder_drafts", {"revision": 0}),
     Refused("ck_builder_drafts_question_count", "builder_drafts", {"question_count": -1}),
+    Refused("ck_idempotency_keys_body_sha256", "idempotency_keys", {"body_sha256": bytes(31)}),
     Refused("ck_bots_slug", "bots", {"slug": ""}),
     Refused("ck_bot_versions_number", "bot_versions", {"number": 0}),
     Refused("ck_goals_parent", "goals", {"parent_id": "one-goal"}),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from perdure.kernel.ports import Status, Summary
+from perdure.kernel.ports import Runner, Status, Summary
 from perdure.store.goals.rows import BY_START_KEY, POSTED, due_listing, listing
 from perdure.store.schema import metadata
 from tests.sql import PlainSql
@@ -39,14 +39,14 @@ WHERE project_id = 'p1' AND status = 'pending' AND NOT EXISTS (
     WHERE edge.project_id = task.project_id AND edge.task_id = task.id AND needed.status <> 'completed')"""
 
 
-def listed(status: Status | None = None, before: str | None = None) -> str:
+def listed(status: Status | None = None, before: str | None = None, runner: Runner | None = None) -> str:
     """The query of the state store, with its values written into it."""
-    return with_values(*listing(status, before, 50))
+    return with_values(*listing(status, runner, before, 50))
 
 
-def due(after: Summary | None = None) -> str:
+def due(after: Summary | None = None, runner: Runner | None = None) -> str:
     """The same, for goals that are due."""
-    return with_values(*due_listing(7, after, 50))
+    return with_values(*due_listing(7, runner, after, 50))
 
 
 def with_values(statement: str, values: Sequence[object]) -> str:
@@ -153,8 +153,15 @@ QUESTIONS = (
         "SELECT * FROM metrics WHERE project_id = 'p1' AND agent_id = 'p1-005'",
         "idx_metrics_agent",
     ),
+    Question(
+        "calls that were made before yesterday",
+        "SELECT key FROM idempotency_keys WHERE created_at <= 3",
+        "idx_idempotency_keys_created",
+    ),
     Question("goals of a status newest first", listed("open"), "idx_goals_status", is_ordered=True),
     Question("goals of a status before one", listed("open", "p1-005"), "idx_goals_status", is_ordered=True),
+    Question("goals that a server may go on with", listed("open", None, "server"), "idx_goals_status", is_ordered=True),
+    Question("goals of a server that are due", due(None, "server"), "idx_goals_due"),
     Question("goals of a worker that something was posted to", POSTED.replace("?", "'p1-w'"), "idx_goals_posted"),
     Question("goals that are due", due(), "idx_goals_due"),  # those of one moment are sorted
     Question(
@@ -210,6 +217,7 @@ def one_of_each(project: str, number: int) -> dict[str, dict[str, Any]]:
         | {"parent_id": f"{project}-goal", "parent_seq": 1},
         "bots": {"id": name, "slug": name},
         "builder_drafts": {"session_id": name, "updated_at": moment},
+        "idempotency_keys": {"key": name, "created_at": moment},
         "builder_memory": {"id": name, "purpose_category": f"c{number % 5}", "created_at": moment},
     }
     return {table: row(table, project, **change) for table, change in changes.items()}

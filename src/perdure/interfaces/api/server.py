@@ -3,9 +3,10 @@
 import asyncio
 import logging
 import socket
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from types import FrameType
 
 import uvicorn
@@ -75,24 +76,49 @@ def bind(address: Address) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """Tells when it listens, and when it has been told to end."""
+    """Says when it listens, and when it has been told to end; signals are heard only when it is all that runs."""
 
-    def __init__(self, config: uvicorn.Config, on_start: Callable[[], None], on_end: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, on_end: Callable[[], None], *, hears_signals: bool) -> None:
         super().__init__(config)
-        self._on_start = on_start
         self._on_end = on_end
+        self._hears_signals = hears_signals
+        self.listens = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        self._on_start()
+        self.listens.set()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self._on_end()
         super().handle_exit(sig, frame)
 
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        with super().capture_signals() if self._hears_signals else nullcontext():
+            yield
 
-async def serve(p: Perdure, address: Address, on_start: Callable[[str], None]) -> None:
-    """Serve a home until a signal comes; `on_start` is given the URL that a browser may open, once.
+    def end(self) -> None:
+        """Begin to end, as at a signal."""
+        self._on_end()
+        self.should_exit = True
+
+
+@dataclass(frozen=True)
+class Running:
+    """A server that listens."""
+
+    url: str
+    surface: Surface
+    ended: "asyncio.Task[None]"
+
+    def login_url(self) -> str:
+        """Return a URL that lets a browser in, once."""
+        return f"{self.url}/login?code={self.surface.doors.new_code()}"
+
+
+@asynccontextmanager
+async def running(p: Perdure, address: Address, *, hears_signals: bool = False) -> AsyncIterator[Running]:
+    """Serve a home for the time of the block; when it ends, all goals are given back.
 
     Raises: Invalid; Unavailable; Denied and Damaged when the token cannot be read.
     """
@@ -102,15 +128,28 @@ async def serve(p: Perdure, address: Address, on_start: Callable[[str], None]) -
     doors = Doors(p.settings.home, port, address.all_names())
     host = "127.0.0.1" if address.is_local else address.all_names()[-1]
     async with _working(p, doors) as surface:
-        server = _Server(
-            _config(surface),
-            on_start=lambda: on_start(f"http://{host}:{port}/login?code={doors.new_code()}"),
-            on_end=lambda: _end(surface, Ending.SHUTDOWN),
-        )
+        on_end = partial(_end, surface, Ending.SHUTDOWN)
+        server = _Server(_config(surface), on_end, hears_signals=hears_signals)
+        ended = asyncio.create_task(server.serve([listener]))
+        listens = asyncio.create_task(server.listens.wait())
         try:
-            await server.serve([listener])
+            await asyncio.wait({ended, listens}, return_when=asyncio.FIRST_COMPLETED)
+            yield Running(f"http://{host}:{port}", surface, ended)
         finally:
+            listens.cancel()
+            server.end()
+            await asyncio.wait({ended})
             listener.close()
+
+
+async def serve(p: Perdure, address: Address, on_start: Callable[[str], None]) -> None:
+    """Serve a home until a signal comes; `on_start` is given the URL that a browser may open, once.
+
+    Raises: as `running`.
+    """
+    async with running(p, address, hears_signals=True) as server:
+        on_start(server.login_url())
+        await asyncio.wait({server.ended})
 
 
 def _end(surface: Surface, why: Ending) -> None:
