@@ -20,6 +20,7 @@ from perdure.forge.turns import AskQuestion, ReadyToAssemble
 from perdure.store.builder.bots import SqlBotStore
 from perdure.store.builder.choices import SqlBuilderMemoryStore
 from perdure.store.builder.drafts import SqlBuilderDraftStore
+from perdure.store.once import SqlIdempotencyKeys
 from perdure.store.transaction import Transaction
 from tests.forge.test_drafts import as_version_0
 from tests.forge.test_interview import begun, run

@@ -41,7 +41,7 @@ class Serving:
     def __init__(self, goals: Goals, clock: Clock, *, most: int = MOST_RUNNING) -> None:
         self._goals = goals
         self._clock = clock
-        self._most = most
+        self.most = most
         self._running: dict[asyncio.Task[Ran], Loop | None] = {}
         self._ids: dict[asyncio.Task[Ran], str] = {}
         self._failed: dict[str, _Failed] = {}
@@ -110,7 +110,7 @@ class Serving:
     def _require_room(self) -> None:
         if self._is_closing:
             raise Exhausted("The server is about to end, and begins no more goals.")
-        if len(self._running) >= self._most:
+        if len(self._running) >= self.most:
             raise Exhausted(f"{len(self._running)} goals run here already, which is the most. Try again later.")
 
     async def _take_up(self) -> None:
@@ -124,7 +124,7 @@ class Serving:
             before = page[-1].id
 
     async def _try(self, goal: GoalView, *, is_woken: bool = False) -> None:
-        is_full = len(self._running) >= self._most or self._is_closing
+        is_full = len(self._running) >= self.most or self._is_closing
         if goal.is_running or goal.id in self._ids.values() or is_full or self._is_hopeless(goal):
             return
         try:

@@ -22,6 +22,15 @@ from perdure.interfaces.api.sockets import builder as builder_socket
 from perdure.interfaces.api.sockets import goals as goal_sockets
 from perdure.interfaces.api.surface import BASE, REFUSALS, Surface
 
+ROUTERS = (
+    (doors.router, ""),
+    (builder_socket.router, ""),
+    (goal_sockets.router, ""),
+    (builder.router, BASE),
+    (goals.router, BASE),
+    (approvals.router, BASE),
+)
+"""All there is, and under which path."""
 _MOST_ERRORS = 20
 
 log = logging.getLogger(__name__)
@@ -44,11 +53,8 @@ def make_routes(surface: Surface) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.surface = surface
-    app.include_router(doors.router)
-    app.include_router(builder_socket.router)
-    app.include_router(goal_sockets.router)
-    for module in (builder, goals, approvals):
-        app.include_router(module.router, prefix=BASE)
+    for router, prefix in ROUTERS:
+        app.include_router(router, prefix=prefix)
     app.add_exception_handler(PerdureError, _told)
     app.add_exception_handler(SessionOver, _over)
     app.add_exception_handler(RequestValidationError, _unfit)

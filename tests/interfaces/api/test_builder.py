@@ -1,0 +1,230 @@
+"""The builder over REST and over its socket: one engine, one draft."""
+
+import asyncio
+import json
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+from websockets.exceptions import InvalidStatus
+
+from perdure.interfaces.api.server import Running
+from tests.interfaces.api.test_streams import heard, opened
+
+SESSIONS = "/api/v1/builder/sessions"
+FIRST = {"answer": {"option_index": 0}}
+
+
+async def begun(known: httpx.AsyncClient, description: str = "a timer for pasta", **headers: str) -> dict[str, Any]:
+    answer = await known.post(SESSIONS, json={"description": description}, headers=headers)
+    assert answer.status_code == 201
+    found: dict[str, Any] = answer.json()["data"]
+    return found
+
+
+async def said(known: httpx.AsyncClient, session_id: str) -> dict[str, Any]:
+    """Answer every turn with its first option, until the bot can be built; return that turn."""
+    while True:
+        turn = (await known.get(f"{SESSIONS}/{session_id}")).json()["data"]["turn"]
+        if turn["action"] == "ready_to_assemble":
+            found: dict[str, Any] = turn
+            return found
+        answer = {"confirm": True} if turn["action"] == "show_preview" else {"option_index": 0}
+        assert (await known.post(f"{SESSIONS}/{session_id}/answer", json={"answer": answer})).status_code == 200
+
+
+async def test_a_bot_is_made_over_rest(known: httpx.AsyncClient) -> None:
+    session = await begun(known)
+    assert session.keys() == {"session_id", "mode", "turn"}
+    here = f"{SESSIONS}/{session['session_id']}"
+    shown = (await known.get(here)).json()["data"]
+    keys = {"session_id", "mode", "phase", "initial_description", "question_count", "revision", "turn"}
+    assert shown.keys() == keys
+    assert shown["turn"] == session["turn"]
+    answered = (await known.post(f"{here}/answer", json=FIRST)).json()["data"]
+    assert answered.keys() == {"turn", "state_summary"}
+    assert answered["state_summary"].keys() == {"phase", "question_count"}
+    assert (await known.post(f"{here}/assemble", json={})).status_code == 409
+    drafts = (await known.get("/api/v1/builder/drafts")).json()["data"]
+    assert session["session_id"] in [draft["session_id"] for draft in drafts]
+    ready = await said(known, session["session_id"])
+    made = await known.post(f"{here}/assemble", json={"config": ready["config"]})
+    assert made.status_code == 200
+    result = made.json()["data"]["result"]
+    gone = await known.get(here)
+    assert gone.status_code == 410
+    assert gone.json()["_links"]["bot"].endswith(result["bot_slug"])
+    again = await known.post(f"{here}/assemble", json={"config": ready["config"]})
+    assert (again.status_code, again.json()["data"]["result"]) == (200, result)
+    assert (await known.post(f"{here}/answer", json=FIRST)).status_code == 410
+    new = f"{SESSIONS}/{uuid4()}"
+    changed = await known.post(f"{new}/reconfigure", json={"bot_slug": result["bot_slug"]})
+    assert changed.status_code == 201
+    assert changed.json()["data"]["mode"] == "reconfigure"
+    assert (await known.post(f"{new}/reconfigure", json={"bot_slug": result["bot_slug"]})).status_code == 409
+    assert (await known.post(f"{SESSIONS}/x/reconfigure", json={"bot_slug": "x"})).status_code == 404
+    deleted = await known.delete(new)
+    assert deleted.json()["data"] == {"deleted": True, "session_id": new.rpartition("/")[2]}
+    assert (await known.delete(new)).status_code == 404
+
+
+async def test_a_stale_if_match_is_refused_with_what_is_there(known: httpx.AsyncClient) -> None:
+    session = await begun(known)
+    here = f"{SESSIONS}/{session['session_id']}"
+    etag = (await known.get(here)).headers["etag"]
+    first = await known.post(f"{here}/answer", json=FIRST, headers={"If-Match": etag})
+    assert first.status_code == 200
+    stale = await known.post(f"{here}/answer", json=FIRST, headers={"If-Match": etag})
+    assert stale.status_code == 412
+    assert stale.json()["current"]["turn"] == first.json()["data"]["turn"]
+    for wrong in ("1", 'W/"1"', '"x"', '"99999999999999999999"'):
+        assert (await known.post(f"{here}/answer", json=FIRST, headers={"If-Match": wrong})).status_code == 412
+    back = (
+        {"answer": "back"}
+        if first.json()["data"]["turn"]["action"] == "ask_question"
+        else {"answer": {"confirm": True}}
+    )
+    fresh = await known.post(f"{here}/answer", json=back, headers={"If-Match": first.headers["etag"]})
+    assert fresh.status_code != 412
+    assert (await known.post(f"{here}/answer", json={"answer": 7}, headers={"If-Match": "*"})).status_code == 422
+
+
+async def test_the_same_key_answers_once(known: httpx.AsyncClient) -> None:
+    key = str(uuid4())
+    session = await begun(known, **{"Idempotency-Key": key})
+    assert (await begun(known, **{"Idempotency-Key": key}))["session_id"] == session["session_id"]
+    here = f"{SESSIONS}/{session['session_id']}"
+    headers = {"Idempotency-Key": str(uuid4())}
+    many = await asyncio.gather(*[known.post(f"{here}/answer", json=FIRST, headers=headers) for _ in range(6)])
+    assert {answer.status_code for answer in many} == {200}
+    assert len({json.dumps(answer.json()["data"]) for answer in many}) == 1
+    assert (await known.get(here)).json()["data"]["revision"] == 2
+    other = await known.post(f"{here}/answer", json={"answer": {"option_index": 1}}, headers=headers)
+    assert other.status_code == 422
+    assert (await known.post(SESSIONS, json={"description": "x"}, headers=headers)).status_code == 422
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{}, {"answer": None}, {"answer": 7}, {"answer": {"option_index": 99}}, {"answer": {"confirm": True}}, {"x": 1}],
+    ids=str,
+)
+async def test_an_answer_that_does_not_fit_changes_nothing(known: httpx.AsyncClient, body: dict[str, Any]) -> None:
+    here = f"{SESSIONS}/{(await begun(known))['session_id']}"
+    before = (await known.get(here)).json()["data"]
+    assert (await known.post(f"{here}/answer", json=body)).status_code == 422
+    assert (await known.get(here)).json()["data"] == before
+
+
+async def test_a_session_that_is_not_there_is_not_found(known: httpx.AsyncClient) -> None:
+    for name in ("x", str(uuid4()), "%00", "..", "%2e%2e%2f", "a" * 3000):
+        assert (await known.get(f"{SESSIONS}/{name}")).status_code in (404, 422), name
+        assert (await known.post(f"{SESSIONS}/{name}/answer", json=FIRST)).status_code in (404, 422), name
+
+
+async def test_a_chat_drops_and_reconnects_to_the_same_turn_and_rest_sees_the_same(
+    server: Running, token: str, known: httpx.AsyncClient
+) -> None:
+    session_id = str(uuid4())
+    async with opened(server, token, f"/ws/builder/{session_id}") as socket:
+        await socket.send(json.dumps({"type": "start", "description": "a timer for pasta", "id": "a"}))
+        first = await heard(socket)
+        assert (first["type"], first["revision"], first["reply_to"]) == ("turn", 1, "a")
+        await socket.send(json.dumps({"type": "answer", "answer": {"option_index": 0}}))
+        second = await heard(socket)
+        socket.transport.abort()
+    shown = (await known.get(f"{SESSIONS}/{session_id}")).json()["data"]
+    assert (shown["turn"], shown["revision"]) == (second["turn"], 2)
+    async with opened(server, token, f"/ws/builder/{session_id}") as socket:
+        assert await heard(socket) == second
+        await socket.send(json.dumps({"type": "resume"}))
+        assert await heard(socket) == second
+        await socket.send(json.dumps({"type": "start", "description": "another", "id": "b"}))
+        refused = await heard(socket)
+        assert (refused["type"], refused["code"], refused["turn"]) == ("error", "conflict", second["turn"])
+
+
+async def test_an_answer_over_rest_makes_the_sockets_next_answer_a_conflict_with_the_current_turn(
+    server: Running, token: str, known: httpx.AsyncClient
+) -> None:
+    session_id = (await begun(known))["session_id"]
+    async with opened(server, token, f"/ws/builder/{session_id}") as socket:
+        await heard(socket)
+        answered = await known.post(f"{SESSIONS}/{session_id}/answer", json=FIRST)
+        await socket.send(json.dumps({"type": "answer", "answer": {"option_index": 0}, "id": "x"}))
+        conflict = await heard(socket)
+        assert (conflict["type"], conflict["code"], conflict["revision"]) == ("error", "conflict", 2)
+        assert conflict["turn"] == answered.json()["data"]["turn"]
+        await socket.send(json.dumps({"type": "answer", "answer": {"option_index": 0}, "id": "x"}))
+        assert await heard(socket) == conflict
+        await socket.send(json.dumps({"type": "answer", "answer": {"confirm": True}, "id": "y"}))
+        assert (await heard(socket))["type"] in ("turn", "error")
+
+
+async def test_a_frame_that_is_sent_again_on_a_new_socket_is_done_once(server: Running, token: str) -> None:
+    session_id = str(uuid4())
+    start = json.dumps({"type": "start", "description": "a timer for pasta", "id": "1"})
+    answer = json.dumps({"type": "answer", "answer": {"option_index": 0}, "id": "2"})
+    async with opened(server, token, f"/ws/builder/{session_id}") as socket:
+        await socket.send(start)
+        await heard(socket)
+        await socket.send(answer)
+        second = await heard(socket)
+    async with opened(server, token, f"/ws/builder/{session_id}") as socket:
+        await heard(socket)
+        for frame in (answer, start):
+            await socket.send(frame)
+            again = await heard(socket)
+            assert (again["turn"], again["revision"]) == (second["turn"], 2)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        *(
+            "",
+            "{",
+            "[]",
+            "null",
+            '"x"',
+            "{}",
+            '{"type": "fly"}',
+            '{"type": "start"}',
+            '{"type": "ping", "x": 1}',
+            "NaN",
+        ),
+        *('{"type": "answer", "answer": 1e999}', '{"type": "start", "description": "\\u0000"}', "[" * 200),
+        *('{"type": "start", "description": "\\ud800"}', '{"type": "ping", "id": ""}', b"\0\xff", "[" * 100_000),
+    ],
+    ids=lambda frame: repr(frame)[:40],
+)
+async def test_a_frame_that_makes_no_sense_leaves_the_socket_usable(
+    server: Running, token: str, frame: str | bytes
+) -> None:
+    async with opened(server, token, f"/ws/builder/{uuid4()}") as socket:
+        await socket.send(frame)
+        refused = await heard(socket)
+        assert refused["type"] == "error"
+        assert refused["code"] in ("invalid", "broken_json")
+        await socket.send(json.dumps({"type": "ping", "id": "p"}))
+        assert await heard(socket) == {"type": "pong", "reply_to": "p"}
+
+
+async def test_a_socket_of_something_that_is_no_uuid_is_refused(server: Running, token: str) -> None:
+    with pytest.raises(InvalidStatus) as refused:
+        async with opened(server, token, "/ws/builder/not-a-uuid"):
+            pass
+    assert refused.value.response.status_code == 404
+
+
+async def test_a_bot_is_made_over_the_socket(server: Running, token: str, known: httpx.AsyncClient) -> None:
+    session_id = (await begun(known))["session_id"]
+    ready = await said(known, session_id)
+    async with opened(server, token, f"/ws/builder/{session_id}") as socket:
+        assert (await heard(socket))["turn"]["action"] == "ready_to_assemble"
+        await socket.send(json.dumps({"type": "assemble", "config": ready["config"], "id": "go"}))
+        made = await heard(socket)
+        assert (made["type"], made["reply_to"]) == ("assembled", "go")
+        await socket.send(json.dumps({"type": "resume"}))
+        assert (await heard(socket))["code"] == "over"

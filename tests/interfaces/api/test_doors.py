@@ -1,0 +1,261 @@
+"""Every door, tried on every route and socket: who may not come in is refused before any handler has seen it."""
+
+import asyncio
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from fastapi.routing import APIRoute, APIWebSocketRoute
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from perdure import Damaged, Denied
+from perdure.app import Perdure
+from perdure.interfaces.api.app import ROUTERS, make_routes
+from perdure.interfaces.api.doors import TOKEN_FILE, Doors, read_token, rotate_token
+from perdure.interfaces.api.gate import OPEN_PATHS
+from perdure.interfaces.api.server import Running
+
+ID = "0190a1b2-c3d4-7e5f-8a6b-0123456789ab"
+
+
+@pytest.fixture(params=["sqlite"])
+def backend(request: pytest.FixtureRequest) -> str:
+    """Doors are the same on every database."""
+    return str(request.param)
+
+
+def doors_of(server: Running) -> Iterator[tuple[str, str]]:
+    """Give method and path of everything that the route table has; a socket is `WS`."""
+    described = {
+        (method.upper(), path)
+        for path, methods in make_routes(server.surface).openapi()["paths"].items()
+        for method in methods
+    }
+    found = {
+        (method, prefix + route.path)
+        for router, prefix in ROUTERS
+        for route in router.routes
+        for method in (route.methods if isinstance(route, APIRoute) else ["WS"])
+        if isinstance(route, APIRoute | APIWebSocketRoute)
+    }
+    assert {door for door in found if door[0] != "WS"} == described
+    for method, path in sorted(found | {("GET", "/openapi.json")}):
+        yield method, _filled(path)
+
+
+def _filled(path: str) -> str:
+    for name in ("session_id", "goal_id", "slug", "name:path", "name", "record_id"):
+        path = path.replace("{" + name + "}", ID)
+    assert "{" not in path, path
+    return path
+
+
+async def ask(server: Running, method: str, path: str, headers: list[tuple[str, str]]) -> int:
+    """Knock, and return the status of the answer; 101 for a socket that was opened."""
+    if method != "WS":
+        body = "" if method in ("GET", "HEAD") else "{}"
+        more = [f"Content-Type: application/json\r\nContent-Length: {len(body)}"] if body else []
+        host = f"Host: 127.0.0.1:{server.surface.doors.port}"
+        given = [f"{name}: {value}" for name, value in headers]
+        return await raw(server, f"{method} {path}", host, *given, *more, body=body)
+    kept = [(name, value) for name, value in headers if name.lower() not in ("host", "origin")]
+    origin = next((value for name, value in headers if name.lower() == "origin"), None)
+    try:
+        async with connect(
+            server.url.replace("http", "ws") + path, additional_headers=kept, origin=origin, proxy=None
+        ) as socket:
+            assert socket is not None
+            return 101
+    except InvalidStatus as error:
+        return error.response.status_code
+
+
+async def test_every_route_and_socket_wants_the_token(server: Running, token: str) -> None:
+    wrong = [
+        [],
+        [("Authorization", "Bearer")],
+        [("Authorization", "Bearer ")],
+        [("Authorization", "Bearer wrong")],
+        [("Authorization", f"Bearer {token[:-1]}")],
+        [("Authorization", f"Basic {token}")],
+        [("Authorization", token)],
+        [("Authorization", f"Bearer {token}"), ("Authorization", f"Bearer {token}")],
+        [("Cookie", f"{server.surface.doors.cookie}=wrong")],
+        [("Cookie", f"perdure_1={token}")],
+        [("X-Token", token)],
+    ]
+    knocked = 0
+    for method, path in doors_of(server):
+        if path in OPEN_PATHS:
+            continue
+        for headers in wrong:
+            assert await ask(server, method, path, headers) == 401, (method, path, headers)
+        assert await ask(server, method, f"{path}?token={token}", []) == 401
+        knocked += 1
+    assert knocked >= 20
+    assert await server.surface.p.goals.list() == []
+    assert await server.surface.p.forge.drafts() == []
+
+
+async def test_every_route_and_socket_refuses_pages_of_other_origins(server: Running, token: str) -> None:
+    own = server.url
+    foreign = ["null", "http://evil.example", own.replace("127.0.0.1", "127.0.0.1.evil.example"), f"{own}.evil.example"]
+    foreign += [own.replace("http:", "https:"), own.rsplit(":", 1)[0], own.upper(), f"{own}/", ""]
+    bearer = [("Authorization", f"Bearer {token}")]
+    for method, path in doors_of(server):
+        if method == "GET" or path in OPEN_PATHS:
+            continue
+        for origin in foreign[:-1] if method == "WS" else foreign:
+            assert await ask(server, method, path, [*bearer, ("Origin", origin)]) == 403, (method, path, origin)
+    assert await server.surface.p.goals.list() == []
+
+
+HOSTS = ["evil.example", "127.0.0.1", "localhost", "127.1:{port}", "[::1]", "localhost.:{port}", "127.0.0.1:{port}.x"]
+HOSTS += ["0.0.0.0:{port}", "localhost:1", "LOCALHOST:{port}@evil.example", "127.0.0.1:{port},localhost:{port}", ""]
+
+
+@pytest.mark.parametrize("host", HOSTS)
+async def test_a_foreign_host_is_refused_before_anything_else(server: Running, token: str, host: str) -> None:
+    said = host.format(port=server.surface.doors.port)
+    for path in ("/healthz", "/login?code=x", "/api/v1/goals", "/nowhere", "/openapi.json"):
+        assert await raw(server, f"GET {path}", f"Host: {said}", f"Authorization: Bearer {token}") in (400, 403)
+
+
+async def test_the_names_of_this_machine_are_known_in_any_case(server: Running) -> None:
+    port = server.surface.doors.port
+    for host in (f"127.0.0.1:{port}", f"LocalHost:{port}", f"[::1]:{port}"):
+        assert await raw(server, "GET /healthz", f"Host: {host}") == 200
+    assert await raw(server, "GET /healthz", f"Host: localhost:{port}", f"Host: localhost:{port}") in (400, 403)
+    assert await raw(server, "GET /healthz") in (400, 403)
+
+
+async def raw(server: Running, line: str, *headers: str, body: str = "") -> int:
+    """Send a request as it stands, and return the status of the answer."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.surface.doors.port)
+    writer.write("\r\n".join([f"{line} HTTP/1.1", *headers, "Connection: close", "", body]).encode())
+    status = int((await reader.readline()).split()[1])
+    writer.close()
+    return status
+
+
+async def let_in(server: Running) -> httpx.Cookies:
+    async with httpx.AsyncClient(trust_env=False) as browser:
+        answer = await browser.get(server.login_url())
+        assert answer.status_code == 303
+        cookie = answer.headers["set-cookie"]
+        assert "HttpOnly" in cookie
+        assert "SameSite=strict" in cookie
+        return browser.cookies
+
+
+async def test_a_code_lets_a_browser_in_once(server: Running, http: httpx.AsyncClient) -> None:
+    url = server.login_url()
+    assert (await http.get(url)).status_code == 303
+    assert (await http.get("/api/v1/goals")).status_code == 200
+    http.cookies.clear()
+    assert (await http.get(url)).status_code == 401
+    assert (await http.get("/login?code=guess")).status_code == 401
+    assert (await http.get("/login")).status_code == 422
+
+
+async def test_with_the_cookie_a_change_needs_our_origin_our_header_and_the_same_site(server: Running) -> None:
+    right = {"Origin": server.url, "X-Perdure": "1", "Sec-Fetch-Site": "same-origin"}
+    async with httpx.AsyncClient(base_url=server.url, cookies=await let_in(server), trust_env=False) as browser:
+        for missing in right:
+            headers = {name: value for name, value in right.items() if name != missing}
+            assert (await browser.post("/api/v1/goals", json={"text": "echo"}, headers=headers)).status_code == 403
+        for site in ("cross-site", "same-site", "none"):
+            wrong = {**right, "Sec-Fetch-Site": site}
+            assert (await browser.post("/api/v1/goals", json={"text": "echo"}, headers=wrong)).status_code == 403
+        assert await server.surface.p.goals.list() == []
+        assert (await browser.post("/api/v1/goals", json={"text": "echo"}, headers=right)).status_code == 201
+        events = "/api/v1/goals/x/events"
+        stream = {"Accept": "text/event-stream"}
+        assert (await browser.get(events, headers=stream)).status_code == 403
+        assert (await browser.get(events, headers={**stream, **right})).status_code == 404
+        assert (await browser.get("/")).status_code == 200
+
+
+async def test_with_the_cookie_a_socket_needs_our_origin(server: Running) -> None:
+    cookie = [("Cookie", f"{server.surface.doors.cookie}={server.surface.doors.token()}")]
+    assert await ask(server, "WS", "/ws/events", cookie) == 403
+    assert await ask(server, "WS", "/ws/events", [*cookie, ("Origin", "http://evil.example")]) == 403
+    assert await ask(server, "WS", "/ws/events", [*cookie, ("Origin", server.url)]) == 101
+
+
+@pytest.mark.parametrize("kind", ["application/x-www-form-urlencoded", "text/plain", "multipart/form-data", "", "*/*"])
+async def test_a_form_of_another_site_changes_nothing(
+    server: Running, known: httpx.AsyncClient, http: httpx.AsyncClient, kind: str
+) -> None:
+    form = {"Content-Type": kind, "Origin": "http://evil.example"}
+    assert (await http.post("/api/v1/goals", content=b'{"text":"echo"}', headers=form)).status_code == 401
+    with_cookie = {**form, "Cookie": f"{server.surface.doors.cookie}={server.surface.doors.token()}"}
+    assert (await http.post("/api/v1/goals", content=b'{"text":"echo"}', headers=with_cookie)).status_code == 403
+    own = {"Content-Type": kind}
+    assert (await known.post("/api/v1/goals", content=b'{"text":"echo"}', headers=own)).status_code == 415
+    assert await server.surface.p.goals.list() == []
+
+
+async def test_no_answer_allows_another_origin_to_read_it(server: Running, known: httpx.AsyncClient) -> None:
+    for method, path in doors_of(server):
+        if method == "WS":
+            continue
+        answer = await known.request(method, path, headers={"Origin": "http://evil.example"})
+        assert not [name for name in answer.headers if name.startswith("access-control")]
+        assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
+        assert answer.headers["x-content-type-options"] == "nosniff"
+    answer = await known.options("/api/v1/goals", headers={"Access-Control-Request-Method": "POST"})
+    assert answer.status_code == 405
+
+
+async def test_a_rotated_token_is_worth_nothing_and_ends_what_is_open(
+    server: Running, home: Perdure, token: str, known: httpx.AsyncClient
+) -> None:
+    url = server.url.replace("http", "ws") + "/ws/events"
+    async with connect(url, additional_headers={"Authorization": f"Bearer {token}"}, proxy=None) as socket:
+        await socket.recv()
+        rotate_token(home.settings.home)
+        assert (await known.get("/api/v1/goals")).status_code == 401
+        with pytest.raises(ConnectionClosed) as closed:
+            await asyncio.wait_for(socket.recv(), 5)
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == 4401
+
+
+def test_a_token_is_private_and_the_same_until_it_is_rotated(tmp_path: Path) -> None:
+    first = read_token(tmp_path)
+    assert len(first) == 64
+    assert stat.S_IMODE((tmp_path / TOKEN_FILE).stat().st_mode) == 0o600
+    assert read_token(tmp_path) == first
+    second = rotate_token(tmp_path)
+    assert read_token(tmp_path) == second != first
+    assert stat.S_IMODE((tmp_path / TOKEN_FILE).stat().st_mode) == 0o600
+    assert [path.name for path in tmp_path.iterdir()] == [TOKEN_FILE]
+
+
+@pytest.mark.parametrize("content", [b"", b"short", b"\xff" * 64, b"x" * 65, b"../../" + b"a" * 58])
+def test_a_file_that_holds_no_token_opens_no_door(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / TOKEN_FILE).write_bytes(content)
+    with pytest.raises(Damaged, match="rotate"):
+        read_token(tmp_path)
+    assert not Doors(tmp_path, 1).is_token(content.decode("latin-1"))
+    assert not Doors(tmp_path, 1).is_token("")
+
+
+def test_a_token_that_cannot_be_read_is_denied(tmp_path: Path) -> None:
+    (tmp_path / TOKEN_FILE).mkdir()
+    with pytest.raises(Denied):
+        read_token(tmp_path)
+
+
+def test_a_code_is_good_for_ten_minutes(tmp_path: Path) -> None:
+    now_s = 0.0
+    doors = Doors(tmp_path, 1, clock_s=lambda: now_s)
+    code, late = doors.new_code(), doors.new_code()
+    assert doors.spend(code)
+    now_s = 601.0
+    assert not doors.spend(late)
+    assert not doors.spend("ü\ud800")

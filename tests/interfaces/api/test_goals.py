@@ -1,0 +1,194 @@
+"""Goals over HTTP, on a real server: as specified, on both databases."""
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from perdure import Conflict, Exhausted, Invalid, NotFound
+from perdure.app import Perdure
+from perdure.client import Client, Goal
+from perdure.interfaces.api.server import Running
+
+ASKS = 'goal: a question\nsteps:\n  - id: sure\n    ask: {question: "Publish?", options: ["yes", "no"]}\n'
+WAITS = "goal: a signal\nsteps:\n  - id: nap\n    wait: 1h\n"
+
+
+async def ended(client: Client, goal_id: str) -> Goal:
+    """Follow a goal to its end, or to where it waits."""
+    async for event in client.goals.follow(goal_id):
+        if event["type"] == "termination":
+            break
+    return await client.goals.get(goal_id)
+
+
+async def waiting(client: Client, goal_id: str) -> Goal:
+    async for event in client.goals.follow(goal_id):
+        if event["payload"].get("kind") in ("ask", "wait"):
+            break
+    return await client.goals.get(goal_id)
+
+
+async def test_a_goal_is_durable_when_it_is_answered_and_runs_in_a_folder_of_its_own(
+    client: Client, home: Perdure
+) -> None:
+    goal = await client.goals.create(text=f"{sys.executable} -c 'import os; print(os.getcwd())'")
+    assert (await home.goals.find(goal["id"])).summary.runner == "server"
+    done = await ended(client, goal["id"])
+    assert done["status"] == "done"
+    assert done["output"]["stdout"].strip() == str(home.settings.home / "work" / goal["id"])
+
+
+async def test_the_envelope_is_as_specified(known: httpx.AsyncClient) -> None:
+    made = await known.post("/api/v1/goals", json={"text": "echo hello"})
+    assert made.status_code == 201
+    body = made.json()
+    assert body.keys() == {"data", "meta", "_links"}
+    assert body["meta"].keys() == {"request_id", "timestamp", "response_time_ms"}
+    assert made.headers["x-request-id"] == body["meta"]["request_id"]
+    fields = "id text mind bot status reason waiting_for created_at updated_at last_seq steps cost_usd parent output"
+    assert list(body["data"]) == fields.split()
+    missing = await known.get("/api/v1/goals/nothing")
+    assert missing.status_code == 404
+    assert missing.headers["content-type"] == "application/problem+json"
+    problem = missing.json()
+    assert problem.keys() == {"type", "title", "status", "detail", "code", "errors", "instance", "meta"}
+    assert (problem["code"], problem["status"]) == ("not_found", 404)
+    assert problem["instance"] == "/api/v1/goals/nothing"
+    assert problem["meta"]["request_id"] == missing.headers["x-request-id"]
+
+
+async def test_the_same_key_starts_one_goal_and_another_body_is_refused(
+    client: Client, known: httpx.AsyncClient
+) -> None:
+    key = f"start-{id(client)}"
+    first = await client.goals.create(text="echo one", key=key)
+    again = await client.goals.create(text="echo one", key=key)
+    assert again["id"] == first["id"]
+    with pytest.raises(Conflict, match="echo one"):
+        await client.goals.create(text="echo two", key=key)
+    other = await known.post("/api/v1/goals", json={"text": "echo two"}, headers={"Idempotency-Key": key})
+    assert other.status_code == 422
+    many = await asyncio.gather(*[client.goals.create(text="echo many", key=f"{key}-many") for _ in range(8)])
+    assert len({goal["id"] for goal in many}) == 1
+
+
+async def test_an_answer_lets_a_goal_of_the_server_go_on_by_itself(client: Client) -> None:
+    goal = await client.goals.create(plan=ASKS)
+    assert (await waiting(client, goal["id"]))["waiting_for"] == "person"
+    (asked,) = [each for each in await client.goals.approvals() if each["goal_id"] == goal["id"]]
+    assert (asked["kind"], asked["question"], asked["options"]) == ("question", "Publish?", ["yes", "no"])
+    assert asked["decisions"] == ["answer"]
+    with pytest.raises(Invalid, match="no answer"):
+        await client.goals.decide(goal["id"], "answer", value="maybe")
+    with pytest.raises(Conflict):
+        await client.goals.decide(goal["id"], "retry")
+    await client.goals.decide(goal["id"], "answer", value="yes", key="k")
+    assert (await ended(client, goal["id"]))["status"] == "done"
+    again = await client.goals.decide(goal["id"], "answer", value="yes", key="k")
+    assert again["status"] == "done"
+    with pytest.raises(Conflict, match="another decision"):
+        await client.goals.decide(goal["id"], "answer", value="no", key="k")
+    events = [event async for event in client.goals.events(goal["id"])]
+    assert [event["type"] for event in events].count("decision") == 1
+
+
+async def test_a_signal_is_told_once_and_a_cancelled_goal_has_ended(client: Client) -> None:
+    goal = await client.goals.create(plan=WAITS)
+    await waiting(client, goal["id"])
+    for _ in range(2):
+        await client.goals.signal(goal["id"], "paid", {"order": 7}, key="s")
+    with pytest.raises(Conflict):
+        await client.goals.signal(goal["id"], "paid", {"order": 8}, key="s")
+    events = [event async for event in client.goals.events(goal["id"])]
+    assert [event["type"] for event in events].count("signal") == 1
+    for _ in range(2):
+        assert (await client.goals.cancel(goal["id"], key="c"))["reason"] == "cancelled"
+    with pytest.raises(Conflict):
+        await client.goals.cancel(goal["id"])
+
+
+async def test_a_fork_does_not_run_until_it_is_resumed(client: Client, home: Perdure) -> None:
+    goal = await client.goals.create(plan=ASKS)
+    await waiting(client, goal["id"])
+    fork = await client.goals.fork(goal["id"], 1, key=f"f-{goal['id']}")
+    assert (await client.goals.fork(goal["id"], 1, key=f"f-{goal['id']}"))["id"] == fork["id"]
+    assert fork["parent"] == {"goal_id": goal["id"], "seq": 1}
+    assert (await home.goals.find(fork["id"])).summary.runner == "cli"
+    with pytest.raises(Conflict):
+        await client.goals.fork(goal["id"], 99)
+    await client.goals.resume(fork["id"])
+    assert (await waiting(client, fork["id"]))["status"] == "waiting"
+    assert (await home.goals.find(fork["id"])).summary.runner == "server"
+
+
+async def test_goals_are_listed_page_by_page(client: Client, known: httpx.AsyncClient) -> None:
+    made = [(await client.goals.create(plan=ASKS))["id"] for _ in range(5)]
+    for goal_id in made:
+        await waiting(client, goal_id)
+    listed = [goal["id"] async for goal in client.goals.each(status="waiting", limit=2)]
+    assert [each for each in listed if each in made] == made[::-1]
+    page = (await known.get("/api/v1/goals", params={"limit": 2, "status": "waiting"})).json()
+    following = (await known.get(page["_links"]["next"])).json()
+    assert [goal["id"] for goal in (*page["data"], *following["data"])] == listed[:4]
+    assert (await known.get("/api/v1/goals", params={"cursor": "made up!"})).status_code == 422
+    assert (await known.get("/api/v1/goals", params={"limit": 0})).status_code == 422
+    assert (await known.get("/api/v1/goals", params={"status": "sleepy"})).status_code == 422
+
+
+BAD: list[dict[str, Any]] = [
+    {},
+    {"text": "echo", "plan": ASKS},
+    {"text": ""},
+    {"text": 7},
+    {"text": "echo", "args": []},
+    {"plan": ASKS, "shell": True},
+    {"plan": "goal: [\n"},
+    {"plan": "goal: x\nsteps: [{id: a, fly: high}]\n"},
+    {"text": "echo", "unknown": 1},
+    {"text": "echo", "limits": {"iterations": 0}},
+    {"text": "echo", "limits": {"usd": -1}},
+    {"text": "echo", "bot": "nobody"},
+    {"text": "echo 'unbalanced"},
+]
+
+
+@pytest.mark.parametrize("body", BAD, ids=str)
+async def test_what_makes_no_sense_is_refused_and_nothing_is_started(
+    known: httpx.AsyncClient, home: Perdure, body: dict[str, Any]
+) -> None:
+    before = [goal.id for goal in await home.goals.list(limit=500)]
+    answer = await known.post("/api/v1/goals", json=body)
+    assert answer.status_code == 422, answer.text
+    assert answer.json()["code"] == "invalid"
+    assert [goal.id for goal in await home.goals.list(limit=500)] == before
+
+
+async def test_only_flows_that_the_settings_name_may_be_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, client: Client, known: httpx.AsyncClient
+) -> None:
+    del client
+    answer = await known.post("/api/v1/goals", json={"flow": "os:system", "args": ["true"]})
+    assert answer.status_code == 403
+    assert "flows" in answer.json()["detail"]
+    monkeypatch.syspath_prepend(tmp_path)
+    assert (await known.post("/api/v1/goals", json={"flow": "nightly:nightly"})).status_code == 403
+
+
+async def test_a_terminals_goal_is_left_alone_until_it_is_resumed_here(client: Client, home: Perdure) -> None:
+    ran = await home.goals.run("true")
+    with pytest.raises(NotFound):
+        await client.goals.get("20200101-000000-nothing-aaaa")
+    assert (await client.goals.resume(ran.id))["status"] == "done"
+
+
+async def test_more_goals_than_the_server_runs_at_once_are_refused(client: Client, server: Running) -> None:
+    server.surface.serving.most = 1
+    first = await client.goals.create(text="sleep 60")
+    with pytest.raises(Exhausted, match="the most"):
+        await client.goals.create(text="sleep 60")
+    await client.goals.cancel(first["id"])
+    assert (await ended(client, first["id"]))["reason"] == "cancelled"

@@ -1,0 +1,141 @@
+"""Events as they come: each once and in order, over sockets and as server-sent events, whoever writes them."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
+
+from perdure import NotFound
+from perdure.app import Perdure
+from perdure.client import Client
+from perdure.interfaces.api.lines import Ending
+from perdure.interfaces.api.server import Running
+from tests.interfaces.api.test_goals import ASKS, waiting
+
+
+@asynccontextmanager
+async def opened(server: Running, token: str, path: str) -> AsyncIterator[ClientConnection]:
+    url = server.url.replace("http", "ws") + path
+    async with connect(url, additional_headers={"Authorization": f"Bearer {token}"}, proxy=None) as socket:
+        yield socket
+
+
+async def heard(socket: ClientConnection) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(await asyncio.wait_for(socket.recv(), 10))
+    return found
+
+
+def plan_of(steps: int) -> str:
+    lines = "".join(
+        f"  - id: s{n}\n    exec: echo {n}\n{f'    needs: [s{n - 1}]' if n else ''}\n" for n in range(steps)
+    )
+    return f"goal: count\nsteps:\n{lines}"
+
+
+async def test_a_socket_gives_every_event_once_and_closes_when_the_goal_has_ended(
+    client: Client, server: Running, token: str
+) -> None:
+    goal = await client.goals.create(plan=plan_of(20))
+    seqs: list[int] = []
+    async with opened(server, token, f"/ws/goals/{goal['id']}?after_seq=0") as socket:
+        with pytest.raises(ConnectionClosed) as closed:
+            while True:
+                seqs.append((await heard(socket))["seq"])
+    assert seqs == list(range(1, (await client.goals.get(goal["id"]))["last_seq"] + 1))
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == 1000
+
+
+async def test_a_client_that_goes_and_returns_with_the_last_seq_gets_every_event_once(
+    client: Client, server: Running, token: str
+) -> None:
+    goal = await client.goals.create(plan=plan_of(30))
+    seqs, visits, is_over = [0], 0, False
+    while not is_over:
+        visits += 1
+        async with opened(server, token, f"/ws/goals/{goal['id']}?after_seq={seqs[-1]}") as socket:
+            is_over = await some(socket, seqs)
+            socket.transport.abort()
+    assert visits > 5
+    assert seqs == list(range((await client.goals.get(goal["id"]))["last_seq"] + 1))
+
+
+async def some(socket: ClientConnection, seqs: list[int]) -> bool:
+    """Hear of seven events at most; tell whether there are no more to come."""
+    try:
+        for _ in range(7):
+            event = await heard(socket)
+            seqs.append(event["seq"])
+    except ConnectionClosed:
+        return True
+    return False
+
+
+async def test_events_that_another_process_writes_are_heard_of(
+    client: Client, server: Running, token: str, tmp_path: Path, database: str
+) -> None:
+    goal = await client.goals.create(plan=ASKS)
+    await waiting(client, goal["id"])
+    async with (
+        opened(server, token, f"/ws/goals/{goal['id']}?after_seq=2") as socket,
+        Perdure.open(tmp_path / "home", database_url=database) as beside,
+    ):
+        await beside.goals.signal(goal["id"], "paid", 7)
+        event = await heard(socket)
+    assert (event["type"], event["seq"]) == ("signal", 3)
+
+
+async def test_server_sent_events_go_on_after_the_last_id(client: Client, known: httpx.AsyncClient) -> None:
+    goal = await client.goals.create(plan=plan_of(5))
+    last = [event["seq"] async for event in client.goals.follow(goal["id"])][-1]
+    headers = {"Accept": "text/event-stream", "Last-Event-ID": "4"}
+    answer = await known.get(f"/api/v1/goals/{goal['id']}/events", headers=headers)
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    blocks = answer.text.strip().split("\n\n")
+    assert [block.splitlines()[0] for block in blocks] == [f"id: {seq}" for seq in range(5, last + 1)]
+    assert json.loads(blocks[0].splitlines()[1].removeprefix("data: "))["seq"] == 5
+
+
+async def test_all_goals_that_have_not_ended_come_first_and_then_those_that_change(
+    client: Client, server: Running, token: str
+) -> None:
+    goal = await client.goals.create(plan=ASKS)
+    await waiting(client, goal["id"])
+    async with opened(server, token, "/ws/events") as socket:
+        first = await heard(socket)
+        assert first["type"] == "goals"
+        assert goal["id"] in [each["id"] for each in first["goals"]]
+        await client.goals.decide(goal["id"], "answer", value="no")
+        statuses = []
+        while not statuses or statuses[-1] != "done":
+            frame = await heard(socket)
+            if frame["goal"]["id"] == goal["id"]:
+                statuses.append(frame["goal"]["status"])
+
+
+async def test_a_goal_that_is_not_there_has_no_socket(client: Client, server: Running, token: str) -> None:
+    with pytest.raises(NotFound):
+        async for _ in client.goals.follow("20200101-000000-nothing-aaaa"):
+            pass
+    async with opened(server, token, "/ws/events") as socket:
+        await socket.send("anything " * 1000)
+        await socket.send(b"\0\xff")
+        assert (await heard(socket))["type"] == "goals"
+
+
+async def test_what_is_open_is_closed_when_the_server_ends(client: Client, server: Running, token: str) -> None:
+    goal = await client.goals.create(plan=ASKS)
+    await waiting(client, goal["id"])
+    async with opened(server, token, f"/ws/goals/{goal['id']}?after_seq=2") as socket:
+        server.surface.lines.end_all(Ending.SHUTDOWN)
+        with pytest.raises(ConnectionClosed) as closed:
+            await heard(socket)
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == 1001
