@@ -36,6 +36,17 @@ class Program:
                 return
         raise AssertionError(f"it never said {words!r}, but {''.join(said)!r}")
 
+    def wait_for_end(self) -> None:
+        """Wait until it has ended."""
+        self.process.join(60)
+
+    def kill(self) -> None:
+        """Kill what is left of it."""
+        self.process.kill()
+        self.process.join()
+        self.process.close()
+        self.said.close()
+
     def end(self) -> tuple[int | None, str]:
         """Wait for its end, and return the exit code and the rest of what it said."""
         with self.said:

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import orjson
 from websockets.asyncio.client import connect
-from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.exceptions import InvalidStatus, WebSocketException
 
 from perdure.client.connection import Connection
 from perdure.client.shapes import Event, Goal
@@ -61,10 +61,11 @@ class Goals:
             if not found:
                 return
 
-    async def follow(self, goal_id: str, *, after_seq: int = 0) -> AsyncIterator[Event]:
+    async def follow(self, goal_id: str, *, after_seq: int = 0, tries: int = len(_PAUSES_S)) -> AsyncIterator[Event]:
         """Give the events of a goal after a seq, then those that come, each once and in order, until it has ended.
 
-        A connection that breaks is made again, and goes on after the last event that was given.
+        A connection that breaks is made again, up to so many times in a row, and goes on after the last event that was
+        given.
 
         Raises: NotFound; Denied; Unavailable when the server cannot be reached for a while.
         """
@@ -76,8 +77,8 @@ class Goals:
                     yield event
                     if event["type"] == _ENDED:
                         return
-            except (OSError, ConnectionClosed, TimeoutError) as error:
-                if failures == len(_PAUSES_S):
+            except (OSError, WebSocketException) as error:
+                if failures >= tries:
                     raise Unavailable(f"{self._connection.url} cannot be reached: {error}.") from error
             else:
                 if (await self.get(goal_id))["status"] in ("done", "stopped"):

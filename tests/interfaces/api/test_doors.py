@@ -10,6 +10,7 @@ import pytest
 from fastapi.routing import APIRoute, APIWebSocketRoute
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.typing import Origin
 
 from perdure import Damaged, Denied
 from perdure.app import Perdure
@@ -38,7 +39,7 @@ def doors_of(server: Running) -> Iterator[tuple[str, str]]:
         (method, prefix + route.path)
         for router, prefix in ROUTERS
         for route in router.routes
-        for method in (route.methods if isinstance(route, APIRoute) else ["WS"])
+        for method in ((route.methods or []) if isinstance(route, APIRoute) else ["WS"])
         if isinstance(route, APIRoute | APIWebSocketRoute)
     }
     assert {door for door in found if door[0] != "WS"} == described
@@ -62,7 +63,7 @@ async def ask(server: Running, method: str, path: str, headers: list[tuple[str, 
         given = [f"{name}: {value}" for name, value in headers]
         return await raw(server, f"{method} {path}", host, *given, *more, body=body)
     kept = [(name, value) for name, value in headers if name.lower() not in ("host", "origin")]
-    origin = next((value for name, value in headers if name.lower() == "origin"), None)
+    origin = next((Origin(value) for name, value in headers if name.lower() == "origin"), None)
     try:
         async with connect(
             server.url.replace("http", "ws") + path, additional_headers=kept, origin=origin, proxy=None

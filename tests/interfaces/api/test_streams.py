@@ -113,7 +113,7 @@ async def test_all_goals_that_have_not_ended_come_first_and_then_those_that_chan
         assert first["type"] == "goals"
         assert goal["id"] in [each["id"] for each in first["goals"]]
         await client.goals.decide(goal["id"], "answer", value="no")
-        statuses = []
+        statuses: list[str] = []
         while not statuses or statuses[-1] != "done":
             frame = await heard(socket)
             if frame["goal"]["id"] == goal["id"]:

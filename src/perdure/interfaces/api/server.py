@@ -2,9 +2,10 @@
 
 import asyncio
 import logging
+import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from types import FrameType
@@ -94,8 +95,14 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        with super().capture_signals() if self._hears_signals else nullcontext():
+        """Hear signals meanwhile. Uvicorn would raise them again when it has ended, and we could not end after it."""
+        heard = (signal.SIGINT, signal.SIGTERM) if self._hears_signals else ()
+        before = {each: signal.signal(each, self.handle_exit) for each in heard}
+        try:
             yield
+        finally:
+            for each, handler in before.items():
+                signal.signal(each, handler)
 
     def end(self) -> None:
         """Begin to end, as at a signal."""

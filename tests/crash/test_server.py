@@ -1,0 +1,135 @@
+"""A server that is killed: what it has acknowledged is there, what was begun goes on, and nothing is done twice."""
+
+import re
+import secrets
+import shutil
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from perdure import Unavailable
+from perdure.client import Client
+from perdure.interfaces.api.doors import read_token
+from tests.crash import program
+from tests.crash.program import Program
+from tests.postgres import PostgresServer
+
+STEPS = 6
+
+
+@pytest.fixture
+def home(backend: str, request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    home = tmp_path / "home"
+    home.mkdir()
+    if backend == "sqlite":
+        shutil.copy(request.getfixturevalue("migrated_sqlite"), home / "perdure.db")
+    else:
+        server: PostgresServer = request.getfixturevalue("postgres")
+        url = server.new_database(f"served_{secrets.token_hex(6)}")
+        (home / "config.toml").write_text(f'database_url = "{url}"\n')
+    return home
+
+
+@contextmanager
+def served(home: Path, killed_at: tuple[str, int] | None = None) -> Iterator[tuple[Program, str]]:
+    """Serve a home in a process of its own, which may die; what is left of it is killed at the end."""
+    server = program.start(home, home, ["serve", "--port", "0"], killed_at=killed_at)
+    try:
+        yield server, _url(server)
+    finally:
+        server.kill()
+
+
+def _url(server: Program) -> str:
+    for line in server.said:
+        if found := re.search(r"(http://127\.0\.0\.1:\d+)/login", line):
+            return found[1]
+    raise AssertionError("the server has never said where it is")
+
+
+@asynccontextmanager
+async def connected(home: Path, url: str) -> AsyncIterator[Client]:
+    async with Client(url, read_token(home)) as client:
+        yield client
+
+
+def counting(folder: Path) -> str:
+    steps = "".join(
+        f"  - id: s{n}\n    exec: 'echo {n} >> {folder}/done'\n    shell: true\n    effect: idempotent\n"
+        f"    needs: [{f's{n - 1}' if n else ''}]\n"
+        for n in range(STEPS)
+    )
+    return f"goal: count\nsteps:\n{steps}"
+
+
+@pytest.mark.parametrize("point", ["kernel.append.before", "kernel.append.after"])
+@pytest.mark.parametrize("nth", [2, 4])
+async def test_a_goal_goes_on_when_the_server_is_started_anew(home: Path, tmp_path: Path, point: str, nth: int) -> None:
+    with served(home, (point, nth)) as (first, url):
+        async with connected(home, url) as client:
+            goal = await client.goals.create(plan=counting(tmp_path), key="once")
+            with pytest.raises(Unavailable):
+                async for _ in client.goals.follow(goal["id"], tries=0):
+                    pass
+        first.wait_for_end()
+    with served(home) as (_, url):
+        async with connected(home, url) as client:
+            assert (await client.goals.create(plan=counting(tmp_path), key="once"))["id"] == goal["id"]
+            seqs = [event["seq"] async for event in client.goals.follow(goal["id"])]
+            assert (await client.goals.get(goal["id"]))["status"] == "done"
+    assert seqs == list(range(1, len(seqs) + 1))
+    done = (tmp_path / "done").read_text().split()
+    assert sorted(set(done)) == [str(n) for n in range(STEPS)]
+    assert len(done) <= STEPS + 1  # the step whose outcome was not recorded was idempotent, and done again
+
+
+@pytest.mark.parametrize("point", ["store.commit.before", "store.commit.after"])
+@pytest.mark.parametrize("nth", [1, 2])
+async def test_a_repeated_call_gets_the_turn_that_the_killed_server_had_saved(home: Path, point: str, nth: int) -> None:
+    keys = [str(uuid4()), str(uuid4())]
+    with served(home, (point, nth)) as (first, url):
+        async with connected(home, url) as client:
+            with pytest.raises(Unavailable):
+                await talked(client, keys)
+        first.wait_for_end()
+    with served(home) as (_, url):
+        async with connected(home, url) as client:
+            session = await talked(client, keys)
+            again = await talked(client, keys)
+            drafts = await client.request("GET", "/builder/drafts")
+    assert again == session
+    assert (session["revision"], session["question_count"]) == (2, 1)
+    assert len(drafts) == 1
+
+
+async def talked(client: Client, keys: list[str]) -> dict[str, object]:
+    """Begin a session and answer its first question, each call under its key, and return where it stands."""
+    begin, answer = ({"Idempotency-Key": key} for key in keys)
+    body = {"description": "a timer for pasta"}
+    session = await client.request("POST", "/builder/sessions", body, headers=begin)
+    here = f"/builder/sessions/{session['session_id']}"
+    await client.request("POST", f"{here}/answer", {"answer": {"option_index": 0}}, headers=answer)
+    found: dict[str, object] = await client.request("GET", here)
+    return found
+
+
+async def test_a_server_that_is_told_to_end_gives_its_goals_back(home: Path, tmp_path: Path) -> None:
+    with served(home) as (server, url):
+        async with connected(home, url) as client:
+            steps = f"[{{id: a, exec: 'sleep 1'}}, {{id: b, exec: 'touch {tmp_path}/ended', needs: [a]}}]"
+            goal = await client.goals.create(plan=f"goal: nap\nsteps: {steps}")
+            async for event in client.goals.follow(goal["id"]):
+                if event["payload"].get("step") == "a":
+                    break
+        server.interrupt()
+        server.wait_for_end()
+        assert server.process.exitcode == 0
+    assert not (tmp_path / "ended").exists()
+    with served(home) as (_, url):
+        async with connected(home, url) as client:
+            events = [event async for event in client.goals.follow(goal["id"])]
+    assert [event["type"] for event in events].count("outcome_unknown") == 0
+    assert (tmp_path / "ended").exists()
