@@ -14,6 +14,7 @@ from perdure.interfaces.api.envelope import ASKED, Asked, problem
 from perdure.interfaces.api.problems import NoToken, TooLarge, WrongType
 
 LARGEST_BODY = 1 << 20
+_MOST_READ = 8 << 20
 LONGEST_QUERY = 16_384
 OPEN_PATHS = frozenset({"/healthz", "/login"})
 """What may be asked for without a token: whether we live, and the trade of a one-time code for a cookie."""
@@ -122,9 +123,6 @@ async def _checked_body(scope: Scope, receive: Receive) -> Receive:
     if scope["method"] in _SAFE_METHODS:
         return receive
     headers = Headers(scope=scope)
-    announced = headers.get("content-length", "0")
-    if announced.isascii() and announced.isdigit() and int(announced[:20]) > LARGEST_BODY:
-        raise TooLarge(f"The body is larger than {LARGEST_BODY:,} bytes.")
     body = await _whole_body(receive)
     if body:
         kind, _, options = headers.get("content-type", "").partition(";")
@@ -136,17 +134,24 @@ async def _checked_body(scope: Scope, receive: Receive) -> Receive:
 
 
 async def _whole_body(receive: Receive) -> bytes:
+    """Read a body; one that is somewhat too large is read and thrown away, so that whoever sends it hears the answer.
+
+    Raises: TooLarge
+    """
     parts: list[bytes] = []
     size = 0
     while True:
         message = await receive()
         if message["type"] != "http.request":
             return b"".join(parts)
-        parts.append(message.get("body", b""))
-        size += len(parts[-1])
-        if size > LARGEST_BODY:
+        part: bytes = message.get("body", b"")
+        size += len(part)
+        is_last = not message.get("more_body", False)
+        if size > _MOST_READ or (size > LARGEST_BODY and is_last):
             raise TooLarge(f"The body is larger than {LARGEST_BODY:,} bytes.")
-        if not message.get("more_body", False):
+        if size <= LARGEST_BODY:
+            parts.append(part)
+        if is_last:
             return b"".join(parts)
 
 
