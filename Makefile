@@ -45,8 +45,8 @@ bench: install ## Measure beside the physical floor; PEERS=1: beside others too,
 torture: install ## The long fault runs: make torture N=1000
 	@PERDURE_TORTURE=$(N) $(BIN)/python -m pytest -n $(JOBS) -m torture $(TESTS) $(PYTEST_ARGS)
 
-serve: install ## Start the server (not built yet)
-	@echo "The server is not built yet; see README.md for what is." >&2; exit 1
+serve: install ## Serve your home over HTTP and WebSocket, on this machine
+	@$(BIN)/perdure serve
 
 docs: install ## Write the generated reference pages anew
 	@$(BIN)/python -m scripts.write_reference

@@ -40,6 +40,8 @@ class Address:
     is_exposed: bool = False
     """Said on purpose when the host is one that other machines can reach."""
     names: Sequence[str] = ()
+    heartbeat_s: float = HEARTBEAT_S
+    """So often every socket is asked whether it is still there, and has so long to answer."""
 
     @property
     def is_local(self) -> bool:
@@ -136,7 +138,7 @@ async def running(p: Perdure, address: Address, *, hears_signals: bool = False) 
     host = "127.0.0.1" if address.is_local else address.all_names()[-1]
     async with _working(p, doors) as surface:
         on_end = partial(_end, surface, Ending.SHUTDOWN)
-        server = _Server(_config(surface), on_end, hears_signals=hears_signals)
+        server = _Server(_config(surface, address.heartbeat_s), on_end, hears_signals=hears_signals)
         ended = asyncio.create_task(server.serve([listener]))
         listens = asyncio.create_task(server.listens.wait())
         try:
@@ -190,7 +192,7 @@ async def _working(p: Perdure, doors: Doors) -> AsyncIterator[Surface]:
         await asyncio.gather(*chores, return_exceptions=True)
 
 
-def _config(surface: Surface) -> uvicorn.Config:
+def _config(surface: Surface, heartbeat_s: float) -> uvicorn.Config:
     return uvicorn.Config(
         make_app(surface),
         http="h11",
@@ -203,8 +205,8 @@ def _config(surface: Surface) -> uvicorn.Config:
         proxy_headers=False,
         ws_max_size=FRAME_BYTES,
         ws_per_message_deflate=False,
-        ws_ping_interval=HEARTBEAT_S,
-        ws_ping_timeout=HEARTBEAT_S,
+        ws_ping_interval=heartbeat_s,
+        ws_ping_timeout=heartbeat_s,
         timeout_graceful_shutdown=_CLOSE_S,
         timeout_keep_alive=30,
     )

@@ -58,7 +58,8 @@ NOT_REMEMBERED = """
 How it ended could not be remembered, which fails nothing else: {why}
 """
 END = """
-That was in a temporary home. Yours is made by the first command, such as: perdure run "echo hello\""""
+That was in a temporary home. Yours is made by the first command, such as: perdure run "echo hello"
+For programs and browsers there is a server: perdure serve, or make serve."""
 
 
 def register(app: typer.Typer) -> None:

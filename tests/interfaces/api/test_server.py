@@ -1,0 +1,119 @@
+"""The server itself: where it listens, how long it waits for whom, and that what the docs say about it works."""
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed
+
+from perdure import Invalid, Unavailable
+from perdure.app import Perdure
+from perdure.client import Client
+from perdure.interfaces.api.server import Address, Running, bind, running
+from tests.interfaces.api.test_goals import ended
+from tests.interfaces.api.test_streams import opened, plan_of
+
+HOW_TO = Path(__file__).parents[3] / "docs" / "how-to" / "serve-over-http.md"
+
+
+@pytest.fixture(params=["sqlite"])
+def backend(request: pytest.FixtureRequest) -> str:
+    """What is tried here has nothing to do with the database."""
+    return str(request.param)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])
+def test_an_address_that_others_can_reach_has_to_be_asked_for(host: str) -> None:
+    with pytest.raises(Invalid, match="--expose"):
+        bind(Address(host, 0))
+
+
+def test_an_address_that_is_taken_or_makes_no_sense_is_told() -> None:
+    with contextlib.closing(bind(Address(port=0))) as taken, pytest.raises(Unavailable, match="--port 0"):
+        bind(Address(port=taken.getsockname()[1]))
+    with pytest.raises(Unavailable):
+        bind(Address("192.0.2.1", 0, is_exposed=True))
+
+
+def test_an_exposed_server_answers_to_its_address_and_its_names() -> None:
+    names = Address("192.0.2.1", is_exposed=True, names=["perdure.example"]).all_names()
+    assert names == ("127.0.0.1", "localhost", "[::1]", "192.0.2.1", "perdure.example")
+    assert Address("0.0.0.0", is_exposed=True).all_names() == ("127.0.0.1", "localhost", "[::1]")
+
+
+async def test_a_frame_that_is_too_large_ends_the_socket(server: Running, token: str) -> None:
+    async with opened(server, token, f"/ws/builder/{uuid4()}") as socket:
+        with pytest.raises(ConnectionClosed) as closed:
+            await socket.send(json.dumps({"type": "start", "description": "x" * 300_000}))
+            await asyncio.wait_for(socket.recv(), 10)
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == 1009
+
+
+async def test_a_peer_that_answers_no_ping_is_closed(home: Perdure) -> None:
+    async with running(home, Address(port=0, heartbeat_s=0.2)) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.surface.doors.port)
+        writer.write(
+            f"GET /ws/events HTTP/1.1\r\nHost: 127.0.0.1:{server.surface.doors.port}\r\nConnection: Upgrade\r\n"
+            f"Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {'A' * 22}==\r\n"
+            f"Authorization: Bearer {server.surface.doors.token()}\r\n\r\n".encode()
+        )
+        assert b"101" in await reader.readline()
+        async with asyncio.timeout(10):
+            assert (await reader.read()).endswith(b"keepalive ping timeout")
+        writer.close()
+
+
+async def test_clients_that_stop_reading_hold_up_nobody(client: Client, server: Running, token: str) -> None:
+    text = "x" * 20_000
+    steps = "".join(f"  - id: s{n}\n    exec: [echo, '{text}']\n" for n in range(20))
+    goal = await client.goals.create(plan=f"goal: much\nsteps:\n{steps}")
+    url = server.url.replace("http", "ws") + f"/ws/goals/{goal['id']}"
+    headers = {"Authorization": f"Bearer {token}"}
+    async with contextlib.AsyncExitStack() as stack:
+        for _ in range(20):
+            await stack.enter_async_context(connect(url, additional_headers=headers, proxy=None, max_queue=1))
+        events = [event async for event in client.goals.follow(goal["id"])]
+        assert events[-1]["type"] == "termination"
+        other = await client.goals.create(plan=plan_of(3))
+        assert (await ended(client, other["id"]))["status"] == "done"
+
+
+async def test_what_the_how_to_says_works(server: Running, token: str, tmp_path: Path) -> None:
+    blocks = re.findall(r"```(sh|python)\n(.*?)```", HOW_TO.read_text(), re.DOTALL)
+    shell = "\n".join(text for kind, text in blocks if kind == "sh" and "curl" in text)
+    (program,) = [text for kind, text in blocks if kind == "python"]
+    environment = {
+        **os.environ,
+        "TOKEN": token,
+        "API": f"{server.url}/api/v1",
+        "PERDURE_URL": server.url,
+        "PERDURE_TOKEN": token,
+    }
+    assert shell.count("curl") == 5
+    if shutil.which("curl"):
+        told = await run(
+            environment, tmp_path, "sh", "-ec", shell.replace("curl -s", "curl -sS --fail-with-body -w '\\n'")
+        )
+        answers = [json.loads(line) for line in told.splitlines() if line]
+        assert len(answers) == 5
+        assert all(answer.keys() == {"data", "meta", "_links"} for answer in answers)
+    told = await run(environment, tmp_path, sys.executable, "-c", program)
+    assert told.splitlines() == ["1 goal", "2 action", "3 tool_output", "4 termination", "hello"]
+
+
+async def run(environment: dict[str, str], folder: Path, *command: str) -> str:
+    done = await asyncio.to_thread(
+        subprocess.run, command, env=environment, cwd=folder, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout

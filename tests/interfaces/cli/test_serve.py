@@ -1,0 +1,40 @@
+"""`perdure serve` and `perdure token` on the command line; what a running server does is tried in `tests/crash`."""
+
+import socket
+import stat
+
+import pytest
+
+from perdure.interfaces.api.doors import TOKEN_FILE
+from perdure.settings import load_settings
+from tests.interfaces.cli.terminal import Terminal
+
+
+def test_a_token_is_made_shown_and_renewed(perdure: Terminal) -> None:
+    first = perdure.json("token", "show")["token"]
+    file = load_settings().home / TOKEN_FILE
+    assert file.read_text() == f"{first}\n"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert perdure.json("token", "show")["token"] == first
+    second = perdure.json("token", "rotate")["token"]
+    assert second != first
+    assert perdure.json("token", "show")["token"] == second
+
+
+def test_a_file_that_holds_no_token_is_damaged_until_a_new_one_is_made(perdure: Terminal) -> None:
+    file = load_settings().home / TOKEN_FILE
+    file.write_text("nothing")
+    assert perdure("token", "show") == 7
+    assert perdure("serve", "--port", "0") == 7
+    assert perdure("token", "rotate") == 0
+    assert perdure("token", "show") == 0
+
+
+@pytest.mark.parametrize("arguments", [("--host", "0.0.0.0"), ("--port", "70000"), ("--port", "x")])
+def test_what_cannot_be_served_is_wrong_usage(perdure: Terminal, arguments: tuple[str, ...]) -> None:
+    assert perdure("serve", *arguments) == 2
+
+
+def test_a_port_that_is_taken_is_told(perdure: Terminal) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert perdure("serve", "--port", str(taken.getsockname()[1])) == 8
