@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import appends, beside, counted, drafts, flow_counts, goals, listing, memory, starts, store
+from bench import appends, beside, counted, drafts, flow_counts, goals, listing, memory, server, starts, store
 from bench.compared import comparison_table
 from bench.environments import cache
 from bench.page import Measured, page
@@ -25,6 +25,8 @@ def main() -> None:
         return
     if options.only == "memory":
         sys.exit(_say_what_does_not_hold(_remember(options).held))
+    if options.only == "server":
+        sys.exit(_say_what_does_not_hold(_serve(options.repeats)[0]))
     held = [*counted.measure(), *flow_counts.measure()]
     if options.check:
         held += memory.count()
@@ -33,6 +35,8 @@ def main() -> None:
     print(counted_table(held), flush=True)
     timed = _timed(options.n, options.repeats)
     print(f"\n{timed_table(timed)}", flush=True)
+    of_server = _serve(options.repeats)
+    held, timed = [*held, *of_server[0]], [*timed, *of_server[1]]
     for row in timed:
         if not row.is_met:
             print(row.shortfall)
@@ -52,6 +56,12 @@ def _remember(options: argparse.Namespace) -> memory.Remembered:
     return found
 
 
+def _serve(repeats: int) -> tuple[list[Counted], list[Timed]]:
+    held, timed = server.measure(repeats)
+    print(f"\n{counted_table(held)}\n\n{timed_table(timed)}", flush=True)
+    return held, timed
+
+
 def _write(measured: Measured) -> None:
     PAGE.write_text(page(measured), encoding="utf-8")
     draw(measured.comparison, PICTURE)
@@ -67,7 +77,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--n", type=int, default=1000, help="steps per measurement of one goal")
     parser.add_argument("--repeats", type=int, default=5, help="measurements of each kind; the median counts")
     parser.add_argument("--memory", type=int, default=memory.RECORDS, help="records in the log of the memory")
-    parser.add_argument("--only", choices=["memory"], help="measure one part alone; no page is written")
+    parser.add_argument("--only", choices=["memory", "server"], help="measure one part alone; no page is written")
     parser.add_argument("--check", action="store_true", help="only count what must hold; exit 1 when it does not")
     parser.add_argument(
         "--peers",

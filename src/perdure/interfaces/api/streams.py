@@ -6,7 +6,9 @@ from perdure.interfaces.api.lines import Line
 from perdure.interfaces.api.surface import Surface
 from perdure.kernel.events import Event
 
-PAGE = 200
+PAGE_BYTES = 1 << 18
+"""So much of a history is held for one connection, or one event, if that is larger."""
+_FIRST, _MOST = 4, 500
 PATIENCE_S = 5.0
 _ENDED = ("done", "stopped")
 
@@ -17,11 +19,12 @@ async def pages(served: Surface, line: Line, goal_id: str, after: int) -> AsyncI
     A page is read when the one before was taken: whoever is slow holds up nobody, and nothing piles up. An empty page
     comes when nothing has happened for a while.
     """
+    limit = _FIRST
     with served.feed.following(goal_id) as news:
         while True:
             has_ended = (await served.p.goals.find(goal_id)).summary.status in _ENDED
-            while found := await served.p.goals.events(goal_id, after=after, limit=PAGE):
-                after = found[-1].seq
+            while found := await served.p.goals.events(goal_id, after=after, limit=limit):
+                after, limit = found[-1].seq, _next_limit(found)
                 yield found
             if has_ended:
                 return
@@ -29,6 +32,12 @@ async def pages(served: Surface, line: Line, goal_id: str, after: int) -> AsyncI
                 return
             if not await news.wait(PATIENCE_S):
                 yield []
+
+
+def _next_limit(found: Sequence[Event]) -> int:
+    """Return how many events like these make up a page; at most four times as many."""
+    size = sum(len(event.payload) for event in found)
+    return max(1, min(len(found) * PAGE_BYTES // max(size, 1), len(found) * 4, _MOST))
 
 
 async def event_stream(served: Surface, goal_id: str, after: int) -> AsyncIterator[bytes]:
