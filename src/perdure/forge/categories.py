@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from dataclasses import dataclass
+from functools import lru_cache
 
 from perdure.forge.vocabulary import PurposeCategory
 
@@ -120,6 +121,7 @@ def topics(text: str) -> list[str]:
     return [word for word in telling if word not in _WORDS] or telling
 
 
+@lru_cache(maxsize=256)
 def purpose_of(description: str) -> Purpose:
     """Score whole words, so that "smart" is not art; a tie, or no word at all, is not clear."""
     scores: Counter[PurposeCategory] = Counter()

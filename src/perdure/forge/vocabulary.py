@@ -51,4 +51,7 @@ class PurposeCategory(StrEnum):
     @classmethod
     def of(cls, text: str) -> "PurposeCategory":
         """Return the category that a text names; one that is not ours is custom."""
-        return cls(text) if text in set(cls) else cls.CUSTOM
+        try:
+            return cls(text)
+        except ValueError:
+            return cls.CUSTOM

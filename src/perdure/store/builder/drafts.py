@@ -23,6 +23,17 @@ _SUMMARY = (
     builder_drafts.c.revision,
     builder_drafts.c.updated_at,
 )
+_BY_ID = sa.select(builder_drafts).where(builder_drafts.c.session_id == sa.bindparam("wanted"))
+_CHANGING = (
+    *("state_json", "schema_version", "revision", "initial_description", "phase", "mode", "question_count"),
+    "updated_at",
+)
+_SWAP = (  # made once: to put a statement together takes longer than to run it
+    sa.update(builder_drafts)
+    .where(builder_drafts.c.session_id == sa.bindparam("wanted"), builder_drafts.c.revision == sa.bindparam("was"))
+    .values({name: sa.bindparam(f"new_{name}") for name in _CHANGING})
+    .returning(builder_drafts.c.created_at)
+)
 _PHASES = {str(phase): phase for phase in BuilderPhase}
 _MODES = {str(mode): mode for mode in BuilderMode}
 
@@ -54,8 +65,7 @@ class SqlBuilderDraftStore:
         """See BuilderDraftStore.load_draft."""
         if not is_text(session_id):
             raise _missing(session_id)
-        query = sa.select(builder_drafts).where(builder_drafts.c.session_id == session_id)
-        row = await self._client.read(lambda tx: tx.execute(query).first())
+        row = await self._client.read(lambda tx: tx.execute(_BY_ID, {"wanted": session_id}).first())
         if row is None:
             raise _missing(session_id)
         return _draft(row)
@@ -93,19 +103,15 @@ def _insert(tx: Transaction, draft: BuilderDraft) -> int:
 
 def _update(tx: Transaction, draft: BuilderDraft) -> int:
     """Store a draft over the revision before, and return when it was made."""
-    swap = (
-        sa.update(builder_drafts)
-        .where(builder_drafts.c.session_id == draft.session_id, builder_drafts.c.revision == draft.revision - 1)
-        .values(**_changing(draft))
-        .returning(builder_drafts.c.created_at)
-    )
-    created_at_us = tx.scalar(swap)
+    given = {f"new_{name}": value for name, value in _changing(draft).items()}
+    created_at_us = tx.scalar(_SWAP, {"wanted": draft.session_id, "was": draft.revision - 1, **given})
     if created_at_us is None:
         raise Conflict("no draft of that revision")
     return int(created_at_us)
 
 
 def _changing(draft: BuilderDraft) -> dict[str, object]:
+    """Return what a save changes, by column."""
     return {
         "state_json": draft.state_json,
         "schema_version": draft.schema_version,
