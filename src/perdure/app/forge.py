@@ -231,6 +231,8 @@ class Forge:
         session_id: str,
         config: BuilderConfig | Mapping[str, Any] | None = None,
         expected_revision: int | None = None,
+        *,
+        once: Once | None = None,
     ) -> AssemblyResult:
         """Build the bot that a session has come to; the config may be an edited one. A second call builds nothing.
 
@@ -238,6 +240,8 @@ class Forge:
         expected revision is not the one that is there.
         """
         whole = _whole(config)
+        if once is not None:  # the session alone sees to it that one bot is made; the key only names the call
+            require_same(once, await self._stores.keys.keep(replace(once, subject=session_id)))
         try:
             draft, state = await self._opened(session_id)
         except NotFound:

@@ -49,8 +49,10 @@ async def test_a_bot_is_made_over_rest(known: httpx.AsyncClient) -> None:
     drafts = (await known.get("/api/v1/builder/drafts")).json()["data"]
     assert session["session_id"] in [draft["session_id"] for draft in drafts]
     ready = await said(known, session["session_id"])
-    made = await known.post(f"{here}/assemble", json={"config": ready["config"]})
+    key = {"Idempotency-Key": str(uuid4())}
+    made = await known.post(f"{here}/assemble", json={"config": ready["config"]}, headers=key)
     assert made.status_code == 200
+    assert (await known.post(f"{here}/assemble", json={}, headers=key)).status_code == 422
     result = made.json()["data"]["result"]
     gone = await known.get(here)
     assert gone.status_code == 410

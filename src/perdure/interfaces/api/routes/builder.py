@@ -138,12 +138,12 @@ async def answer(session_id: str, body: AnswerBody, served: Served, once: Called
 
 @router.post("/sessions/{session_id}/assemble", response_model=Envelope[AssembledOut])
 async def assemble(
-    session_id: str, served: Served, body: AssembleBody | None = None, if_match: IfMatch = None
+    session_id: str, served: Served, once: Called, body: AssembleBody | None = None, if_match: IfMatch = None
 ) -> Response:
     """Build the bot; the draft is gone afterwards, and a second call gets the same result."""
     wanted = wanted_revision(if_match)
     try:
-        result = await served.p.forge.assemble(session_id, (body or AssembleBody()).config, wanted)
+        result = await served.p.forge.assemble(session_id, (body or AssembleBody()).config, wanted, once=once)
     except Conflict as error:
         raise _stale(error, wanted) from error
     return reply({"result": result.model_dump(mode="json")}, links={"bot": f"{BASE}/bots/{result.bot_slug}"})
