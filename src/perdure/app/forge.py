@@ -185,9 +185,9 @@ class Forge:
         not, or somebody else has answered at the same moment; otherwise as `get`.
         """
         answer = read_answer(wire_answer)
-        if (known := await self._known(once)) is not None:
-            return known
         draft, state = await self._opened(session_id)
+        if (known := await self._known(once)) is not None:  # asked now: whoever has seen what it did sees its key
+            return known
         _require_revision(draft, state, expected_revision)
         after = await self._engine.next_turn(state, answer)
         if after == state:
