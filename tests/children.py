@@ -56,8 +56,8 @@ def context() -> ForkServerContext:
 
 
 def start(job: Callable[..., Coroutine[Any, Any, object]], *arguments: object) -> ForkServerProcess:
-    """Start a child that runs an async job."""
-    child = context().Process(target=_run, args=(job, arguments))
+    """Start a child that runs an async job; when a test fails, nobody waits for it at the end."""
+    child = context().Process(target=_run, args=(job, arguments), daemon=True)
     child.start()
     return child
 

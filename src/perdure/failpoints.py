@@ -80,7 +80,8 @@ POINTS = frozenset(
         "bots.aside.after",
         "bots.delete.before",
         "bots.delete.after",
-        # a backup, published by a rename
+        # a backup, published by a rename; "file" is in front of each file that is copied from a folder
+        "store.backup.file",
         "store.backup.before",
         "store.backup.after",
         # a restore: the plan is written down, then each piece is swapped in

@@ -26,14 +26,12 @@ async def restore_home(home: Path, archive: Path, url: str | None = None) -> Non
     await restore_backup(settings_of(home, url), archive, replace=True)
 
 
-@pytest.mark.parametrize(("point", "is_there"), [("store.backup.before", False), ("store.backup.after", False)])
-async def test_a_kill_while_the_database_is_copied_leaves_no_archive(
-    tmp_path: Path, point: str, is_there: bool
-) -> None:
+@pytest.mark.parametrize("point", ["store.backup.before", "store.backup.after", "store.backup.file"])
+async def test_a_kill_while_a_home_is_copied_leaves_no_archive(tmp_path: Path, point: str) -> None:
     await fill(settings_of(tmp_path / "home"), "a")
     target = tmp_path / "backup.tar.gz"
     children.run_until(point, back_up_home, tmp_path / "home", target)
-    assert target.exists() is is_there
+    assert not target.exists()
     await back_up(settings_of(tmp_path / "home"), target)
     unpack_archive(target, {DATABASE: tmp_path / "db", "bots": tmp_path / "bots", "memory": tmp_path / "memory"})
 

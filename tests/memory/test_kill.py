@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 
 from perdure import Damaged, NotFound, read_records
+from perdure.failpoints import armed
 from perdure.memory.archive import archive_files
 from perdure.memory.lines import line_of
 from perdure.memory.memory import Memory
+from perdure.memory.places import LOG_FILE
 from perdure.store.archive import unpack_archive, write_archive
 from tests import children
 from tests.crash.goals import rest_of
@@ -236,20 +238,60 @@ def test_rewrites_that_are_killed_at_any_moment_lose_nothing(tmp_path: Path) -> 
         assert list(tmp_path.rglob("*.new")) == []
 
 
+def backed_up(state: Path, name: str) -> Path:
+    """A copy of a memory as a backup has it, and a restore would bring it back."""
+    place = state.with_name(f"backup-{name}")
+    place.mkdir()
+    (place / "dump").write_bytes(b"")
+    target, folders = place / "archive.tar.gz", {"memory": state}
+    write_archive(target, dump=place / "dump", database="sqlite", version=1, folders=folders, program="test")
+    unpack_archive(target, {"database": place / "database", "memory": place / "copy"})
+    return place / "copy"
+
+
+@pytest.mark.parametrize("has_archive", [False, True])
+@pytest.mark.parametrize("moment", range(4))
+def test_a_backup_during_which_records_move_to_the_archive_has_all_of_them(
+    tmp_path: Path, moment: int, has_archive: bool
+) -> None:
+    state = tmp_path / "state"
+    older = record_of("older", age_days=401)
+    records = [record_of("old", age_days=400), record_of("new")]
+    with opened(state) as memory:
+        if has_archive:
+            memory.add(older)
+            memory.compact(now_ms=NOW_MS)
+        memory.add_many(records)
+        left = iter([*[None] * moment, lambda: memory.compact(now_ms=NOW_MS)])
+
+        def compact_in_its_turn() -> None:
+            if (turn := next(left, None)) is not None:
+                turn()
+
+        with armed("store.backup.file", compact_in_its_turn):
+            copy = backed_up(state, "while records move")
+    with opened(copy) as memory:
+        check(memory, {each["id"]: each for each in ([older] if has_archive else []) + records})
+
+
+@pytest.mark.parametrize("name", ["memory.idx.new", "memory.idx.new-journal", "memory.jsonl.new"])
+def test_a_backup_leaves_out_what_is_made_to_take_the_place_of_something(tmp_path: Path, name: str) -> None:
+    state = tmp_path / "state"
+    with opened(state) as memory:
+        memory.add(record_of("new"))
+    (state / name).write_bytes(b"half of it")
+    with armed("store.backup.file", lambda: (state / name).unlink(missing_ok=True)):
+        assert [path.name for path in backed_up(state, "in between").iterdir()] == [LOG_FILE]
+
+
 @pytest.mark.torture
 def test_a_backup_that_is_made_while_records_move_has_all_of_them(tmp_path: Path) -> None:
     state = tmp_path / "state"
-    (tmp_path / "dump").write_bytes(b"")
     stored: dict[str, Any] = {}
     writers = [start(jobs.write_on, state, f"w{name}", 200) for name in range(2)]
     others = [start(jobs.rewrite_on, state) for _ in range(2)]
     for number in range(torture_size(small=6)):
         gather([pipe for _, pipe in (*writers, *others)], stored, len(stored) + 10)
-        copy, target = tmp_path / f"copy-{number}", tmp_path / f"{number}.tar.gz"
-        write_archive(
-            target, dump=tmp_path / "dump", database="sqlite", version=1, folders={"memory": state}, program="test"
-        )
-        unpack_archive(target, {"database": tmp_path / f"db-{number}", "memory": copy})
-        with opened(copy) as memory:
+        with opened(backed_up(state, str(number))) as memory:
             check(memory, stored)
     kill_all([*writers, *others], stored)

@@ -21,6 +21,7 @@ from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
+from perdure import failpoints
 from perdure.errors import Damaged, Denied, Invalid, Unavailable
 from perdure.settings import FILE_MODE, FOLDER_MODE, ensure_folder
 from perdure.store.durable import fsync, new_file
@@ -28,8 +29,8 @@ from perdure.store.durable import fsync, new_file
 FORMAT = 1
 DATABASE = "database"
 MANIFEST = "manifest.json"
-NOT_KEPT = ("*.lock", "*.idx.sqlite*", "*.jsonl.new")
-"""Locks, what can be derived from the rest, and what is about to replace a log of the memory."""
+NOT_KEPT = ("*.lock", "*.idx.sqlite*", "*.idx.new*", "*.jsonl.new")
+"""Locks, what can be derived from the rest, and what is about to replace something, which may be gone at any moment."""
 _CHUNK = 1 << 20
 _LARGEST_MANIFEST = 64 << 20
 
@@ -140,7 +141,7 @@ def _files(folder: Path) -> list[Path]:
 
 def _not_files(folder: Path) -> list[Path]:
     """What is below a folder and neither a file nor a folder: links, sockets, pipes."""
-    return [path for path in _everything(folder) if not _is_plain(path)]
+    return [path for path in _everything(folder) if not _is_plain(path) and not _is_derived(path)]
 
 
 def _everything(folder: Path) -> list[Path]:
@@ -164,7 +165,9 @@ def _add_all(archive: tarfile.TarFile, name: str, folder: Path) -> list[Entry]:
     entries, seen = list[Entry](), set[Path]()
     for _ in range(2):
         news = [path for path in _files(folder) if path not in seen]
-        entries += [_add(archive, f"{name}/{path.relative_to(folder).as_posix()}", path) for path in news]
+        for path in news:
+            failpoints.hit("store.backup.file")
+            entries.append(_add(archive, f"{name}/{path.relative_to(folder).as_posix()}", path))
         seen.update(news)
     return entries
 
