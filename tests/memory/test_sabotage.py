@@ -146,3 +146,92 @@ def test_one_path_may_be_given_alone_or_as_a_path(memory: Memory) -> None:
     given: list[Any] = ["shop/cart.py", [Path("shop/cart.py")], Path("shop/cart.py")]
     for paths in given:
         assert len(memory.related(paths=paths)["matches"]) == 1
+
+
+BY_HAND = b'{"id":"by hand","type":"fact","title":"%s","paths":["a.py"]}\n'
+
+
+@pytest.mark.parametrize("is_appended_to", [False, True])
+@pytest.mark.parametrize("is_another", [False, True], ids=["the same process", "another one"])
+def test_a_line_without_a_sum_that_is_edited_in_place_is_found_by_what_it_says_now(
+    memory: Memory, is_appended_to: bool, is_another: bool
+) -> None:
+    memory.add({"type": "fact", "title": "first"})
+    with memory.places.log.open("ab") as file:
+        file.write(BY_HAND % b"before")
+    memory.add({"type": "fact", "title": "x" * 5000})
+    memory.rebuild()
+    assert [each["record"]["id"] for each in memory.search("before")["matches"]] == ["by hand"]
+    edit_in_place(memory.places.log, b"before", b"behind")
+    if is_appended_to:
+        memory.add({"type": "fact", "title": "last"})
+    asked = Memory(memory.places.log.parent) if is_another else memory
+    assert [each["record"]["id"] for each in asked.search("behind")["matches"]] == ["by hand"]
+    assert asked.search("before")["matches"] == []
+
+
+def test_a_line_that_is_mended_in_place_is_found_again(memory: Memory) -> None:
+    memory.add({"type": "fact", "title": "a harmless one"})
+    memory.add({"type": "fact", "title": "x" * 5000})
+    edit_in_place(memory.places.log, b"harmless", b"harmlest")
+    memory.rebuild()
+    assert memory.search("harmless")["matches"] == []
+    edit_in_place(memory.places.log, b"harmlest", b"harmless")
+    assert len(memory.search("harmless")["matches"]) == 1
+
+
+def edit_in_place(path: Path, old: bytes, new: bytes) -> None:
+    with path.open("r+b") as file:
+        at = file.read().index(old)
+        file.seek(at)
+        file.write(new)
+
+
+@pytest.mark.parametrize("with_index", [True, False])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_record_that_claims_to_be_of_the_far_future_blocks_nobody(
+    memory: Memory, with_index: bool, is_first: bool
+) -> None:
+    of_the_future = line_of({"id": "future", "type": "fact", "title": "same"}, now_ms() + 400 * WINDOW_MS)
+    memory.add({"type": "fact", "title": "other"})
+    if not is_first:
+        memory.add({"type": "fact", "title": "same"})
+    with memory.places.log.open("ab") as file:
+        file.write(of_the_future)
+    if with_index:
+        memory.rebuild()
+    for other in (memory, Memory(memory.places.log.parent)):
+        assert other.add({"type": "fact", "title": "same"})["added"] == (is_first and other is memory)
+
+
+def test_what_is_added_behind_a_tombstone_of_its_id_is_found_before_and_after_compaction(memory: Memory) -> None:
+    memory.add({"id": "again", "type": "fact", "title": "old words", "paths": ["a.py"]})
+    memory.add({"type": "fact", "title": "old"})
+
+    def fail() -> None:
+        raise Conflict("somebody rewrites it")
+
+    with armed("memory.draft.before", fail), pytest.raises(Conflict, match="is forgotten and no longer found"):
+        memory.forget("again")
+    assert found(memory) == []
+    memory.add({"id": "again", "type": "fact", "title": "new words", "paths": ["a.py"]})
+    expected = ["new words"]
+    assert found(memory) == expected
+    memory.rebuild()
+    assert found(memory) == expected
+    assert memory.add({"type": "fact", "title": "old words"})["added"]
+    memory.compact()
+    assert found(memory) == expected
+    assert sorted(titles(memory)) == ["new words", "old", "old words"]
+
+
+def found(memory: Memory) -> list[Any]:
+    """The titles of what is found by the id and the path, which must be the same."""
+    by_path = [each["record"]["title"] for each in memory.related(paths=["a.py"])["matches"]]
+    by_word = [each["record"]["title"] for each in memory.search("words")["matches"] if "paths" in each["record"]]
+    try:
+        by_id = [memory.get("again")["title"]]
+    except NotFound:
+        by_id = []
+    assert by_path == by_word == by_id
+    return by_id

@@ -44,6 +44,14 @@ def dedupe_key(record: Mapping[str, Any]) -> bytes:
     return hashlib.blake2b(text, digest_size=16).digest()
 
 
+def latest(since_ms: int) -> int:
+    """Return until when a record may have arrived to count, for those who ask what arrived within a window.
+
+    That is a day from now, because clocks differ and are set: a record that claims to be of next year blocks nothing.
+    """
+    return since_ms + 2 * WINDOW_MS
+
+
 def _is_given(value: object) -> bool:
     return bool(value.strip()) if isinstance(value, str) else value is not None and value != []
 
@@ -85,17 +93,18 @@ class Recent:
         covered = self._index.covered(fd) if self._index is not None else None
         if not self._goes_on(fd, size, covered):
             self._begin(fd, size, covered, since_ms)
-        self._take(_arrivals(lines_of(fd, self._log, start=self._upto, end=size)))
+        self._take(_arrivals(lines_of(fd, self._log, start=self._upto, end=size)), latest(since_ms))
         self._upto = size
         known = self._known(keys, since_ms)
         if known is None:
             self._begin(fd, size, None, since_ms)
             known = {}
+        known = {key: name for key, name in known.items() if name not in self._forgotten}
         for key in keys:
             arrived_ms, name = self._first.get(key, (-1, ""))
             if arrived_ms >= since_ms:
                 known.setdefault(key, name)
-        return {key: name for key, name in known.items() if name not in self._forgotten}
+        return known
 
     def _known(self, keys: Collection[bytes], since_ms: int) -> dict[bytes, str] | None:
         if self._index is None or not self._needs_index:
@@ -130,12 +139,15 @@ class Recent:
                 self._from, self._needs_index = line.offset, False
                 break
             arrivals.extend(_arrivals([line]))
-        self._take(reversed(arrivals))
+        self._take(reversed(arrivals), latest(since_ms))
 
-    def _take(self, arrivals: Iterable[_Arrival]) -> None:
+    def _take(self, arrivals: Iterable[_Arrival], until_ms: int) -> None:
         for key, arrival_ms, name in arrivals:
             if key == _TOMB:
                 self._forgotten.add(name)
+                self._first = {each: first for each, first in self._first.items() if first[1] != name}
+            elif arrival_ms > until_ms:
+                continue
             elif key not in self._first or arrival_ms - self._first[key][0] > WINDOW_MS:
                 self._first[key] = (arrival_ms, name)
 

@@ -52,6 +52,7 @@ class Index:
         self._tail: Database | None = None
         self._lock = LogLock(places.index_lock, wait_s=0)
         self._threads = threading.RLock()
+        self._seen = (0, 0, 0)
         _indexes.add(self)
 
     def use(self, work: Callable[[View], T]) -> T | None:
@@ -178,17 +179,33 @@ class Index:
         """Lend indexes that hold together all of the log: the file, and a private one of what it lacks."""
         noted = self._from_file(fd)
         if noted is None:
-            yield self._private(fd)
+            parts = self._private(fd)
+            self._look_again(parts, fd)
+            yield parts
             return
         tail = self._lacking(fd, noted.upto, noted.next)
         with self._file.database.still():
             if self._file.database.noted() != noted:
                 raise _Changed
-            yield [self._file.database, tail] if tail is not None else [self._file.database]
+            parts = [self._file.database, tail] if tail is not None else [self._file.database]
+            self._look_again(parts, fd)
+            yield parts
 
     def _private(self, fd: int) -> list[Database]:
         tail = self._lacking(fd, 0, 1)
         return [tail] if tail is not None else []
+
+    def _look_again(self, parts: list[Database], fd: int) -> None:
+        """See whether a line that has no right sum was edited, each time that the log was touched.
+
+        Raises: Stale
+        """
+        found = os.fstat(fd)
+        seen = (found.st_ino, found.st_mtime_ns, found.st_size)
+        if seen != self._seen:
+            if not all(part.is_as_taken(fd) for part in parts):
+                raise Stale
+            self._seen = seen
 
     def _from_file(self, fd: int) -> Noted | None:
         """Return the note of the file after it was caught up; it may lack something while others write it."""

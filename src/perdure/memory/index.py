@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import NamedTuple, ParamSpec, TypeVar
 from zlib import crc32
 
-from perdure.memory.dedupe import WINDOW_MS, dedupe_key
+from perdure.memory.dedupe import WINDOW_MS, dedupe_key, latest
 from perdure.memory.facts import BAND, MOST_OFTEN, UNDATED, Facts, facts_of, is_ours, target_of, words_of
 from perdure.memory.lines import Line
 from perdure.memory.log import now_ms
 from perdure.memory.normalise import SEVERITIES
+from perdure.memory.reading import LONGEST
 from perdure.memory.record import Plain
 from perdure.settings import FILE_MODE
 
@@ -29,7 +30,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _APPLICATION = 0x50524D58
-_VERSION = 2
+_VERSION = 3
 _KEYED_MS = WINDOW_MS + 60 * 60 * 1000
 """Older records are no duplicates any more, also for who has another time than we."""
 _WAIT_S = 0.5
@@ -48,10 +49,11 @@ _ROWS = 100
 _BANDS = len(SEVERITIES)
 _TABLES = """
     CREATE TABLE noted (device INTEGER, inode INTEGER, start INTEGER, upto INTEGER, crc INTEGER,
-        first INTEGER, records INTEGER, words INTEGER, keyed_since INTEGER, stamp INTEGER);
+        first INTEGER, records INTEGER, words INTEGER, unsummed INTEGER, keyed_since INTEGER, stamp INTEGER);
     CREATE TABLE records (n INTEGER PRIMARY KEY, at INTEGER, length INTEGER, id TEXT, place INTEGER, repo TEXT,
         type TEXT, arrival INTEGER, key BLOB);
-    CREATE TABLE hidden (id TEXT PRIMARY KEY) WITHOUT ROWID;
+    CREATE TABLE hidden (id TEXT PRIMARY KEY, before INTEGER) WITHOUT ROWID;
+    CREATE TABLE unsummed (at INTEGER PRIMARY KEY, length INTEGER);
     CREATE TABLE postings (term INTEGER, place INTEGER, n INTEGER, PRIMARY KEY (term, place, n)) WITHOUT ROWID;
     CREATE VIRTUAL TABLE texts USING fts5 (words, content='', columnsize=0, detail=none,
         tokenize="ascii tokenchars '^'");
@@ -61,7 +63,8 @@ _INDEXES = """
     CREATE INDEX by_key ON records (key, arrival) WHERE key IS NOT NULL;
 """
 _ROW = "r.n, r.at, r.length, r.id, r.place, r.repo, r.type"
-_WANTED = "(:repo = '' OR r.repo IN ('', :repo)) AND NOT EXISTS (SELECT 1 FROM hidden WHERE hidden.id = r.id)"
+_NOT_HIDDEN = "NOT EXISTS (SELECT 1 FROM hidden WHERE hidden.id = r.id AND r.at < hidden.before)"
+_WANTED = f"(:repo = '' OR r.repo IN ('', :repo)) AND {_NOT_HIDDEN}"
 
 
 class Unusable(Exception):
@@ -93,6 +96,7 @@ class Noted:
     """What an index knows about the log that it was made of: which file, from where, how far, and how that ends.
 
     Records that arrived before `keyed_since` have no dedupe key: they were too old to be asked for when it was made.
+    `unsummed` is the sum of all lines that have no right one of their own, which would tell when they are edited.
     """
 
     device: int
@@ -103,6 +107,7 @@ class Noted:
     first: int
     records: int
     words: int
+    unsummed: int
     keyed_since: int
     stamp: int
 
@@ -121,7 +126,7 @@ def nothing_of(fd: int, *, start: int = 0, first: int = 1, stamp: int = 0) -> No
     """Return the note of an index that has taken in nothing of a log, and will begin there."""
     device, inode = _identity(fd)
     keyed_since = now_ms() - _KEYED_MS
-    return Noted(device, inode, start, start, ending(fd, start), first, 0, 0, keyed_since, stamp)
+    return Noted(device, inode, start, start, ending(fd, start), first, 0, 0, 0, keyed_since, stamp)
 
 
 def _identity(fd: int) -> tuple[int, int]:
@@ -221,27 +226,40 @@ class Database:
         """Take in the lines that follow what is noted, and note how far that is, in one transaction."""
         lines = iter(lines)
         with self._transaction():
-            while (more := self._insert(islice(lines, _AT_ONCE), noted)).upto > noted.upto:
+            while (more := self._insert(islice(lines, _AT_ONCE), fd, noted)).upto > noted.upto:
                 noted = more
             noted = replace(noted, crc=ending(fd, noted.upto))
-            values = (noted.upto, noted.crc, noted.records, noted.words, noted.stamp)
-            self._connection.execute("UPDATE noted SET upto = ?, crc = ?, records = ?, words = ?, stamp = ?", values)
+            values = (noted.upto, noted.crc, noted.records, noted.words, noted.unsummed, noted.stamp)
+            changed = "upto = ?, crc = ?, records = ?, words = ?, unsummed = ?, stamp = ?"
+            self._connection.execute(f"UPDATE noted SET {changed}", values)
         return noted
 
-    def _insert(self, lines: Iterable[Line], noted: Noted) -> Noted:
+    @_told
+    def is_as_taken(self, fd: int) -> bool:
+        """Tell whether all lines that have no right sum of their own are what they were when they were taken in."""
+        found = 0
+        for at, length in self._connection.execute("SELECT at, length FROM unsummed ORDER BY at"):
+            found = _summed(fd, at, length, found)
+        return found == self.noted().unsummed
+
+    def _insert(self, lines: Iterable[Line], fd: int, noted: Noted) -> Noted:
         """Insert what is to be found, and return how far that is, with how many words and records."""
         rows: list[object] = []
         postings: list[object] = []
         texts: list[tuple[int, str]] = []
-        hidden: list[tuple[str]] = []
-        words, n, upto = 0, noted.next, noted.upto
+        hidden: list[tuple[str, int]] = []
+        unsummed: list[tuple[int, int]] = []
+        words, n, upto, found = 0, noted.next, noted.upto, noted.unsummed
         for line in lines:
             upto = line.offset + line.length + 1
+            if line.kind != "checked":
+                unsummed.append((line.offset, line.length))
+                found = _summed(fd, line.offset, line.length, found)
             if line.content is None or not line.is_served:
                 continue
             facts = facts_of(line)
             if is_ours(facts.type):
-                hidden.append((target_of(line.content),))
+                hidden.append((target_of(line.content), line.offset))
                 continue
             rows += _values(n, line, facts, noted.keyed_since)
             place = facts.place
@@ -254,8 +272,10 @@ class Database:
         self._insert_values("records", 9, rows)
         self._insert_values("heap" if self._is_new else "postings", 3, postings)
         self._connection.executemany("INSERT INTO texts (rowid, words) VALUES (?, ?)", texts)
-        self._connection.executemany("INSERT OR IGNORE INTO hidden SELECT ?1 WHERE ?1 <> ''", hidden)
-        return replace(noted, upto=upto, records=noted.records + len(texts), words=noted.words + words)
+        self._connection.executemany("INSERT OR REPLACE INTO hidden SELECT ?1, ?2 WHERE ?1 <> ''", hidden)
+        self._connection.executemany("INSERT INTO unsummed VALUES (?, ?)", unsummed)
+        records = noted.records + len(texts)
+        return replace(noted, upto=upto, records=records, words=noted.words + words, unsummed=found)
 
     def _insert_values(self, table: str, width: int, values: list[object]) -> None:
         """Insert rows that stand one after the other, many with each statement: that is four times as fast."""
@@ -356,16 +376,16 @@ class Database:
     def ids_from(self, beginning: str, at_most: int) -> list[str]:
         """Return a few ids that begin so."""
         query = (
-            "SELECT DISTINCT id FROM records r WHERE id >= :low AND id < :high AND NOT EXISTS (SELECT 1 FROM hidden"
-            " WHERE hidden.id = r.id) ORDER BY id LIMIT :n"
+            f"SELECT DISTINCT id FROM records r WHERE id >= :low AND id < :high AND {_NOT_HIDDEN} ORDER BY id LIMIT :n"
         )
         values = {"low": beginning, "high": beginning + "\U0010ffff", "n": at_most}
         return [name for (name,) in self._connection.execute(query, values)]
 
     @_told
-    def is_hidden(self, name: str) -> bool:
-        """Tell whether there is a tombstone for an id."""
-        return self._connection.execute("SELECT 1 FROM hidden WHERE id = ?", (name,)).fetchone() is not None
+    def is_hidden(self, row: Row) -> bool:
+        """Tell whether there is a tombstone for a record; what was added behind it is not meant by it."""
+        query = "SELECT 1 FROM hidden WHERE id = ? AND ? < before"
+        return self._connection.execute(query, (row.id, row.at)).fetchone() is not None
 
     @_told
     def first_with(self, keys: Collection[bytes], since_ms: int) -> dict[bytes, str] | None:
@@ -373,10 +393,11 @@ class Database:
         if since_ms < self.noted().keyed_since:
             return None
         query = (
-            "SELECT id FROM records r WHERE key = ? AND arrival >= ? AND NOT EXISTS (SELECT 1 FROM hidden WHERE"
-            " hidden.id = r.id) ORDER BY arrival, n LIMIT 1"
+            f"SELECT id FROM records r WHERE key = ? AND arrival BETWEEN ? AND ? AND {_NOT_HIDDEN}"
+            " ORDER BY arrival, n LIMIT 1"
         )
-        found = {key: self._connection.execute(query, (key, since_ms)).fetchone() for key in keys}
+        until_ms = latest(since_ms)
+        found = {key: self._connection.execute(query, (key, since_ms, until_ms)).fetchone() for key in keys}
         return {key: row[0] for key, row in found.items() if row}
 
     def _rows(self, query: str, values: dict[str, object]) -> Iterator[Row]:
@@ -410,6 +431,11 @@ class Database:
 
 def _connected(name: str) -> sqlite3.Connection:
     return sqlite3.connect(name, uri=True, timeout=_WAIT_S, isolation_level=None, check_same_thread=False)
+
+
+def _summed(fd: int, at: int, length: int, before: int) -> int:
+    """Go on with a sum by a line, or by the beginning of one that is too long to be ours."""
+    return crc32(os.pread(fd, min(length, LONGEST), at), before)
 
 
 def _values(n: int, line: Line, facts: Facts, keyed_since: int) -> tuple[object, ...]:

@@ -232,7 +232,7 @@ def _called(view: View, name: str) -> list[Plain]:
     names = [name] if name and view.called(name) else []
     if not names and len(name) >= _SHORTEST_BEGINNING:
         names = view.ids_from(name, 2)
-    rows = [row for each in names if not view.is_hidden(each) and (row := view.called(each)) is not None]
+    rows = [row for each in names if (row := view.visible(each)) is not None]
     return [found[0].record for row in rows if (found := view.read(row)) is not None]
 
 

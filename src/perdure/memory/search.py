@@ -147,7 +147,7 @@ def _wanted(view: View, asked: Search, n: int) -> Plain | None:
     row = view.row(n)
     if row is None or (asked.repo and row.repo not in ("", asked.repo)) or (asked.type and row.type != asked.type):
         return None
-    if view.is_hidden(row.id):
+    if view.is_hidden(row):
         return None
     found = view.read(row)
     return found[0].record if found is not None else None

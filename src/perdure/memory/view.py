@@ -72,11 +72,16 @@ class View:
     def ids_from(self, beginning: str, at_most: int) -> list[str]:
         """Return a few ids that begin so, and are not hidden."""
         found = {name for part in self._parts for name in part.ids_from(beginning, at_most)}
-        return sorted(name for name in found if not self.is_hidden(name))
+        return sorted(name for name in found if self.visible(name) is not None)
 
-    def is_hidden(self, name: str) -> bool:
-        """Tell whether there is a tombstone for an id."""
-        return any(part.is_hidden(name) for part in self._parts)
+    def visible(self, name: str) -> Row | None:
+        """Return the last record with an id, unless it is hidden."""
+        row = self.called(name)
+        return None if row is None or self.is_hidden(row) else row
+
+    def is_hidden(self, row: Row) -> bool:
+        """Tell whether there is a tombstone for a record."""
+        return any(part.is_hidden(row) for part in self._parts)
 
     def read(self, row: Row) -> tuple[Line, Facts] | None:
         """Read a record from the log.
