@@ -160,3 +160,18 @@ def test_an_import_without_room_says_so_and_can_be_done_again(memory: Memory) ->
     with armed("memory.write.some", failing(28)), pytest.raises(Unavailable):
         memory.import_lines([json_of("a")])
     assert memory.import_lines([json_of("a")])["added"] == 1
+
+
+def test_records_without_an_id_are_imported_once(memory: Memory) -> None:
+    lines = b'{"type":"fact","title":"a"}\n{"title":"b","type":"fact"}\n{"title":"a","type":"fact"}\n'
+    assert memory.import_lines([lines])["added"] == 2
+    assert memory.import_lines([lines, b'{"id":null,"type":"fact","title":"b"}\n'])["added"] == 0
+    assert memory.import_lines([b'{"type":"fact","title":"c"}\n'])["added"] == 1
+    assert [record["title"] for record in memory.iter()] == ["a", "b", "c"]
+
+
+def test_of_two_records_with_one_id_the_first_is_imported(memory: Memory) -> None:
+    lines = b'{"id":"1","type":"fact","title":"a"}\n{"id":"1","type":"fact","title":"b"}\n'
+    answer = memory.import_lines([lines])
+    assert (answer["added"], answer["skipped"]) == (1, 1)
+    assert [record["title"] for record in memory.iter()] == ["a"]

@@ -3,8 +3,10 @@
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
+from hashlib import blake2b
 from itertools import chain
 from pathlib import Path
+from uuid import UUID
 
 import orjson
 
@@ -87,7 +89,7 @@ def _read(number: int, text: bytes | None, answer: Plain) -> Plain | None:
     try:
         if not line.is_served:
             raise Invalid("the line is longer than a record can be" if text is None else f"the line is {line.kind}")
-        record = normalised(line.record, now_ms())
+        record = normalised(_with_an_id(line.record), now_ms())
         line_of(record, now_ms())
     except Invalid as error:
         answer["bad_lines"] += 1
@@ -95,6 +97,14 @@ def _read(number: int, text: bytes | None, answer: Plain) -> Plain | None:
             answer["bad"].append({"line": number, "why": str(error)})
         return None
     return record
+
+
+def _with_an_id(record: Plain) -> Plain:
+    """Return a record with an id: one that has none gets that of its content, so that it is not added twice."""
+    if record.get("id") is not None:
+        return record
+    told = orjson.dumps({key: value for key, value in record.items() if key != "id"}, option=orjson.OPT_SORT_KEYS)
+    return {**record, "id": str(UUID(bytes=blake2b(told, digest_size=16).digest(), version=5))}
 
 
 def _add(log: Log, ids: "_Ids", batch: list[Plain], answer: Plain) -> None:
