@@ -128,6 +128,8 @@ def test_a_tilde_is_the_users_folder() -> None:
 def test_the_tilde_of_a_user_who_does_not_exist_is_refused() -> None:
     with pytest.raises(Invalid, match="~nobody-of-that-name/h"):
         load_settings({}, {"PERDURE_HOME": "~nobody-of-that-name/h"})
+    with pytest.raises(Invalid, match="~nobody-of-that-name/m"):
+        load_settings({}, {"HOME": "/somebody", "MEMORY_STATE_DIR": "~nobody-of-that-name/m"})
 
 
 @pytest.mark.parametrize("environment", [{}, {"HOME": ""}], ids=["absent", "empty"])

@@ -11,6 +11,7 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from perdure.errors import Denied, Invalid
@@ -26,6 +27,10 @@ MEMORY_TABLE = "memory"
 _FLAGS = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
 _SHOWN_OPTIONS = ("host", "port", "user", "dbname", "sslmode")
 _MAY_BE_SECRET = re.compile(r"password|^postgres\w*:", re.IGNORECASE)
+
+
+class NoHome(Invalid):
+    """Neither the environment nor the account has a home."""
 
 
 @dataclass(frozen=True)
@@ -231,14 +236,14 @@ def load_settings(
     flags = flags or {}
     environment = os.environ if environment is None else environment
     home = _find(_definition("home"), flags, environment, {}, lambda: _default_home(environment))
-    home = Setting("home", str(_absolute(home.value)), home.origin)
+    home = Setting("home", str(absolute(home.value)), home.origin)
     path = Path(home.value) / CONFIG_FILE
     content = _read_config(path)
     memory, problems = _memory_values(path, content.pop(MEMORY_TABLE, {}))
     config = {**_config_values(path, content), **memory}
     found = [home]
     for definition in DEFINITIONS[1:]:
-        entry = _find(definition, flags, environment, config, lambda: Path(home.value))
+        entry = _find(definition, flags, environment, config, partial(_home_of, definition, home, environment))
         base = Path(home.value) if entry.origin.startswith("user") else Path()
         value = _as_location(entry.value, base) if _definition(entry.name).is_place else entry.value
         found.append(Setting(entry.name, value, entry.origin))
@@ -298,10 +303,16 @@ def _find(
     return Setting(name, definition.default(home()), "default")
 
 
+def _home_of(definition: Definition, home: Setting, environment: Mapping[str, str]) -> Path:
+    """Return the home that a default lies in: that of the memory is here where the environment names none."""
+    is_named = home.origin != "default" or environment.get("HOME")
+    return Path(home.value) if is_named or definition.name != "memory_state_dir" else absolute(".perdure")
+
+
 def _default_home(environment: Mapping[str, str]) -> Path:
     user_home = environment.get("HOME") or _home_of_account()
     if not user_home:
-        raise Invalid("There is no home folder to be found for this user. Set PERDURE_HOME.")
+        raise NoHome("There is no home folder to be found for this user. Set PERDURE_HOME.")
     return Path(user_home, ".perdure")
 
 
@@ -312,7 +323,11 @@ def _home_of_account() -> str | None:
         return None
 
 
-def _absolute(value: str) -> Path:
+def absolute(value: str) -> Path:
+    """Return a folder or file as it is found from anywhere, with `~` expanded.
+
+    Raises: Invalid when it cannot be one.
+    """
     try:
         return Path(os.path.abspath(Path(value).expanduser()))
     except (RuntimeError, ValueError) as error:
@@ -322,7 +337,9 @@ def _absolute(value: str) -> Path:
 def _as_location(value: str, base: Path) -> str:
     """Make a path absolute; leave alone what is none."""
     is_path = "://" not in value and value != ":memory:" and not _MAY_BE_SECRET.search(value)
-    return str(_absolute(str(base / Path(value).expanduser()))) if is_path else value
+    if not is_path:
+        return value
+    return str(absolute(value if value.startswith("~") else str(base / value)))
 
 
 def _refuse_nesting(settings: Settings) -> None:

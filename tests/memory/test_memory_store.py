@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from perdure import Invalid, append_record, get_memory_state_dir, iter_records, read_records
 from perdure.memory.lines import line_of, read_line
 from perdure.memory.reading import iter_lines, lines_backwards
+from perdure.settings import load_settings
 
 
 @pytest.fixture
@@ -39,6 +40,7 @@ def test_state_dir_without_env(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     monkeypatch.delenv("HOME")
     monkeypatch.chdir(tmp_path)
     assert get_memory_state_dir() == tmp_path / ".perdure" / "state"
+    assert load_settings().memory_state_dir == get_memory_state_dir()
 
 
 def test_append_then_read(log: Path) -> None:

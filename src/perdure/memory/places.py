@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 
 from perdure.errors import Invalid
-from perdure.settings import load_settings
+from perdure.settings import NoHome, absolute, load_settings
 
 LOG_FILE = "memory.jsonl"
 
@@ -68,9 +68,12 @@ def get_memory_state_dir(explicit: str | os.PathLike[str] | None = None) -> Path
 
     An explicit folder, then `MEMORY_STATE_DIR`, then `$PERDURE_HOME/state`, then `~/.perdure/state`, and
     `./.perdure/state` where there is no home.
+
+    Raises: Invalid when that cannot be a folder.
     """
     if explicit is not None:
-        return Path(os.path.abspath(Path(explicit).expanduser()))
-    if os.environ.get("PERDURE_HOME") or os.environ.get("MEMORY_STATE_DIR") or os.environ.get("HOME"):
+        return absolute(os.fspath(explicit))
+    try:
         return load_settings().memory_state_dir
-    return Path(os.path.abspath(".perdure/state"))
+    except NoHome:
+        return absolute(os.environ.get("MEMORY_STATE_DIR") or ".perdure/state")
