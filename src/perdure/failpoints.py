@@ -54,6 +54,9 @@ POINTS = frozenset(
         "memory.purge.after",
         "memory.quarantine.before",
         "memory.quarantine.after",
+        # an index of the memory that was made beside its place, and is renamed into it
+        "memory.index.before",
+        "memory.index.after",
         # a new SQLite file, made beside its place and renamed into it
         "store.create.before",
         "store.create.after",

@@ -78,6 +78,11 @@ async def compact(folder: Path) -> None:
         memory.compact(now_ms=NOW_MS)
 
 
+async def rebuild(folder: Path) -> None:
+    with opened(folder) as memory:
+        memory.rebuild()
+
+
 async def repair(folder: Path) -> None:
     with opened(folder) as memory:
         memory.repair()

@@ -160,6 +160,16 @@ def test_a_failed_flush_is_known_to_all_once_it_is_written_down(folder: Path, po
         assert memory.add(record_of("next"))["added"]
 
 
+@pytest.mark.parametrize("point", ["memory.index.before", "memory.index.after"])
+def test_an_index_whose_maker_is_killed_is_made_by_the_next_one(folder: Path, point: str) -> None:
+    children.run_until(point, jobs.rebuild, folder)
+    with opened(folder) as memory:
+        assert memory.index_state()["state"] == ("missing" if point == "memory.index.before" else "current")
+        assert memory.get("secret")["title"] == "secret"
+        assert memory.index_state()["state"] == "current"
+        assert not memory.places.new_index.exists()
+
+
 def gather(pipes: list[Connection], stored: dict[str, Any], count: int) -> None:
     """Read what writers tell until so many records are stored."""
     while len(stored) < count:

@@ -9,7 +9,7 @@ from zlib import crc32
 
 import pytest
 
-from perdure import Conflict, Denied, Invalid, NotFound
+from perdure import Conflict, Denied, Invalid, NotFound, Unavailable, get_memory_state_dir, read_records
 from perdure.failpoints import armed
 from perdure.memory.dedupe import WINDOW_MS
 from perdure.memory.lines import line_of
@@ -235,3 +235,45 @@ def found(memory: Memory) -> list[Any]:
         by_id = []
     assert by_path == by_word == by_id
     return by_id
+
+
+def test_what_cannot_be_asked_by_is_refused_by_its_name(memory: Memory) -> None:
+    memory.add({"type": "fact", "title": "x"})
+    odd: Any = "\udcff"
+    asks: dict[str, list[Any]] = {
+        "limit": [lambda: memory.search("x", limit=10**20), lambda: memory.related(text="x", limit=10**20)],
+        "text": [lambda: memory.search(None), lambda: memory.related(text=odd)],  # type: ignore[arg-type]
+        "retention_days": [lambda: memory.compact(retention_days=10**9), lambda: memory.related(retention_days=10**9)],
+        "fingerprint": [lambda: memory.related(fingerprint=odd), lambda: memory.related(fingerprint=["a", odd])],
+        "paths": [lambda: memory.related(paths=[odd])],
+        "repo": [lambda: memory.related(text="x", repo=odd), lambda: memory.search("x", repo=odd)],
+        "sha": [lambda: memory.related(sha=odd)],
+        "type": [lambda: memory.search("x", type=odd)],
+        "pr_number": [lambda: memory.related(pr_number=10**20)],
+        "id": [lambda: memory.get("abcdef" + odd), lambda: memory.get(None), lambda: memory.forget(odd)],  # type: ignore[arg-type]
+        "accept": [lambda: memory.repair(accept=odd)],
+    }
+    for name, each in asks.items():
+        for ask in each:
+            with pytest.raises(Invalid, match=f"^{name}"):
+                ask()
+
+
+def test_a_name_that_no_file_can_have_is_refused_by_a_sentence() -> None:
+    with pytest.raises(Invalid, match="cannot be the file of a memory"):
+        read_records("a\0b")
+    with pytest.raises(Invalid, match="cannot be a folder"):
+        get_memory_state_dir("~nobody-of-that-name/x")
+
+
+def test_an_index_that_is_removed_while_it_is_made_ends_a_rebuild_by_a_sentence_and_no_look_up(memory: Memory) -> None:
+    memory.add({"type": "fact", "title": "words"})
+
+    def take_away() -> None:
+        memory.places.new_index.unlink()
+
+    with armed("memory.index.before", take_away):
+        with pytest.raises(Unavailable, match=r"memory\.idx\.new was removed"):
+            memory.rebuild()
+        assert len(memory.search("words")["matches"]) == 1
+    assert memory.rebuild()["records"] == 1

@@ -13,6 +13,7 @@ from uuid_utils import uuid7
 
 from perdure.errors import Invalid, NotFound, PerdureError
 from perdure.memory.archive import archive, archive_files, named, purge, sameness, without
+from perdure.memory.asked import days_of
 from perdure.memory.files import OpenFile, read_at
 from perdure.memory.lines import Line, line_of, read_line
 from perdure.memory.log import Log, now_ms
@@ -93,9 +94,7 @@ def compact(log: Log, *, retention_days: int = 90, now: int | None = None, wait_
 
     Raises: Conflict when somebody else rewrites the log; what `Log.append` raises.
     """
-    if retention_days < 0:
-        raise Invalid(f"retention_days is {retention_days}; expected a number of days.")
-    since_ms = (now_ms() if now is None else now) - retention_days * DAY_MS
+    since_ms = (now_ms() if now is None else now) - days_of(retention_days) * DAY_MS
     return _compact(log, moment(since_ms / 1000), wait_s=wait_s)
 
 

@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
+from perdure import failpoints
 from perdure.errors import NotFound, PerdureError, Unavailable
 from perdure.memory.files import open_file, told
 from perdure.memory.index import Database, Noted, Unusable, nothing_of
@@ -259,13 +260,18 @@ class Index:
             raise
         finally:
             database.close()
-        os.utime(new, ns=(stamp, stamp))
-        _flush(new)
-        self._file.close()
-        for suffix in ("-journal", "-wal", "-shm"):
-            self._places.index.with_name(f"{self._places.index.name}{suffix}").unlink(missing_ok=True)
-        new.replace(self._places.index)
+        failpoints.hit("memory.index.before")
+        try:
+            os.utime(new, ns=(stamp, stamp))
+            _flush(new)
+            self._file.close()
+            for suffix in ("-journal", "-wal", "-shm"):
+                self._places.index.with_name(f"{self._places.index.name}{suffix}").unlink(missing_ok=True)
+            new.replace(self._places.index)
+        except FileNotFoundError:
+            raise Unavailable(f"{new} was removed while it was made; {self._places.index} was not made.") from None
         self._file.trust()
+        failpoints.hit("memory.index.after")
         return noted
 
     def _fill(self, database: Database, fd: int, at_most: int | None = None) -> Noted:

@@ -1,6 +1,5 @@
 """The memory as callers see it: add, find, keep in order. Synchronous; `p.memory` runs it in a thread."""
 
-import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -9,14 +8,14 @@ from typing import Any
 
 import orjson
 
-from perdure.errors import Invalid, NotFound, PerdureError
+from perdure.errors import NotFound, PerdureError
 from perdure.memory import compaction
+from perdure.memory.asked import budget_of, days_of, fingerprint_of, limit_of, number_of, paths_of, text_of, word_of
 from perdure.memory.dedupe import LONG_BYTES, WINDOW_MS, Recent, dedupe_key
 from perdure.memory.derived import Index, Keys
 from perdure.memory.lines import line_of
 from perdure.memory.log import Log
 from perdure.memory.log import now_ms as clock_ms
-from perdure.memory.normalise import fingerprint as one_fingerprint
 from perdure.memory.normalise import normalised, repository_path
 from perdure.memory.places import LOG_FILE, Places
 from perdure.memory.record import Plain
@@ -110,16 +109,16 @@ class Memory:
         Raises: Invalid for a path that leads out of the repository; Unavailable; Denied; Damaged.
         """
         asked = Asked(
-            paths=tuple(dict.fromkeys(filter(None, map(repository_path, _listed(paths))))),
-            fingerprint=one_fingerprint(fingerprint) if fingerprint is not None else "",
-            text=text or "",
-            repo=(repo or "").strip(),
-            sha=(sha or "").strip(),
-            pr_number=pr_number,
-            limit=max(limit, 0),
-            since_ms=int((clock_ms() if now_ms is None else now_ms) - retention_days * _DAY_MS),
+            paths=tuple(dict.fromkeys(filter(None, map(repository_path, paths_of(paths))))),
+            fingerprint=fingerprint_of(fingerprint),
+            text=word_of(text, "text"),
+            repo=word_of(repo, "repo"),
+            sha=word_of(sha, "sha"),
+            pr_number=number_of(pr_number, "pr_number"),
+            limit=limit_of(limit),
+            since_ms=int((clock_ms() if now_ms is None else now_ms) - days_of(retention_days) * _DAY_MS),
         )
-        within_ms = _bounded(budget_ms)
+        within_ms = budget_of(budget_ms)
         return self._index.use(lambda view: find_related(view, asked, within_ms)) or _nothing()
 
     def search(
@@ -136,18 +135,19 @@ class Memory:
         The text is never read as a query language. A record needs one of the words; words that too many records have
         are dropped, unless there are no others. The budget is as for `related`.
 
-        Raises: Unavailable; Denied; Damaged.
+        Raises: Invalid; Unavailable; Denied; Damaged.
         """
-        asked = Search(text, max(limit, 0), (repo or "").strip(), type or "")
-        within_ms = _bounded(budget_ms)
+        asked = Search(text_of(text, "text"), limit_of(limit), word_of(repo, "repo"), word_of(type, "type"))
+        within_ms = budget_of(budget_ms)
         return self._index.use(lambda view: find_text(view, asked, within_ms)) or _nothing()
 
     def get(self, id: str) -> Plain:  # noqa: A002  the key of a record has this name
         """Return the record with an id, or with the only id that begins so; at least six characters.
 
-        Raises: NotFound; Unavailable; Denied; Damaged.
+        Raises: Invalid; NotFound; Unavailable; Denied; Damaged.
         """
-        found = self._index.use(lambda view: _called(view, id)) or []
+        name = text_of(id, "id")
+        found = self._index.use(lambda view: _called(view, name)) or []
         if not found:
             raise NotFound(f"The memory has no record {id!r}.")
         if len(found) > 1:
@@ -181,7 +181,7 @@ class Memory:
 
         Raises: NotFound; Conflict when somebody else rewrites the log for a minute; Unavailable; Denied; Damaged.
         """
-        return self._indexed(compaction.forget(self._log, record_id))
+        return self._indexed(compaction.forget(self._log, text_of(record_id, "id")))
 
     def verify(self, *, clear: bool = False) -> Plain:
         """Check every line; with `clear`, read the log from disk and allow appends again after a failed flush.
@@ -196,7 +196,7 @@ class Memory:
 
         Raises: NotFound; Conflict; Unavailable; Denied; Damaged.
         """
-        return self._indexed(repair(self._log, accept=accept))
+        return self._indexed(repair(self._log, accept=text_of(accept, "accept") if accept is not None else None))
 
     def status(self, *, retention_days: int = 90) -> Plain:
         """Tell what there is."""
@@ -234,24 +234,6 @@ def _called(view: View, name: str) -> list[Plain]:
         names = view.ids_from(name, 2)
     rows = [row for each in names if (row := view.visible(each)) is not None]
     return [found[0].record for row in rows if (found := view.read(row)) is not None]
-
-
-def _listed(paths: Sequence[str | os.PathLike[str]] | str) -> list[str]:
-    """Return paths as texts; one alone may be given without a list.
-
-    Raises: Invalid
-    """
-    listed = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-    if not all(isinstance(path, str | os.PathLike) for path in listed):
-        raise Invalid("paths was expected to be a list of paths.")
-    return [str(path) for path in listed]
-
-
-def _bounded(budget_ms: float) -> float:
-    """Raises: Invalid when it is no time."""
-    if not 0 <= budget_ms < math.inf:
-        raise Invalid(f"budget_ms is {budget_ms}; expected a number of milliseconds, 0 or more.")
-    return budget_ms
 
 
 def _nothing() -> Plain:

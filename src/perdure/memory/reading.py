@@ -9,6 +9,7 @@ from pathlib import Path
 
 from perdure.memory.files import open_file, read_at
 from perdure.memory.lines import Line, read_line
+from perdure.memory.places import Places
 from perdure.memory.record import LARGEST_BYTES, Plain
 
 _CHUNK = 1 << 18
@@ -18,13 +19,19 @@ LONGEST = 2 * LARGEST_BYTES
 
 
 def read_records(path: str | os.PathLike[str]) -> list[Plain]:
-    """Return all records of a log, oldest first; none when there is no file."""
+    """Return all records of a log, oldest first; none when there is no file.
+
+    Raises: what `iter_records` raises.
+    """
     return list(iter_records(path))
 
 
 def iter_records(path: str | os.PathLike[str], *, raw: bool = False) -> Iterator[Plain]:
-    """Give the records of a log one by one, oldest first; `raw` shows the keys that the log added, too."""
-    for line in iter_lines(Path(path)):
+    """Give the records of a log one by one, oldest first; `raw` shows the keys that the log added, too.
+
+    Raises: Invalid when that cannot be the name of a file; Denied; Unavailable.
+    """
+    for line in iter_lines(Places(Path(path)).log):
         if line.is_served:
             yield line.content or {} if raw else line.record
 

@@ -10,6 +10,7 @@ from perdure.errors import Invalid
 from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.memory.inputs import read_input
+from perdure.memory.asked import text_of
 from perdure.memory.log import now_ms
 from perdure.memory.normalise import normalised
 from perdure.memory.record import Plain
@@ -123,7 +124,7 @@ def _with_number(records: list[Plain], error: Invalid) -> Invalid:
 
 
 def _metadata(text: str | None, *, is_pinned: bool) -> Plain | None:
-    found = _parsed(text.encode(errors="replace"), "--metadata") if text is not None else {}
+    found = _parsed(text_of(text, "--metadata").encode(), "--metadata") if text is not None else {}
     if not isinstance(found, dict):
         raise Invalid("--metadata was expected to be a JSON object.")
     return {**found, **({"pinned": True} if is_pinned else {})} or None
