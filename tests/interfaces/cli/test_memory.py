@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -368,3 +369,47 @@ def test_no_command_of_the_memory_loads_or_makes_a_database(tmp_path: Path) -> N
     assert json.loads(told.stdout)["added"] is True
     assert imported & {"sqlalchemy", "alembic", "pydantic", "rich", "yaml", "perdure.app.goals"} == set()
     assert not (tmp_path / "home" / "perdure.db").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("show", "abcdef\udcff"),
+        ("forget", "--yes", "abcdef\udcff"),
+        ("related", "--path", "\udcff"),
+        ("related", "--fingerprint", "\udcff"),
+        ("related", "--text", "cart", "--repo", "\udcff"),
+        ("query", "--paths", "\udcff"),
+        ("search", "\udcff"),
+        ("add", "--type", "fact", "--title", "\udcff"),
+        ("add", "--type", "fact", "--metadata", '{"a": "\udcff"}'),
+    ],
+    ids=lambda words: " ".join(words[:-1]),
+)
+def test_an_argument_that_is_no_text_is_refused_by_a_sentence(terminal: Terminal, words: tuple[str, ...]) -> None:
+    terminal.json(*INCIDENT)
+    problem = terminal.json("memory", *words)
+    assert problem["code"] == "invalid"
+    assert "text" in problem["detail"]
+
+
+@pytest.mark.usefixtures("terminal")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("add", "-"),
+        ("import", "-"),
+        ("related", "--paths-from", "-"),
+        ("related", "--path", "a.py", "--apply", "-"),
+    ],
+    ids=" ".join,
+)
+def test_one_interrupt_is_enough_while_standard_input_is_read(words: tuple[str, ...]) -> None:
+    command = [sys.executable, "-m", "perdure", "memory", *words]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as reading:
+        assert reading.stdin is not None
+        reading.stdin.write(b"\n" * (1 << 18))  # more than a pipe holds: when this returns, it is being read
+        reading.stdin.flush()
+        reading.send_signal(signal.SIGINT)
+        assert reading.wait(10) == 130
+        assert reading.communicate() == (b"", b"Interrupted.\n")

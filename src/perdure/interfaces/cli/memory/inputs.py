@@ -1,12 +1,21 @@
 """What is read from standard input, or from a file."""
 
+import io
+import select
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Event
 from typing import BinaryIO
 
 from perdure.errors import Invalid, NotFound
 
 _LARGEST_LIST = 8 << 20
+_PIECE = 1 << 16
+_LOOK_S = 0.1
+"""A wait is no longer than this: a signal that comes just before a read would not end it."""
 
 
 def standard_input() -> BinaryIO:
@@ -24,10 +33,57 @@ def read_input(largest: int, instead: str) -> bytes:
 
     Raises: Invalid when it has more; `instead` says what to do then.
     """
-    data = standard_input().read(largest + 1)
-    if len(data) > largest:
-        raise Invalid(f"Standard input has more than {largest >> 20} MiB. {instead}")
-    return data
+    data = bytearray()
+    with _interruptible(), input_in_pieces(_PIECE) as pieces:
+        for piece in pieces:
+            data += piece
+            if len(data) > largest:
+                raise Invalid(f"Standard input has more than {largest >> 20} MiB. {instead}")
+    return bytes(data)
+
+
+@contextmanager
+def input_in_pieces(size: int) -> Iterator[Iterator[bytes]]:
+    """Lend the pieces of standard input to a thread; when the block ends, so does the wait for more of them.
+
+    Raises: Invalid when whoever started us closed it.
+    """
+    is_over = Event()
+    try:
+        yield _pieces(standard_input(), size, is_over)
+    finally:
+        is_over.set()
+
+
+def _pieces(stream: BinaryIO, size: int, is_over: Event) -> Iterator[bytes]:
+    read = getattr(stream, "read1", stream.read)  # what is there already; the rest may never come
+    while not is_over.is_set():
+        if _has_something(stream):
+            if not (piece := read(size)):
+                return
+            yield piece
+    raise InterruptedError("Nobody waits for the rest of standard input.")
+
+
+def _has_something(stream: BinaryIO) -> bool:
+    try:
+        return bool(select.select([stream], [], [], _LOOK_S)[0])
+    except (io.UnsupportedOperation, ValueError):
+        return True  # it is no file of the system
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let Ctrl-C end a read in the main thread; a running loop would note it, and go on with the read."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.SIG_IGN:
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def listed_in(source: str) -> list[str]:

@@ -5,7 +5,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import Annotated
 
 import typer
 
@@ -13,7 +13,7 @@ from perdure.app.memory import HomeMemory, open_memory
 from perdure.errors import Conflict, Invalid, NotFound, Unavailable
 from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options, command
-from perdure.interfaces.cli.memory.inputs import standard_input
+from perdure.interfaces.cli.memory.inputs import input_in_pieces
 from perdure.interfaces.cli.terminal import one_line
 from perdure.memory.record import Plain
 
@@ -69,18 +69,15 @@ async def import_(
 
 
 async def _taken_in(memory: HomeMemory, source: str) -> Plain:
-    with _opened(source) as file:
-        return await memory.import_lines(iter(lambda: file.read(_CHUNK), b""))
+    with input_in_pieces(_CHUNK) if source == "-" else _file_in_pieces(source) as pieces:
+        return await memory.import_lines(pieces)
 
 
 @contextmanager
-def _opened(source: str) -> Iterator[BinaryIO]:
-    if source == "-":
-        yield standard_input()
-        return
+def _file_in_pieces(source: str) -> Iterator[Iterator[bytes]]:
     try:
         with Path(source).open("rb") as file:
-            yield file
+            yield iter(lambda: file.read(_CHUNK), b"")
     except IsADirectoryError as error:
         raise Invalid(f"{source} is a folder; a file was expected.") from error
     except FileNotFoundError as error:
