@@ -300,6 +300,7 @@ def test_every_command_about_the_memory_works(folder: Path) -> None:
     finding, feeding, keeping = blocks(page, "sh")
     found = shell(folder, finding)
     assert (found.returncode, found.stderr) == (0, "")
+    assert "Nothing was found" not in found.stdout
     (shown,) = blocks(page, "text")
     lines = [line for line in shown.splitlines() if "01a1" not in line]
     assert [line for line in lines if line not in found.stdout.splitlines()] == []
@@ -313,6 +314,14 @@ def test_every_command_about_the_memory_works(folder: Path) -> None:
     (config,) = blocks(page, "toml")
     (folder.parent / "home" / "config.toml").write_text(config)
     assert load_settings().memory == MemorySettings()
+
+
+def test_what_is_said_about_a_memory_that_is_switched_off_is_true(folder: Path) -> None:
+    told = "add --type fact", "ingest revert", "query --paths a", "related --path a", "search a", "status", "verify"
+    for words in told:
+        done = shell(folder, f"MEMORY_ENABLED=false perdure memory {words}")
+        assert (done.returncode, done.stderr) == (0, ""), words
+    assert shell(folder, "MEMORY_ENABLED=false perdure memory import /dev/null").returncode == 4
 
 
 def test_the_bot_and_the_hook_of_the_page_about_pull_requests_work(folder: Path) -> None:
