@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import astuple, dataclass, replace
 from functools import wraps
 from hashlib import blake2b
-from itertools import islice, pairwise
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, ParamSpec, TypeVar
 from zlib import crc32
@@ -449,12 +449,14 @@ def _values(n: int, line: Line, facts: Facts, keyed_since: int) -> tuple[object,
 def _indexed(content: Plain) -> tuple[int, str]:
     """Return how many words a record has, and what is indexed of them: each word, and for each repetition a mark."""
     words = words_of(content)
-    text, times = " ".join(words), 1
-    more = sorted(words)
-    while times < MOST_OFTEN and (more := [word for word, next_one in pairwise(more) if word == next_one]):
-        times += 1
-        text += "".join([" ", f"^{times} ".join(more), f"^{times}"])
-    return min(len(words), _LONGEST), text
+    marks: dict[str, int] = {}
+    for word in words:
+        if word not in marks:
+            marks[word] = 1
+        elif (times := marks[word] + 1) <= MOST_OFTEN:
+            marks[word] = times
+            marks[f"{word}^{times}"] = 1
+    return min(len(words), _LONGEST), " ".join(marks)
 
 
 def _mark(word: str, times: int) -> str:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from typing import Any, Final
 
 import orjson
@@ -23,7 +23,7 @@ _SAME_AS = {"fatal": "critical", "error": "high", "warning": "medium", "warn": "
 _WORD = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _SECONDS = re.compile(r"-?\d{9,}(\.\d+)?")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND = timedelta(milliseconds=1)
+_DAY_MS = 24 * 60 * 60 * 1000
 _IN_MILLISECONDS = 100_000_000_000
 """A moment above this is counted in milliseconds: in seconds it would be the year 5138."""
 
@@ -67,13 +67,18 @@ def moment_ms(value: Any) -> int | None:
     """Read a moment as milliseconds since 1970; None when it is none."""
     try:
         if type(value) is str and value[-1:] == "Z":  # as we write it, which is nearly always
-            return (datetime.fromisoformat(value) - _EPOCH) // _MILLISECOND
+            return _since_1970(datetime.fromisoformat(value))
     except ValueError:
         return None
     try:
-        return (_utc(value) - _EPOCH) // _MILLISECOND
+        return _since_1970(_utc(value))
     except Invalid:
         return None
+
+
+def _since_1970(value: datetime) -> int:
+    passed = value - _EPOCH
+    return passed.days * _DAY_MS + passed.seconds * 1000 + passed.microseconds // 1000
 
 
 def _utc(value: Any) -> datetime:
