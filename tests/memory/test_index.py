@@ -21,6 +21,7 @@ from perdure.memory.memory import Memory
 from perdure.memory.record import Plain
 from tests import children
 from tests.memory import reference
+from tests.memory.jobs import opened, record_of
 
 NOW = 1_780_000_000_000
 ALL: dict[str, Any] = {"now_ms": NOW, "limit": 20, "budget_ms": 60_000}
@@ -518,3 +519,21 @@ def compare(memory: Memory, question: Plain, text: str) -> None:
     assert [(match["record"], match["why"]) for match in found["matches"]] == wanted
     matches = memory.search(text, budget_ms=60_000)["matches"]
     assert [(match["record"], match["score"]) for match in matches] == reference.search(log, text)
+
+
+def test_an_index_that_lacks_most_of_a_long_log_is_made_anew_instead_of_caught_up(tmp_path: Path) -> None:
+    with opened(tmp_path) as memory:
+        memory.add_many([record_of(f"r{number}", pad=900_000) for number in range(24)], dedupe=False)
+        memory.add({"type": "fact", "title": "more"})
+        begun = memory.index_state()
+        assert 0 < begun["records"] < 24
+        made = memory.places.index.stat().st_ino
+        kept = memory.places.index.with_name("kept")
+        kept.hardlink_to(memory.places.index)  # so that no other file gets its number
+        assert memory.get("r23")["title"] == "r23"
+        assert memory.places.index.stat().st_ino != made
+        assert memory.index_state()["state"] == "current"
+        memory.add_many([record_of(f"s{number}", pad=900_000) for number in range(2)], dedupe=False)
+        made = memory.places.index.stat().st_ino
+        assert memory.get("s1")["title"] == "s1"
+        assert memory.places.index.stat().st_ino == made
