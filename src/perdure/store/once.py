@@ -27,7 +27,13 @@ class SqlIdempotencyKeys:
 
     async def keep(self, once: Once) -> Once:
         """See IdempotencyKeys.keep."""
-        return await self._client.transaction(lambda tx: _kept(tx, once, self._now_us()))
+        try:
+            return await self._client.transaction(lambda tx: _kept(tx, once, self._now_us()))
+        except Conflict:  # another process was quicker, between our look and our insert
+            known = await self.find(once.key)
+            if known is None:
+                raise
+            return known
 
 
 def keep_once(tx: Transaction, once: Once, now_us: int) -> None:

@@ -1,0 +1,143 @@
+"""The contract of `IdempotencyKeys`, on both databases."""
+
+import asyncio
+import secrets
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from perdure import Conflict, DatabaseClient, NotFound
+from perdure.forge.ports import BuilderDraft, BuilderMode, BuilderPhase
+from perdure.kernel.ports import IdempotencyKeys, Once
+from perdure.store.builder.drafts import SqlBuilderDraftStore
+from perdure.store.once import KEPT_US, SqlIdempotencyKeys
+from perdure.store.transaction import Transaction
+from tests.postgres import PostgresServer
+
+CALL = Once("a-key", "POST /things", b"\1" * 32, "thing-1")
+DRAFT = BuilderDraft(
+    session_id="s",
+    state_json="{}",
+    initial_description="a timer",
+    phase=BuilderPhase.BASICS,
+    mode=BuilderMode.BOT,
+    question_count=0,
+)
+
+
+@dataclass
+class Kept:
+    """The keys of one database, and a clock that a test sets."""
+
+    client: DatabaseClient
+    now_us: int = 1_000_000
+
+    @property
+    def keys(self) -> IdempotencyKeys:
+        return SqlIdempotencyKeys(self.client, now_us=lambda: self.now_us)
+
+    @property
+    def drafts(self) -> SqlBuilderDraftStore:
+        return SqlBuilderDraftStore(self.client, now_us=lambda: self.now_us)
+
+    async def count(self) -> int:
+        return (await self.client.count_rows())["idempotency_keys"]
+
+
+@pytest.fixture(scope="session")
+def once_url(postgres: PostgresServer) -> str:
+    """One PostgreSQL database for all tests of keys; each finds it empty."""
+    return postgres.new_database(f"once_{secrets.token_hex(6)}")
+
+
+@pytest.fixture
+def url(backend: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if backend == "sqlite":
+        return str(shutil.copy(request.getfixturevalue("migrated_sqlite"), tmp_path / "once.db"))
+    return str(request.getfixturevalue("once_url"))
+
+
+@pytest.fixture
+async def kept(url: str) -> AsyncIterator[Kept]:
+    async with await DatabaseClient.create(url) as client:
+        await client.transaction(_empty)
+        yield Kept(client)
+
+
+def _empty(tx: Transaction) -> None:
+    for table in ("idempotency_keys", "builder_drafts"):
+        tx.execute(f"DELETE FROM {table}")
+
+
+async def test_a_call_that_was_kept_is_found_and_no_other(kept: Kept) -> None:
+    assert await kept.keys.find("a-key") is None
+    assert await kept.keys.keep(CALL) == CALL
+    assert await kept.keys.find("a-key") == CALL
+    assert await kept.keys.find("A-key") is None
+
+
+async def test_the_first_call_under_a_key_wins_whatever_comes_after(kept: Kept) -> None:
+    await kept.keys.keep(CALL)
+    for other in (CALL, replace(CALL, subject="thing-2"), replace(CALL, route="POST /else", body_sha256=b"\2" * 32)):
+        assert await kept.keys.keep(other) == CALL
+    assert await kept.count() == 1
+
+
+async def test_of_many_who_keep_at_once_one_wins_and_all_are_told_which(kept: Kept, url: str) -> None:
+    async with AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(await DatabaseClient.create(url)) for _ in range(4)]
+        for key in ("one", "two", "three"):
+            calls = [replace(CALL, key=key, subject=f"thing-{number}") for number in range(8)]
+            keeping = [Kept(clients[at % 4]).keys.keep(call) for at, call in enumerate(calls)]
+            told = await asyncio.gather(*keeping)
+            assert len(set(told)) == 1
+            assert told[0] in calls
+            assert await kept.keys.find(key) == told[0]
+
+
+async def test_a_call_is_forgotten_after_a_day_and_its_key_is_free(kept: Kept) -> None:
+    await kept.keys.keep(CALL)
+    kept.now_us += KEPT_US - 1
+    assert await kept.keys.find("a-key") == CALL
+    kept.now_us += 1
+    assert await kept.keys.find("a-key") is None
+    later = replace(CALL, subject="thing-2")
+    assert await kept.keys.keep(later) == later
+    assert await kept.count() == 1
+
+
+async def test_what_is_too_old_is_removed_by_whoever_keeps_next(kept: Kept) -> None:
+    for number in range(3):
+        await kept.keys.keep(replace(CALL, key=f"old-{number}"))
+    kept.now_us += KEPT_US
+    await kept.keys.keep(CALL)
+    assert await kept.count() == 1
+
+
+async def test_a_draft_and_the_call_that_it_was_saved_for_are_kept_in_one_transaction(kept: Kept) -> None:
+    await kept.drafts.save_draft(DRAFT, 0, CALL)
+    assert await kept.keys.find("a-key") == CALL
+    with pytest.raises(Conflict):
+        await kept.drafts.save_draft(replace(DRAFT, session_id="another"), 0, replace(CALL, subject="another"))
+    with pytest.raises(NotFound):
+        await kept.drafts.load_draft("another")
+    with pytest.raises(Conflict):
+        await kept.drafts.save_draft(DRAFT, 0, replace(CALL, key="b-key"))
+    assert await kept.keys.find("b-key") is None, "a draft that was not saved keeps no call"
+
+
+async def test_of_two_drafts_that_are_saved_for_one_call_at_once_one_is(kept: Kept, url: str) -> None:
+    async with await DatabaseClient.create(url) as other:
+        saving = [
+            each.drafts.save_draft(replace(DRAFT, session_id=name), 0, replace(CALL, subject=name))
+            for each, name in ((kept, "one"), (Kept(other), "two"))
+        ]
+        told = await asyncio.gather(*saving, return_exceptions=True)
+    assert sorted(type(each).__name__ for each in told) == ["BuilderDraft", "Conflict"]
+    known = await kept.keys.find("a-key")
+    assert known is not None
+    assert [each.session_id for each in await kept.drafts.list_drafts()] == [known.subject]
