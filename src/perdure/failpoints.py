@@ -57,6 +57,9 @@ POINTS = frozenset(
         # an index of the memory that was made beside its place, and is renamed into it
         "memory.index.before",
         "memory.index.after",
+        # a record that is added under a key: the key is kept, then it is added, then the answer is kept
+        "memory.once.before",
+        "memory.once.after",
         # a new SQLite file, made beside its place and renamed into it
         "store.create.before",
         "store.create.after",

@@ -1,13 +1,16 @@
 """`p.memory`: the memory of a home, from async code, with the settings applied and without a database."""
 
 import asyncio
+import hashlib
 from pathlib import Path
 
 import pytest
 
 from perdure import Perdure
+from perdure.app.asked import KeyTaken
 from perdure.app.memory import HomeMemory, open_memory
 from perdure.errors import Conflict, Invalid, NotFound
+from perdure.kernel.ports import Once
 from perdure.memory.ingest.report import Found
 from perdure.settings import load_settings
 
@@ -133,3 +136,63 @@ async def test_a_memory_goes_from_one_home_to_another(tmp_path: Path) -> None:
     async with open_memory(load_settings({"home": str(tmp_path / "other")})) as other:
         assert (await other.import_lines(lines))["added"] == 3
         assert (await other.import_lines(lines))["skipped"] == 3
+
+
+def call(body: object, key: str = "a-key") -> Once:
+    return Once(key, "POST /memory/records", hashlib.sha256(repr(body).encode()).digest())
+
+
+async def test_a_record_that_is_added_twice_under_a_key_is_there_once_with_one_answer() -> None:
+    async with Perdure.open() as p:
+        first = await p.memory.add_once(LESSON, call(LESSON))
+        assert first["added"]
+        assert await p.memory.add_once(LESSON, call(LESSON)) == first
+        assert [record["id"] async for record in p.memory.iter()] == [first["id"]]
+        other = await p.memory.add_once(LESSON, call(LESSON, "b-key"))
+        assert other == {"added": False, "reason": "duplicate", "existing_id": first["id"]}
+
+
+async def test_a_key_is_for_one_record() -> None:
+    async with Perdure.open() as p:
+        await p.memory.add_once(LESSON, call(LESSON))
+        with pytest.raises(KeyTaken, match="a-key"):
+            await p.memory.add_once({"type": "fact", "title": "other"}, call("other"))
+        assert len([record async for record in p.memory.iter()]) == 1
+
+
+async def test_a_record_that_makes_no_sense_uses_up_no_key() -> None:
+    async with Perdure.open() as p:
+        for wrong in ({"title": "no type"}, {"type": "fact", "summary": "x" * 1_100_000}):
+            with pytest.raises(Invalid):
+                await p.memory.add_once(wrong, call(wrong))
+        assert (await p.memory.add_once(LESSON, call(LESSON)))["added"]
+
+
+async def test_of_many_calls_at_once_under_a_key_one_adds_and_all_have_its_answer() -> None:
+    async with Perdure.open() as p, Perdure.open() as other:
+        calls = [each.memory.add_once(LESSON, call(LESSON)) for each in (p, other) * 4]
+        answers = await asyncio.gather(*calls)
+        assert [record["id"] async for record in p.memory.iter()] == [answers[0]["id"]]
+        assert all(answer == {"added": True, "id": answers[0]["id"]} for answer in answers)
+
+
+async def test_what_was_forgotten_does_not_come_back_because_the_call_is_repeated() -> None:
+    async with Perdure.open() as p:
+        added = await p.memory.add_once(LESSON, call(LESSON))
+        await p.memory.forget(added["id"])
+        assert await p.memory.add_once(LESSON, call(LESSON)) == added
+        assert [record async for record in p.memory.iter()] == []
+
+
+async def test_an_id_that_the_caller_chose_is_kept() -> None:
+    async with Perdure.open() as p:
+        mine = {**LESSON, "id": "my-own-id"}
+        assert await p.memory.add_once(mine, call(mine)) == {"added": True, "id": "my-own-id"}
+        assert (await p.memory.get("my-own-id"))["title"] == LESSON["title"]
+
+
+async def test_keys_need_a_database(tmp_path: Path) -> None:
+    found = memory(tmp_path)
+    with pytest.raises(Invalid, match="without a database"):
+        await found.add_once(LESSON, call(LESSON))
+    await found.close()

@@ -1,6 +1,7 @@
 """What child processes do with a memory, until they end or are killed."""
 
 import errno
+import hashlib
 import os
 import random
 import resource
@@ -11,8 +12,10 @@ from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
 
+from perdure import Perdure
 from perdure.errors import Conflict, Damaged, PerdureError
 from perdure.failpoints import armed
+from perdure.kernel.ports import Once
 from perdure.memory import compaction
 from perdure.memory.lines import line_of
 from perdure.memory.lock import LogLock
@@ -209,3 +212,13 @@ async def append_when_told(folder: Path, pipe: Connection) -> None:
             except Damaged as error:
                 pipe.send(error.code)
             pipe.recv()
+
+
+async def add_once(home: Path, record: dict[str, Any], key: str) -> None:
+    """Add a record under a key, in a home with a database."""
+    async with Perdure.open(home) as p:
+        await p.memory.add_once(record, once_of(record, key))
+
+
+def once_of(record: dict[str, Any], key: str) -> Once:
+    return Once(key, "POST /memory/records", hashlib.sha256(repr(record).encode()).digest())

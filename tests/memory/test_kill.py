@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from perdure import Damaged, NotFound, read_records
+from perdure import Damaged, NotFound, Perdure, read_records
 from perdure.failpoints import armed
 from perdure.memory.archive import archive_files
 from perdure.memory.lines import line_of
@@ -129,6 +129,23 @@ def test_a_rewrite_that_is_killed_leaves_the_old_or_the_new_and_is_finished_by_t
     with opened(folder) as memory:
         assert memory.add({"type": "lesson", "title": "next"})["added"]
         assert memory.places.lock.stat().st_size == 0
+
+
+@pytest.mark.parametrize("point", ["memory.once.before", *APPEND, "memory.once.after"])
+async def test_a_call_under_a_key_that_is_killed_is_repeated_without_a_second_record(
+    tmp_path: Path, migrated_sqlite: str, point: str
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    shutil.copy(migrated_sqlite, home / "perdure.db")
+    record = {"type": "lesson", "title": "The cart caches prices"}
+    children.run_until(point, jobs.add_once, home, record, "a-key")
+    async with Perdure.open(home) as p:
+        left = [each["id"] async for each in p.memory.iter()]
+        answers = [await p.memory.add_once(record, jobs.once_of(record, "a-key")) for _ in range(2)]
+        (there,) = [each["id"] async for each in p.memory.iter()]
+    assert answers == [{"added": True, "id": there}] * 2
+    assert left in ([], [there]), "the id was chosen before the kill"
 
 
 @pytest.mark.parametrize("point", APPEND)

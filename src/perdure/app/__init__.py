@@ -65,11 +65,12 @@ class Perdure:
 
     @property
     def memory(self) -> "HomeMemory":
-        """The memory of this home; it does not use the database."""
+        """The memory of this home; it uses the database for the keys of calls, and for nothing else."""
         if self._memory is None:
             from perdure.app.memory import HomeMemory
+            from perdure.store.once import SqlIdempotencyKeys
 
-            self._memory = HomeMemory(self.settings)
+            self._memory = HomeMemory(self.settings, SqlIdempotencyKeys(self.database))
         return self._memory
 
     @property

@@ -3,13 +3,20 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from itertools import islice
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from perdure.errors import Conflict
+import orjson
+
+from perdure import failpoints
+from perdure.errors import Conflict, Invalid
 from perdure.memory.ingest.report import Found, store
 from perdure.memory.memory import Memory
 from perdure.settings import MemorySettings, Settings
+
+if TYPE_CHECKING:
+    from perdure.kernel.ports import IdempotencyKeys, Once
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -17,6 +24,8 @@ T = TypeVar("T")
 
 _PAGE = 200
 _OFF = "The memory is switched off (memory.enabled)."
+_DONE = " done"
+"""Put behind a key, it names the answer to its call; a key of somebody else's has no blank."""
 
 
 class HomeMemory:
@@ -31,8 +40,9 @@ class HomeMemory:
     Every method but `close` raises Invalid when the settings of the memory make no sense.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, keys: "IdempotencyKeys | None" = None) -> None:
         self._settings = settings
+        self._own_keys = keys
         self._memory = Memory(settings.memory_state_dir)
         self._running: set[asyncio.Future[Any]] = set()
 
@@ -54,6 +64,32 @@ class HomeMemory:
         if not self._chosen.enabled:
             return [{"added": False, "reason": "disabled"} for _ in records]
         return await self._call(self._memory.add_many, records, dedupe=dedupe)
+
+    async def add_once(self, record: Mapping[str, Any], once: "Once") -> dict[str, Any]:
+        """Store a record as `add` does; the same call, named by its key, stores one, and gets the same answer.
+
+        The id is chosen and kept under the key before anything is stored: whoever repeats the call, because it was
+        interrupted or at the same moment, stores the record under that id, and the second one finds it there.
+
+        Raises: KeyTaken when its key was used for another call; otherwise as `add`.
+        """
+        from perdure.app.asked import require_same
+
+        if not self._chosen.enabled:
+            return {"added": False, "reason": "disabled"}
+        ready = await self._call(self._memory.ready, record)
+        kept = await self._keys.keep(replace(once, subject=ready["id"]))
+        require_same(once, kept)
+        done = replace(once, key=f"{once.key}{_DONE}")
+        if (known := await self._keys.find(done.key)) is None:
+            failpoints.hit("memory.once.before")
+            answer = await self._call(self._memory.add, {**ready, "id": kept.subject})
+            if record.get("id") is None and answer.get("existing_id") == kept.subject:
+                answer = {"added": True, "id": kept.subject}  # by this very call, when it was made before
+            failpoints.hit("memory.once.after")
+            known = await self._keys.keep(replace(done, subject=orjson.dumps(answer).decode()))
+        found: dict[str, Any] = orjson.loads(known.subject)
+        return found
 
     async def get(self, record_id: str) -> dict[str, Any]:
         """Return the record with an id, or with the only one that begins so (at least six characters).
@@ -203,6 +239,12 @@ class HomeMemory:
         """Wait for what is being done, and close all files."""
         await asyncio.gather(*self._running, return_exceptions=True)
         await asyncio.to_thread(self._memory.close)
+
+    @property
+    def _keys(self) -> "IdempotencyKeys":
+        if self._own_keys is None:
+            raise Invalid("This memory was opened without a database, which is where keys are kept.")
+        return self._own_keys
 
     @property
     def _chosen(self) -> MemorySettings:

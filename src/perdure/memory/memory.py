@@ -51,6 +51,16 @@ class Memory:
         """
         return self.add_many([record], dedupe=dedupe)[0]
 
+    def ready(self, record: Mapping[str, Any]) -> Plain:
+        """Return a record as it would be stored, with the id that it would have.
+
+        Raises: Invalid
+        """
+        arrival_ms = clock_ms()
+        found = normalised(record, arrival_ms)
+        line_of(found, arrival_ms)
+        return found
+
     def add_many(self, records: Sequence[Mapping[str, Any]], *, dedupe: bool = True) -> list[Plain]:
         """Store several records with one write and one flush; all or, when one is invalid, none.
 
