@@ -5,6 +5,7 @@ from typing import Any, Self
 
 from perdure.client.connection import Connection
 from perdure.client.goals import Goals
+from perdure.client.memory import Memory
 
 
 class Client:
@@ -13,6 +14,7 @@ class Client:
     def __init__(self, url: str, token: str, *, timeout_s: float = 30.0) -> None:
         self._connection = Connection(url, token, timeout_s=timeout_s)
         self.goals = Goals(self._connection)
+        self.memory = Memory(self._connection)
 
     async def request(self, method: str, path: str, body: Any = None, **more: Any) -> Any:
         """Send any other request under `/api/v1`, and return the data of its answer."""

@@ -68,3 +68,11 @@ class Added(TypedDict):
     id: NotRequired[str]
     reason: NotRequired[str]
     existing_id: NotRequired[str]
+
+
+class Matches(TypedDict):
+    """What was found in the memory: each match has its record, and a score or the reasons."""
+
+    matches: list[dict[str, Any]]
+    truncated: bool
+    disabled: NotRequired[bool]

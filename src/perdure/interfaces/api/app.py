@@ -17,7 +17,7 @@ from perdure.errors import Invalid, NotFound, PerdureError
 from perdure.interfaces.api.envelope import Problem, problem
 from perdure.interfaces.api.gate import Gate
 from perdure.interfaces.api.problems import NoSuchMethod, Unexpected
-from perdure.interfaces.api.routes import approvals, builder, doors, goals
+from perdure.interfaces.api.routes import approvals, builder, doors, goals, memory
 from perdure.interfaces.api.sockets import builder as builder_socket
 from perdure.interfaces.api.sockets import goals as goal_sockets
 from perdure.interfaces.api.surface import BASE, REFUSALS, Surface
@@ -29,6 +29,7 @@ ROUTERS = (
     (builder.router, BASE),
     (goals.router, BASE),
     (approvals.router, BASE),
+    (memory.router, BASE),
 )
 """All there is, and under which path."""
 _MOST_ERRORS = 20

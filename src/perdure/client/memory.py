@@ -1,0 +1,87 @@
+"""The memory from elsewhere: add, find, look, forget."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+from urllib.parse import quote
+
+from perdure.client.connection import Connection
+from perdure.client.shapes import Added, Matches
+
+
+class Memory:
+    """What can be done with the memory."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def add(self, record: Mapping[str, Any], *, key: str | None = None) -> Added:
+        """Store a record, unless the same was stored within a day; with a key, once. It is durable when this returns.
+
+        Raises: Invalid; Conflict when the key was used for another record; Unavailable.
+        """
+        headers = {"Idempotency-Key": key}
+        return cast("Added", await self._connection.data("POST", "/memory/records", dict(record), headers=headers))
+
+    async def get(self, record_id: str) -> dict[str, Any]:
+        """Return a record, by its id or a beginning of six characters or more that no other has.
+
+        Raises: NotFound
+        """
+        found: dict[str, Any] = await self._connection.data("GET", _record(record_id))
+        return found
+
+    async def search(
+        self,
+        text: str,
+        *,
+        limit: int = 10,
+        repo: str | None = None,
+        type: str | None = None,  # noqa: A002 (the record's own word)
+    ) -> Matches:
+        """Find records by their words, the best first; each match has its `score`.
+
+        Raises: Invalid
+        """
+        return await self._matches("/memory/records", {"text": text, "limit": limit, "repo": repo, "type": type})
+
+    async def related(
+        self,
+        *,
+        paths: Sequence[str] = (),
+        fingerprint: str | Sequence[str] | None = None,
+        limit: int | None = None,
+        **more: Any,
+    ) -> Matches:
+        """Find what has to do with something, the most severe first; each match says `why`.
+
+        `more` is text, repo, sha, pr_number.
+
+        Raises: Invalid
+        """
+        parts = [fingerprint] if isinstance(fingerprint, str) else fingerprint
+        asked = {"path": list(paths), "fingerprint": parts and list(parts), "limit": limit, **more}
+        return await self._matches("/memory/related", asked)
+
+    async def status(self) -> dict[str, Any]:
+        """Return how much there is, how large it is, and how the log and its index stand."""
+        found: dict[str, Any] = await self._connection.data("GET", "/memory/status")
+        return found
+
+    async def forget(self, record_id: str) -> dict[str, Any]:
+        """Remove a record for good, by its whole id.
+
+        Raises: NotFound; Conflict when somebody else rewrites the log.
+        """
+        gone: dict[str, Any] = await self._connection.data("DELETE", _record(record_id))
+        return gone
+
+    async def _matches(self, path: str, query: Mapping[str, Any]) -> Matches:
+        """Return what was found in the form in which `p.memory` gives it."""
+        found = await self._connection.ask("GET", path, query=query)
+        meta = found["meta"]
+        told = {name: meta[name] for name in ("truncated", "disabled") if name in meta}
+        return cast("Matches", {"matches": found["data"], **told})
+
+
+def _record(record_id: str) -> str:
+    return f"/memory/records/{quote(record_id, safe='')}"
