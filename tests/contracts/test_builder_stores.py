@@ -465,6 +465,36 @@ async def test_a_deleted_bot_is_gone_with_its_versions_and_its_slug_and_session_
     await stores.bots.save_version(version(bot_id="another", session_id="s"))
 
 
+async def test_a_bot_is_deleted_only_as_it_was_seen(stores: Stores) -> None:
+    await stores.bots.save_version(version())
+    await stores.bots.save_version(version(number=2))
+    for number in (1, 3):
+        with pytest.raises(Conflict, match=f"2 by now, not {number}"):
+            await stores.bots.delete_bot("ada", number)
+    assert [each.number for each in await stores.bots.versions("ada")] == [2, 1]
+    await stores.bots.delete_bot("ada", 2)
+    with pytest.raises(NotFound, match="'ada'"):
+        await stores.bots.delete_bot("ada", 2)
+
+
+async def test_a_bot_that_is_changed_while_it_is_deleted_is_deleted_or_stays_with_the_change(
+    stores: Stores, url: str
+) -> None:
+    async with await DatabaseClient.create(url) as client:
+        other = Stores.of(client, count(5_000))
+        for round_ in range(10):
+            slug = f"bot-{round_}"
+            await stores.bots.save_version(version(slug))
+            told = await asyncio.gather(
+                stores.bots.delete_bot(slug, 1),
+                other.bots.save_version(version(slug, 2)),
+                return_exceptions=True,
+            )
+            assert [isinstance(each, Conflict) for each in told].count(True) == 1, told
+            left = [each.slug for each in await stores.bots.list_bots()]
+            assert (slug in left) is isinstance(told[0], Conflict)
+
+
 async def test_a_version_that_is_not_there_is_named(stores: Stores) -> None:
     await stores.bots.save_version(version())
     with pytest.raises(NotFound, match="version 2"):

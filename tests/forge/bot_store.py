@@ -69,8 +69,9 @@ class FileBotStore:
             for v in newest
         ]
 
-    async def delete_bot(self, slug: str) -> None:
-        self._of(slug)
+    async def delete_bot(self, slug: str, number: int | None = None) -> None:
+        if number not in (None, self._of(slug)[-1].number):
+            raise Conflict("another version")
         with self._changed() as content:
             content["versions"] = [each for each in content["versions"] if each["slug"] != slug]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from perdure.app.system import SystemClock, SystemIds
 from perdure.bots.archive import read_archive
-from perdure.bots.bot import Bot
+from perdure.bots.bot import Bot, parse_bot
 from perdure.bots.folder import verify
 from perdure.forge.assembly import AssemblyResult, BotAssembler
 from perdure.forge.library import Explanation
@@ -74,6 +74,28 @@ def bot_wire(bot: Bot) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True)
+class WholeBot:
+    """A bot with all that there is to know about it now."""
+
+    bot_id: str
+    version: int
+    bot: Bot
+    files: tuple[str, ...]
+    edits: Mapping[str, str]
+
+    def wire(self) -> dict[str, Any]:
+        """Return the one JSON form."""
+        return {
+            "id": self.bot_id,
+            **bot_wire(self.bot),
+            "version": self.version,
+            "files": list(self.files),
+            "edits": dict(self.edits),
+            "prompt": self.bot.prompt(),
+        }
+
+
 class Bots:
     """The bots of a home.
 
@@ -97,6 +119,23 @@ class Bots:
         Raises: NotFound; Invalid, naming the file, when one cannot be read.
         """
         return await self._assembler.open_bot(slug)
+
+    async def whole(self, slug: str) -> WholeBot:
+        """Return a bot with all that there is to know about it now.
+
+        Raises: NotFound; Invalid, naming the file, when one cannot be read.
+        """
+        version = await self._assembler.settled(slug)
+        texts = await self._assembler.texts(slug)
+        edits = await self._assembler.edits(slug)
+        return WholeBot(version.bot_id, version.number, parse_bot(slug, texts), tuple(texts), edits)
+
+    async def file(self, slug: str, name: str) -> str:
+        """Return the text of one file of a bot, as it is on disk now.
+
+        Raises: NotFound when the bot has no such file; Invalid when it is no name of one, or cannot be read.
+        """
+        return await self._assembler.text(slug, name)
 
     async def versions(self, slug: str) -> Sequence[VersionView]:
         """Return all versions of a bot, the newest first.
@@ -148,12 +187,12 @@ class Bots:
         await self._assembler.settled(slug)
         return verify(self._bots_dir / slug)
 
-    async def delete(self, slug: str) -> None:
+    async def delete(self, slug: str, expected_version: int | None = None) -> None:
         """Remove a bot with its files and all its versions.
 
-        Raises: NotFound
+        Raises: NotFound; Conflict when another than the expected version is the newest.
         """
-        await self._assembler.delete(slug)
+        await self._assembler.delete(slug, expected_version)
 
 
 def open_bots(database: DatabaseClient, bots_dir: Path) -> Bots:

@@ -3,6 +3,8 @@
 from types import TracebackType
 from typing import Any, Self
 
+from perdure.client.bots import Bots
+from perdure.client.builder import Builder
 from perdure.client.connection import Connection
 from perdure.client.goals import Goals
 from perdure.client.memory import Memory
@@ -14,6 +16,8 @@ class Client:
     def __init__(self, url: str, token: str, *, timeout_s: float = 30.0) -> None:
         self._connection = Connection(url, token, timeout_s=timeout_s)
         self.goals = Goals(self._connection)
+        self.builder = Builder(self._connection)
+        self.bots = Bots(self._connection)
         self.memory = Memory(self._connection)
 
     async def request(self, method: str, path: str, body: Any = None, **more: Any) -> Any:

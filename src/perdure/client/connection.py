@@ -1,6 +1,6 @@
 """What goes over the wire: requests with the token, answers out of their envelope, problems as errors."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 import httpx
@@ -19,7 +19,7 @@ from perdure.errors import (
 
 BASE = "/api/v1"
 _LEAVES = (Invalid, NotFound, Conflict, Denied, Waiting, Exhausted, Damaged, Unavailable)
-_BY_CODE = {leaf.code: leaf for leaf in _LEAVES}
+_BY_CODE = {leaf.code: leaf for leaf in _LEAVES} | {"over": NotFound, "stale": Conflict, "broken_json": Invalid}
 _BY_STATUS: Mapping[int, type[PerdureError]] = {
     400: Invalid,
     401: Denied,
@@ -101,8 +101,18 @@ def _told(answer: httpx.Response) -> PerdureError:
         detail, code = str(problem["detail"]), problem.get("code")
     except (ValueError, KeyError, TypeError):
         return Unavailable(f"The server answered with {answer.status_code} and no problem that can be read.")
-    kind = _BY_CODE.get(code) or _BY_STATUS.get(answer.status_code, PerdureError)
     told = [str(each.get("detail", each)) for each in problem.get("errors", [])]
-    if issubclass(kind, Conflict):
-        return kind(detail, errors=told, current=problem.get("current"))
-    return kind(detail, errors=told)
+    kind = _BY_CODE.get(code) or _BY_STATUS.get(answer.status_code, PerdureError)
+    return _made(kind, detail, told, problem.get("current"))
+
+
+def told_by_frame(frame: Mapping[str, Any]) -> PerdureError:
+    """Make the error that a frame of a socket tells of one of ours; a conflict has what is there now."""
+    current = {name: frame[name] for name in ("turn", "revision") if name in frame}
+    return _made(_BY_CODE.get(str(frame["code"]), PerdureError), str(frame["message"]), [], current or None)
+
+
+def _made(
+    kind: type[PerdureError], detail: str, errors: Sequence[str], current: Mapping[str, Any] | None
+) -> PerdureError:
+    return kind(detail, errors=errors, current=current) if issubclass(kind, Conflict) else kind(detail, errors=errors)

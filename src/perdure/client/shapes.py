@@ -76,3 +76,31 @@ class Matches(TypedDict):
     matches: list[dict[str, Any]]
     truncated: bool
     disabled: NotRequired[bool]
+
+
+class Answered(TypedDict):
+    """The next turn of a session, and how far it has come."""
+
+    turn: Turn
+    state_summary: dict[str, Any]
+
+
+class BotSummary(TypedDict):
+    """A bot in a list."""
+
+    id: str
+    slug: str
+    name: str
+    category: str
+    version: int
+    state: str
+    created_at: str
+    updated_at: str
+
+
+class BotFile(TypedDict):
+    """One file of a bot."""
+
+    name: str
+    text: str
+    sha256: str

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from perdure import failpoints
 from perdure.bots.archive import PackedBot, pack_bot
-from perdure.bots.bot import Bot, parse_bot
+from perdure.bots.bot import FILES, Bot, parse_bot
 from perdure.bots.folder import NEW, BotFolder, read_bot, read_texts, require_bot_path
 from perdure.bots.merge import diff
 from perdure.bots.provenance import Source, carried, read_spans, sources_of
@@ -114,16 +114,35 @@ class BotLibrary:
         config = overlaid(config_of(version), parse_bot(slug, texts))
         return pack_bot(PackedBot(slug, config.wire(), texts))
 
-    async def delete(self, slug: str) -> None:
+    async def texts(self, slug: str) -> dict[str, str]:
+        """Return the texts of all files of a bot as they are on disk; also ours beside a person's, as NAME.new.
+
+        Raises: NotFound; Invalid, naming the file, when one cannot be read; Denied.
+        """
+        version = await self.settled(slug)
+        return await asyncio.to_thread(self._texts, version)
+
+    async def text(self, slug: str, path: str) -> str:
+        """Return the text of one file of a bot; those that every bot has can be read though another is broken.
+
+        Raises: NotFound when the bot has no such file; Invalid when it is no name of one, or cannot be read; Denied.
+        """
+        if require_bot_path(path) not in FILES and path not in await self.texts(slug):
+            raise NotFound(f"{slug} has no file {path}.")
+        await self.settled(slug)
+        return await asyncio.to_thread(self._read, slug, path)
+
+    async def delete(self, slug: str, number: int | None = None) -> None:
         """Remove a bot, all its versions and its folder; after a crash the same call goes on.
 
-        Raises: NotFound when there is neither a bot nor a folder; Denied.
+        Raises: NotFound when there is neither a bot nor a folder; Conflict when another than the given version is the
+        newest; Denied.
         """
         missing: NotFound | None = None
         async with locked(self._bots_dir):
             failpoints.hit("forge.delete.before")
             try:
-                await self._bots.delete_bot(require_slug(slug))
+                await self._bots.delete_bot(require_slug(slug), number)
             except NotFound as error:
                 missing = error
             failpoints.hit("forge.delete.after")
@@ -147,6 +166,12 @@ class BotLibrary:
 
     def _folder(self, slug: str) -> Path:
         return self._bots_dir / require_slug(slug)
+
+    def _texts(self, version: BotVersion) -> dict[str, str]:
+        texts = read_texts(self._folder(version.slug))
+        with BotFolder.open(self._folder(version.slug)) as folder:
+            beside = {path: folder.read(path) for path in version.files if path.endswith(NEW)}
+        return texts | {path: text for path, text in beside.items() if text is not None}
 
     def _read(self, slug: str, path: str) -> str:
         with BotFolder.open(self._folder(slug)) as folder:

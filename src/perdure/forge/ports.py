@@ -225,9 +225,9 @@ class BotStore(Protocol):
         """Return bots by slug; `before` is the slug of the last one of the page before."""
         ...
 
-    async def delete_bot(self, slug: str) -> None:
-        """Remove a bot and all its versions.
+    async def delete_bot(self, slug: str, number: int | None = None) -> None:
+        """Remove a bot and all its versions; with a number, only if that is its newest version.
 
-        Raises: NotFound
+        Raises: NotFound; Conflict when the newest version is another.
         """
         ...

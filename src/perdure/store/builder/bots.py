@@ -96,11 +96,11 @@ class SqlBotStore:
             query = query.where(bots.c.slug > before)
         return await self._client.read(lambda tx: [_summary(row) for row in tx.execute(query)])
 
-    async def delete_bot(self, slug: str) -> None:
+    async def delete_bot(self, slug: str, number: int | None = None) -> None:
         """See BotStore.delete_bot."""
-        gone = sa.delete(bots).where(bots.c.slug == slug)
-        if not is_text(slug) or await self._client.transaction(lambda tx: tx.execute(gone).rowcount) == 0:
+        if not is_text(slug):
             raise NotFound(f"There is no bot {slug!r}.")
+        await self._client.transaction(lambda tx: _delete(tx, slug, number))
 
     async def _one(self, slug: str, which: sa.ColumnElement[bool], missing: str) -> BotVersion:
         query = _WHOLE.where(bots.c.slug == slug, which)
@@ -161,6 +161,17 @@ def _change_bot(tx: Transaction, version: BotVersion) -> None:
     last = tx.scalar(sa.select(sa.func.max(bot_versions.c.number)).where(bot_versions.c.bot_id == version.bot_id))
     if version.number != last + 1:
         raise Conflict(f"The newest version of {version.slug} is {last} by now; {version.number} is not the next.")
+
+
+def _delete(tx: Transaction, slug: str, number: int | None) -> None:
+    """Remove a bot that is as somebody has seen it; it is locked first, so that no version comes between."""
+    bot_id = tx.scalar(sa.select(bots.c.id).where(bots.c.slug == slug).with_for_update())
+    if bot_id is None:
+        raise NotFound(f"There is no bot {slug!r}.")
+    last = tx.scalar(sa.select(sa.func.max(bot_versions.c.number)).where(bot_versions.c.bot_id == bot_id))
+    if number not in (None, last):
+        raise Conflict(f"The newest version of {slug} is {last} by now, not {number}.")
+    tx.execute(sa.delete(bots).where(bots.c.id == bot_id))
 
 
 def _mark_current(tx: Transaction, bot_id: str, number: int) -> None:

@@ -1,0 +1,124 @@
+"""Forge from elsewhere: begin an interview, answer, build the bot; by requests, or by a chat over one socket."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, cast
+from urllib.parse import quote
+from uuid import uuid4
+
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
+
+from perdure.client.chat import Chat
+from perdure.client.connection import Connection
+from perdure.client.shapes import Answered, Session
+from perdure.errors import Denied, NotFound, Unavailable
+
+_SESSIONS = "/builder/sessions"
+
+
+class Builder:
+    """What can be done with the builder."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def start(self, description: str, *, key: str | None = None) -> Session:
+        """Begin an interview about a new bot; with a key, once.
+
+        Raises: Invalid; Conflict when the key was used for another call.
+        """
+        return cast("Session", await self._post("", {"description": description}, key=key))
+
+    async def get(self, session_id: str) -> Session:
+        """Return where a session stands, with the turn that waits for an answer.
+
+        Raises: NotFound, also when the session is over.
+        """
+        return cast("Session", await self._connection.data("GET", f"{_SESSIONS}{_path(session_id)}"))
+
+    async def answer(
+        self, session_id: str, answer: Any, *, revision: int | None = None, key: str | None = None
+    ) -> Answered:
+        """Answer the pending turn, and return the next; with a revision, only the turn that was seen.
+
+        Raises: NotFound; Invalid when the answer does not fit; Conflict, with what is there now as `current`.
+        """
+        return cast("Answered", await self._post(_path(session_id, "answer"), {"answer": answer}, revision, key))
+
+    async def assemble(
+        self, session_id: str, config: Mapping[str, Any] | None = None, *, revision: int | None = None
+    ) -> dict[str, Any]:
+        """Build the bot; a second call gets the same result.
+
+        Raises: NotFound; Invalid; Conflict when the session is not ready, or has moved on.
+        """
+        body = {} if config is None else {"config": dict(config)}
+        return _result(await self._post(_path(session_id, "assemble"), body, revision))
+
+    async def reconfigure(self, bot_slug: str, session_id: str | None = None, *, key: str | None = None) -> Session:
+        """Begin an interview about a bot that is there; the session has a new id unless one is given.
+
+        Raises: NotFound when there is no such bot; Conflict when the id is taken.
+        """
+        path = _path(session_id or str(uuid4()), "reconfigure")
+        return cast("Session", await self._post(path, {"bot_slug": bot_slug}, key=key))
+
+    async def create_skill(
+        self,
+        session_id: str,
+        description: str,
+        *,
+        name: str | None = None,
+        capabilities: Sequence[str] = (),
+        key: str | None = None,
+    ) -> dict[str, Any]:
+        """Make a skill of a description; the same request again gets the same result.
+
+        Raises: NotFound when there is no such session; Invalid; Conflict when there is another skill of that name.
+        """
+        request = {"name": name, "description": description, "capabilities": list(capabilities)}
+        return _result(await self._post(_path(session_id, "create-skill"), {"skill_request": request}, key=key))
+
+    async def delete(self, session_id: str) -> None:
+        """Remove the draft of a session.
+
+        Raises: NotFound
+        """
+        await self._connection.data("DELETE", f"{_SESSIONS}{_path(session_id)}")
+
+    async def drafts(self, *, limit: int = 50) -> AsyncIterator[dict[str, Any]]:
+        """Give the sessions that are not finished, the newest change first."""
+        async for draft in self._connection.each("/builder/drafts", limit=limit):
+            yield draft
+
+    @asynccontextmanager
+    async def chat(self, session_id: str) -> AsyncIterator[Chat]:
+        """Talk about one session over a socket for the time of the block; a draft that is there is taken up.
+
+        Raises: NotFound when the id is no UUID; Denied; Unavailable when the server cannot be reached.
+        """
+        url = self._connection.socket_url(f"/ws/builder{_path(session_id)}")
+        try:
+            socket = await connect(url, additional_headers=self._connection.headers, proxy=None)
+        except InvalidStatus as error:
+            if error.response.status_code == 404:
+                raise NotFound(f"There is no session {session_id[:60]!r}; an id is a UUID.") from error
+            raise Denied(f"The server refused the connection: {error.response.status_code}.") from error
+        except (OSError, TimeoutError) as error:
+            raise Unavailable(f"{self._connection.url} cannot be reached: {error}.") from error
+        async with socket:
+            yield Chat(socket)
+
+    async def _post(self, path: str, body: Any, revision: int | None = None, key: str | None = None) -> Any:
+        headers = {"Idempotency-Key": key, "If-Match": None if revision is None else f'"{revision}"'}
+        return await self._connection.data("POST", f"{_SESSIONS}{path}", body, headers=headers)
+
+
+def _path(*parts: str) -> str:
+    return "".join(f"/{quote(part, safe='')}" for part in parts)
+
+
+def _result(data: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = data["result"]
+    return found

@@ -1,0 +1,95 @@
+"""A chat with Forge over one open socket."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+from uuid import uuid4
+
+import orjson
+from websockets.asyncio.client import ClientConnection
+from websockets.exceptions import ConnectionClosed
+
+from perdure.client.connection import told_by_frame
+from perdure.client.shapes import Turn
+from perdure.errors import Unavailable
+
+
+class Chat:
+    """One session, over one socket. Each call sends a frame and waits for its reply.
+
+    `turn` and `revision` are what the server has sent last; an answer counts for that turn and for no later one.
+    """
+
+    def __init__(self, socket: ClientConnection) -> None:
+        self._socket = socket
+        self._one_at_a_time = asyncio.Lock()
+        self.turn: Turn | None = None
+        self.revision: int | None = None
+
+    async def start(self, description: str) -> Turn:
+        """Begin the interview, and return its first turn.
+
+        Raises: Conflict, with the turn that is there as `current`, when it has begun already; Unavailable.
+        """
+        return await self._turn({"type": "start", "description": description})
+
+    async def answer(self, answer: Any) -> Turn:
+        """Answer the last turn, and return the next.
+
+        Raises: Invalid when the answer does not fit; NotFound; Conflict, with the turn that is there as `current`,
+        when somebody else has answered; Unavailable.
+        """
+        return await self._turn({"type": "answer", "answer": answer})
+
+    async def resume(self) -> Turn:
+        """Return the turn that waits for an answer.
+
+        Raises: NotFound, also when the session is over; Unavailable.
+        """
+        return await self._turn({"type": "resume"})
+
+    async def assemble(self, config: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Build the bot, as it was shown or as the config says.
+
+        Raises: NotFound; Invalid; Conflict when the session is not ready, or has moved on; Unavailable.
+        """
+        frame = {"type": "assemble", "config": None if config is None else dict(config)}
+        return cast("dict[str, Any]", (await self._asked(frame))["result"])
+
+    async def create_skill(
+        self, description: str, *, name: str | None = None, capabilities: Sequence[str] = ()
+    ) -> dict[str, Any]:
+        """Make a skill of a description.
+
+        Raises: NotFound; Invalid; Conflict when there is another skill of that name; Unavailable.
+        """
+        request = {"name": name, "description": description, "capabilities": list(capabilities)}
+        reply = await self._asked({"type": "create_skill", "skill_request": request})
+        return cast("dict[str, Any]", reply["result"])
+
+    async def _turn(self, frame: Mapping[str, Any]) -> Turn:
+        return cast("Turn", (await self._asked(frame))["turn"])
+
+    async def _asked(self, frame: Mapping[str, Any]) -> dict[str, Any]:
+        """Send a frame, and return its reply; what comes meanwhile is noted.
+
+        Raises: the PerdureError that the reply tells; Unavailable when the connection breaks.
+        """
+        frame_id = uuid4().hex
+        async with self._one_at_a_time:
+            try:
+                await self._socket.send(orjson.dumps({**frame, "id": frame_id}).decode())
+                reply = await self._received()
+                while reply.get("reply_to") != frame_id:
+                    reply = await self._received()
+            except ConnectionClosed as error:
+                raise Unavailable("The connection broke. Open another chat and resume: every turn is kept.") from error
+        if reply["type"] == "error":
+            raise told_by_frame(reply)
+        return reply
+
+    async def _received(self) -> dict[str, Any]:
+        frame: dict[str, Any] = orjson.loads(await self._socket.recv())
+        if "turn" in frame:
+            self.turn, self.revision = frame["turn"], frame["revision"]
+        return frame

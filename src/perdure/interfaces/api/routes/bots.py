@@ -1,0 +1,141 @@
+"""Bots over HTTP: look at them, their files and their versions, and remove them."""
+
+from hashlib import sha256
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends
+from pydantic import BaseModel, Field
+from starlette.responses import Response
+
+from perdure.bots.folder import require_bot_path
+from perdure.bots.slugs import require_slug
+from perdure.errors import Conflict, Invalid, NotFound
+from perdure.interfaces.api.envelope import Envelope, from_cursor, page, reply
+from perdure.interfaces.api.problems import Stale
+from perdure.interfaces.api.surface import BASE, Cursor, IfMatch, Limit, Served, wanted_revision
+
+router = APIRouter(prefix="/bots", tags=["bots"])
+
+_HERE = f"{BASE}/bots"
+
+
+def _known_slug(slug: str) -> str:
+    """Raises: NotFound when it is no slug, which names nothing."""
+    try:
+        return require_slug(slug)
+    except Invalid:
+        raise NotFound(f"There is no bot {slug[:80]!r}.") from None
+
+
+def _known_name(name: str) -> str:
+    """Raises: NotFound when no bot has a file of that name; it is an id, and never becomes part of a path."""
+    try:
+        return require_bot_path(name)
+    except Invalid:
+        raise NotFound(f"No bot has a file {name[:80]!r}.") from None
+
+
+Slug = Annotated[str, Depends(_known_slug)]
+Name = Annotated[str, Depends(_known_name)]
+
+
+class BotOut(BaseModel):
+    """A bot in a list."""
+
+    id: str
+    slug: str
+    name: str
+    category: str
+    version: int
+    state: str
+    created_at: str
+    updated_at: str
+
+
+class WholeBotOut(BaseModel):
+    """A bot as its files say it is now; `edits` has a diff for each file that was edited by hand."""
+
+    id: str
+    slug: str
+    name: str
+    category: str
+    tone: str
+    traits: list[str]
+    settings: dict[str, Any] = Field(alias="model_config")
+    skills: list[str]
+    version: int
+    files: list[str]
+    edits: dict[str, str]
+    prompt: str
+
+
+class FileOut(BaseModel):
+    """One file of a bot."""
+
+    name: str
+    text: str
+    sha256: str
+
+
+class VersionOut(BaseModel):
+    """A version of a bot; `sha256` is by file."""
+
+    number: int
+    state: str
+    origin: str
+    sha256: dict[str, str]
+    created_at: str
+
+
+class GoneOut(BaseModel):
+    """What is gone."""
+
+    deleted: bool
+    slug: str
+
+
+@router.get("", response_model=Envelope[list[BotOut]])
+async def list_bots(served: Served, limit: Limit = 50, cursor: Cursor = None) -> Response:
+    """List bots, by slug."""
+    found = [bot.wire() for bot in await served.p.bots.list(limit=limit, before=from_cursor(cursor))]
+    return page(found, limit, found[-1]["slug"] if found else None, path=_HERE)
+
+
+@router.get("/{slug}", response_model=Envelope[WholeBotOut])
+async def show_bot(slug: Slug, served: Served) -> Response:
+    """Show a bot as its files say it is now, with what was edited by hand and what a model is told."""
+    bot = await served.p.bots.whole(slug)
+    return reply(bot.wire(), links=_links(slug), headers={"ETag": f'"{bot.version}"'})
+
+
+@router.get("/{slug}/files/{name:path}", response_model=Envelope[FileOut])
+async def show_file(slug: Slug, name: Name, served: Served) -> Response:
+    """Show one file of a bot, as it is on disk now."""
+    text = await served.p.bots.file(slug, name)
+    data = {"name": name, "text": text, "sha256": sha256(text.encode()).hexdigest()}
+    return reply(data, links={"self": f"{_HERE}/{slug}/files/{name}", "bot": f"{_HERE}/{slug}"})
+
+
+@router.get("/{slug}/versions", response_model=Envelope[list[VersionOut]])
+async def list_versions(slug: Slug, served: Served) -> Response:
+    """List all versions of a bot, the newest first."""
+    found = [version.wire() for version in await served.p.bots.versions(slug)]
+    return reply(found, links={"self": f"{_HERE}/{slug}/versions", "bot": f"{_HERE}/{slug}"}, next_cursor=None)
+
+
+@router.delete("/{slug}", response_model=Envelope[GoneOut])
+async def delete_bot(slug: Slug, served: Served, if_match: IfMatch = None) -> Response:
+    """Remove a bot with its files and all its versions; with `If-Match`, only the version that was seen."""
+    wanted = wanted_revision(if_match)
+    try:
+        await served.p.bots.delete(slug, wanted)
+    except Conflict as error:
+        if wanted is None:
+            raise
+        raise Stale(error.detail) from error
+    return reply({"deleted": True, "slug": slug}, links={"bots": _HERE})
+
+
+def _links(slug: str) -> dict[str, str]:
+    here = f"{_HERE}/{slug}"
+    return {"self": here, "versions": f"{here}/versions", "soul": f"{here}/files/SOUL.md"}
