@@ -196,6 +196,10 @@ class Settings:
         return self.home / "bots"
 
     @property
+    def skills_dir(self) -> Path:
+        return self.home / "skills"
+
+    @property
     def log_file(self) -> Path:
         return self.home / "logs" / "perdure.log"
 
@@ -344,12 +348,12 @@ def _as_location(value: str, base: Path) -> str:
 
 def _refuse_nesting(settings: Settings) -> None:
     """A folder that is backed up and swapped as one must not contain anything else that is."""
-    state, bots = settings.memory_state_dir, settings.bots_dir
+    state, bots, skills = settings.memory_state_dir, settings.bots_dir, settings.skills_dir
     if settings.home.is_relative_to(state):
         raise Invalid(f"memory_state_dir is {state}, which contains the home {settings.home}. Use a folder of its own.")
-    if state.is_relative_to(bots) or bots.is_relative_to(state):
-        raise Invalid(f"memory_state_dir is {state}, which overlaps with {bots}. Use a folder of its own.")
-    for folder in (state, bots):
+    if others := [each for each in (bots, skills) if state.is_relative_to(each) or each.is_relative_to(state)]:
+        raise Invalid(f"memory_state_dir is {state}, which overlaps with {others[0]}. Use a folder of its own.")
+    for folder in (state, bots, skills):
         if Path(settings.database_url).is_relative_to(folder):
             raise Invalid(f"The database {settings.database_url} lies in {folder}. Give each a folder of its own.")
 

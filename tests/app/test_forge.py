@@ -11,6 +11,7 @@ import pytest
 
 from perdure import Conflict, Damaged, DatabaseClient, Invalid, NotFound, Perdure
 from perdure.app.forge import Forge, ForgeStores, SessionView, open_forge
+from perdure.app.skills import Skills
 from perdure.app.surroundings import detected_models, past_choices
 from perdure.forge.answers import BuilderAnswer
 from perdure.forge.engine import BuiltinEngine
@@ -167,7 +168,8 @@ async def test_a_turn_that_fails_leaves_the_draft_and_the_same_answer_can_be_sen
     stores = ForgeStores(
         SqlBuilderDraftStore(client), SqlBuilderMemoryStore(client), SqlBotStore(client), SqlIdempotencyKeys(client)
     )
-    forge = Forge(stores, opened(client)._assembler, new_id=lambda: ID, skills=lambda: (), engine=engine)
+    skills = Skills(Path("/nowhere"), Path("/nowhere"))
+    forge = Forge(stores, opened(client)._assembler, new_id=lambda: ID, skills=skills, engine=engine)
     await forge.start("a timer for pasta")
     before = await rows(client)
     with pytest.raises(RuntimeError):

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from perdure.app.forge import Forge
     from perdure.app.goals import Goals
     from perdure.app.memory import HomeMemory
+    from perdure.app.skills import Skills
 
 _LITTLE_SPACE_MB = 200
 _READ_WHOLE_BYTES = 100_000_000
@@ -50,6 +51,7 @@ class Perdure:
         self._memory: HomeMemory | None = None
         self._forge: Forge | None = None
         self._bots: Bots | None = None
+        self._skills: Skills | None = None
 
     @property
     def goals(self) -> "Goals":
@@ -79,7 +81,7 @@ class Perdure:
         if self._forge is None:
             from perdure.app.forge import open_forge
 
-            self._forge = open_forge(self.database, self.settings.bots_dir)
+            self._forge = open_forge(self.database, self.settings.bots_dir, self.skills)
         return self._forge
 
     @property
@@ -90,6 +92,17 @@ class Perdure:
 
             self._bots = open_bots(self.database, self.settings.bots_dir)
         return self._bots
+
+    @property
+    def skills(self) -> "Skills":
+        """The skills that the bots of this home can have."""
+        if self._skills is None:
+            from perdure.app.skills import Skills
+            from perdure.store.once import SqlIdempotencyKeys
+
+            keys = SqlIdempotencyKeys(self.database)
+            self._skills = Skills(self.settings.home, self.settings.bots_dir, keys)
+        return self._skills
 
     async def close(self) -> None:
         """Stop working; the database stays open for whoever opened it."""
@@ -158,7 +171,7 @@ async def open_ephemeral() -> AsyncIterator["Goals"]:
 
 
 async def back_up(settings: Settings, path: Path) -> Manifest:
-    """Write one archive of database, bots and memory while work goes on.
+    """Write one archive of database, bots, skills and memory while work goes on.
 
     Raises: NotFound when there is nothing to back up; Conflict when the file exists; Denied; Unavailable.
     """
@@ -202,7 +215,7 @@ def _places(settings: Settings) -> Places:
     return Places(
         home=settings.home,
         database=parse_target(settings.database_url),
-        folders={"bots": settings.bots_dir, "memory": settings.memory_state_dir},
+        folders={"bots": settings.bots_dir, "skills": settings.skills_dir, "memory": settings.memory_state_dir},
     )
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from perdure.app.asked import require_same
+from perdure.app.skills import Skills, SkillView
 from perdure.app.surroundings import RECALLED, detected_models, past_choices
 from perdure.app.system import SystemClock, SystemIds
-from perdure.bots.skills import builtin_skills
 from perdure.errors import Conflict, Damaged, Invalid, NotFound, PerdureError
 from perdure.forge.answers import read_answer
 from perdure.forge.assembly import AssemblyResult, BotAssembler
@@ -123,7 +123,7 @@ class Forge:
         assembler: BotAssembler,
         *,
         new_id: Callable[[], str],
-        skills: Callable[[], Sequence[tuple[str, str]]],
+        skills: Skills,
         engine: BuilderEngine | None = None,
         environment: Mapping[str, str] = os.environ,
     ) -> None:
@@ -189,6 +189,7 @@ class Forge:
         if (known := await self._known(once)) is not None:  # asked now: whoever has seen what it did sees its key
             return known
         _require_revision(draft, state, expected_revision)
+        state = await self._with_new_skills(state)
         after = await self._engine.next_turn(state, answer)
         if after == state:
             return _view(state, draft.revision)
@@ -261,6 +262,14 @@ class Forge:
         _, state = await self._opened(session_id)
         return await self._assembler.preview_changes(state, whole)
 
+    async def create_skill(self, session_id: str, request: Any, *, once: Once | None = None) -> SkillView:
+        """Make a skill in the course of a session, which can name it from its next answer on; see `p.skills.create`.
+
+        Raises: NotFound when there is no such session; otherwise as `p.skills.create`.
+        """
+        await self._opened(session_id)
+        return await self._skills.create(request, once=once)
+
     async def _opened(self, session_id: str) -> tuple[BuilderDraft, BuilderState]:
         """Load a session with its pending turn, which is kept first if it was not yet."""
         session_id = _known_form(session_id)
@@ -329,8 +338,22 @@ class Forge:
     async def _surroundings(self) -> Surroundings:
         recent = await self._stores.choices.recall_recent(RECALLED)
         return Surroundings(
-            models=detected_models(self._environment), past=tuple(past_choices(recent)), skills=tuple(self._skills())
+            models=detected_models(self._environment),
+            past=tuple(past_choices(recent)),
+            skills=await self._known_skills(),
         )
+
+    async def _known_skills(self) -> tuple[tuple[str, str], ...]:
+        return tuple((each.skill.name, each.skill.description) for each in await self._skills.list())
+
+    async def _with_new_skills(self, state: BuilderState) -> BuilderState:
+        """Let a session know of the skills that were made since it began; what it knew of stays as it was."""
+        known = dict(state.surroundings.skills)
+        new = tuple(pair for pair in await self._known_skills() if pair[0] not in known)
+        if not new:
+            return state
+        surroundings = state.surroundings.model_copy(update={"skills": (*state.surroundings.skills, *new)})
+        return state.model_copy(update={"surroundings": surroundings})
 
 
 def _whole(config: BuilderConfig | Mapping[str, Any] | None) -> BuilderConfig | None:
@@ -373,8 +396,8 @@ def _view(state: BuilderState, revision: int) -> SessionView:
     )
 
 
-def open_forge(database: DatabaseClient, bots_dir: Path) -> Forge:
-    """Wire Forge to the stores of a database and the bots of a home."""
+def open_forge(database: DatabaseClient, bots_dir: Path, skills: Skills | None = None) -> Forge:
+    """Wire Forge to the stores of a database, and to the bots and skills of a home."""
     stores = ForgeStores(
         SqlBuilderDraftStore(database),
         SqlBuilderMemoryStore(database),
@@ -382,9 +405,8 @@ def open_forge(database: DatabaseClient, bots_dir: Path) -> Forge:
         SqlIdempotencyKeys(database),
     )
     ids = SystemIds()
-    assembler = BotAssembler(bots_dir, stores.bots, now_us=SystemClock().now_us, new_id=ids.event_id)
-    return Forge(stores, assembler, new_id=ids.event_id, skills=_known_skills)
-
-
-def _known_skills() -> list[tuple[str, str]]:
-    return [(skill.name, skill.description) for skill in builtin_skills()]
+    skills = skills or Skills(bots_dir.parent, bots_dir, stores.keys)
+    assembler = BotAssembler(
+        bots_dir, stores.bots, now_us=SystemClock().now_us, new_id=ids.event_id, skills=skills.shelf.texts
+    )
+    return Forge(stores, assembler, new_id=ids.event_id, skills=skills)

@@ -83,6 +83,23 @@ class BotFolder:
         finally:
             os.close(file)
 
+    def skills(self) -> list[str]:
+        """Return the names of the folders of skills, sorted; nothing when there are none.
+
+        Raises: Invalid when something else has their name; Denied.
+        """
+        try:
+            folder = os.open("skills", _FOLDER, dir_fd=self._folder)
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise _no_folder(f"{self.name}/skills", error) from error
+        try:
+            with os.scandir(folder) as entries:
+                return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+        finally:
+            os.close(folder)
+
     def write(self, path: str, text: str) -> None:
         """Put a text in place of a file: after a crash the old one is there, or the new one.
 

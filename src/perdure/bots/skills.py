@@ -35,12 +35,17 @@ class Skill:
     skill_type: SkillType = "custom"
 
 
+def is_skill_name(name: str) -> bool:
+    """Tell whether a skill, and so its folder, may have this name."""
+    return len(name) <= LONGEST_NAME and _NAME.fullmatch(name) is not None and not is_device(name)
+
+
 def require_skill_name(name: str) -> str:
     """Return a name that a skill, and so its folder, may have.
 
     Raises: Invalid, before any path is built.
     """
-    if len(name) > LONGEST_NAME or not _NAME.fullmatch(name) or is_device(name):
+    if not is_skill_name(name):
         raise Invalid(
             f"{name[:80]!r} is no name of a skill. Expected lower-case letters, digits and single hyphens between them,"
             f" at most {LONGEST_NAME} characters."

@@ -32,15 +32,18 @@ def is_device(name: str) -> bool:
     return _DEVICES.fullmatch(name) is not None
 
 
-def slug_of(name: str) -> str:
-    """Make a slug of any text: of its ASCII letters and digits, and where others are lost, of a sum over the text."""
+def slug_of(name: str, kind: str = "bot") -> str:
+    """Make a slug of any text: of its ASCII letters and digits, and where others are lost, of a sum over the text.
+
+    `kind` is what stands in front where nothing else does.
+    """
     plain = unicodedata.normalize("NFKD", name.casefold())
     words = re.findall(r"[a-z0-9]+", "".join(char for char in plain if not unicodedata.combining(char)))
     slug = "-".join(words)[:_LONGEST_BEGINNING].strip("-")
     is_lossy = any(char.isalnum() and not char.isascii() for char in plain)
     if is_lossy or not slug:
-        slug = f"{slug or 'bot'}-{hashlib.sha256(name.encode(errors='surrogatepass')).hexdigest()[:6]}"
-    return f"bot-{slug}" if is_device(slug) else slug
+        slug = f"{slug or kind}-{hashlib.sha256(name.encode(errors='surrogatepass')).hexdigest()[:6]}"
+    return f"{kind}-{slug}" if is_device(slug) else slug
 
 
 def slugs_for(name: str) -> Iterator[str]:

@@ -8,6 +8,7 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
@@ -19,6 +20,7 @@ from perdure import failpoints
 from perdure.bots.archive import PackedBot
 from perdure.bots.bot import BUILT_IN, IDENTITY, SOUL, USER, parse_bot
 from perdure.bots.folder import NEW
+from perdure.bots.shelf import read_own_skill
 from perdure.bots.skills import parse_skill_list
 from perdure.bots.slugs import require_slug, slugs_for
 from perdure.errors import Conflict, Invalid, NotFound
@@ -55,10 +57,20 @@ class AssemblyResult(Wire):
 class BotAssembler(BotLibrary):
     """Builds bots, changes them and takes changes back."""
 
-    def __init__(self, bots_dir: Path, bots: BotStore, *, now_us: Callable[[], int], new_id: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        bots_dir: Path,
+        bots: BotStore,
+        *,
+        now_us: Callable[[], int],
+        new_id: Callable[[], str],
+        skills: Callable[[], Mapping[str, str]] = dict,
+    ) -> None:
         super().__init__(bots_dir, bots)
         self._now_us = now_us
         self._new_id = new_id
+        self._skills = skills
+        """The texts of the skills that are not built in, by name."""
 
     async def assemble(self, state: BuilderState, config: BuilderConfig | None = None) -> AssemblyResult:
         """Build what a session has come to, or change the bot that it is about; the config may be an edited one.
@@ -70,11 +82,11 @@ class BotAssembler(BotLibrary):
         made = await self.assembled(state.session_id)
         if made is not None:
             return made
-        whole = _whole(state, config)
+        whole, skills = await self._whole(state, config)
         if state.mode is BuilderMode.RECONFIGURE:
-            previous, planned = await self._planned(state, whole)
+            previous, planned = await self._planned(state, whole, skills)
             return await self._save_change(state, whole, previous, planned)
-        return await self._save_new(state, whole)
+        return await self._save_new(state, whole, skills)
 
     async def assembled(self, session_id: str) -> AssemblyResult | None:
         """Return what a session has been assembled to, completed if it was interrupted; None when it was not yet.
@@ -91,10 +103,10 @@ class BotAssembler(BotLibrary):
 
         Raises: Conflict when the session is not ready, or the bot was changed since it began; Invalid; Denied.
         """
-        whole = _whole(state, config)
+        whole, skills = await self._whole(state, config)
         if state.mode is BuilderMode.RECONFIGURE:
-            return (await self._planned(state, whole))[1].changes()
-        return Planned(_new_files(state, whole)[0], {}, {}, ()).changes()
+            return (await self._planned(state, whole, skills))[1].changes()
+        return Planned(_new_files(state, whole, skills)[0], {}, {}, ()).changes()
 
     async def target(self, slug: str) -> Target:
         """Return a bot as a session to reconfigure it begins with, with the values that stand in its files now.
@@ -142,8 +154,17 @@ class BotAssembler(BotLibrary):
         files = {path: text for path, text in packed.files.items() if path in named}
         return await self._saved_under_free_slug(self._first_version(config, files, {}, origin="import"))
 
-    async def _save_new(self, state: BuilderState, config: BuilderConfig) -> AssemblyResult:
-        files, provenance = _new_files(state, config)
+    async def _whole(
+        self, state: BuilderState, config: BuilderConfig | None
+    ) -> tuple[BuilderConfig, Mapping[str, str]]:
+        """Return the config to build, and the texts of the skills in it that are not built in."""
+        whole = _whole(state, config)
+        there = await asyncio.to_thread(self._skills)
+        texts = {skill.name: there[skill.name] for skill in whole.skills if skill.name in there}
+        return _with_types(whole, texts), texts
+
+    async def _save_new(self, state: BuilderState, config: BuilderConfig, skills: Mapping[str, str]) -> AssemblyResult:
+        files, provenance = _new_files(state, config, skills)
         version = replace(
             self._first_version(config, files, provenance),
             conversation=[exchange.model_dump(mode="json") for exchange in state.conversation],
@@ -151,7 +172,9 @@ class BotAssembler(BotLibrary):
         )
         return await self._saved_under_free_slug(version, self._choice(state, config))
 
-    async def _planned(self, state: BuilderState, config: BuilderConfig) -> tuple[BotVersion, Planned]:
+    async def _planned(
+        self, state: BuilderState, config: BuilderConfig, skills: Mapping[str, str]
+    ) -> tuple[BotVersion, Planned]:
         target = state.target
         if target is None:
             raise Invalid("This session says that it changes a bot, but not which one.")
@@ -164,7 +187,8 @@ class BotAssembler(BotLibrary):
         begun_with = config_of(replace(previous, config=target.config))
         sources = sources_of(state, config, earlier=len(previous.conversation))
         folder = self._folder(target.slug)
-        return previous, await asyncio.to_thread(plan_changes, folder, previous, begun_with, config, sources)
+        plan = partial(plan_changes, folder, previous, begun_with, config, sources, skills=skills)
+        return previous, await asyncio.to_thread(plan)
 
     async def _save_change(
         self, state: BuilderState, config: BuilderConfig, previous: BotVersion, planned: Planned
@@ -282,9 +306,20 @@ def _whole(state: BuilderState, config: BuilderConfig | None) -> BuilderConfig:
     return whole
 
 
-def _new_files(state: BuilderState, config: BuilderConfig) -> tuple[dict[str, str], Provenance]:
+def _with_types(config: BuilderConfig, texts: Mapping[str, str]) -> BuilderConfig:
+    """Return a config whose skills say of themselves what their files say; it may have been written by hand."""
+    types = {name: read_own_skill(name, text).skill_type for name, text in texts.items()}
+    skills = [
+        skill.model_copy(update={"skill_type": types.get(skill.name, skill.skill_type)}) for skill in config.skills
+    ]
+    return config.model_copy(update={"skills": tuple(skills)})
+
+
+def _new_files(
+    state: BuilderState, config: BuilderConfig, skills: Mapping[str, str]
+) -> tuple[dict[str, str], Provenance]:
     """Make all texts of a new bot, and read them back."""
-    pages = {**build_pages(config, sources_of(state, config)), USER: user_page(state)}
+    pages = {**build_pages(config, sources_of(state, config), skills=skills), USER: user_page(state)}
     files = {path: page.text for path, page in pages.items()}
     require_same(config, "bot", files)
     return files, new_provenance(pages)

@@ -89,9 +89,17 @@ def overlaid(config: BuilderConfig, bot: Bot) -> BuilderConfig:
 
 
 def plan_changes(
-    folder: Path, previous: BotVersion, begun_with: BuilderConfig, config: BuilderConfig, sources: Sources
+    folder: Path,
+    previous: BotVersion,
+    begun_with: BuilderConfig,
+    config: BuilderConfig,
+    sources: Sources,
+    *,
+    skills: Mapping[str, str],
 ) -> Planned:
     """Merge a new config into the files of a bot. `begun_with` is what it was when the person was asked.
+
+    A skill that the bot has stays as it is; the text of another is that of `skills`, unless it is built in.
 
     What we wrote before is made anew from the config of the previous version: the files of that version may hold what a
     person wrote, which would else be taken for ours, and for dropped by us.
@@ -102,7 +110,11 @@ def plan_changes(
     bot = parse_bot(slug, disk)
     built = config_of(previous)
     begun_with, config = (_without_own(each, bot, built) for each in (begun_with, config))
-    known = {**_skill_texts(previous.files), **{skill.name: disk[skill_path(skill.name)] for skill in bot.skills}}
+    known = {
+        **skills,
+        **_skill_texts(previous.files),
+        **{skill.name: disk[skill_path(skill.name)] for skill in bot.skills},
+    }
     ours = build_pages(config, sources, skills=known)
     require_same(config, slug, {**{path: page.text for path, page in ours.items()}, USER: disk[USER]})
     base = {path: page.text for path, page in build_pages(begun_with, skills=known).items()}

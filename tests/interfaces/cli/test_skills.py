@@ -12,7 +12,7 @@ GOOD = "---\nname: tidy\ndescription: Tidies up.\n---\nPut things back.\n"
 
 def test_the_built_in_skills_are_listed(perdure: Terminal) -> None:
     assert perdure("skill", "list") == 0
-    assert perdure.out.splitlines()[0].split() == ["skill", "what", "it", "does"]
+    assert perdure.out.splitlines()[0].split() == ["skill", "origin", "what", "it", "does"]
     names = [skill["name"] for skill in perdure.json("skill", "ls")["skills"]]
     assert {"code-review", "web-search", "summarize"} <= set(names)
     for name in names:

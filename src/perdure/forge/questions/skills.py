@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 
+from perdure.bots.skills import catalogue
 from perdure.errors import Invalid
 from perdure.forge.categories import DEFAULTS
 from perdure.forge.choices import favourite
@@ -22,6 +23,11 @@ _GOES_WITH: dict[str, tuple[str, ...]] = {
     "knowledge-base": ("summarize",),
 }
 _NONE = "none"
+_OWN = "own-"
+"""What stands in front of the name of a skill that was made here, in the id of its option."""
+_MOST_OWN = 2
+_TELLING = 4
+"""Words that are shorter say little."""
 
 
 def complementary(names: Iterable[str], known: Iterable[str]) -> list[str]:
@@ -39,11 +45,33 @@ def _sets(state: BuilderState) -> dict[str, tuple[str, ...]]:
     sets = {"usual": usual, "more": more} if more != usual else {"usual": usual}
     if not usual:
         sets = {name: (name,) for name in list(known)[:3]}
+    sets |= {f"{_OWN}{name}": (*usual, name) for name in _fitting(state)}
     for past in (each.skills for each in state.surroundings.past if each.category == state.purpose_category):
         if past and past not in sets.values() and all(name in known for name in past):
             sets["before"] = past
             break
     return {**sets, _NONE: ()}
+
+
+def _fitting(state: BuilderState) -> list[str]:
+    """Return the skills made here that have to do with what was said: those that share the most words with it."""
+    said = _words(state.description)
+    own = {
+        name: _words(f"{name} {about}") & said for name, about in state.surroundings.skills if name not in catalogue()
+    }
+    return sorted((name for name, shared in own.items() if shared), key=lambda name: (-len(own[name]), name))[
+        :_MOST_OWN
+    ]
+
+
+def _words(text: str) -> set[str]:
+    return {word for word in re.findall(r"[^\W_]+", text.casefold()) if len(word) >= _TELLING}
+
+
+def _chosen(state: BuilderState, id_: str) -> tuple[str, ...]:
+    """Return the skills of an option; more may have been made since it was offered, and be offered instead."""
+    sets = _sets(state)
+    return sets[id_] if id_ in sets else (*sets.get("usual", ()), id_.removeprefix(_OWN))
 
 
 def _skills_question(state: BuilderState) -> Question:
@@ -84,7 +112,12 @@ def _read_skills(state: BuilderState, text: str) -> Fields:
 
 def _choices(state: BuilderState, names: tuple[str, ...]) -> tuple[SkillChoice, ...]:
     known = dict(state.surroundings.skills)
-    return tuple(SkillChoice(name=name, description=known[name]) for name in names)
+    return tuple(
+        SkillChoice(
+            name=name, description=known[name], skill_type="builtin" if name in catalogue() else "builder-created"
+        )
+        for name in names
+    )
 
 
 SKILLS = Slot(
@@ -92,6 +125,6 @@ SKILLS = Slot(
     BuilderPhase.SKILLS,
     ("skills",),
     ask=_skills_question,
-    choose=lambda state, chosen: {"skills": _choices(state, _sets(state)[chosen])},
+    choose=lambda state, chosen: {"skills": _choices(state, _chosen(state, chosen))},
     read=_read_skills,
 )

@@ -17,7 +17,7 @@ from perdure.errors import Invalid, NotFound, PerdureError
 from perdure.interfaces.api.envelope import Problem, problem
 from perdure.interfaces.api.gate import Gate
 from perdure.interfaces.api.problems import NoSuchMethod, Unexpected
-from perdure.interfaces.api.routes import approvals, bots, builder, doors, goals, memory
+from perdure.interfaces.api.routes import approvals, bots, builder, doors, goals, memory, skills
 from perdure.interfaces.api.sockets import builder as builder_socket
 from perdure.interfaces.api.sockets import goals as goal_sockets
 from perdure.interfaces.api.surface import BASE, REFUSALS, Surface
@@ -28,6 +28,7 @@ ROUTERS = (
     (goal_sockets.router, ""),
     (builder.router, BASE),
     (bots.router, BASE),
+    (skills.router, BASE),
     (goals.router, BASE),
     (approvals.router, BASE),
     (memory.router, BASE),

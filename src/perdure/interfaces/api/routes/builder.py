@@ -54,6 +54,26 @@ class ReconfigureBody(BaseModel):
     bot_slug: Annotated[str, Field(min_length=1, max_length=200)]
 
 
+class SkillRequestBody(BaseModel):
+    """What a skill is for; a name is made of the description when it is left out."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    description: Annotated[str, Field(min_length=1, max_length=10_000)]
+    name: Annotated[str, Field(min_length=1, max_length=64)] | None = None
+    capabilities: Annotated[list[Annotated[str, Field(min_length=1, max_length=200)]], Field(max_length=20)] = []
+
+
+class CreateSkillBody(BaseModel):
+    """The skill that is wanted."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        json_schema_extra={"examples": [{"skill_request": {"description": "Convert amounts between currencies"}}]},
+    )
+    skill_request: SkillRequestBody
+
+
 class BegunOut(BaseModel):
     """A session that has begun, and its first turn."""
 
@@ -69,6 +89,15 @@ class SessionOut(BegunOut):
     initial_description: str
     question_count: int
     revision: int
+
+
+class SkillOut(BaseModel):
+    """A skill, and where its file is, relative to the home."""
+
+    name: str
+    description: str
+    origin: str
+    path: str
 
 
 class StateSummary(BaseModel):
@@ -89,6 +118,12 @@ class AssembledOut(BaseModel):
     """The bot that was built."""
 
     result: dict[str, Any]
+
+
+class SkillMadeOut(BaseModel):
+    """The skill that was made."""
+
+    result: SkillOut
 
 
 class DeletedOut(BaseModel):
@@ -154,6 +189,14 @@ async def reconfigure(session_id: str, body: ReconfigureBody, served: Served, on
     """Begin an interview about a bot that is there; the session has the id of the path, which must be a new one."""
     _require_uuid(session_id)
     return _begun(await served.p.forge.reconfigure(body.bot_slug, session_id, once=once))
+
+
+@router.post("/sessions/{session_id}/create-skill", response_model=Envelope[SkillMadeOut])
+async def create_skill(session_id: str, body: CreateSkillBody, served: Served, once: Called) -> Response:
+    """Make a skill of a description, for all bots of the home; the same request again gets the same result."""
+    made = await served.p.forge.create_skill(session_id, body.skill_request.model_dump(), once=once)
+    links = {"skill": f"{BASE}/skills/{made.skill.name}", "session": f"{_SESSIONS}/{session_id}"}
+    return reply({"result": made.made()}, links=links)
 
 
 @router.delete("/sessions/{session_id}", response_model=Envelope[DeletedOut])

@@ -53,6 +53,13 @@ class Assemble(_Frame):
     config: Plain | None = None
 
 
+class CreateSkill(_Frame):
+    """Make a skill of a description."""
+
+    type: Literal["create_skill"]
+    skill_request: Plain
+
+
 class Resume(_Frame):
     """Ask for the pending turn again."""
 
@@ -65,7 +72,7 @@ class Ping(_Frame):
     type: Literal["ping"]
 
 
-Frame = Annotated[Start | Answer | Assemble | Resume | Ping, Field(discriminator="type")]
+Frame = Annotated[Start | Answer | Assemble | CreateSkill | Resume | Ping, Field(discriminator="type")]
 _FRAME: TypeAdapter[Frame] = TypeAdapter(Frame)
 
 
@@ -146,6 +153,10 @@ class _Chat:
             case Assemble():
                 result = await self._forge.assemble(self._session_id, frame.config, self._revision)
                 return {"type": "assembled", "result": result.model_dump(mode="json")}
+            case CreateSkill():
+                once = self._once(frame)
+                made = await self._forge.create_skill(self._session_id, frame.skill_request, once=once)
+                return {"type": "skill_created", "result": made.made()}
 
     def _once(self, frame: Frame) -> Once | None:
         """Name the call of a frame with an id, so that it is done once, also when it is sent again on a new socket."""

@@ -19,26 +19,26 @@ def register(app: typer.Typer) -> None:
         command(app, fn.__name__)(fn)
 
 
-async def list_skills(options: Options) -> Answer:  # noqa: ARG001 (as every command)
-    """List the skills that are built in."""
-    from perdure.bots.skills import builtin_skills
+async def list_skills(options: Options) -> Answer:
+    """List the skills that a bot can have: those that are built in, then those that were made here."""
+    from perdure.app.skills import open_skills
 
-    skills = [{"name": skill.name, "description": skill.description} for skill in builtin_skills()]
-    rows = [[skill["name"], skill["description"]] for skill in skills]
-    return Answer({"skills": skills}, [Table(["skill", "what it does"], rows, whole=["skill"])])
+    skills = [skill.wire() for skill in await open_skills(options.settings()).list()]
+    rows = [[skill["name"], skill["origin"], skill["description"]] for skill in skills]
+    return Answer({"skills": skills}, [Table(["skill", "origin", "what it does"], rows, whole=["skill", "origin"])])
 
 
 async def show(
-    options: Options,  # noqa: ARG001 (as every command)
+    options: Options,
     *,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The skill.")],
 ) -> Answer:
     """Show what a skill tells a bot."""
-    from perdure.bots.skills import builtin_skill
+    from perdure.app.skills import open_skills
 
-    skill = builtin_skill(name)
-    data = {"name": skill.name, "description": skill.description, "instructions": skill.instructions}
-    return Answer(data, [f"{skill.name}: {skill.description}", "", skill.instructions])
+    found = await open_skills(options.settings()).get(name)
+    skill = found.skill
+    return Answer(found.whole(), [f"{skill.name}: {skill.description}", "", skill.instructions])
 
 
 async def validate(

@@ -1,0 +1,71 @@
+"""A skill made of a description: its name, and its text in the Agent Skills format, read back before it counts."""
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from perdure.bots.bot import skill_path
+from perdure.bots.documents import write_document
+from perdure.bots.shelf import TYPE_KEY, read_own_skill
+from perdure.bots.skills import LONGEST_DESCRIPTION, LONGEST_NAME, Skill, require_skill_name
+from perdure.bots.slugs import slug_of
+from perdure.errors import Invalid
+from perdure.forge.config import Line, Text
+
+MOST_CAPABILITIES = 20
+_MOST_WORDS = 5
+
+
+class SkillRequest(BaseModel):
+    """What somebody wants a skill for."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    name: Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)] | None = None
+    """Made of the description when it is left out."""
+    description: Annotated[Text, Field(min_length=1)]
+    capabilities: tuple[Line, ...] = Field(default=(), max_length=MOST_CAPABILITIES)
+
+
+def read_skill_request(wire: Any) -> SkillRequest:
+    """Read a request in its wire form.
+
+    Raises: Invalid, naming each field that is not right.
+    """
+    try:
+        return SkillRequest.model_validate(wire)
+    except ValidationError as error:
+        wrong = [f"{'.'.join(map(str, each['loc'])) or 'skill_request'}: {each['msg']}" for each in error.errors()]
+        raise Invalid(f"The request for a skill is not right: {wrong[0]}.", errors=wrong) from error
+
+
+def make_skill(request: SkillRequest) -> tuple[Skill, str]:
+    """Return the skill that a request asks for, and its text; the same request makes the same one.
+
+    Raises: Invalid when it cannot be written down such that it comes back as it was.
+    """
+    line = " ".join(request.description.split())
+    if not line:
+        raise Invalid("A skill needs a description: what it is for, and how it is done.")
+    name = require_skill_name(_name_of(line) if request.name is None else request.name)
+    front = {
+        "name": name,
+        "description": line[:LONGEST_DESCRIPTION].strip(),
+        "metadata": {TYPE_KEY: "builder-created"},
+    }
+    text = write_document(front, _body(name, request))
+    skill = read_own_skill(name, text)
+    if (skill.name, skill.description, skill.skill_type) != (name, front["description"], "builder-created"):
+        raise Invalid(f"{skill_path(name)} cannot hold this description: it comes back as {skill.description!r:.200}.")
+    return skill, text
+
+
+def _name_of(line: str) -> str:
+    """Make a name of the first words of a description."""
+    return slug_of(" ".join(line.split(" ")[:_MOST_WORDS]), "skill")
+
+
+def _body(name: str, request: SkillRequest) -> str:
+    parts = [f"# {name.replace('-', ' ').capitalize()}", request.description]
+    if request.capabilities:
+        parts += ["## What it can do", "\n".join(f"- {each}" for each in request.capabilities)]
+    return "\n\n".join(parts) + "\n"

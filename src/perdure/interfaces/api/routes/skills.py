@@ -1,0 +1,44 @@
+"""Skills over HTTP: those that a bot can have, built in or made here."""
+
+from typing import Literal
+
+from fastapi import APIRouter
+from pydantic import BaseModel
+from starlette.responses import Response
+
+from perdure.interfaces.api.envelope import Envelope, from_cursor, page, reply
+from perdure.interfaces.api.surface import BASE, Cursor, Limit, Served
+
+router = APIRouter(prefix="/skills", tags=["skills"])
+
+_HERE = f"{BASE}/skills"
+
+
+class ListedSkillOut(BaseModel):
+    """A skill in a list."""
+
+    name: str
+    description: str
+    origin: Literal["builtin", "custom", "builder-created"]
+
+
+class WholeSkillOut(ListedSkillOut):
+    """A skill with what it tells a bot."""
+
+    instructions: str
+
+
+@router.get("", response_model=Envelope[list[ListedSkillOut]])
+async def list_skills(served: Served, limit: Limit = 50, cursor: Cursor = None) -> Response:
+    """List the skills that a bot can have, by name."""
+    after = from_cursor(cursor) or ""
+    known = sorted((skill.wire() for skill in await served.p.skills.list()), key=lambda skill: str(skill["name"]))
+    found = [skill for skill in known if skill["name"] > after][:limit]
+    return page(found, limit, found[-1]["name"] if found else None, path=_HERE)
+
+
+@router.get("/{name}", response_model=Envelope[WholeSkillOut])
+async def show_skill(name: str, served: Served) -> Response:
+    """Show what a skill tells a bot."""
+    skill = await served.p.skills.get(name)
+    return reply(skill.whole(), links={"self": f"{_HERE}/{skill.skill.name}"})
