@@ -5,6 +5,8 @@ from typing import Any
 from perdure.client import Client, Turn
 
 CODING = 'a coding assistant called "Ada" that reviews Python'
+ASKING = "I want a coding assistant"
+"""After this a question comes first."""
 FIRST = {"option_index": 0}
 
 

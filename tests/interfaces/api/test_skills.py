@@ -36,8 +36,8 @@ async def begun(client: Any) -> str:
 async def test_a_skill_made_in_a_session_is_listed_shown_and_the_same_when_asked_for_again(there: Served) -> None:
     client = there.client
     session = await begun(client)
-    asked = {"name": None, "capabilities": ["Rounds as banks do"], "key": "k-1"}
-    calls = [client.builder.create_skill(session, MONEY, **asked) for _ in range(4)]
+    can = ["Rounds as banks do"]
+    calls = [client.builder.create_skill(session, MONEY, capabilities=can, key="k-1") for _ in range(4)]
     results = await asyncio.gather(*calls)
     path = f"skills/{NAME}/SKILL.md"
     assert results == [{"name": NAME, "description": MONEY, "origin": "builder-created", "path": path}] * 4
