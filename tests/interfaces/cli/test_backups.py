@@ -13,6 +13,7 @@ from perdure.interfaces.cli.edge import run
 from tests.rows import new_project, project_names
 
 SOUL = "I am kind.\n"
+SKILL = "---\nname: money\ndescription: Mine.\n---\nDo it.\n"
 RECORDS = '{"id": 1}\n'
 
 
@@ -25,10 +26,11 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A home with a project, a bot and a memory."""
+    """A home with a project, a bot, a skill and a memory."""
     folder = tmp_path / "home"
     asyncio.run(add_project(folder, "a"))
     write(folder / "bots" / "ann" / "SOUL.md", SOUL)
+    write(folder / "skills" / "money" / "SKILL.md", SKILL)
     write(folder / "state" / "memory.jsonl", RECORDS)
     return folder
 
@@ -64,6 +66,7 @@ def holds_everything(home: Path) -> bool:
     return (
         projects(home / "perdure.db") == ["a"]
         and (home / "bots" / "ann" / "SOUL.md").read_text() == SOUL
+        and (home / "skills" / "money" / "SKILL.md").read_text() == SKILL
         and (home / "state" / "memory.jsonl").read_text() == RECORDS
     )
 
@@ -83,11 +86,12 @@ def test_a_restored_home_verifies(archive: Path, tmp_path: Path) -> None:
     assert run(["db", "verify", "--home", str(tmp_path / "new")]) == 0
 
 
-def test_a_backup_holds_database_bots_and_memory(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_backup_holds_database_bots_skills_and_memory(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = answer(capsys, "db", "backup", "b.tar.gz", "--home", str(home))
     with tarfile.open(found["path"]) as content:
-        assert content.getnames() == ["database", "bots/ann/SOUL.md", "memory/memory.jsonl", "manifest.json"]
-    assert found["files"] == 3
+        folders = ["bots/ann/SOUL.md", "memory/memory.jsonl", "skills/money/SKILL.md"]
+        assert content.getnames() == ["database", *folders, "manifest.json"]
+    assert found["files"] == 4
     assert found["size_bytes"] == Path(found["path"]).stat().st_size
 
 

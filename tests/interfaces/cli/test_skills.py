@@ -1,10 +1,13 @@
 """`perdure skill`: the built-in skills, and files that say that they are some."""
 
+import asyncio
 import os
 from pathlib import Path
 
 import pytest
 
+from perdure.app.skills import Skills
+from perdure.settings import load_settings
 from tests.interfaces.cli.terminal import Terminal
 
 GOOD = "---\nname: tidy\ndescription: Tidies up.\n---\nPut things back.\n"
@@ -19,6 +22,17 @@ def test_the_built_in_skills_are_listed(perdure: Terminal) -> None:
         shown = perdure.json("skill", "show", name)
         assert shown["name"] == name
         assert shown["instructions"]
+
+
+def test_a_skill_that_was_made_here_is_listed_and_shown_beside_them(perdure: Terminal) -> None:
+    request = {"name": "money", "description": "Convert amounts between currencies"}
+    home = load_settings().home
+    asyncio.run(Skills(home, home / "bots").create(request))
+    assert perdure("skill", "list") == 0
+    assert perdure.out.splitlines()[-1].split()[:2] == ["money", "builder-created"]
+    listed = perdure.json("skill", "list")["skills"]
+    assert {skill["origin"] for skill in listed} == {"builtin", "builder-created"}
+    assert perdure.json("skill", "show", "money")["instructions"].startswith("# Money")
 
 
 def test_a_skill_is_shown_as_a_bot_is_told_it(perdure: Terminal) -> None:
