@@ -1,4 +1,4 @@
-"""Write the reference pages that are generated from the code: commands, settings, tables, the Python API."""
+"""Write the reference pages that are generated from the code: commands, settings, tables, the APIs."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +11,7 @@ from perdure.interfaces.cli.command import COMMON
 from perdure.interfaces.cli.tree import build
 from perdure.settings import DEFINITIONS
 from perdure.store.schema import metadata
+from scripts.write_api_reference import api_page
 from scripts.write_python_reference import python_page
 
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
@@ -24,6 +25,7 @@ def pages() -> dict[Path, str]:
         REFERENCE / "settings.md": f"# Settings\n\n{NOTE}\n{_settings()}",
         REFERENCE / "database.md": f"# Database\n\n{NOTE}\n{_database()}",
         REFERENCE / "python.md": f"# Python\n\n{NOTE}\n{python_page()}",
+        REFERENCE / "api.md": f"# API\n\n{NOTE}\n{api_page()}",
     }
 
 

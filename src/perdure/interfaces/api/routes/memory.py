@@ -73,7 +73,10 @@ class ForgottenOut(BaseModel):
     id: str
 
 
-@router.post("/records", status_code=201, response_model=Envelope[AddedOut])
+_NOT_ADDED: dict[str, Any] = {"model": Envelope[AddedOut], "description": "It was not added, and `reason` says why."}
+
+
+@router.post("/records", status_code=201, response_model=Envelope[AddedOut], responses={200: _NOT_ADDED})
 async def add_record(record: Record, served: Served, once: Called) -> Response:
     """Store a record, unless the same was stored within a day: 201, else 200. It is durable when this answers."""
     memory = served.p.memory

@@ -1,0 +1,86 @@
+"""Writes the reference of the REST API from its OpenAPI description, and that of the sockets from their functions."""
+
+import inspect
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+from fastapi.routing import APIWebSocketRoute
+
+from perdure.interfaces.api.app import make_routes
+from perdure.interfaces.api.sockets import builder, goals
+from perdure.interfaces.api.surface import BASE, Surface
+
+INTRODUCTION = f"""\
+Every call needs the token of the home, `Authorization: Bearer …`; only `/healthz` and `/login` do not. Paths are under
+`{BASE}`, apart from those of the first and the last section. `/openapi.json` has all of it, with every form.
+
+- A success is `{{"data", "meta": {{"request_id", "timestamp", "response_time_ms"}}, "_links"}}`.
+- A failure is `application/problem+json`: `type`, `title`, `status`, `detail`, `instance`, `code`, `errors`, `meta`.
+  The codes are those of [errors](errors.md).
+- In a list `data` is an array; `meta.next_cursor`, given as `cursor`, leads to the next page, and is null at the end.
+- `Idempotency-Key` names one call, for a day: repeated with the same body, it is done once; with another, it is 422.
+- `If-Match` takes an `ETag` that was seen; when that is not what is there any more, nothing is done and it is 412.
+- A body is JSON of at most 1 MiB; what cannot be stored in every database (NUL, half a surrogate pair, NaN, an integer
+  of more than 64 bits) is refused.
+
+In the last column `?` is behind what may be left out; what is in `{{}}` is the body.
+"""
+_TITLES = {"doors": "At the door"}
+
+
+def api_page() -> str:
+    """Return the text of the page, without its title."""
+    described = make_routes(cast("Surface", None)).openapi()
+    parts = [INTRODUCTION]
+    for tag in dict.fromkeys(operation["tags"][0] for _, _, operation in _operations(described)):
+        parts += [f"## {_TITLES.get(tag, tag.capitalize())}\n", "| call | what it does | takes |", "|---|---|---|"]
+        parts += [
+            f"| `{method.upper()} {path.removeprefix(BASE)}` | {_sentences(operation['description'])} "
+            f"| {_takes(operation, described)} |"
+            for method, path, operation in _operations(described)
+            if operation["tags"][0] == tag
+        ]
+        parts.append("")
+    parts += ["## Sockets\n", "| socket | what it does |", "|---|---|"]
+    parts += [f"| `{path}` | {_sentences(about)} |" for path, about in _sockets()]
+    return "\n".join(parts) + "\n"
+
+
+def _operations(described: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    for path, operations in described["paths"].items():
+        for method, operation in operations.items():
+            yield method, path, {"tags": ["pages"], **operation}
+
+
+def _takes(operation: Mapping[str, Any], described: Mapping[str, Any]) -> str:
+    given = [
+        f"`{parameter['name']}{'' if parameter['required'] else '?'}`"
+        for parameter in operation.get("parameters", [])
+        if parameter["in"] != "path"
+    ]
+    if "requestBody" in operation:
+        schema = _resolved(operation["requestBody"]["content"]["application/json"]["schema"], described)
+        needed = schema.get("required", [])
+        known = {"…": None} if schema.get("additionalProperties") else schema.get("properties", {})
+        keys = [f"{key}{'' if key in needed or key == '…' else '?'}" for key in known]
+        given.insert(0, f"`{{{', '.join(keys)}}}`")
+    return ", ".join(given)
+
+
+def _resolved(schema: Mapping[str, Any], described: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the form that a schema stands for; that of a body which may be left out too."""
+    for each in (schema, *schema.get("anyOf", [])):
+        if "$ref" in each:
+            found: Mapping[str, Any] = described["components"]["schemas"][each["$ref"].rsplit("/", 1)[1]]
+            return found
+    return schema
+
+
+def _sockets() -> Iterator[tuple[str, str]]:
+    for route in (*builder.router.routes, *goals.router.routes):
+        if isinstance(route, APIWebSocketRoute):
+            yield route.path, inspect.getdoc(route.endpoint) or ""
+
+
+def _sentences(text: str) -> str:
+    return " ".join(text.split())
