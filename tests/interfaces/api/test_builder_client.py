@@ -9,6 +9,7 @@ import pytest
 
 from perdure.client import Client
 from perdure.errors import Conflict, Denied, Invalid, NotFound, Unavailable
+from perdure.interfaces.api.lines import Ending
 from tests.interfaces.api.serving import Served, served
 from tests.interfaces.api.talks import ASKING, FIRST, answer_to, built, finished, ready
 
@@ -132,11 +133,11 @@ async def test_a_chat_without_a_session_a_token_or_a_server_is_refused(tmp_path:
             with pytest.raises(NotFound):
                 async with found.client.builder.chat(wrong):
                     pass
-        async with Client(found.url, "wrong") as stranger:
+        async with Client(found.server.url, "wrong") as stranger:
             with pytest.raises(Denied):
                 async with stranger.builder.chat(str(uuid.uuid4())):
                     pass
-        gone = Client(found.url, "any")
+        gone = Client(found.server.url, "any")
     with pytest.raises(Unavailable):
         async with gone.builder.chat(str(uuid.uuid4())):
             pass
@@ -149,7 +150,7 @@ async def test_a_chat_whose_server_ends_says_so_and_the_draft_is_kept(tmp_path: 
     database, session_id = str(tmp_path / "perdure.db"), str(uuid.uuid4())
     async with served(tmp_path / "home", database) as found, found.client.builder.chat(session_id) as chat:
         turn = await chat.start(ASKING)
-        found.stop()
+        found.server.surface.lines.end_all(Ending.SHUTDOWN)
         with pytest.raises(Unavailable, match="every turn is kept"):
             while True:
                 await chat.resume()
