@@ -11,6 +11,7 @@ import perdure
 from perdure.app.forge import Forge, SessionView
 from perdure.app.goals import Goals
 from perdure.app.memory import HomeMemory
+from perdure.app.skills import Skills
 
 INTRODUCTION = """\
 Begin with the [tutorial](../tutorial.md); how to [write a flow](../how-to/write-a-flow.md) and
@@ -29,7 +30,8 @@ MEMORY = (
     *("forget", "export", "import_lines"),
 )
 RECORDS = ("append_record", "read_records", "iter_records", "get_memory_state_dir")
-FORGE = ("start", "get", "answer", "reconfigure", "changes", "assemble", "drafts", "delete")
+FORGE = ("start", "get", "answer", "reconfigure", "changes", "assemble", "create_skill", "drafts", "delete")
+SKILLS = ("list", "get", "create")
 GOAL = ("step", "sleep", "ask", "signal", "gather", "idempotency_key")
 MAKING = ("create", "exists")
 DATABASE = ("transaction", "read", "tables", "count_rows", "ping", "health", "verify", "backup", "close")
@@ -57,6 +59,8 @@ def python_page() -> str:
         *_section("`SessionView`", SessionView),
         _fields(SessionView),
         *_member(SessionView, "wire", "session"),
+        *_section("`p.skills`", Skills),
+        *(line for name in SKILLS for line in _member(Skills, name, "p.skills")),
         *_section("`flow`", perdure.flow),
         *_section("`Goal`", perdure.Goal),
         *(line for name in GOAL for line in _member(perdure.Goal, name, "goal")),

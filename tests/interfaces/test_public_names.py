@@ -11,7 +11,19 @@ import perdure
 from scripts.write_python_reference import WORDS
 from tests.children import python
 
-_OF_OTHERS = {"Any", "Self", "Health", "T", "None", "Path", "Iterator", "SessionView", "DraftView", "Changes"}
+_OF_OTHERS = {
+    "Any",
+    "Self",
+    "Health",
+    "T",
+    "None",
+    "Path",
+    "Iterator",
+    "SessionView",
+    "DraftView",
+    "Changes",
+    "SkillView",
+}
 """What methods return and nobody has to name."""
 
 
