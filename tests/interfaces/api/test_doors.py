@@ -36,7 +36,7 @@ def doors_of(server: Running) -> Iterator[tuple[str, str]]:
         for method in methods
     }
     found = {
-        (method, prefix + route.path)
+        (method, prefix + route.path.replace(":path}", "}"))  # as it is described
         for router, prefix in ROUTERS
         for route in router.routes
         for method in ((route.methods or []) if isinstance(route, APIRoute) else ["WS"])
@@ -48,7 +48,7 @@ def doors_of(server: Running) -> Iterator[tuple[str, str]]:
 
 
 def _filled(path: str) -> str:
-    for name in ("session_id", "goal_id", "slug", "name:path", "name", "record_id"):
+    for name in ("session_id", "goal_id", "slug", "name", "record_id"):
         path = path.replace("{" + name + "}", ID)
     assert "{" not in path, path
     return path
