@@ -36,12 +36,12 @@ class AddedOut(BaseModel):
 
 
 class RecordOut(BaseModel):
-    """A record; the keys that are not here are those that it was added with."""
+    """A record, with the keys that it was added with; one that another program has written may have fewer."""
 
     model_config = ConfigDict(extra="allow")
     id: str
-    type: str
-    timestamp: str
+    type: str | None = None
+    timestamp: str | None = None
 
 
 class FoundOut(BaseModel):
