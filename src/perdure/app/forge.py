@@ -1,5 +1,6 @@
 """What can be done with Forge: begin an interview, answer, take it up again, and build what it has come to."""
 
+import asyncio
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -348,11 +349,12 @@ class Forge:
 
     async def _with_new_skills(self, state: BuilderState) -> BuilderState:
         """Let a session know of the skills that were made since it began; what it knew of stays as it was."""
-        known = dict(state.surroundings.skills)
-        new = tuple(pair for pair in await self._known_skills() if pair[0] not in known)
+        known = state.surroundings.skills
+        new = await asyncio.to_thread(self._skills.shelf.skills, dict(known))
         if not new:
             return state
-        surroundings = state.surroundings.model_copy(update={"skills": (*state.surroundings.skills, *new)})
+        all_of_them = (*known, *((skill.name, skill.description) for skill in new))
+        surroundings = state.surroundings.model_copy(update={"skills": all_of_them})
         return state.model_copy(update={"surroundings": surroundings})
 
 

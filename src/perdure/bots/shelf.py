@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from perdure.bots.bot import skill_path
@@ -23,10 +23,15 @@ class SkillShelf:
     def __init__(self, home: Path) -> None:
         self._home = Path(os.path.realpath(home))
 
-    def texts(self) -> Mapping[str, str]:
-        """Return the texts of all skills that can be read, by name; others are logged. What is built in stays so."""
+    def texts(self, besides: Collection[str] = ()) -> Mapping[str, str]:
+        """Return the texts of all skills that can be read, by name; others are logged. What is built in stays so.
+
+        Those `besides` which others are wanted are not looked at.
+        """
         found = {}
         for name in self._names():
+            if name in besides:
+                continue
             try:
                 text = self.text(name)
                 read_own_skill(name, text)
@@ -38,9 +43,9 @@ class SkillShelf:
                 found[name] = text
         return found
 
-    def skills(self) -> tuple[Skill, ...]:
+    def skills(self, besides: Collection[str] = ()) -> tuple[Skill, ...]:
         """Return all skills that can be read, by name."""
-        return tuple(read_own_skill(name, text) for name, text in self.texts().items())
+        return tuple(read_own_skill(name, text) for name, text in self.texts(besides).items())
 
     def text(self, name: str) -> str:
         """Return the text of one skill.

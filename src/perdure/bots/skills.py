@@ -100,6 +100,7 @@ def catalogue() -> Mapping[str, str]:
     return {name: (each / SKILL_FILE).read_text(encoding="utf-8") for name, each in found}
 
 
+@cache
 def builtin_skills() -> tuple[Skill, ...]:
     """Return the built-in skills."""
     return tuple(builtin_skill(name) for name in catalogue())

@@ -47,14 +47,19 @@ class Builder:
         return cast("Answered", await self._post(_path(session_id, "answer"), {"answer": answer}, revision, key))
 
     async def assemble(
-        self, session_id: str, config: Mapping[str, Any] | None = None, *, revision: int | None = None
+        self,
+        session_id: str,
+        config: Mapping[str, Any] | None = None,
+        *,
+        revision: int | None = None,
+        key: str | None = None,
     ) -> dict[str, Any]:
         """Build the bot; a second call gets the same result.
 
         Raises: NotFound; Invalid; Conflict when the session is not ready, or has moved on.
         """
         body = {} if config is None else {"config": dict(config)}
-        return _result(await self._post(_path(session_id, "assemble"), body, revision))
+        return _result(await self._post(_path(session_id, "assemble"), body, revision, key))
 
     async def reconfigure(self, bot_slug: str, session_id: str | None = None, *, key: str | None = None) -> Session:
         """Begin an interview about a bot that is there; the session has a new id unless one is given.
