@@ -355,6 +355,44 @@ async def test_a_first_version_makes_the_bot_remembers_the_choice_and_takes_the_
     assert (bot.bot_id, bot.slug, bot.name, bot.version, bot.state) == ("id-ada", "ada", "Ada", 1, "pending")
 
 
+@pytest.mark.parametrize("revision", [1, 3])
+async def test_a_version_of_a_draft_that_has_moved_on_is_a_conflict_and_changes_nothing(
+    stores: Stores, revision: int
+) -> None:
+    await stores.drafts.save_draft(draft("s"), 0)
+    now = await stores.drafts.save_draft(draft("s", state_json="answered"), 1)
+    with pytest.raises(Conflict, match="draft s was changed or deleted"):
+        await stores.bots.save_version(version(session_id="s"), entry("x"), draft_revision=revision)
+    assert await stores.drafts.load_draft("s") == now
+    assert (await stores.bots.list_bots(), await stores.memory.recall_recent()) == ([], [])
+    await stores.bots.save_version(version(session_id="s"), entry("x"), draft_revision=2)
+    assert await stores.drafts.list_drafts() == []
+
+
+async def test_a_version_of_a_draft_that_is_gone_is_a_conflict_unless_it_was_that_session(stores: Stores) -> None:
+    with pytest.raises(Conflict):
+        await stores.bots.save_version(version(session_id="s"), draft_revision=1)
+    await stores.drafts.save_draft(draft("s"), 0)
+    made = await stores.bots.save_version(version(session_id="s"), draft_revision=1)
+    assert await stores.bots.save_version(version("other", session_id="s"), draft_revision=1) == made
+
+
+async def test_of_an_answer_and_a_version_at_once_exactly_one_is_kept(stores: Stores, url: str) -> None:
+    async with await DatabaseClient.create(url) as client:
+        rival = SqlBuilderDraftStore(client)
+        for number in range(10):
+            name = f"s{number}"
+            await stores.drafts.save_draft(draft(name), 0)
+            answer, made = await asyncio.gather(
+                rival.save_draft(draft(name, state_json="answered"), 1),
+                stores.bots.save_version(version(name, session_id=name), draft_revision=1),
+                return_exceptions=True,
+            )
+            assert {type(answer), type(made)} in ({BuilderDraft, Conflict}, {Conflict, BotVersion})
+            left = [each.revision for each in await stores.drafts.list_drafts() if each.session_id == name]
+            assert left == ([2] if isinstance(answer, BuilderDraft) else [])
+
+
 async def test_a_save_that_is_refused_leaves_the_draft_and_remembers_nothing(stores: Stores) -> None:
     await stores.bots.save_version(version())
     kept = await stores.drafts.save_draft(draft("s"), 0)

@@ -21,7 +21,11 @@ class FileBotStore:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    async def save_version(self, version: BotVersion, choice: BuilderMemoryEntry | None = None) -> BotVersion:
+    async def save_version(
+        self, version: BotVersion, choice: BuilderMemoryEntry | None = None, *, draft_revision: int | None = None
+    ) -> BotVersion:
+        """See BotStore.save_version; there are no drafts beside it, so that none can be at another revision."""
+        assert draft_revision is None
         with self._changed() as content:
             made = next((each for each in content["versions"] if is_made_by(each, version.session_id)), None)
             if made is not None:

@@ -238,8 +238,8 @@ class Forge:
     ) -> AssemblyResult:
         """Build the bot that a session has come to; the config may be an edited one. A second call builds nothing.
 
-        Raises: NotFound; Invalid; Conflict when the session is not ready, its bot was changed since it began, or the
-        expected revision is not the one that is there.
+        Raises: NotFound; Invalid; Conflict when the session is not ready, was answered or deleted by somebody else
+        meanwhile, its bot was changed since it began, or the expected revision is not the one that is there.
         """
         whole = _whole(config)
         if once is not None:  # the session alone sees to it that one bot is made; the key only names the call
@@ -252,7 +252,7 @@ class Forge:
                 raise
             return made
         _require_revision(draft, state, expected_revision)
-        return await self._assembler.assemble(state, whole)
+        return await self._assembler.assemble(state, whole, revision=draft.revision)
 
     async def changes(self, session_id: str, config: BuilderConfig | Mapping[str, Any] | None = None) -> Changes:
         """Show what `assemble` would change on disk; nothing is changed.

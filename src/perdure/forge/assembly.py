@@ -72,12 +72,15 @@ class BotAssembler(BotLibrary):
         self._skills = skills
         """The texts of the skills that are not built in, by name."""
 
-    async def assemble(self, state: BuilderState, config: BuilderConfig | None = None) -> AssemblyResult:
+    async def assemble(
+        self, state: BuilderState, config: BuilderConfig | None = None, *, revision: int | None = None
+    ) -> AssemblyResult:
         """Build what a session has come to, or change the bot that it is about; the config may be an edited one.
 
-        A session that was assembled before gets the same result again.
+        A session that was assembled before gets the same result again. `revision` is that of the draft with the state.
 
-        Raises: Conflict when the session is not ready, or the bot was changed since it began; Invalid; Denied.
+        Raises: Conflict when the session is not ready, its draft was changed meanwhile, or the bot was changed since
+        it began; Invalid; Denied.
         """
         made = await self.assembled(state.session_id)
         if made is not None:
@@ -85,8 +88,8 @@ class BotAssembler(BotLibrary):
         whole, skills = await self._whole(state, config)
         if state.mode is BuilderMode.RECONFIGURE:
             previous, planned = await self._planned(state, whole, skills)
-            return await self._save_change(state, whole, previous, planned)
-        return await self._save_new(state, whole, skills)
+            return await self._save_change(state, whole, previous, planned, revision)
+        return await self._save_new(state, whole, skills, revision)
 
     async def assembled(self, session_id: str) -> AssemblyResult | None:
         """Return what a session has been assembled to, completed if it was interrupted; None when it was not yet.
@@ -163,14 +166,16 @@ class BotAssembler(BotLibrary):
         texts = {skill.name: there[skill.name] for skill in whole.skills if skill.name in there}
         return _with_types(whole, texts), texts
 
-    async def _save_new(self, state: BuilderState, config: BuilderConfig, skills: Mapping[str, str]) -> AssemblyResult:
+    async def _save_new(
+        self, state: BuilderState, config: BuilderConfig, skills: Mapping[str, str], revision: int | None
+    ) -> AssemblyResult:
         files, provenance = _new_files(state, config, skills)
         version = replace(
             self._first_version(config, files, provenance),
             conversation=[exchange.model_dump(mode="json") for exchange in state.conversation],
             session_id=state.session_id,
         )
-        return await self._saved_under_free_slug(version, self._choice(state, config))
+        return await self._saved_under_free_slug(version, self._choice(state, config), revision)
 
     async def _planned(
         self, state: BuilderState, config: BuilderConfig, skills: Mapping[str, str]
@@ -191,7 +196,12 @@ class BotAssembler(BotLibrary):
         return previous, await asyncio.to_thread(plan)
 
     async def _save_change(
-        self, state: BuilderState, config: BuilderConfig, previous: BotVersion, planned: Planned
+        self,
+        state: BuilderState,
+        config: BuilderConfig,
+        previous: BotVersion,
+        planned: Planned,
+        revision: int | None,
     ) -> AssemblyResult:
         version = replace(
             self._first_version(config, planned.files, planned.provenance, origin="reconfigure"),
@@ -201,18 +211,17 @@ class BotAssembler(BotLibrary):
             conversation=[*previous.conversation, *(each.model_dump(mode="json") for each in state.conversation)],
             session_id=state.session_id,
         )
-        return await self._saved(version, seen=planned.seen, clashes=planned.clashes)
+        return await self._saved(version, revision=revision, seen=planned.seen, clashes=planned.clashes)
 
     async def _saved_under_free_slug(
-        self, version: BotVersion, choice: BuilderMemoryEntry | None = None
+        self, version: BotVersion, choice: BuilderMemoryEntry | None = None, revision: int | None = None
     ) -> AssemblyResult:
         """Save a new bot under the first slug that is free, in the database and on disk."""
         for slug in islice(slugs_for(version.name), _MOST_SLUGS):
             if await self._is_free(require_slug(slug)):
+                chosen = None if choice is None else replace(choice, bot_slug=slug)
                 try:
-                    return await self._saved(
-                        replace(version, slug=slug), None if choice is None else replace(choice, bot_slug=slug)
-                    )
+                    return await self._saved(replace(version, slug=slug), chosen, revision=revision)
                 except Conflict:
                     if await self._is_free(slug):
                         raise  # it was not about the slug, which somebody else could have taken meanwhile
@@ -223,11 +232,12 @@ class BotAssembler(BotLibrary):
         version: BotVersion,
         choice: BuilderMemoryEntry | None = None,
         *,
+        revision: int | None = None,
         seen: Mapping[str, str] | None = None,
         clashes: Sequence[str] = (),
     ) -> AssemblyResult:
         failpoints.hit("forge.version.before")
-        stored = await self._bots.save_version(version, choice)
+        stored = await self._bots.save_version(version, choice, draft_revision=revision)
         failpoints.hit("forge.version.after")
         aside = await self._finish(stored.slug, seen)
         result = self._result(stored)

@@ -177,13 +177,17 @@ class BuilderMemoryStore(Protocol):
 class BotStore(Protocol):
     """Keeps every version of every bot; the folder on disk is written from it."""
 
-    async def save_version(self, version: BotVersion, choice: BuilderMemoryEntry | None = None) -> BotVersion:
+    async def save_version(
+        self, version: BotVersion, choice: BuilderMemoryEntry | None = None, *, draft_revision: int | None = None
+    ) -> BotVersion:
         """Store a version as pending, with the bot itself when it is the first; return it as stored.
 
-        In the same transaction the choice is remembered and the draft of the version's session is removed. A session
-        that has made a version already gets that one back, and nothing is changed.
+        In the same transaction the choice is remembered and the draft of the version's session is removed: at the
+        revision that the version was made of, or at any when that is None. A session that has made a version already
+        gets that one back, and nothing is changed.
 
-        Raises: Conflict when the slug is taken by another bot, or the number is not the next.
+        Raises: Conflict when the slug is taken by another bot, the number is not the next, or the draft is gone or at
+        another revision.
         """
         ...
 

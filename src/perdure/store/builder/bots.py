@@ -28,14 +28,16 @@ class SqlBotStore:
         self._client = client
         self._now_us = now_us
 
-    async def save_version(self, version: BotVersion, choice: BuilderMemoryEntry | None = None) -> BotVersion:
+    async def save_version(
+        self, version: BotVersion, choice: BuilderMemoryEntry | None = None, *, draft_revision: int | None = None
+    ) -> BotVersion:
         """See BotStore.save_version."""
         require_texts("a bot", version)
         if choice is not None:
             require_choice(choice)
         pending = replace(version, state="pending", created_at_us=version.created_at_us or self._now_us())
         try:
-            return await self._client.transaction(lambda tx: _save(tx, pending, choice))
+            return await self._client.transaction(lambda tx: _save(tx, pending, choice, draft_revision))
         except Conflict:  # the same session may have been quicker through another process
             made = None if version.session_id is None else await self.made_by(version.session_id)
             if made is None:
@@ -110,7 +112,9 @@ class SqlBotStore:
         return _version(row)
 
 
-def _save(tx: Transaction, version: BotVersion, choice: BuilderMemoryEntry | None) -> BotVersion:
+def _save(
+    tx: Transaction, version: BotVersion, choice: BuilderMemoryEntry | None, draft_revision: int | None
+) -> BotVersion:
     """Do all of a save; the bot is locked first, so that of two that add the same number the second sees the first."""
     if version.session_id is not None and (made := _made_by(tx, version.session_id)) is not None:
         return made
@@ -125,8 +129,20 @@ def _save(tx: Transaction, version: BotVersion, choice: BuilderMemoryEntry | Non
     if choice is not None:
         remember(tx, choice)
     if version.session_id is not None:
-        tx.execute(sa.delete(builder_drafts).where(builder_drafts.c.session_id == version.session_id))
+        _remove_draft(tx, version.session_id, draft_revision)
     return version
+
+
+def _remove_draft(tx: Transaction, session_id: str, revision: int | None) -> None:
+    """Raises: Conflict when there is no draft of that revision: an answer that was kept since must not go with it."""
+    gone = sa.delete(builder_drafts).where(builder_drafts.c.session_id == session_id)
+    if revision is None:
+        tx.execute(gone)
+    elif tx.execute(gone.where(builder_drafts.c.revision == revision)).rowcount == 0:
+        raise Conflict(
+            f"The draft {session_id} was changed or deleted while it was assembled: expected was revision {revision}."
+            " Nothing was built; look at it again."
+        )
 
 
 def _add_bot(tx: Transaction, version: BotVersion) -> None:
