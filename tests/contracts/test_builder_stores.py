@@ -334,6 +334,29 @@ async def test_a_choice_is_recorded_once(stores: Stores) -> None:
     assert found.chosen_tone == "first"
 
 
+async def test_a_choice_that_is_damaged_is_left_out_and_hides_no_other(stores: Stores) -> None:
+    for name in ("good", "bad"):
+        await stores.memory.record_session(entry(name))
+    await stores.client.transaction(
+        lambda tx: tx.execute("UPDATE builder_memory SET chosen_skills = '[1]' WHERE id = 'bad'").rowcount
+    )
+    assert await stores.memory.recall_recent() == [entry("good")]
+    assert await stores.memory.recall_by_category("coding") == [entry("good")]
+
+
+@pytest.mark.parametrize("column", ["files", "sha256", "config", "conversation", "provenance"])
+async def test_a_version_of_another_form_is_damaged_and_hides_no_other(stores: Stores, column: str) -> None:
+    for number in (1, 2):
+        await stores.bots.save_version(version(number=number))
+    await stores.client.transaction(
+        lambda tx: tx.execute(f"UPDATE bot_versions SET {column} = 'null' WHERE number = 2").rowcount
+    )
+    with pytest.raises(Damaged, match=f"{column} of ada, version 2"):
+        await stores.bots.newest("ada")
+    assert (await stores.bots.version("ada", 1)).number == 1
+    assert [bot.slug for bot in await stores.bots.list_bots()] == ["ada"]
+
+
 async def test_a_version_comes_back_whole_and_is_pending(stores: Stores) -> None:
     saved = await stores.bots.save_version(version(state="current", session_id="s"))
     assert saved == version(session_id="s", created_at_us=1_000)

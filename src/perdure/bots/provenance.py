@@ -40,7 +40,12 @@ def read_spans(wire: Iterable[Mapping[str, Any]], name: str) -> list[Span]:
     """
     try:
         spans = [Span(each["line"], each["end"], Source(each["source"], each["exchange"])) for each in wire]
-        is_right = all(span.source.kind in _KINDS and 1 <= span.line <= span.end for span in spans)
+        is_right = all(
+            span.source.kind in _KINDS
+            and 1 <= span.line <= span.end
+            and (span.source.exchange is None or span.source.exchange >= 0)
+            for span in spans
+        )
     except (KeyError, TypeError) as error:
         raise Damaged(f"What is kept about the lines of {name} cannot be read.") from error
     if not is_right:

@@ -9,7 +9,6 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ from perdure.bots.slugs import require_slug, slugs_for
 from perdure.errors import Conflict, Invalid, NotFound
 from perdure.forge.changes import Changes, Planned, Provenance, config_of, new_provenance, overlaid, plan_changes
 from perdure.forge.config import BuilderConfig
-from perdure.forge.library import BotLibrary
+from perdure.forge.library import BotLibrary, hashes, require_whole
 from perdure.forge.ports import BotStore, BotVersion, BuilderMemoryEntry, Origin
 from perdure.forge.sources import sources_of
 from perdure.forge.state import BuilderState, Target
@@ -124,10 +123,12 @@ class BotAssembler(BotLibrary):
     async def rollback(self, slug: str, number: int) -> AssemblyResult:
         """Make the files what they were in an earlier version, as a new one; hand edits are kept beside, as NAME.old.
 
-        Raises: NotFound when there is no such version; Conflict when the bot is changed at the same time; Denied.
+        Raises: NotFound when there is no such version; Damaged when that is not what was kept; Conflict when the bot is
+        changed at the same time; Denied.
         """
         newest = await self.settled(slug)
         wanted = await self._bots.version(slug, number)
+        require_whole(wanted)
         files = {path: text for path, text in wanted.files.items() if not path.endswith(NEW)}
         parse_bot(slug, files)
         version = replace(
@@ -136,7 +137,7 @@ class BotAssembler(BotLibrary):
             state="pending",
             origin="rollback",
             files=files,
-            sha256=_hashes(files),
+            sha256=hashes(files),
             session_id=None,
             created_at_us=self._now_us(),
         )
@@ -265,7 +266,7 @@ class BotAssembler(BotLibrary):
             state="pending",
             origin=origin,
             files=files,
-            sha256=_hashes(files),
+            sha256=hashes(files),
             config=config.wire(),
             provenance=_wire(provenance),
             created_at_us=self._now_us(),
@@ -292,7 +293,7 @@ class BotAssembler(BotLibrary):
             soul_path=f"{folder}/{SOUL}",
             identity_path=f"{folder}/{IDENTITY}",
             user_path=f"{folder}/{USER}",
-            skills_attached=tuple(parse_skill_list(version.files["skills.toml"], "skills.toml")),
+            skills_attached=tuple(parse_skill_list(version.files.get("skills.toml", ""), "skills.toml")),
             version=version.number,
             clashes=tuple(path.removesuffix(NEW) for path in version.files if path.endswith(NEW)),
         )
@@ -333,10 +334,6 @@ def _new_files(
     files = {path: page.text for path, page in pages.items()}
     require_same(config, "bot", files)
     return files, new_provenance(pages)
-
-
-def _hashes(files: Mapping[str, str]) -> dict[str, str]:
-    return {path: sha256(text.encode()).hexdigest() for path, text in files.items()}
 
 
 def _wire(provenance: Provenance) -> dict[str, list[dict[str, Any]]]:

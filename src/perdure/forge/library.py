@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 
 from perdure import failpoints
@@ -13,7 +14,7 @@ from perdure.bots.merge import diff
 from perdure.bots.provenance import Source, carried, read_spans, sources_of
 from perdure.bots.slugs import require_slug
 from perdure.bots.writing import Update, locked, remove_bot, write_bot
-from perdure.errors import Invalid, NotFound
+from perdure.errors import Damaged, Invalid, NotFound
 from perdure.forge.changes import config_of, overlaid
 from perdure.forge.ports import BotStore, BotVersion
 
@@ -156,6 +157,7 @@ class BotLibrary:
             version = await self._bots.newest(slug)
             if version.state != "pending":
                 return ()
+            require_whole(version)
             before = (await self._bots.version(slug, version.number - 1)).files if version.number > 1 else {}
             update = Update(version.files, before, seen or {}, replaces_edits=version.origin == "rollback")
             aside = await asyncio.to_thread(write_bot, self._bots_dir, slug, update)
@@ -181,6 +183,23 @@ class BotLibrary:
         return text
 
 
+def hashes(files: Mapping[str, str]) -> dict[str, str]:
+    """Return the SHA-256 of each file."""
+    return {path: sha256(text.encode()).hexdigest() for path, text in files.items()}
+
+
+def require_whole(version: BotVersion) -> None:
+    """Refuse to bring a version to disk that is not what was kept.
+
+    Raises: Damaged
+    """
+    if hashes(version.files) != version.sha256:
+        raise Damaged(
+            f"The files of {version.slug}, version {version.number}, are not what was kept, by their SHA-256."
+            " They were left as they are, and so was what is on disk."
+        )
+
+
 def _sources(version: BotVersion, path: str, text: str) -> list[Source | None]:
     """Return the source of each line on disk, matched with the version by what they have in common."""
     written = version.files.get(path, "")
@@ -196,4 +215,4 @@ def _said(version: BotVersion, source: Source | None) -> tuple[str | None, str |
     if source.exchange is None or source.exchange >= len(version.conversation):
         return None, None
     exchange = version.conversation[source.exchange]
-    return str(exchange["question"]), str(exchange["answer"])
+    return str(exchange.get("question", "")), str(exchange.get("answer", ""))

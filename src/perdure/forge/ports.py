@@ -159,7 +159,7 @@ class BuilderDraftStore(Protocol):
 
 
 class BuilderMemoryStore(Protocol):
-    """Remembers choices."""
+    """Remembers choices; one that is damaged is left out of what is recalled."""
 
     async def record_session(self, entry: BuilderMemoryEntry) -> None:
         """Remember what was chosen; an id that is there already is left as it is."""

@@ -6,7 +6,7 @@ import orjson
 from pydantic import Field, ValidationError
 
 from perdure.errors import Damaged
-from perdure.forge.config import PartialConfig
+from perdure.forge.config import BuilderConfig, PartialConfig
 from perdure.forge.turns import BuilderTurn, Wire
 from perdure.forge.vocabulary import BuilderMode, BuilderPhase, PurposeCategory
 
@@ -99,7 +99,10 @@ def read_state(text: str) -> BuilderState:
     Raises: Damaged
     """
     try:
-        return BuilderState.model_validate_json(text)
+        state = BuilderState.model_validate_json(text)
+        if state.target is not None:
+            BuilderConfig.model_validate(state.target.config)
     except ValidationError as error:
         where = ".".join(map(str, error.errors()[0]["loc"])) or "its JSON"
         raise Damaged(f"The draft cannot be read: {where} is not right.") from error
+    return state

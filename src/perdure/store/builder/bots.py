@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from perdure.errors import Conflict, Invalid, NotFound
 from perdure.forge.ports import BotSummary, BotVersion, BuilderMemoryEntry, VersionSummary
 from perdure.store.builder.choices import remember, require_choice
-from perdure.store.builder.texts import from_json, is_text, require_limit, require_texts, to_json
+from perdure.store.builder.texts import damaged, from_json, is_text, require_limit, require_texts, to_json
 from perdure.store.client import DatabaseClient
 from perdure.store.schema.forge import bot_versions, bots, builder_drafts
 from perdure.store.transaction import Transaction
@@ -78,7 +78,7 @@ class SqlBotStore:
         if not rows:
             raise NotFound(f"There is no bot {slug!r}.")
         return [
-            VersionSummary(row.number, row.state, row.origin, from_json(f"bot {slug}", row.sha256), row.created_at)
+            VersionSummary(row.number, row.state, row.origin, _part("sha256", slug, row), row.created_at)
             for row in rows
         ]
 
@@ -222,8 +222,32 @@ def _version(row: "sa.Row[Any]") -> BotVersion:
         origin=row.origin,
         session_id=row.session_id,
         created_at_us=row.created_at,
-        **{name: from_json(f"version {row.number} of {row.slug}", getattr(row, name)) for name in _JSONS},
+        **{name: _part(name, row.slug, row) for name in _JSONS},
     )
+
+
+def _part(name: str, slug: str, row: "sa.Row[Any]") -> Any:
+    """Read one part of a version.
+
+    Raises: Damaged when it is not of the form in which it was written.
+    """
+    what = f"{name} of {slug}, version {row.number},"
+    value = from_json(what, getattr(row, name))
+    if not _has_form(name, value):
+        raise damaged(what)
+    return value
+
+
+def _has_form(name: str, value: Any) -> bool:
+    match name:
+        case "conversation":
+            return isinstance(value, list) and all(isinstance(each, dict) for each in value)
+        case "provenance":
+            return isinstance(value, dict) and all(isinstance(each, list) for each in value.values())
+        case "config":
+            return isinstance(value, dict)
+        case _:
+            return isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
 
 
 def _summary(row: "sa.Row[Any]") -> BotSummary:

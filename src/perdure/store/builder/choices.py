@@ -1,15 +1,19 @@
 """Choices in the database."""
 
+import logging
 from collections.abc import Sequence
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
+from perdure.errors import Damaged
 from perdure.forge.ports import BuilderMemoryEntry
-from perdure.store.builder.texts import from_json, is_text, require_limit, require_texts, to_json
+from perdure.store.builder.texts import damaged, from_json, is_text, require_limit, require_texts, to_json
 from perdure.store.client import DatabaseClient
 from perdure.store.schema.forge import builder_memory
 from perdure.store.transaction import Transaction
+
+log = logging.getLogger(__name__)
 
 
 class SqlBuilderMemoryStore:
@@ -36,7 +40,8 @@ class SqlBuilderMemoryStore:
         return await self._recalled(_NEWEST.limit(limit))
 
     async def _recalled(self, query: "sa.Select[tuple[object, ...]]") -> list[BuilderMemoryEntry]:
-        return await self._client.read(lambda tx: [_entry(row) for row in tx.execute(query)])
+        found = await self._client.read(lambda tx: tx.execute(query).all())
+        return [entry for row in found if (entry := _readable(row)) is not None]
 
 
 _NEWEST = sa.select(builder_memory).order_by(builder_memory.c.created_at.desc(), builder_memory.c.id.desc())
@@ -68,14 +73,26 @@ def remember(tx: Transaction, entry: BuilderMemoryEntry) -> None:
         tx.execute(postgresql.insert(builder_memory).values(**values).on_conflict_do_nothing())
 
 
+def _readable(row: "sa.Row[tuple[object, ...]]") -> BuilderMemoryEntry | None:
+    """Return a choice, or nothing when it is damaged: it would only have been a hint, and must not stop anybody."""
+    try:
+        return _entry(row)
+    except Damaged as error:
+        log.warning("a choice is left out: %s", error)
+        return None
+
+
 def _entry(row: "sa.Row[tuple[object, ...]]") -> BuilderMemoryEntry:
+    skills = from_json(f"choice {row.id}", row.chosen_skills)
+    if not isinstance(skills, list) or not all(isinstance(skill, str) for skill in skills):
+        raise damaged(f"choice {row.id}")
     return BuilderMemoryEntry(
         id=row.id,
         purpose_category=row.purpose_category,
         initial_description=row.initial_description,
         chosen_tone=row.chosen_tone,
         chosen_model=row.chosen_model,
-        chosen_skills=tuple(from_json(f"choice {row.id}", row.chosen_skills)),
+        chosen_skills=tuple(skills),
         bot_slug=row.bot_slug,
         created_at_us=row.created_at,
     )

@@ -58,7 +58,12 @@ def from_json(what: str, text: str) -> Any:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise Damaged(f"The {what} is not what was written. It was left as it is.") from error
+        raise damaged(what) from error
+
+
+def damaged(what: str) -> Damaged:
+    """Say what is damaged."""
+    return Damaged(f"The {what} is not what was written. It was left as it is.")
 
 
 def _plain(value: object) -> Any:
