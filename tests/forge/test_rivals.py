@@ -1,15 +1,21 @@
 """Two at the same session or the same bot: nothing that was acknowledged is lost, and nobody sees half a bot."""
 
+import shutil
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from perdure import Conflict, Perdure, failpoints
+from perdure import Conflict, NotFound, Perdure, failpoints
 from perdure.app.forge import SessionView
+from perdure.forge.ports import BotVersion
 from perdure.forge.turns import AskQuestion, ReadyToAssemble
 from tests import children
+from tests.crash.test_assembly import Place, change, change_until
+from tests.crash.test_assembly import assemble as assemble_ada
+from tests.forge.bot_store import FileBotStore
+from tests.forge.bots import Home, home_in
 
 WISH = "a coding assistant that reviews Python"
 Rival = Callable[[Path, str, str], Coroutine[Any, Any, None]]
@@ -83,3 +89,76 @@ async def test_a_session_that_is_assembled_twice_at_once_makes_one_bot(database_
         session = await ready(p, await p.forge.start(WISH))
         await assembled_beside(assemble, p, home, database_url, session.session_id)
         assert [bot.summary.version for bot in await p.bots.list()] == [1]
+
+
+class Interrupted(FileBotStore):
+    """A store in which something happens once, right after somebody has learnt the newest version."""
+
+    meanwhile: Callable[[], object] | None = None
+
+    async def newest(self, slug: str) -> BotVersion:
+        found = await super().newest(slug)
+        job, self.meanwhile = self.meanwhile, None
+        if job is not None:
+            job()
+        return found
+
+
+def looking_while(folder: Path, job: Callable[[], object]) -> Home:
+    """Return a home in which something happens between the look into the store and the look at the disk."""
+    store = Interrupted(folder / "store.json")
+    store.meanwhile = job
+    return home_in(folder, store)
+
+
+@pytest.mark.parametrize("count", range(1, 8))
+async def test_nobody_sees_a_bot_that_is_half_changed(tmp_path: Path, count: int) -> None:
+    place = Place(tmp_path, None)
+    await assemble_ada(place)
+    looks: list[Callable[[Home], Coroutine[Any, Any, object]]] = [
+        lambda home: home.assembler.open_bot("ada"),
+        lambda home: home.assembler.verify("ada"),
+        lambda home: home.assembler.export_bot("ada"),
+        lambda home: home.assembler.edits("ada"),
+    ]
+
+    def half_changed() -> None:
+        children.end_of(children.start(change_until, place, count))
+
+    async with place.home() as home:
+        for look in looks:
+            seen = await look(looking_while(tmp_path, half_changed))
+            assert seen == await look(home)
+            await home.assembler.rollback("ada", 1)
+
+
+async def test_a_session_to_change_a_bot_begins_with_one_version_of_it(tmp_path: Path) -> None:
+    place = Place(tmp_path, None)
+    await assemble_ada(place)
+    target = await looking_while(tmp_path, lambda: children.run(change, place)).assembler.target("ada")
+    assert (target.version, target.config["personality"]["tone"]) == (2, "formal")
+
+
+async def test_a_bot_that_is_deleted_while_somebody_looks_is_not_there(tmp_path: Path) -> None:
+    place = Place(tmp_path, None)
+    await assemble_ada(place)
+    home = looking_while(tmp_path, lambda: children.run(delete_ada, place))
+    with pytest.raises(NotFound, match="no bot ada"):
+        await home.assembler.open_bot("ada")
+
+
+async def delete_ada(place: Place) -> None:
+    async with place.home() as home:
+        await home.assembler.delete("ada")
+
+
+async def test_a_folder_that_somebody_removed_is_named_with_the_way_to_have_it_again(tmp_path: Path) -> None:
+    home = home_in(tmp_path)
+    await assemble_ada(Place(tmp_path, None))
+    before = await home.assembler.open_bot("ada")
+    shutil.rmtree(home.path("ada"))
+    for look in (home.assembler.open_bot, home.assembler.verify, home.assembler.target):
+        with pytest.raises(NotFound, match="`perdure bot rollback ada 1` writes it again"):
+            await look("ada")
+    await home.assembler.rollback("ada", 1)
+    assert await home.assembler.open_bot("ada") == before

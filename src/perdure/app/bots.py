@@ -8,7 +8,6 @@ from typing import Any
 from perdure.app.system import SystemClock, SystemIds
 from perdure.bots.archive import read_archive
 from perdure.bots.bot import Bot, parse_bot
-from perdure.bots.folder import verify
 from perdure.forge.assembly import AssemblyResult, BotAssembler
 from perdure.forge.library import Explanation
 from perdure.forge.ports import BotStore, BotSummary, VersionSummary
@@ -104,8 +103,7 @@ class Bots:
         print(bot.prompt(), bot.model_settings)
     """
 
-    def __init__(self, bots_dir: Path, store: BotStore, assembler: BotAssembler) -> None:
-        self._bots_dir = bots_dir
+    def __init__(self, store: BotStore, assembler: BotAssembler) -> None:
         self._store = store
         self._assembler = assembler
 
@@ -184,8 +182,7 @@ class Bots:
 
         Raises: NotFound
         """
-        await self._assembler.settled(slug)
-        return verify(self._bots_dir / slug)
+        return await self._assembler.verify(slug)
 
     async def delete(self, slug: str, expected_version: int | None = None) -> None:
         """Remove a bot with its files and all its versions.
@@ -199,4 +196,4 @@ def open_bots(database: DatabaseClient, bots_dir: Path) -> Bots:
     """Wire the bots to the store of a database, and to their folder."""
     store = SqlBotStore(database)
     assembler = BotAssembler(bots_dir, store, now_us=SystemClock().now_us, new_id=SystemIds().event_id)
-    return Bots(bots_dir, store, assembler)
+    return Bots(store, assembler)

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from perdure import failpoints
 from perdure.bots.archive import PackedBot
 from perdure.bots.bot import BUILT_IN, IDENTITY, SOUL, USER, parse_bot
-from perdure.bots.folder import NEW
+from perdure.bots.folder import NEW, read_bot, read_texts
 from perdure.bots.shelf import read_own_skill
 from perdure.bots.skills import parse_skill_list
 from perdure.bots.slugs import require_slug, slugs_for
@@ -115,8 +115,7 @@ class BotAssembler(BotLibrary):
 
         Raises: NotFound; Invalid, naming the file, when one cannot be read; Denied.
         """
-        version = await self.settled(slug)
-        bot = await self.open_bot(slug)
+        version, bot = await self._read_whole(slug, read_bot)
         config = overlaid(config_of(version), bot)
         return Target(bot_id=version.bot_id, slug=slug, config=config.wire(), version=version.number)
 
@@ -184,7 +183,7 @@ class BotAssembler(BotLibrary):
         target = state.target
         if target is None:
             raise Invalid("This session says that it changes a bot, but not which one.")
-        previous = await self.settled(target.slug)
+        previous, disk = await self._read_whole(target.slug, read_texts)
         if (previous.bot_id, previous.number) != (target.bot_id, target.version):
             raise Conflict(
                 f"{target.slug} was changed since this conversation began: it was version {target.version} then and is"
@@ -192,8 +191,7 @@ class BotAssembler(BotLibrary):
             )
         begun_with = config_of(replace(previous, config=target.config))
         sources = sources_of(state, config, earlier=len(previous.conversation))
-        folder = self._folder(target.slug)
-        plan = partial(plan_changes, folder, previous, begun_with, config, sources, skills=skills)
+        plan = partial(plan_changes, disk, previous, begun_with, config, sources, skills=skills)
         return previous, await asyncio.to_thread(plan)
 
     async def _save_change(

@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from pydantic import ValidationError
 
 from perdure.bots.bot import FILES, IDENTITY, SKILLS, SOUL, USER, Bot, parse_bot, skill_path
 from perdure.bots.documents import read_document
-from perdure.bots.folder import NEW, read_texts
+from perdure.bots.folder import NEW
 from perdure.bots.merge import diff, merge_file
 from perdure.bots.provenance import Source, Span, carried, read_spans, spans_of
 from perdure.bots.provenance import sources_of as sources_of_spans
@@ -89,7 +88,7 @@ def overlaid(config: BuilderConfig, bot: Bot) -> BuilderConfig:
 
 
 def plan_changes(
-    folder: Path,
+    disk: Mapping[str, str],
     previous: BotVersion,
     begun_with: BuilderConfig,
     config: BuilderConfig,
@@ -97,16 +96,17 @@ def plan_changes(
     *,
     skills: Mapping[str, str],
 ) -> Planned:
-    """Merge a new config into the files of a bot. `begun_with` is what it was when the person was asked.
+    """Merge a new config into the files that a bot has on disk.
 
-    A skill that the bot has stays as it is; the text of another is that of `skills`, unless it is built in.
+    `begun_with` is what it was when the person was asked. A skill that the bot has stays as it is; the text of another
+    is that of `skills`, unless it is built in.
 
     What we wrote before is made anew from the config of the previous version: the files of that version may hold what a
     person wrote, which would else be taken for ours, and for dropped by us.
 
     Raises: Invalid, naming the file, when one on disk cannot be read: nothing can be merged with it.
     """
-    slug, disk = previous.slug, read_texts(folder)
+    slug = previous.slug
     bot = parse_bot(slug, disk)
     built = config_of(previous)
     begun_with, config = (_without_own(each, bot, built) for each in (begun_with, config))

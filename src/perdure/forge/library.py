@@ -1,22 +1,26 @@
 """The bots of a home: opened, compared with their last version, explained, exported and deleted."""
 
 import asyncio
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
+from typing import TypeVar
 
 from perdure import failpoints
 from perdure.bots.archive import PackedBot, pack_bot
 from perdure.bots.bot import FILES, Bot, parse_bot
-from perdure.bots.folder import NEW, BotFolder, read_bot, read_texts, require_bot_path
+from perdure.bots.folder import NEW, BotFolder, read_bot, read_texts, require_bot_path, verify
 from perdure.bots.merge import diff
 from perdure.bots.provenance import Source, carried, read_spans, sources_of
 from perdure.bots.slugs import require_slug
 from perdure.bots.writing import Update, locked, remove_bot, write_bot
-from perdure.errors import Damaged, Invalid, NotFound
+from perdure.errors import Damaged, Invalid, NotFound, PerdureError
 from perdure.forge.changes import config_of, overlaid
 from perdure.forge.ports import BotStore, BotVersion
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +64,7 @@ class BotLibrary:
 
         Raises: NotFound; Invalid, naming the file, when a file cannot be read; Denied.
         """
-        await self.settled(slug)
-        return await asyncio.to_thread(read_bot, self._folder(slug))
+        return (await self._read_whole(slug, read_bot))[1]
 
     async def settled(self, slug: str) -> BotVersion:
         """Return the newest version of a bot, which is on disk.
@@ -79,8 +82,7 @@ class BotLibrary:
 
         Raises: NotFound; Invalid, naming the file, when one cannot be read; Denied.
         """
-        version = await self.settled(slug)
-        disk = await asyncio.to_thread(read_texts, self._folder(slug))
+        version, disk = await self._read_whole(slug, read_texts)
         before = {path: text for path, text in version.files.items() if not path.endswith(NEW)}
         diffs = {
             path: diff(path, before.get(path, ""), disk.get(path, ""), names=(f"version {version.number}", "on disk"))
@@ -96,8 +98,8 @@ class BotLibrary:
         path, _, number = place.rpartition(":")
         if not (number.isascii() and number.isdigit() and len(number) < 8):
             raise Invalid(f"{place[:80]!r} is no place in a bot. Expected FILE:LINE, such as SOUL.md:12.")
-        version = await self.settled(slug)
-        text = await asyncio.to_thread(self._read, slug, require_bot_path(path))
+        path = require_bot_path(path)
+        version, text = await self._read_whole(slug, lambda folder: _read_file(folder, path))
         lines = text.removesuffix("\n").split("\n")
         if not 1 <= int(number) <= len(lines):
             raise Invalid(f"{slug}/{path} has lines 1 to {len(lines)}, and no line {number}.")
@@ -110,8 +112,7 @@ class BotLibrary:
 
         Raises: NotFound; Invalid, naming the file, when one cannot be read; Denied.
         """
-        version = await self.settled(slug)
-        texts = await asyncio.to_thread(read_texts, self._folder(slug))
+        version, texts = await self._read_whole(slug, read_texts)
         config = overlaid(config_of(version), parse_bot(slug, texts))
         return pack_bot(PackedBot(slug, config.wire(), texts))
 
@@ -120,8 +121,8 @@ class BotLibrary:
 
         Raises: NotFound; Invalid, naming the file, when one cannot be read; Denied.
         """
-        version = await self.settled(slug)
-        return await asyncio.to_thread(self._texts, version)
+        version, texts = await self._read_whole(slug, read_texts)
+        return texts | await asyncio.to_thread(self._beside, version)
 
     async def text(self, slug: str, path: str) -> str:
         """Return the text of one file of a bot; those that every bot has can be read though another is broken.
@@ -130,8 +131,14 @@ class BotLibrary:
         """
         if require_bot_path(path) not in FILES and path not in await self.texts(slug):
             raise NotFound(f"{slug} has no file {path}.")
-        await self.settled(slug)
-        return await asyncio.to_thread(self._read, slug, path)
+        return (await self._read_whole(slug, lambda folder: _read_file(folder, path)))[1]
+
+    async def verify(self, slug: str) -> list[str]:
+        """Return what is wrong with the files of a bot, one sentence each.
+
+        Raises: NotFound
+        """
+        return (await self._read_whole(slug, verify))[1]
 
     async def delete(self, slug: str, number: int | None = None) -> None:
         """Remove a bot, all its versions and its folder; after a crash the same call goes on.
@@ -151,6 +158,35 @@ class BotLibrary:
         if missing is not None and not was_there:
             raise missing
 
+    async def _read_whole(self, slug: str, read: Callable[[Path], T]) -> tuple[BotVersion, T]:
+        """Read from the folder of a bot, and again when somebody else has changed it meanwhile; return its version too.
+
+        Raises: NotFound; what `read` raises.
+        """
+        while True:
+            version = await self.settled(slug)
+            try:
+                found = await asyncio.to_thread(read, self._folder(slug))
+            except PerdureError:
+                if await self._is_newest(version):
+                    self._require_folder(version)
+                    raise
+            else:
+                if await self._is_newest(version):
+                    return version, found
+
+    async def _is_newest(self, version: BotVersion) -> bool:
+        """Tell whether a version is still what is on disk. Raises: NotFound when the bot is gone."""
+        now = await self._bots.newest(version.slug)
+        return (now.bot_id, now.number, now.state) == (version.bot_id, version.number, version.state)
+
+    def _require_folder(self, version: BotVersion) -> None:
+        """Raises: NotFound, with the way to have it again, when somebody has removed the folder of a bot."""
+        folder = self._folder(version.slug)
+        if not os.path.lexists(folder):
+            again = f"perdure bot rollback {version.slug} {version.number}"
+            raise NotFound(f"The folder {folder} is gone. `{again}` writes it again.")
+
     async def _finish(self, slug: str, seen: Mapping[str, str] | None = None) -> tuple[str, ...]:
         """Bring the newest version to disk unless it is; return where edits are that had to give way."""
         async with locked(self._bots_dir):
@@ -169,18 +205,11 @@ class BotLibrary:
     def _folder(self, slug: str) -> Path:
         return self._bots_dir / require_slug(slug)
 
-    def _texts(self, version: BotVersion) -> dict[str, str]:
-        texts = read_texts(self._folder(version.slug))
+    def _beside(self, version: BotVersion) -> dict[str, str]:
+        """Return our texts beside a person's."""
         with BotFolder.open(self._folder(version.slug)) as folder:
-            beside = {path: folder.read(path) for path in version.files if path.endswith(NEW)}
-        return texts | {path: text for path, text in beside.items() if text is not None}
-
-    def _read(self, slug: str, path: str) -> str:
-        with BotFolder.open(self._folder(slug)) as folder:
-            text = folder.read(path)
-        if text is None:
-            raise NotFound(f"{slug} has no file {path}.")
-        return text
+            found = {path: folder.read(path) for path in version.files if path.endswith(NEW)}
+        return {path: text for path, text in found.items() if text is not None}
 
 
 def hashes(files: Mapping[str, str]) -> dict[str, str]:
@@ -198,6 +227,14 @@ def require_whole(version: BotVersion) -> None:
             f"The files of {version.slug}, version {version.number}, are not what was kept, by their SHA-256."
             " They were left as they are, and so was what is on disk."
         )
+
+
+def _read_file(folder: Path, path: str) -> str:
+    with BotFolder.open(folder) as opened:
+        text = opened.read(path)
+    if text is None:
+        raise NotFound(f"{folder.name} has no file {path}.")
+    return text
 
 
 def _sources(version: BotVersion, path: str, text: str) -> list[Source | None]:
