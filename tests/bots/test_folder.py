@@ -1,15 +1,18 @@
 """The folder of a bot: what is in it is read as it is, and whatever is hostile is named and not followed."""
 
+import contextlib
 import os
 import stat
-from collections.abc import Callable
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from perdure import Invalid, NotFound, Unavailable
+from perdure import Denied, Invalid, NotFound, Unavailable
 from perdure.bots.folder import BotFolder, read_bot, require_bot_path, verify
-from perdure.bots.writing import Update, locked, write_bot
+from perdure.bots.writing import Update, locked, remove_bot, write_bot
 from tests.bots.texts import IDENTITY, SOUL, TEXTS
 
 
@@ -235,3 +238,27 @@ async def test_somebody_who_does_not_end_is_not_waited_for_for_ever(tmp_path: Pa
                 pass
     async with locked(tmp_path, wait_s=0):
         pass
+
+
+@pytest.fixture
+def bottomless(folder: Path) -> Iterator[Path]:
+    """The folder of a bot, with more folders inside each other than can be gone through."""
+    at = os.open(folder, os.O_RDONLY)
+    for _ in range(3 * sys.getrecursionlimit()):
+        os.mkdir("x", dir_fd=at)
+        inner = os.open("x", os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = inner
+    os.close(at)
+    yield folder
+    subprocess.run(["rm", "-rf", folder.with_name(".ada.gone")], check=True)
+
+
+async def test_folders_without_end_stop_neither_a_deletion_nor_other_bots(bottomless: Path) -> None:
+    bots_dir = bottomless.parent
+    with contextlib.suppress(Denied):  # some systems can remove it
+        remove_bot(bots_dir, "ada")
+    assert not bottomless.exists()
+    async with locked(bots_dir):
+        write_bot(bots_dir, "ada", Update(TEXTS))
+    assert verify(bottomless) == []

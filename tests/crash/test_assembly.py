@@ -192,6 +192,33 @@ async def test_a_deletion_that_ends_anywhere_leaves_a_bot_that_opens_or_is_gone(
     assert [path.name for path in home.bots_dir.iterdir()] == [".lock"]
 
 
+async def build_another(place: Place) -> None:
+    async with place.home() as home:
+        await home.build("a timer for pasta", "another")
+
+
+@pytest.mark.parametrize(
+    ("point", "job", "then"),
+    [
+        ("bots.folder.before", assemble, delete),
+        ("bots.file.after", assemble, delete),
+        ("bots.delete.after", delete, build_another),
+    ],
+)
+async def test_what_a_writer_who_died_has_left_is_removed_by_the_next_one(
+    tmp_path: Path, point: str, job: Job, then: Job
+) -> None:
+    place = Place(tmp_path, None)
+    if job is delete:
+        await assemble(place)
+    await killed_at(point, job, place)
+    async with place.home() as home:
+        assert left_over(home) != []
+        home.path(".mine").mkdir()
+        await then(place)
+        assert left_over(home) == [".mine"]
+
+
 @pytest.mark.parametrize("count", range(1, 7))
 async def test_a_kill_after_any_file_of_a_change_is_completed(tmp_path: Path, count: int) -> None:
     place, home = Place(tmp_path, None), home_in(tmp_path)

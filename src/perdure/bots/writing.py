@@ -6,6 +6,7 @@ Whoever writes holds the lock of the folder of all bots. Every step can be done 
 import asyncio
 import fcntl
 import os
+import re
 import shutil
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -21,6 +22,8 @@ from perdure.settings import FILE_MODE, FOLDER_MODE, ensure_folder
 
 WAIT_S = 30.0
 _PAUSE_S = 0.005
+_LEFT = re.compile(r"\.[a-z0-9-]+\.(?:part|gone)")
+"""The folder of a bot that is not yet there, or not there any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,7 @@ class Update:
 
 @asynccontextmanager
 async def locked(bots_dir: Path, wait_s: float = WAIT_S) -> AsyncIterator[None]:
-    """Be the only one, of all processes, who writes to the folders of bots.
+    """Be the only one, of all processes, who writes to the folders of bots; what others left who died is removed.
 
     Raises: Unavailable when somebody else does for too long; Denied.
     """
@@ -53,6 +56,7 @@ async def locked(bots_dir: Path, wait_s: float = WAIT_S) -> AsyncIterator[None]:
             if asyncio.get_running_loop().time() > deadline:
                 raise Unavailable(f"Another process writes to {bots_dir} and does not end. Try again.")
             await asyncio.sleep(_PAUSE_S)
+        await asyncio.to_thread(_sweep, bots_dir)
         yield
     finally:
         os.close(file)
@@ -92,6 +96,8 @@ def remove_bot(bots_dir: Path, slug: str) -> bool:
         _remove(gone)
     except OSError as error:
         raise Denied(f"{folder} cannot be removed: {error.strerror}.") from error
+    except RecursionError as error:
+        raise Denied(f"{gone} has too many folders inside each other. Remove it by hand.") from error
     return True
 
 
@@ -154,6 +160,17 @@ def _remove_unless_edited(folder: BotFolder, path: str, update: Update) -> None:
     with suppress(Invalid):
         if folder.read(path) in (update.before[path], None):  # a crash may have left its folder
             folder.remove(path)
+
+
+def _sweep(bots_dir: Path) -> None:
+    """Remove what is left of writers who died; whoever calls is the only writer, so that nobody needs it any more.
+
+    What cannot be removed stays, and is told of by whoever needs its name.
+    """
+    for entry in os.scandir(bots_dir):
+        if _LEFT.fullmatch(entry.name):
+            with suppress(OSError, RecursionError):
+                _remove(bots_dir / entry.name)
 
 
 def _is_taken(file: int) -> bool:
