@@ -178,6 +178,11 @@ def test_the_provider_may_stand_beside_the_model(folder: Path) -> None:
         ("[tea]", "skills/tea/SKILL.md is missing"),
         ("x = " + "[" * 5000, "not valid TOML"),
         ("".join(f"[a{n}]\n" for n in range(101)), "more than 100"),
+        (f"[{'a.' * 100_000}a]", "more than 100 dots"),
+        (f"[a]\n{'b . ' * 100_000}b = 1", "more than 100 dots"),
+        ('"b".' * 100_000 + "b = 1", "more than 100 dots"),
+        ('x = ["""\n\'""", {' + "b." * 100_000 + "b = 1}]", "more than 100 dots"),
+        ('x = "' + '\\"' * 500_000, "not valid TOML"),
     ],
 )
 def test_a_bad_list_of_skills_is_named(folder: Path, text: str, match: str) -> None:
@@ -185,6 +190,14 @@ def test_a_bad_list_of_skills_is_named(folder: Path, text: str, match: str) -> N
     with pytest.raises(Invalid, match=match) as caught:
         read_bot(folder)
     assert "ada/skills" in str(caught.value)
+
+
+def test_dots_in_the_texts_of_a_list_of_skills_are_no_keys(folder: Path) -> None:
+    text = (folder / "skills.toml").read_text()
+    dots = "." * 500
+    added = f'about = "{dots} \\" {dots}"\nmore = \'{dots}\'\nlong = """\n{dots}\n"""\n# it\'s {dots}\n'
+    (folder / "skills.toml").write_text(text.replace("[summarize]\n", f"[summarize]\n{added}"))
+    assert [skill.name for skill in read_bot(folder).skills] == ["summarize"]
 
 
 def test_a_link_in_the_middle_of_a_path_is_not_followed(folder: Path, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from perdure.bots.bot import SKILLS, USER
 from perdure.bots.documents import Document, dumped, read_document
+from perdure.bots.skills import read_tables
 from perdure.errors import Invalid
 
 _ABSENT = object()
@@ -141,10 +142,7 @@ def _has_remark(key: str, before: tuple[Document, str], person: tuple[Document, 
 
 def _merge_tables(path: str, base: str, ours: str, theirs: str) -> Merged:
     before, now = tomllib.loads(base), tomllib.loads(ours)
-    try:
-        person = tomllib.loads(theirs)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise Invalid(f"{path} is not valid TOML: {error}.") from error
+    person = read_tables(theirs, path)
     changes, is_clash = _changes(before, now, person)
     lines, ours_lines, base_lines = theirs.split("\n"), ours.split("\n"), base.split("\n")
     places, ours_places, base_places = (_tables(each) for each in (lines, ours_lines, base_lines))

@@ -19,6 +19,18 @@ LONGEST_DESCRIPTION = 1024
 MOST_SKILLS = 100
 _LONGEST_COMPATIBILITY = 500
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_MOST_DOTS = 100
+_TEXTS = re.compile(
+    r"""
+    \"{3}(?:[^"\\]++|\\.|"(?!""))*+"{0,5}
+    |'{3}(?:[^']++|'(?!''))*+'{0,5}
+    |"(?:[^"\\\n]++|\\[^\n])*+"?
+    |'[^'\n]*+'?
+    |\#[^\n]*+
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+"""Texts and comments of TOML, each found in one go, also one that has no end."""
 _KEYS = frozenset({"name", "description", "license", "compatibility", "metadata", "allowed-tools"})
 
 SkillType = Literal["builtin", "custom", "builder-created"]
@@ -83,13 +95,23 @@ def parse_skill_list(text: str, name: str) -> dict[str, SkillType]:
 
     Raises: Invalid, naming the file.
     """
-    try:
-        tables = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise Invalid(f"{name} is not valid TOML: {error}.") from error
+    tables = read_tables(text, name)
     if len(tables) > MOST_SKILLS:
         raise Invalid(f"{name} names more than {MOST_SKILLS} skills.")
     return {skill: _type_of(skill, table, name) for skill, table in tables.items()}
+
+
+def read_tables(text: str, name: str) -> dict[str, Any]:
+    """Read TOML, unless it could take for ever: the time for a key grows with the square of its parts.
+
+    Raises: Invalid, naming the file.
+    """
+    if any(line.count(".") > _MOST_DOTS for line in _TEXTS.sub("", text).split("\n")):
+        raise Invalid(f"{name} has more than {_MOST_DOTS} dots in one line, outside of texts.")
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Invalid(f"{name} is not valid TOML: {error}.") from error
 
 
 @cache
