@@ -121,7 +121,7 @@ def _read_manifest(data: bytes, name: str) -> tuple[str, Mapping[str, Any], Mapp
     try:
         content = json.loads(data)
         if content["format"] != FORMAT:
-            raise Invalid(f"{name} has format {content['format']!r}; this Perdure reads format {FORMAT}.")
+            raise Invalid(f"{name} has format {content['format']!r:.60}; this Perdure reads format {FORMAT}.")
         slug, config, hashes = content["slug"], content["config"], content["sha256"]
         is_right = isinstance(slug, str) and isinstance(config, dict) and isinstance(hashes, dict)
         if not is_right or not all(isinstance(each, str) and _HASH.fullmatch(each) for each in hashes.values()):

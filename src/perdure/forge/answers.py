@@ -45,6 +45,7 @@ _KINDS: dict[str, type[OptionIndex] | type[FreeText] | type[Confirm]] = {
     "free_text": FreeText,
     "confirm": Confirm,
 }
+_SHOWN = 60
 _EXPECTED = 'Expected {"option_index": n}, {"free_text": "…"}, {"confirm": true}, "back" or {"back": PHASE}.'
 
 
@@ -62,7 +63,7 @@ def read_answer(wire: Any) -> BuilderAnswer:
     if name == "back":
         return Back(back=_phase(value))
     if name not in _KINDS:
-        raise Invalid(f"{name!r} is no kind of answer. {_EXPECTED}")
+        raise Invalid(f"{str(name)[:_SHOWN]!r} is no kind of answer. {_EXPECTED}")
     try:
         return _KINDS[name].model_validate({name: value})
     except ValidationError:
@@ -102,4 +103,5 @@ def _phase(value: Any) -> BuilderPhase | None:
         return None
     if isinstance(value, str) and value in set(BuilderPhase):
         return BuilderPhase(value)
-    raise Invalid(f"{value!r} is no phase; the phases are {', '.join(BuilderPhase)}.")
+    shown = repr(value[:_SHOWN]) if isinstance(value, str) else f"a {type(value).__name__}"
+    raise Invalid(f"{shown} is no phase; the phases are {', '.join(BuilderPhase)}.")

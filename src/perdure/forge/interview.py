@@ -17,6 +17,7 @@ from perdure.forge.state import BuilderState, Exchange, Surroundings, Target
 from perdure.forge.turns import AskQuestion, Clarify, Option, ReadyToAssemble, ShowPreview, Suggestion
 from perdure.forge.vocabulary import BuilderMode, BuilderPhase, PurposeCategory
 
+_READABLE = 10**9
 _NEEDS_MORE = (PurposeCategory.COMPLEX_ANALYST, PurposeCategory.RESEARCH, PurposeCategory.CUSTOM)
 """Bots of which one word says too little to ask sensible questions."""
 
@@ -135,7 +136,8 @@ def _recorded(state: BuilderState, turn: AskQuestion, answer: OptionIndex | Free
 
 def _option(turn: AskQuestion, index: int) -> Option:
     if not 0 <= index < len(turn.options):
-        raise Invalid(f"There is no option {index}; there are 0 to {len(turn.options) - 1}.")
+        shown = f"{index}" if abs(index) < _READABLE else "of that number"
+        raise Invalid(f"There is no option {shown}; there are 0 to {len(turn.options) - 1}.")
     return turn.options[index]
 
 

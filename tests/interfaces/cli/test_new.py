@@ -355,3 +355,33 @@ def test_nothing_but_a_person_needs_the_library_of_the_wizard(ready: Path) -> No
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ready)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"k" * 500_000: 1},
+        {"back": "k" * 500_000},
+        {"back": [["k"] * 100_000]},
+        {"option_index": 10**4000},
+    ],
+    ids=["kind", "phase", "list", "number"],
+)
+def test_an_answer_that_is_none_is_not_repeated_at_length(perdure: Terminal, answer: Any) -> None:
+    assert perdure("new", WISH, "--answers", written([answer])) == 2
+    assert "Nothing is lost" in perdure.err
+    assert len(perdure.err) < 2_000
+
+
+def test_of_an_answer_that_says_two_things_none_is_taken(perdure: Terminal) -> None:
+    Path("answers.json").write_text('[{"option_index": 0, "option_index": 1}]')
+    assert perdure("new", WISH, "--answers", "answers.json") == 2
+    assert "a key stands twice" in perdure.err
+    assert perdure.json("draft", "list") == {"drafts": []}
+
+
+@pytest.mark.parametrize("almost", [1, 1.0, "true", None])
+def test_only_yes_builds(perdure: Terminal, almost: object) -> None:
+    assert perdure("new", WISH, "--answers", written([*coding()[:-1], {"confirm": almost}])) == 2
+    assert perdure.json("bot", "list") == {"bots": []}
+    assert perdure("draft", "resume", perdure.json("draft", "list")["drafts"][0]["session_id"], "--yes") == 0

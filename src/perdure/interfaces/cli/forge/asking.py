@@ -79,12 +79,20 @@ def read_answers(path: Path) -> list[Any]:
     """
     text = read_file(path, _LARGEST)
     try:
-        answers = json.loads(text)
+        answers = json.loads(text, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
         raise Invalid(f"{path} was expected to hold a JSON list of answers: {error}.") from None
     if not isinstance(answers, list):
         raise Invalid(f"{path} was expected to hold a JSON list of answers, one for each turn.")
     return answers
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Raises: ValueError when a key stands twice: of two answers one would be dropped in silence."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key stands twice in one answer")
+    return found
 
 
 def first_choice(turn: AskQuestion) -> int:

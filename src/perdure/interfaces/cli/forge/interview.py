@@ -10,6 +10,7 @@ from typing import Any
 from perdure.app import Perdure
 from perdure.app.forge import SessionView
 from perdure.errors import Conflict, Invalid, PerdureError
+from perdure.forge.answers import Confirm, read_answer
 from perdure.forge.assembly import AssemblyResult
 from perdure.forge.finish import shown_model
 from perdure.forge.turns import ReadyToAssemble
@@ -99,7 +100,8 @@ async def wished(p: Perdure, asker: Asker) -> SessionView:
 
 
 def _is_confirmed(session: SessionView, said: Any) -> bool:
-    return isinstance(session.turn, ReadyToAssemble) and said in ({"confirm": True}, {"Confirm": True})
+    """Raises: Invalid when it is no answer at all."""
+    return isinstance(session.turn, ReadyToAssemble) and read_answer(said) == Confirm(confirm=True)
 
 
 def _kept(error: Invalid | Conflict, session: SessionView, again: str) -> PerdureError:
