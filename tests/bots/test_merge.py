@@ -110,3 +110,11 @@ def test_a_list_of_skills_that_cannot_be_read_is_refused() -> None:
 def test_a_diff_of_the_same_is_empty() -> None:
     assert diff("x", "a\n", "a\n") == ""
     assert diff("x", "a\n", "b\n") == "--- x (before)\n+++ x (after)\n@@ -1,2 +1,2 @@\n-a\n+b\n \n"
+
+
+def test_a_text_of_thousands_of_equal_lines_is_merged_at_once() -> None:
+    base = SOUL + "again\n" * 19_000 + "the end\n"
+    ours = base.replace("tone: technical", "tone: formal") + "ours\n"
+    merged = merge_file("SOUL.md", base=base, ours=ours, theirs=base.replace("Reviews", "Reads"))
+    assert merged.text == ours.replace("Reviews", "Reads")
+    assert not merged.is_clash

@@ -18,6 +18,8 @@ from perdure.bots.skills import read_tables
 from perdure.errors import Invalid
 
 _ABSENT = object()
+_LONG = 1_000
+"""So many lines, if they are all the same, are compared with each other within a second."""
 _TABLE = re.compile(r"\s*\[\s*([a-z0-9-]+)\s*\]\s*(?:#.*)?")
 
 
@@ -72,7 +74,8 @@ def _kept_by_both(before: list[str], now: list[str], person: list[str]) -> Itera
 
 
 def _matches(before: list[str], after: list[str]) -> dict[int, int]:
-    blocks = SequenceMatcher(None, before, after, autojunk=False).get_matching_blocks()
+    """Find the lines that two texts share; of long ones, lines that stand in them all over are no places to begin."""
+    blocks = SequenceMatcher(None, before, after, autojunk=len(after) > _LONG).get_matching_blocks()
     return {block.a + step: block.b + step for block in blocks for step in range(block.size)}
 
 
