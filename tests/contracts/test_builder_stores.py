@@ -211,6 +211,29 @@ async def test_drafts_are_paged_without_gap_or_repetition_also_when_moments_are_
     assert seen == names[::-1]
 
 
+async def test_drafts_are_found_by_the_beginning_of_their_id_letter_by_letter(stores: Stores) -> None:
+    for name in ("01-a", "01-b", "01-bb", "010", "01B", "0%", "1"):
+        await stores.drafts.save_draft(draft(name, initial_description=f"wish {name}"), 0)
+
+    async def found(prefix: str, limit: int = 50) -> list[str]:
+        return [each.session_id for each in await stores.drafts.find_drafts(prefix, limit=limit)]
+
+    assert sorted(await found("01-b")) == ["01-b", "01-bb"]
+    assert await found("01b") == []
+    assert await found("0%") == ["0%"]
+    assert await found("0_") == []
+    assert await found("01-bb-and-more") == []
+    assert len(await found("", limit=3)) == 3
+    (one,) = await stores.drafts.find_drafts("1")
+    assert (one.initial_description, one.phase, one.revision) == ("wish 1", BuilderPhase.BASICS, 1)
+
+
+async def test_of_many_drafts_that_begin_alike_the_last_ids_are_found_first(stores: Stores) -> None:
+    for number in range(5):
+        await stores.drafts.save_draft(draft(f"0{number}"), 0)
+    assert [each.session_id for each in await stores.drafts.find_drafts("0", limit=2)] == ["04", "03"]
+
+
 async def test_a_page_before_a_draft_that_is_gone_is_not_empty_in_silence(stores: Stores) -> None:
     await stores.drafts.save_draft(draft(), 0)
     for gone in ("gone", *NOT_TEXTS):
@@ -222,6 +245,7 @@ async def test_a_page_before_a_draft_that_is_gone_is_not_empty_in_silence(stores
 async def test_a_limit_that_makes_no_sense_is_refused(stores: Stores, limit: int) -> None:
     asked: list[Callable[[], Awaitable[object]]] = [
         lambda: stores.drafts.list_drafts(limit=limit),
+        lambda: stores.drafts.find_drafts("s", limit=limit),
         lambda: stores.memory.recall_recent(limit),
         lambda: stores.memory.recall_by_category("coding", limit),
         lambda: stores.bots.list_bots(limit=limit),
@@ -237,6 +261,7 @@ async def test_a_list_asks_for_no_state(stores: Stores, caplog: pytest.LogCaptur
     caplog.clear()
     with caplog.at_level(logging.INFO, logger="perdure.store.sql"):
         assert len(await stores.drafts.list_drafts(before="b")) == 1
+        assert len(await stores.drafts.find_drafts("a")) == 1
     asked = " ".join(record.getMessage() for record in caplog.records)
     assert "initial_description" in asked
     assert "state_json" not in asked
@@ -295,6 +320,7 @@ async def test_what_is_no_text_is_refused_before_anything_is_stored(stores: Stor
 async def test_what_is_no_text_names_nothing(stores: Stores, wrong: str) -> None:
     bots = stores.bots
     assert await stores.memory.recall_by_category(wrong) == []
+    assert await stores.drafts.find_drafts(wrong) == []
     assert await bots.made_by(wrong) is None
     asked = (stores.drafts.load_draft, stores.drafts.delete_draft, bots.newest, bots.versions, bots.delete_bot)
     for ask in asked:

@@ -5,36 +5,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from perdure.app.listed import BotView
 from perdure.app.system import SystemClock, SystemIds
 from perdure.bots.archive import read_archive
 from perdure.bots.bot import Bot, parse_bot
 from perdure.forge.assembly import AssemblyResult, BotAssembler
 from perdure.forge.library import Explanation
-from perdure.forge.ports import BotStore, BotSummary, VersionSummary
+from perdure.forge.ports import BotStore, VersionSummary
 from perdure.kernel.events import iso
 from perdure.store.builder.bots import SqlBotStore
 from perdure.store.client import DatabaseClient
-
-
-@dataclass(frozen=True)
-class BotView:
-    """A bot as every surface shows it in a list."""
-
-    summary: BotSummary
-
-    def wire(self) -> dict[str, Any]:
-        """Return the one JSON form of a bot in a list."""
-        bot = self.summary
-        return {
-            "id": bot.bot_id,
-            "slug": bot.slug,
-            "name": bot.name,
-            "category": bot.category,
-            "version": bot.version,
-            "state": bot.state,
-            "created_at": iso(bot.created_at_us),
-            "updated_at": iso(bot.updated_at_us),
-        }
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from perdure.app.asked import require_same
+from perdure.app.listed import DraftView
 from perdure.app.skills import Skills, SkillView
 from perdure.app.surroundings import RECALLED, detected_models, past_choices
 from perdure.app.system import SystemClock, SystemIds
@@ -23,14 +24,12 @@ from perdure.forge.ports import (
     BotStore,
     BuilderDraft,
     BuilderDraftStore,
-    BuilderDraftSummary,
     BuilderMemoryStore,
     BuilderMode,
     BuilderPhase,
 )
 from perdure.forge.state import BuilderState, Surroundings
 from perdure.forge.turns import BuilderTurn
-from perdure.kernel.events import iso
 from perdure.kernel.ports import IdempotencyKeys, Once
 from perdure.store.builder.bots import SqlBotStore
 from perdure.store.builder.choices import SqlBuilderMemoryStore
@@ -38,7 +37,6 @@ from perdure.store.builder.drafts import SqlBuilderDraftStore
 from perdure.store.client import DatabaseClient
 from perdure.store.once import SqlIdempotencyKeys
 
-_PAGE = 500
 _MOST_SHOWN = 5
 _SHOWN = 60
 _SESSION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -66,25 +64,6 @@ class SessionView:
             "question_count": self.question_count,
             "revision": self.revision,
             "turn": self.turn.model_dump(mode="json", by_alias=True),
-        }
-
-
-@dataclass(frozen=True)
-class DraftView:
-    """A draft as a list shows it."""
-
-    summary: BuilderDraftSummary
-
-    def wire(self) -> dict[str, Any]:
-        """Return the one JSON form of a draft in a list."""
-        draft = self.summary
-        return {
-            "session_id": draft.session_id,
-            "initial_description": draft.initial_description,
-            "phase": None if draft.phase is None else str(draft.phase),
-            "mode": None if draft.mode is None else str(draft.mode),
-            "revision": draft.revision,
-            "updated_at": iso(draft.updated_at_us),
         }
 
 
@@ -217,15 +196,13 @@ class Forge:
         """
         if _SESSION_ID.fullmatch(prefix.lower()):
             return prefix.lower()
-        found, before = list[BuilderDraftSummary](), None
-        while prefix and (page := await self._stores.drafts.list_drafts(limit=_PAGE, before=before)):
-            found += [draft for draft in page if draft.session_id.startswith(prefix.lower())]
-            before = page[-1].session_id
+        found = await self._stores.drafts.find_drafts(prefix.lower(), limit=_MOST_SHOWN + 1) if prefix else []
         if not found:
             raise NotFound(f"There is no draft whose id begins with {prefix[:60]!r}. `perdure draft list` shows them.")
         if len(found) > 1:
             shown = [f"{draft.session_id}  {draft.initial_description[:_SHOWN]}" for draft in found[:_MOST_SHOWN]]
-            raise Invalid(f"{len(found)} drafts have ids that begin with {prefix!r}. Type more of it.", errors=shown)
+            many = f"More than {_MOST_SHOWN}" if len(found) > _MOST_SHOWN else str(len(found))
+            raise Invalid(f"{many} drafts have ids that begin with {prefix!r}. Type more of it.", errors=shown)
         return found[0].session_id
 
     async def assemble(

@@ -150,6 +150,13 @@ class BuilderDraftStore(Protocol):
         """
         ...
 
+    async def find_drafts(self, prefix: str, *, limit: int = 50) -> Sequence[BuilderDraftSummary]:
+        """Return drafts whose session id begins so, letter by letter, the last id first; states are not read.
+
+        Raises: Invalid when the limit is below 1.
+        """
+        ...
+
     async def delete_draft(self, session_id: str) -> None:
         """Remove a draft.
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from perdure.kernel.ports import Leases, StateStore
     from perdure.store.database import Database, Health
     from perdure.store.goals.sql_state_store import SqlStateStore
+    from perdure.store.raw import RawTransaction
     from perdure.store.transaction import Transaction
 
 BOOKKEEPING = frozenset({"alembic_version"})
@@ -101,6 +102,13 @@ class DatabaseClient:
         Raises: as `transaction`; Denied when `fn` tries to write.
         """
         return await self._open().read(_not_async(fn))
+
+    async def read_raw(self, fn: "Callable[[RawTransaction], T]") -> T:
+        """Run the synchronous `fn(raw)` in one read-only transaction of plain SQL; SQLAlchemy is not imported for it.
+
+        Raises: as `read`.
+        """
+        return await self._open().read_raw(_not_async(fn))
 
     async def tables(self) -> list[str]:
         """Return the names of the tables, sorted, without the bookkeeping of migrations."""

@@ -253,18 +253,20 @@ def test_the_demo_tells_a_program_what_the_kill_left_and_what_became_of_it(place
     assert not home.exists()
 
 
-def test_a_list_of_goals_imports_nothing_that_it_does_not_need(home: Path) -> None:
+def test_lists_import_nothing_that_they_do_not_need(home: Path) -> None:
     perdure("db", "migrate")
-    told = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "perdure", "goal", "list", "--json"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    imported = {line.rpartition("|")[2].strip() for line in told.stderr.splitlines()}
-    assert json.loads(told.stdout) == {"goals": []}
+    needless = {"rich", "alembic", "sqlalchemy", "pydantic", "questionary", "tomlkit", "perdure.app.forge"}
+    for noun in ("goal", "draft", "bot", "skill"):
+        told = subprocess.run(
+            [sys.executable, "-X", "importtime", "-m", "perdure", noun, "list", "--json"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        imported = {line.rpartition("|")[2].strip() for line in told.stderr.splitlines()}
+        found = json.loads(told.stdout)
+        assert found == {f"{noun}s": []} or noun == "skill"
+        assert imported & needless == set(), noun
+        assert "yaml" not in imported or noun == "skill"  # the skills are files that begin with YAML
+        assert imported & {"perdure.interfaces.cli.db", "perdure.interfaces.cli.goals.live"} == set()
     assert home.exists()
-    assert (
-        imported & {"rich", "yaml", "alembic", "perdure.interfaces.cli.db", "perdure.interfaces.cli.goals.live"}
-        == set()
-    )

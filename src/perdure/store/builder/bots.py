@@ -7,10 +7,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from perdure.errors import Conflict, Invalid, NotFound
+from perdure.errors import Conflict, NotFound
 from perdure.forge.ports import BotSummary, BotVersion, BuilderMemoryEntry, VersionSummary
 from perdure.store.builder.choices import remember, require_choice
-from perdure.store.builder.texts import damaged, from_json, is_text, require_limit, require_texts, to_json
+from perdure.store.builder.lists import list_bots
+from perdure.store.builder.texts import damaged, from_json, is_text, require_texts, to_json
 from perdure.store.client import DatabaseClient
 from perdure.store.schema.forge import bot_versions, bots, builder_drafts
 from perdure.store.transaction import Transaction
@@ -84,19 +85,7 @@ class SqlBotStore:
 
     async def list_bots(self, *, limit: int = 50, before: str | None = None) -> Sequence[BotSummary]:
         """See BotStore.list_bots."""
-        require_limit(limit)
-        query = (
-            sa.select(bots, bot_versions.c.number, bot_versions.c.state)
-            .join_from(bots, bot_versions, bots.c.id == bot_versions.c.bot_id)
-            .where(bot_versions.c.number == _NEWEST_NUMBER)
-            .order_by(bots.c.slug)
-            .limit(limit)
-        )
-        if before is not None and not is_text(before):
-            raise Invalid(f"{before!r} can be no slug.")
-        if before is not None:
-            query = query.where(bots.c.slug > before)
-        return await self._client.read(lambda tx: [_summary(row) for row in tx.execute(query)])
+        return await list_bots(self._client, limit=limit, before=before)
 
     async def delete_bot(self, slug: str, number: int | None = None) -> None:
         """See BotStore.delete_bot."""
@@ -248,16 +237,3 @@ def _has_form(name: str, value: Any) -> bool:
             return isinstance(value, dict)
         case _:
             return isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
-
-
-def _summary(row: "sa.Row[Any]") -> BotSummary:
-    return BotSummary(
-        bot_id=row.id,
-        slug=row.slug,
-        name=row.name,
-        category=row.category,
-        version=row.number,
-        state=row.state,
-        created_at_us=row.created_at,
-        updated_at_us=row.updated_at,
-    )

@@ -3,26 +3,18 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import sqlalchemy as sa
 
 from perdure.errors import Conflict, Damaged, NotFound
-from perdure.forge.ports import BuilderDraft, BuilderDraftSummary, BuilderMode, BuilderPhase, Once
-from perdure.store.builder.texts import is_text, require_limit, require_texts
+from perdure.forge.ports import BuilderDraft, BuilderDraftSummary, Once
+from perdure.store.builder.lists import MODES, PHASES, find_drafts, list_drafts
+from perdure.store.builder.texts import is_text, require_texts
 from perdure.store.client import DatabaseClient
 from perdure.store.once import keep_once
 from perdure.store.schema.forge import builder_drafts
 from perdure.store.transaction import Transaction
 
-_SUMMARY = (
-    builder_drafts.c.session_id,
-    builder_drafts.c.initial_description,
-    builder_drafts.c.phase,
-    builder_drafts.c.mode,
-    builder_drafts.c.revision,
-    builder_drafts.c.updated_at,
-)
 _BY_ID = sa.select(builder_drafts).where(builder_drafts.c.session_id == sa.bindparam("wanted"))
 _CHANGING = (
     *("state_json", "schema_version", "revision", "initial_description", "phase", "mode", "question_count"),
@@ -34,8 +26,6 @@ _SWAP = (  # made once: to put a statement together takes longer than to run it
     .values({name: sa.bindparam(f"new_{name}") for name in _CHANGING})
     .returning(builder_drafts.c.created_at)
 )
-_PHASES = {str(phase): phase for phase in BuilderPhase}
-_MODES = {str(mode): mode for mode in BuilderMode}
 
 
 class SqlBuilderDraftStore:
@@ -72,8 +62,11 @@ class SqlBuilderDraftStore:
 
     async def list_drafts(self, *, limit: int = 50, before: str | None = None) -> Sequence[BuilderDraftSummary]:
         """See BuilderDraftStore.list_drafts."""
-        require_limit(limit)
-        return await self._client.read(lambda tx: _listed(tx, limit, before))
+        return await list_drafts(self._client, limit=limit, before=before)
+
+    async def find_drafts(self, prefix: str, *, limit: int = 50) -> Sequence[BuilderDraftSummary]:
+        """See BuilderDraftStore.find_drafts."""
+        return await find_drafts(self._client, prefix, limit=limit)
 
     async def delete_draft(self, session_id: str) -> None:
         """See BuilderDraftStore.delete_draft."""
@@ -124,32 +117,15 @@ def _changing(draft: BuilderDraft) -> dict[str, object]:
     }
 
 
-def _listed(tx: Transaction, limit: int, before: str | None) -> list[BuilderDraftSummary]:
-    c = builder_drafts.c
-    query = sa.select(*_SUMMARY).order_by(c.updated_at.desc(), c.session_id.desc())
-    if before is not None:
-        place = sa.select(c.updated_at).where(c.session_id == before)
-        updated_at = tx.scalar(place) if is_text(before) else None
-        if updated_at is None:
-            raise _missing(before)
-        query = query.where(sa.tuple_(updated_at, before) > sa.tuple_(c.updated_at, c.session_id))
-    return [_summary(*row) for row in tx.execute(query.limit(limit))]
-
-
-def _summary(*row: Any) -> BuilderDraftSummary:
-    session_id, description, phase, mode, revision, updated_at = row
-    return BuilderDraftSummary(session_id, description, _PHASES.get(phase), _MODES.get(mode), revision, updated_at)
-
-
 def _draft(row: "sa.Row[tuple[object, ...]]") -> BuilderDraft:
-    if row.phase not in _PHASES or row.mode not in _MODES:
+    if row.phase not in PHASES or row.mode not in MODES:
         raise Damaged(f"Its phase is {row.phase!r} and its mode {row.mode!r}, which is not what was written.")
     return BuilderDraft(
         session_id=row.session_id,
         state_json=row.state_json,
         initial_description=row.initial_description,
-        phase=_PHASES[row.phase],
-        mode=_MODES[row.mode],
+        phase=PHASES[row.phase],
+        mode=MODES[row.mode],
         question_count=row.question_count,
         schema_version=row.schema_version,
         revision=row.revision,

@@ -29,8 +29,10 @@ async def list_bots(
     options: Options, *, limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="At most so many.")] = 50
 ) -> Answer:
     """List the bots."""
+    from perdure.app.listed import listed_bots
+
     async with open_home(options.settings(), debug=options.verbose) as p:
-        bots = [bot.wire() for bot in await p.bots.list(limit=limit)]
+        bots = [bot.wire() for bot in await listed_bots(p.database, limit=limit)]
     rows = [[each["slug"], each["name"], each["category"], str(each["version"])] for each in bots]
     parts: list[str | Table] = [Table(["bot", "name", "kind", "version"], rows, whole=["bot"])] if rows else []
     return Answer({"bots": bots}, parts or ["There are no bots yet. `perdure new` makes one."])

@@ -26,8 +26,10 @@ async def list_drafts(
     options: Options, *, limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="At most so many.")] = 50
 ) -> Answer:
     """List the drafts, the newest change first."""
+    from perdure.app.listed import listed_drafts
+
     async with open_home(options.settings(), debug=options.verbose) as p:
-        drafts = [draft.wire() for draft in await p.forge.drafts(limit=limit)]
+        drafts = [draft.wire() for draft in await listed_drafts(p.database, limit=limit)]
     rows = [
         [each["session_id"], each["phase"] or "damaged", each["updated_at"][:19], each["initial_description"]]
         for each in drafts

@@ -1,0 +1,60 @@
+"""Lists of drafts and bots, as every surface shows them. Apart from what makes them, which takes longer to import."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from perdure.forge.ports import BotSummary, BuilderDraftSummary
+from perdure.kernel.events import iso
+from perdure.store.builder import lists
+from perdure.store.client import DatabaseClient
+
+
+@dataclass(frozen=True)
+class DraftView:
+    """A draft as a list shows it."""
+
+    summary: BuilderDraftSummary
+
+    def wire(self) -> dict[str, Any]:
+        """Return the one JSON form of a draft in a list."""
+        draft = self.summary
+        return {
+            "session_id": draft.session_id,
+            "initial_description": draft.initial_description,
+            "phase": None if draft.phase is None else str(draft.phase),
+            "mode": None if draft.mode is None else str(draft.mode),
+            "revision": draft.revision,
+            "updated_at": iso(draft.updated_at_us),
+        }
+
+
+@dataclass(frozen=True)
+class BotView:
+    """A bot as every surface shows it in a list."""
+
+    summary: BotSummary
+
+    def wire(self) -> dict[str, Any]:
+        """Return the one JSON form of a bot in a list."""
+        bot = self.summary
+        return {
+            "id": bot.bot_id,
+            "slug": bot.slug,
+            "name": bot.name,
+            "category": bot.category,
+            "version": bot.version,
+            "state": bot.state,
+            "created_at": iso(bot.created_at_us),
+            "updated_at": iso(bot.updated_at_us),
+        }
+
+
+async def listed_drafts(database: DatabaseClient, *, limit: int = 50) -> Sequence[DraftView]:
+    """Return the drafts of a home, as `Forge.drafts` does."""
+    return [DraftView(each) for each in await lists.list_drafts(database, limit=limit)]
+
+
+async def listed_bots(database: DatabaseClient, *, limit: int = 50) -> Sequence[BotView]:
+    """Return the bots of a home, as `Bots.list` does."""
+    return [BotView(each) for each in await lists.list_bots(database, limit=limit)]

@@ -1,0 +1,64 @@
+"""What lists of drafts and bots show, by plain SQL: they are looked at often, and SQLAlchemy is slow to import."""
+
+from collections.abc import Sequence
+
+from perdure.errors import Invalid, NotFound
+from perdure.forge.ports import BotSummary, BuilderDraftSummary, BuilderMode, BuilderPhase
+from perdure.store.builder.texts import is_text, require_limit
+from perdure.store.client import DatabaseClient
+from perdure.store.raw import RawTransaction, Values
+
+_DRAFTS = "SELECT session_id, initial_description, phase, mode, revision, updated_at FROM builder_drafts"
+_PLACE = "SELECT updated_at FROM builder_drafts WHERE session_id = ?"
+_NEWEST_FIRST = "ORDER BY updated_at DESC, session_id DESC LIMIT ?"
+_BY_PREFIX = f"{_DRAFTS} WHERE substr(session_id, 1, ?) = ? ORDER BY session_id DESC LIMIT ?"
+_BOTS = (
+    "SELECT bots.id, slug, bots.name, bots.category, number, state, bots.created_at, updated_at"
+    " FROM bots JOIN bot_versions ON bots.id = bot_id"
+    " WHERE number = (SELECT max(number) FROM bot_versions WHERE bot_id = bots.id)"
+)
+PHASES = {str(phase): phase for phase in BuilderPhase}
+MODES = {str(mode): mode for mode in BuilderMode}
+
+
+async def list_drafts(
+    client: DatabaseClient, *, limit: int = 50, before: str | None = None
+) -> Sequence[BuilderDraftSummary]:
+    """See BuilderDraftStore.list_drafts."""
+    require_limit(limit)
+    return await client.read_raw(lambda raw: _listed(raw, limit, before))
+
+
+async def find_drafts(client: DatabaseClient, prefix: str, *, limit: int = 50) -> Sequence[BuilderDraftSummary]:
+    """See BuilderDraftStore.find_drafts."""
+    require_limit(limit)
+    if not is_text(prefix):
+        return []
+    return await client.read_raw(
+        lambda raw: [_draft(row) for row in raw.execute(_BY_PREFIX, len(prefix), prefix, limit)]
+    )
+
+
+async def list_bots(client: DatabaseClient, *, limit: int = 50, before: str | None = None) -> Sequence[BotSummary]:
+    """See BotStore.list_bots."""
+    require_limit(limit)
+    if before is not None and not is_text(before):
+        raise Invalid(f"{before!r} can be no slug.")
+    after, values = ("", ()) if before is None else (" AND slug > ?", (before,))
+    statement = f"{_BOTS}{after} ORDER BY slug LIMIT ?"
+    return await client.read_raw(lambda raw: [BotSummary(*row) for row in raw.execute(statement, *values, limit)])
+
+
+def _listed(raw: RawTransaction, limit: int, before: str | None) -> list[BuilderDraftSummary]:
+    if before is None:
+        return [_draft(row) for row in raw.execute(f"{_DRAFTS} {_NEWEST_FIRST}", limit)]
+    place = raw.first(_PLACE, before) if is_text(before) else None
+    if place is None:
+        raise NotFound(f"There is no draft {before!r}.")
+    statement = f"{_DRAFTS} WHERE (updated_at, session_id) < (?, ?) {_NEWEST_FIRST}"
+    return [_draft(row) for row in raw.execute(statement, place[0], before, limit)]
+
+
+def _draft(row: Values) -> BuilderDraftSummary:
+    session_id, description, phase, mode, revision, updated_at = row
+    return BuilderDraftSummary(session_id, description, PHASES.get(phase), MODES.get(mode), revision, updated_at)
