@@ -136,9 +136,15 @@ def test_a_bot_goes_into_one_file_and_comes_back_as_another(perdure: Terminal, a
     assert perdure.out.startswith(f"Wrote {Path.cwd() / 'ada.bot'}: ")
     assert Path("ada.bot").stat().st_mode & 0o777 == 0o600
     assert perdure("bot", "import", "ada.bot") == 0
-    assert perdure.out == "Ada is here: ada-2.\n"
+    assert perdure.out.startswith("Ada is here: ada-2, version 1.\nThere was a bot ada already; it was left as it is,")
+    assert f"  {bots / 'ada-2' / 'SOUL.md'}\n" in perdure.out
+    assert "Look at it: perdure bot show ada-2\n" in perdure.out
     assert (bots / "ada-2" / "SOUL.md").read_text() == (ada / "SOUL.md").read_text()
     assert perdure.json("bot", "import", "ada.bot")["result"]["bot_slug"] == "ada-3"
+    for slug in ("ada", "ada-2", "ada-3"):
+        assert perdure("bot", "delete", slug, "--yes") == 0
+    assert perdure("bot", "import", "ada.bot") == 0
+    assert "There was a bot" not in perdure.out
 
 
 def test_an_export_replaces_nothing_unless_told_and_then_only_when_it_is_whole(

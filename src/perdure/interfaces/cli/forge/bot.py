@@ -136,10 +136,11 @@ async def export(
 async def import_bot(
     options: Options, *, file: Annotated[Path, typer.Argument(metavar="FILE", help="What `bot export` wrote.")]
 ) -> Answer:
-    """Make a new bot of a file. Nothing in it is run."""
+    """Make a new bot of a file, each time; one that is there already is left as it is. Nothing in the file is run."""
+    from perdure.interfaces.cli.forge.made import imported
+
     async with open_home(options.settings(), debug=options.verbose) as p:
-        result = await p.bots.load(file)
-    return Answer({"result": result.model_dump(mode="json")}, [f"{result.bot_name} is here: {result.bot_slug}."])
+        return imported(options, p, await p.bots.load(file))
 
 
 async def delete(

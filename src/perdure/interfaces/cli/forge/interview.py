@@ -11,14 +11,13 @@ from perdure.app import Perdure
 from perdure.app.forge import SessionView
 from perdure.errors import Conflict, Invalid, PerdureError
 from perdure.forge.answers import Confirm, read_answer
-from perdure.forge.assembly import AssemblyResult
-from perdure.forge.finish import shown_model
 from perdure.forge.turns import ReadyToAssemble
 from perdure.forge.vocabulary import BuilderMode
 from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.exact import exact
 from perdure.interfaces.cli.forge.asking import Asker, Listed, Suggested, headline, offers, read_answers
+from perdure.interfaces.cli.forge.made import built
 from perdure.interfaces.cli.terminal import lines
 
 _INTERRUPTED = 130
@@ -68,7 +67,7 @@ async def interview(options: Options, p: Perdure, session: SessionView, asker: A
             except Conflict as error:
                 session = await p.forge.get(session.session_id)
                 asker.refused(_kept(error, session, again))
-        return _built(options, p, session, await p.forge.assemble(session.session_id), changes)
+        return built(options, p, session, await p.forge.assemble(session.session_id), changes)
     except (KeyboardInterrupt, EOFError):
         _say_kept(again)
         return Answer({"session_id": session.session_id, "status": "kept"}, exit_code=_INTERRUPTED)
@@ -128,27 +127,3 @@ async def _shown_changes(options: Options, p: Perdure, session: SessionView) -> 
         for name in changes.clashes:
             print(f"Your text stays in {name}; what Forge would write comes beside it.", file=sys.stderr)
     return {"changes": {"diffs": dict(changes.diffs), "clashes": list(changes.clashes)}}
-
-
-def _built(
-    options: Options, p: Perdure, session: SessionView, result: AssemblyResult, changes: dict[str, Any]
-) -> Answer:
-    home = p.settings.home
-    files = [result.soul_path, result.identity_path, result.user_path]
-    clashes = [
-        f"Your text was kept in {name}; what Forge would have written is in {name}.new." for name in result.clashes
-    ]
-    parts = [
-        f"{result.bot_name} is ready: {result.bot_slug}, version {result.version}.",
-        "\n".join(f"  {home / name}" for name in files),
-        f"  skills: {', '.join(result.skills_attached) or 'none'}",
-        *_models(session),
-        *clashes,
-        f"Look at it: {exact(options, 'bot', 'show', result.bot_slug)}",
-        f"Change it:  {exact(options, 'new', '--reconfigure', result.bot_slug)}",
-    ]
-    return Answer({"result": result.model_dump(mode="json"), **changes}, parts)
-
-
-def _models(session: SessionView) -> list[str]:
-    return [f"  model: {shown_model(session.turn.config)}"] if isinstance(session.turn, ReadyToAssemble) else []
