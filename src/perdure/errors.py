@@ -25,14 +25,17 @@ class PerdureError(Exception):
     http_status: ClassVar[int] = 500
     exit_code: ClassVar[int] = 1
 
-    def __init__(self, detail: str, *, errors: Sequence[str] = ()) -> None:
+    def __init__(self, detail: str, *, errors: Sequence[str] = (), current: Mapping[str, Any] | None = None) -> None:
         super().__init__(detail)
         self.detail = detail
         self.errors = tuple(errors)
+        self.current = current
+        """What is there now, in its JSON form, where that is what somebody decides anew from."""
 
     def problem(self) -> dict[str, Any]:
         """Describe the error as an RFC 9457 problem; an interface adds `instance` and `meta`."""
-        return {
+        known = {} if self.current is None else {"current": dict(self.current)}
+        return known | {
             "type": f"urn:perdure:error:{self.code}",
             "title": self.title,
             "status": self.http_status,
@@ -79,15 +82,6 @@ class Conflict(PerdureError):
     title = "Conflict"
     http_status = 409
     exit_code = 4
-
-    def __init__(self, detail: str, *, errors: Sequence[str] = (), current: Mapping[str, Any] | None = None) -> None:
-        super().__init__(detail, errors=errors)
-        self.current = current
-        """What is there now, in its JSON form, where that is what somebody decides anew from."""
-
-    def problem(self) -> dict[str, Any]:
-        """Describe the error, with what is there now."""
-        return super().problem() | ({} if self.current is None else {"current": dict(self.current)})
 
 
 class Denied(PerdureError):

@@ -155,7 +155,7 @@ def test_the_command_to_go_on_names_the_home_that_was_used(perdure: Terminal, tm
 )
 def test_a_wrong_answer_keeps_the_draft_and_names_the_exact_command(perdure: Terminal, answer: Any, why: str) -> None:
     assert perdure("new", WISH, "--answers", written([answer, *coding()])) == 2
-    assert perdure.err.startswith(f"perdure: {why}")
+    assert perdure.err.startswith(f"perdure: Answer 1 of the list: {why}")
     again = perdure.err.partition("go on with: ")[2].splitlines()[0]
     assert perdure(*shlex.split(again)[1:], "--answers", written(coding())) == 0
 
@@ -164,6 +164,9 @@ def test_a_wrong_answer_is_one_problem_for_a_program(perdure: Terminal) -> None:
     problem = perdure.json("new", WISH, "--answers", written([{"option_index": 9}]))
     assert problem["code"] == "invalid"
     assert problem["errors"][0]["detail"].startswith("0: ")
+    assert problem["current"]["turn"]["question"] == "What should it be called?"
+    again = ["draft", "resume", problem["current"]["session_id"], "--answers", written([said("Ada"), 7])]
+    assert perdure.json(*again)["detail"].startswith("Answer 2 of the list: ")
 
 
 @pytest.mark.parametrize("text", ["", "{", "{}", '"back"', "[" * 100_000, "[1" + " " * (1 << 20), "\udcff"])

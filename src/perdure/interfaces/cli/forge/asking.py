@@ -1,7 +1,9 @@
 """Who answers a turn when nobody sits at a terminal: a list of answers, or whoever takes what is suggested."""
 
 import json
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -9,6 +11,7 @@ from perdure.app.forge import SessionView
 from perdure.errors import Invalid, PerdureError
 from perdure.forge.turns import AskQuestion, Clarify, ReadyToAssemble, ShowPreview
 from perdure.interfaces.cli.files import read_file
+from perdure.interfaces.cli.terminal import lines
 
 _LARGEST = 1 << 20
 
@@ -27,9 +30,29 @@ class Asker(Protocol):
         """
         ...
 
-    def refused(self, error: PerdureError) -> None:
-        """Say why an answer was not taken; it is asked for again. Raises: the error, where nobody could say another."""
+    def show(self, session: SessionView, texts: Sequence[str]) -> None:
+        """Show what has to be known before the pending turn is answered."""
         ...
+
+    def refused(self, error: PerdureError, pending: "Pending | None" = None) -> None:
+        """Say why an answer was not taken; it is asked for again.
+
+        Raises: the error, with what is pending now, where nobody could say another.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Pending:
+    """A session that still waits for an answer, and the command to go on with it."""
+
+    session: SessionView
+    again: str
+
+    def told(self, error: PerdureError, place: str = "") -> PerdureError:
+        """Return an error that says what is asked now, what would answer it, and how to go on."""
+        detail = f"{place}{error.detail} Asked now: {headline(self.session)} Nothing is lost; go on with: {self.again}"
+        return type(error)(detail, errors=offers(self.session), current=self.session.wire())
 
 
 class Suggested:
@@ -49,9 +72,13 @@ class Suggested:
             case _:
                 return {"confirm": True}
 
-    def refused(self, error: PerdureError) -> None:
+    def show(self, session: SessionView, texts: Sequence[str]) -> None:  # noqa: ARG002 (it is about the session)
+        """See Asker.show."""
+        say(*texts)
+
+    def refused(self, error: PerdureError, pending: Pending | None = None) -> None:
         """See Asker.refused."""
-        raise error
+        raise error if pending is None else pending.told(error)
 
 
 class Listed(Suggested):
@@ -60,16 +87,30 @@ class Listed(Suggested):
     def __init__(self, answers: list[Any], then: Asker | None = None) -> None:
         self._answers: Iterator[Any] = iter(answers)
         self._then = then
+        self._taken = 0
+        self._place = ""
 
     async def answer(self, session: SessionView) -> Any:
         """See Asker.answer."""
         nothing = object()
         found = next(self._answers, nothing)
+        self._taken += 1
+        self._place = "" if found is nothing else f"Answer {self._taken} of the list: "
         if found is not nothing:
             return found
         if self._then is not None:
             return await self._then.answer(session)
         raise Invalid("The answers have run out.")
+
+    def refused(self, error: PerdureError, pending: Pending | None = None) -> None:
+        """See Asker.refused."""
+        raise error if pending is None else pending.told(error, self._place)
+
+
+def say(*texts: str) -> None:
+    """Tell a person something, beside what a program reads."""
+    for text in texts:
+        print(lines(text), file=sys.stderr)
 
 
 def read_answers(path: Path) -> list[Any]:

@@ -9,16 +9,15 @@ from typing import Any
 
 from perdure.app import Perdure
 from perdure.app.forge import SessionView
-from perdure.errors import Conflict, Invalid, PerdureError
+from perdure.errors import Conflict, Invalid
 from perdure.forge.answers import Confirm, read_answer
 from perdure.forge.turns import ReadyToAssemble
 from perdure.forge.vocabulary import BuilderMode
 from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.exact import exact
-from perdure.interfaces.cli.forge.asking import Asker, Listed, Suggested, headline, offers, read_answers
+from perdure.interfaces.cli.forge.asking import Asker, Listed, Pending, Suggested, read_answers
 from perdure.interfaces.cli.forge.made import built
-from perdure.interfaces.cli.terminal import lines
 
 _INTERRUPTED = 130
 
@@ -56,17 +55,17 @@ async def interview(options: Options, p: Perdure, session: SessionView, asker: A
     again = exact(options, "new", "--resume", session.session_id)
     try:
         while True:
-            changes = await _shown_changes(options, p, session)
+            changes = await _shown_changes(options, p, session, asker)
             try:
                 said = await asker.answer(session)
                 if _is_confirmed(session, said):
                     break
                 session = await p.forge.answer(session.session_id, said, session.revision)
             except Invalid as error:
-                asker.refused(_kept(error, session, again))
+                asker.refused(error, Pending(session, again))
             except Conflict as error:
                 session = await p.forge.get(session.session_id)
-                asker.refused(_kept(error, session, again))
+                asker.refused(error, Pending(session, again))
         return built(options, p, session, await p.forge.assemble(session.session_id), changes)
     except (KeyboardInterrupt, EOFError):
         _say_kept(again)
@@ -103,27 +102,17 @@ def _is_confirmed(session: SessionView, said: Any) -> bool:
     return isinstance(session.turn, ReadyToAssemble) and read_answer(said) == Confirm(confirm=True)
 
 
-def _kept(error: Invalid | Conflict, session: SessionView, again: str) -> PerdureError:
-    """Return an error that says what is asked now, and how to go on."""
-    detail = f"{error.detail} Asked now: {headline(session)} Nothing is lost; go on with: {again}"
-    if isinstance(error, Conflict):
-        return Conflict(detail, errors=offers(session), current=session.wire())
-    return Invalid(detail, errors=offers(session))
-
-
 def _say_kept(again: str) -> None:
     with contextlib.suppress(OSError):  # a terminal that has gone
         print(f"\nNothing is lost. Go on where you were:\n  {again}", file=sys.stderr, flush=True)
 
 
-async def _shown_changes(options: Options, p: Perdure, session: SessionView) -> dict[str, Any]:
-    """Show on standard error what would be another on disk, before a change of a bot is confirmed."""
+async def _shown_changes(options: Options, p: Perdure, session: SessionView, asker: Asker) -> dict[str, Any]:
+    """Show what would be another on disk, before a change of a bot is confirmed."""
     if not isinstance(session.turn, ReadyToAssemble) or session.mode != BuilderMode.RECONFIGURE:
         return {}
     changes = await p.forge.changes(session.session_id)
     if not options.json or sys.stderr.isatty():
-        for text in changes.diffs.values() or ["Nothing would change.\n"]:
-            print(lines(text), file=sys.stderr)
-        for name in changes.clashes:
-            print(f"Your text stays in {name}; what Forge would write comes beside it.", file=sys.stderr)
+        beside = [f"Your text stays in {name}; what Forge would write comes beside it." for name in changes.clashes]
+        asker.show(session, [*(changes.diffs.values() or ["Nothing would change.\n"]), *beside])
     return {"changes": {"diffs": dict(changes.diffs), "clashes": list(changes.clashes)}}

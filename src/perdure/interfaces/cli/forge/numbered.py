@@ -9,9 +9,9 @@ from perdure.app.forge import SessionView
 from perdure.errors import PerdureError
 from perdure.forge.turns import AskQuestion, Clarify, ReadyToAssemble, ShowPreview
 from perdure.forge.vocabulary import BuilderPhase
-from perdure.interfaces.cli.forge.asking import first_choice
+from perdure.interfaces.cli.forge.asking import Pending, first_choice, say
 from perdure.interfaces.cli.forge.layout import rows_of_config, rows_of_preview
-from perdure.interfaces.cli.terminal import lines, one_line
+from perdure.interfaces.cli.terminal import one_line
 
 _BACK = "back"
 
@@ -35,25 +35,29 @@ class Numbered:
             case Clarify(message=message):
                 return {"free_text": await _line(message)}
             case ShowPreview(preview=preview):
-                _say("\nSo far", *_shown(rows_of_preview(preview)))
+                say("\nSo far", *_shown(rows_of_preview(preview)))
                 return await _confirm("Is that right?", way_back)
             case ReadyToAssemble(config=config):
-                _say("\nReady to be built", *_shown(rows_of_config(config)))
+                say("\nReady to be built", *_shown(rows_of_config(config)))
                 return await _confirm("Build it?", way_back)
 
-    def refused(self, error: PerdureError) -> None:
+    def show(self, session: SessionView, texts: Sequence[str]) -> None:  # noqa: ARG002 (it is about the session)
+        """See Asker.show."""
+        say(*texts)
+
+    def refused(self, error: PerdureError, pending: Pending | None = None) -> None:  # noqa: ARG002 (it is asked again)
         """See Asker.refused."""
-        _say(error.detail)
+        say(error.detail)
 
     async def _choose(self, turn: AskQuestion, way_back: str) -> Any:
         if turn.phase_label != self._phase:
             self._phase = turn.phase_label
-            _say("", self._phase)
+            say("", self._phase)
         first = first_choice(turn)
-        _say(turn.question)
+        say(turn.question)
         for number, option in enumerate(turn.options):
             hint = f" (suggested: {turn.suggestion.reason})" if turn.suggestion and number == first else ""
-            _say(f"  {number + 1}. {option.label}: {option.description}{hint}")
+            say(f"  {number + 1}. {option.label}: {option.description}{hint}")
         own_words = ", your own words" if turn.allow_free_text else ""
         while True:
             said = await _line(f"A number{own_words}{way_back} [{first + 1}]:")
@@ -65,7 +69,7 @@ class Numbered:
                 return {"option_index": int(said) - 1}
             if turn.allow_free_text:
                 return {"free_text": said}
-            _say(f"Expected a number from 1 to {len(turn.options)}.")
+            say(f"Expected a number from 1 to {len(turn.options)}.")
 
 
 async def _confirm(question: str, way_back: str) -> Any:
@@ -98,8 +102,3 @@ async def _line(question: str) -> str:
 
 def _shown(rows: Sequence[tuple[str, str]]) -> list[str]:
     return [f"  {name}: {value}" for name, value in rows if value]
-
-
-def _say(*texts: str) -> None:
-    for text in texts:
-        print(lines(text), file=sys.stderr)

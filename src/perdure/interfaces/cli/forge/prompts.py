@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import questionary
-from prompt_toolkit.key_binding import KeyBindings, merge_key_bindings
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent, merge_key_bindings
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
@@ -20,7 +20,7 @@ from perdure.app.forge import SessionView
 from perdure.errors import PerdureError
 from perdure.forge.turns import AskQuestion, Clarify, ReadyToAssemble, ShowPreview
 from perdure.forge.vocabulary import BuilderPhase
-from perdure.interfaces.cli.forge.asking import first_choice
+from perdure.interfaces.cli.forge.asking import Pending, first_choice
 from perdure.interfaces.cli.forge.layout import Choice, laid_out, rows_of_config, rows_of_preview, wrapped
 from perdure.interfaces.cli.terminal import lines, one_line
 
@@ -49,13 +49,18 @@ class Wizard:
         self._console = Console(file=sys.stderr, highlight=False)
         self._phase: str | None = None
         self._has_begun = False
+        self._said: dict[str, str] = {}
+        """What was answered to each question, to begin there when it is asked again."""
+        self._untold: tuple[str, str] | None = None
+        """What was answered last, while it is not sure yet that it was taken."""
 
     async def wish(self) -> str:
         """See Asker.wish."""
-        return await self._text("What should your bot do?")
+        return await self._more("What should your bot do?")
 
     async def answer(self, session: SessionView) -> Any:
         """See Asker.answer."""
+        self._tell_last()
         self._begin(session)
         has_past = session.phase != BuilderPhase.BASICS
         match session.turn:
@@ -63,8 +68,9 @@ class Wizard:
                 self._show_phase(turn.phase_label)
                 return await self._choose(turn, has_past=has_past)
             case Clarify(message=message):
-                return {"free_text": await self._text(message)}
-            case ShowPreview(preview=preview):
+                return {"free_text": await self._more(message)}
+            case ShowPreview(phase=phase, preview=preview):
+                self._show_phase(phase.label)
                 self._console.print(_panel("So far", rows_of_preview(preview)))
                 return await self._confirm("Is that right?", "ask this part again", has_past=has_past)
             case ReadyToAssemble(config=config):
@@ -72,8 +78,19 @@ class Wizard:
                 self._console.print(_panel("Ready to be built", rows_of_config(config)))
                 return await self._confirm("Build it?", "back to the skills", has_past=False)
 
-    def refused(self, error: PerdureError) -> None:
+    def show(self, session: SessionView, texts: Sequence[str]) -> None:
+        """See Asker.show."""
+        self._tell_last()
+        self._begin(session)
+        self._show_phase(session.phase.label)
+        for text in texts:
+            self._console.print(Text(lines(text.rstrip("\n"))))
+
+    def refused(self, error: PerdureError, pending: Pending | None = None) -> None:  # noqa: ARG002 (it is asked again)
         """See Asker.refused."""
+        if self._untold is not None:
+            self._tell(*self._untold, mark="✗")
+            self._untold = None
         self._console.print(Text(lines(error.detail), style="yellow"))
 
     def _begin(self, session: SessionView) -> None:
@@ -85,26 +102,48 @@ class Wizard:
     async def _choose(self, turn: AskQuestion, *, has_past: bool) -> Any:
         offered = [Choice(each.label, each.description, _hint(turn, each.id)) for each in turn.options]
         choices = [*offered, *([_OTHER] if turn.allow_free_text else []), *([_BACK] if has_past else [])]
-        at = first_choice(turn)
+        at, text = self._beginning(turn, choices)
         while True:
-            at = await self._select(turn.question, choices, at)
-            if choices[at] is _BACK:
+            chosen = await self._select(turn.question, choices, at)
+            if isinstance(chosen, str):  # what was typed, instead of choosing
+                at, text = choices.index(_OTHER), chosen
+            elif choices[chosen] is _BACK:
                 self._tell(turn.question, _BACK.label)
                 return "back"
-            if choices[at] is not _OTHER:
-                self._tell(turn.question, choices[at].label)
-                return {"option_index": at}
-            if text := await self._text(turn.question):
+            elif choices[chosen] is not _OTHER:
+                self._remember(turn.question, choices[chosen].label)
+                return {"option_index": chosen}
+            else:
+                at = chosen
+            if text := await self._text(turn.question, text):
+                self._remember(turn.question, text)
                 return {"free_text": text}
+
+    async def _more(self, message: str) -> str:
+        """Ask for more words about the wish."""
+        if text := await self._text(message, self._said.get(message, "")):
+            self._remember(message, text)
+        return text
+
+    def _beginning(self, turn: AskQuestion, choices: Sequence[Choice]) -> tuple[int, str]:
+        """Return where a list begins, and a text to begin with: what was said before, else what is suggested."""
+        said = self._said.get(turn.question)
+        labels = [each.label for each in turn.options]
+        if said in labels:
+            return labels.index(said), ""
+        return (first_choice(turn), "") if said is None or _OTHER not in choices else (choices.index(_OTHER), said)
 
     async def _confirm(self, question: str, otherwise: str, *, has_past: bool) -> Any:
         choices = [Choice("Yes", "go on"), Choice("No", otherwise), *([_BACK] if has_past else [])]
-        chosen = choices[await self._select(question, choices, 0)]
+        chosen = choices[int(await self._select(question, choices, 0, letters="yn"))]
         self._tell(question, chosen.label)
         return "back" if chosen is _BACK else {"confirm": chosen is choices[0]}
 
-    async def _select(self, question: str, choices: Sequence[Choice], first: int) -> int:
-        """Let a person go through a list, and return the number of what was chosen; the list is gone then."""
+    async def _select(self, question: str, choices: Sequence[Choice], first: int, letters: str = "") -> int | str:
+        """Let a person go through a list, and return the number of what was chosen; the list is gone then.
+
+        Each of the letters chooses, too. Where there is Other, anything else that is typed is returned instead.
+        """
         titles = laid_out(choices, self._console.width)
         shown = [questionary.Choice(list(title), value=number) for number, title in enumerate(titles)]
         prompt = questionary.select(
@@ -116,30 +155,38 @@ class Wizard:
             instruction=_HOW if self._console.width > len(question) + len(_HOW) + 4 else " ",
             output=_output(),
             erase_when_done=True,
+            use_jk_keys=False,
         )
-        back = choices.index(_BACK) if _BACK in choices else None
         own = prompt.application.key_bindings
-        prompt.application.key_bindings = merge_key_bindings([*([own] if own else []), _keys(back)])
-        return int(await prompt.unsafe_ask_async())
+        prompt.application.key_bindings = merge_key_bindings([*([own] if own else []), _keys(choices, letters)])
+        chosen: int | str = await prompt.unsafe_ask_async()
+        return chosen
 
-    async def _text(self, question: str) -> str:
+    async def _text(self, question: str, begun: str = "") -> str:
         """Ask for a few words.
 
         Raises: KeyboardInterrupt
         """
         prompt = questionary.text(
-            self._asked(question), style=_STYLE, qmark="?", output=_output(), erase_when_done=True
+            self._asked(question), default=begun, style=_STYLE, qmark="?", output=_output(), erase_when_done=True
         )
-        text = str(await prompt.unsafe_ask_async()).strip()
-        if text:
-            self._tell(question, text)
-        return text
+        return str(await prompt.unsafe_ask_async()).strip()
 
-    def _tell(self, question: str, answer: str) -> None:
+    def _remember(self, question: str, answer: str) -> None:
+        self._untold = question, answer
+        self._said[question] = answer
+
+    def _tell_last(self) -> None:
+        """Say that the last answer was taken."""
+        if self._untold is not None:
+            self._tell(*self._untold)
+            self._untold = None
+
+    def _tell(self, question: str, answer: str, mark: str = "✓") -> None:
         """Leave one line of what was asked and answered, or two where both do not fit into one."""
         asked, said = one_line(question.partition(_HELP)[0]), one_line(answer)
         between = "  " if cell_len(asked) + cell_len(said) + 4 <= self._console.width else "\n  "
-        told = Text.assemble(("✓ ", "cyan"), (asked, "dim"), between, (said, "bold"))
+        told = Text.assemble((f"{mark} ", "cyan" if mark == "✓" else "yellow"), (asked, "dim"), between, (said, "bold"))
         self._console.print(told, no_wrap=True, overflow="ellipsis")
 
     def _asked(self, question: str) -> str:
@@ -160,14 +207,26 @@ def _output() -> Vt100_Output:
     return output
 
 
-def _keys(back: int | None) -> KeyBindings:
+def _keys(choices: Sequence[Choice], letters: str) -> KeyBindings:
     """Return the keys that lists of ours have beside those of questionary."""
     keys = KeyBindings()
     keys.add(Keys.SIGINT, eager=True)(lambda event: event.app.exit(exception=KeyboardInterrupt()))
     keys.add(Keys.ControlD, eager=True)(lambda event: event.app.exit(exception=EOFError()))
-    if back is not None:
-        keys.add(Keys.Left, eager=True)(lambda event: event.app.exit(result=back))
+    numbered = {letter: number for number, letter in enumerate(letters)}
+    if _BACK in choices:
+        numbered[Keys.Left] = choices.index(_BACK)
+    for key, number in numbered.items():
+        keys.add(key, eager=True)(lambda event, number=number: event.app.exit(result=number))
+    if _OTHER in choices:
+        keys.add(Keys.Any)(_typed)
+        keys.add(Keys.BracketedPaste)(_typed)
     return keys
+
+
+def _typed(event: KeyPressEvent) -> None:
+    """Leave a list for what is typed; other keys do nothing."""
+    if event.data.strip() and event.data.isprintable():
+        event.app.exit(result=event.data)
 
 
 def _hint(turn: AskQuestion, option_id: str) -> str:
