@@ -188,6 +188,30 @@ def test_a_model_that_cannot_be_one_is_refused(text: str) -> None:
         answered(state, FreeText(free_text=text))
 
 
+@pytest.mark.parametrize(
+    ("description", "name"),
+    [
+        ("a pomodoro timer that rings", "Pomodoro Keeper"),
+        ("a coding assistant that reviews the pull requests of a large Django code base", "Django Smith"),
+        ("Ich möchte einen Bot, der mir beim Kochen hilft", "Kochen Companion"),
+        ("analyse our budget every month", "Budget Lens"),
+        ("a bot that waters my plants", "Plants Companion"),
+        ("TIMER FOR PASTA", "Pasta Keeper"),
+    ],
+)
+def test_a_name_is_made_of_what_a_bot_is_about(description: str, name: str) -> None:
+    assert proposed_names(description, purpose_of(description).category)[0][0] == name
+
+
+def test_an_option_of_an_older_program_is_refused_in_our_words() -> None:
+    state = begun("I want a coding assistant")
+    assert isinstance(state.pending_turn, AskQuestion)
+    gone = state.pending_turn.options[0].model_copy(update={"id": "not-proposed-any-more"})
+    old = state.model_copy(update={"pending_turn": state.pending_turn.model_copy(update={"options": (gone,)})})
+    with pytest.raises(Invalid, match="not offered any more"):
+        answered(old, FIRST)
+
+
 def test_another_is_no_name() -> None:
     names = [name for name, _ in proposed_names("another coding assistant, for Rust", PurposeCategory.CODING)]
     assert names[0] == "Rust Smith"
@@ -251,6 +275,22 @@ def test_reconfiguring_offers_to_keep_everything() -> None:
     for state in states:
         if isinstance(state.pending_turn, AskQuestion):
             assert state.pending_turn.options[0].label.startswith("Keep ")
+
+
+def test_reconfiguring_offers_nothing_twice_and_names_that_are_about_the_bot() -> None:
+    end = run(begun("I want a coding assistant"))[-1]
+    assert isinstance(end.pending_turn, ReadyToAssemble)
+    target = Target(bot_id="b", slug="ada", config=end.pending_turn.config.wire(), version=1)
+    asked = {
+        state.pending_slot: [option.label for option in state.pending_turn.options]
+        for state in run(begin_again("t", "", HERE, target))
+        if isinstance(state.pending_turn, AskQuestion)
+    }
+    assert asked["name"] == ["Keep Coding Smith", "Anvil"]
+    assert asked["tone"] == ["Keep technical", "Friendly", "Direct"]
+    assert asked["variety"] == ["Keep 0.2", "Strict", "Free"]
+    assert asked["length"] == ["Keep 4096", "Short", "Long"]
+    assert asked["skills"] == ["Keep code-review, code-generation", "None"]
 
 
 def test_reconfiguring_changes_what_was_said_and_nothing_else() -> None:

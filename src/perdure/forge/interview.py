@@ -12,8 +12,8 @@ from perdure.forge.categories import DEFAULTS, purpose_of
 from perdure.forge.config import LONGEST_TEXT, PartialConfig
 from perdure.forge.finish import complete, preview
 from perdure.forge.questions import RECONFIGURED, SLOTS, SPARE, WANTED
-from perdure.forge.questions.slot import KEEP, Slot, filled, option
-from perdure.forge.state import BuilderState, Exchange, Surroundings, Target
+from perdure.forge.questions.slot import Slot, filled, option
+from perdure.forge.state import KEEP, BuilderState, Exchange, Surroundings, Target
 from perdure.forge.turns import AskQuestion, Clarify, Option, ReadyToAssemble, ShowPreview, Suggestion
 from perdure.forge.vocabulary import BuilderMode, BuilderPhase, PurposeCategory
 
@@ -152,7 +152,7 @@ def _chosen(state: BuilderState, slot: Slot, option_id: str) -> dict[str, object
     """Return what an option means; a draft can be older than the program, and offer what is no more."""
     try:
         return slot.choose(state, option_id)
-    except KeyError:
+    except (KeyError, ValueError):
         raise Invalid(f"The option {option_id!r} is not offered any more. Choose another, or say it.") from None
 
 
@@ -204,6 +204,8 @@ def _asked(state: BuilderState, slot: Slot) -> AskQuestion:
     question = slot.ask(state)
     options, suggestion = list(question.options), question.suggestion
     if state.target is not None:
+        kept = _kept(state, slot)
+        options = [each for each in options if slot.choose(state, each.id) != kept]
         options.insert(0, option(KEEP, f"Keep {_shown(state, slot)}", "as it is now"))
         suggestion = Suggestion(option_id=KEEP, reason="nothing changes unless you say so")
     return AskQuestion(

@@ -6,8 +6,8 @@ from perdure.bots.provenance import Source
 from perdure.forge.config import BuilderConfig
 from perdure.forge.finish import complete, purpose_parts
 from perdure.forge.questions import SLOTS
-from perdure.forge.questions.slot import KEEP, Slot
-from perdure.forge.state import BuilderState
+from perdure.forge.questions.slot import Slot
+from perdure.forge.state import KEEP, BuilderState
 from perdure.forge.texts import DEFAULT, Sources
 
 AT_THE_END = Source("answer")

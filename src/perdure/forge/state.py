@@ -10,6 +10,11 @@ from perdure.forge.config import BuilderConfig, PartialConfig
 from perdure.forge.turns import BuilderTurn, Wire
 from perdure.forge.vocabulary import BuilderMode, BuilderPhase, PurposeCategory
 
+KEEP = "keep"
+"""The option that leaves a bot as it is."""
+_HINT = " (Other: "
+"""Where a question begins to say what may be typed, which is of use only while it is asked."""
+
 
 class Exchange(Wire):
     """A question as it was asked, and its answer as it was given."""
@@ -23,6 +28,16 @@ class Exchange(Wire):
     """What the question was for."""
     option_id: str | None = None
     """The chosen option; None is free text."""
+
+    @property
+    def asked(self) -> str:
+        """The question as one reads it later."""
+        return without_hint(self.question)
+
+    @property
+    def said(self) -> str:
+        """What was answered; that something is kept, by what it is."""
+        return self.answer.removeprefix("Keep ") if self.option_id == KEEP else self.answer
 
 
 class PastChoice(Wire):
@@ -91,6 +106,11 @@ class BuilderState(Wire):
     def text(self) -> str:
         """Write the state as a draft keeps it."""
         return orjson.dumps(self.model_dump(mode="json", by_alias=True)).decode()
+
+
+def without_hint(question: str) -> str:
+    """Return a question as one reads it when it was answered, without what may be typed."""
+    return question.partition(_HINT)[0]
 
 
 def read_state(text: str) -> BuilderState:

@@ -114,8 +114,14 @@ def _told_category(state: BuilderState) -> Fields:
 
 
 def _name_question(state: BuilderState) -> Question:
-    names = proposed_names(state.description, state.kind)
+    names = _names(state)
     return Question("What should it be called?", [option(_slot_id(name), name, why) for name, why in names])
+
+
+def _names(state: BuilderState) -> list[tuple[str, str]]:
+    """Propose names; those of a bot that is there are about that bot, whatever is to change."""
+    about = state.description if state.target is None else str(state.target.config.get("description") or "")
+    return proposed_names(about, state.kind)
 
 
 def _slot_id(name: str) -> str:
@@ -123,7 +129,7 @@ def _slot_id(name: str) -> str:
 
 
 def _chosen_name(state: BuilderState, chosen: str) -> Fields:
-    [name] = [name for name, _ in proposed_names(state.description, state.kind) if _slot_id(name) == chosen]
+    [name] = [name for name, _ in _names(state) if _slot_id(name) == chosen]
     return {"name": name}
 
 

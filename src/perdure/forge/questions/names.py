@@ -11,6 +11,11 @@ _GIVEN = re.compile(
         (?:["“'](?P<quoted>[^"”'\n]{1,60})["”'] | (?P<plain>[A-Z][\w-]{0,30}(?:\ [A-Z][\w-]{0,30}){0,2}))""",
     re.VERBOSE,
 )
+_PROPER = re.compile(r"(?<=[\w,;:]\s)[^\W\d_]+")
+"""A word inside a sentence, where a capital letter means something: a name, and in German any thing."""
+_CLAUSE = re.compile(r"\b(?:that|which|who|whose|so)\b|[.;:!?\n]", re.IGNORECASE)
+"""Where a description goes on from what a bot is to what it does."""
+_WHEN = frozenset({"every", "each", "day", "days", "week", "weeks", "month", "months", "year", "years"})
 _LONGEST_WORD = 30
 """What is longer is no word that a bot could be called by."""
 _ROLES: dict[PurposeCategory, str] = {
@@ -42,16 +47,25 @@ def given_name(description: str) -> str | None:
 
 def proposed_names(description: str, category: PurposeCategory) -> list[tuple[str, str]]:
     """Propose names, each with the reason for it; the same description gets the same names."""
-    telling = [word.capitalize() for word in topics(description) if len(word) <= _LONGEST_WORD][-2:]
+    telling = [word.capitalize() for word in _subject(description) if len(word) <= _LONGEST_WORD][-2:]
     role = _ROLES[category]
     names = []
     if telling:
         names.append((f"{telling[-1]} {role}", f"says what it is about: {telling[-1].lower()}"))
     if len(telling) == 2:
-        names.append((" ".join(telling), "in your own words"))
+        names.append((" ".join(telling), "two of your words"))
     short = _SHORT[category]
     at = zlib.crc32(description.encode(errors="replace"))
     names.append((short[at % len(short)], "short, and easy to call"))
     if len(names) == 1:
         names.append((short[(at + 1) % len(short)], "short, too, with another ring"))
     return names
+
+
+def _subject(description: str) -> list[str]:
+    """Return the words that a bot is best called by: names of things, else what it is, else what it does."""
+    found = topics(description)
+    capital = {word.casefold() for word in _PROPER.findall(description) if word[0].isupper() and not word.isupper()}
+    what_it_is = topics(_CLAUSE.split(description, maxsplit=1)[0])
+    best = [word for word in found if word in capital] or what_it_is or found
+    return [word for word in best if word not in _WHEN] or best

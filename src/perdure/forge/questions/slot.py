@@ -13,8 +13,6 @@ from perdure.forge.turns import Option, Suggestion
 from perdure.forge.vocabulary import BuilderPhase
 
 Fields = dict[str, Any]
-KEEP = "keep"
-"""The option that leaves a bot as it is."""
 
 
 @dataclass(frozen=True)
