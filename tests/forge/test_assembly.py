@@ -403,7 +403,7 @@ async def test_every_line_is_explained_by_what_it_came_from(home: Home) -> None:
     assert await line_of(home, "- Never print secrets") == (
         "asked: Is there something that it must hold to? Answered: Never print secrets"
     )
-    model = "asked: Which model should answer? (Other: provider:name) Answered: ollama:llama3.2"
+    model = "asked: Which model should answer? Answered: ollama:llama3.2"
     assert await line_of(home, "model: ", "IDENTITY.md") == model
     assert await line_of(home, "provider: ", "IDENTITY.md") == model
     assert await line_of(home, "temperature: ", "IDENTITY.md") == "usual for bots of this kind"

@@ -28,7 +28,7 @@ from perdure.forge.ports import (
     BuilderMode,
     BuilderPhase,
 )
-from perdure.forge.state import BuilderState, Surroundings
+from perdure.forge.state import BuilderState, Exchange, Surroundings
 from perdure.forge.turns import BuilderTurn
 from perdure.kernel.ports import IdempotencyKeys, Once
 from perdure.store.builder.bots import SqlBotStore
@@ -53,6 +53,8 @@ class SessionView:
     question_count: int
     revision: int
     turn: BuilderTurn
+    conversation: tuple[Exchange, ...] = ()
+    """What was asked and answered so far."""
 
     def wire(self) -> dict[str, Any]:
         """Return the one JSON form of a session."""
@@ -372,6 +374,7 @@ def _view(state: BuilderState, revision: int) -> SessionView:
         question_count=state.question_count,
         revision=revision,
         turn=state.pending_turn,
+        conversation=state.conversation,
     )
 
 

@@ -19,6 +19,7 @@ from perdure.bots.writing import Update, locked, remove_bot, write_bot
 from perdure.errors import Damaged, Invalid, NotFound, PerdureError
 from perdure.forge.changes import config_of, overlaid
 from perdure.forge.ports import BotStore, BotVersion
+from perdure.forge.state import without_hint
 
 T = TypeVar("T")
 
@@ -49,7 +50,7 @@ class Explanation:
                 return "changed when the bot was confirmed"
             case Source(kind):
                 taken = ", as suggested" if kind == "suggestion" else ""
-                return f"asked: {self.question} Answered{taken}: {self.answer}"
+                return f"asked: {without_hint(self.question or '')} Answered{taken}: {self.answer}"
 
 
 class BotLibrary:

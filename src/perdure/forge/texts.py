@@ -90,7 +90,7 @@ def user_page(state: BuilderState) -> Page:
     if state.conversation:
         lines += [("", DEFAULT), ("What they answered:", DEFAULT), ("", DEFAULT)]
     for number, exchange in enumerate(state.conversation):
-        lines += [(line, Source("answer", number)) for line in item_lines(f"{exchange.question}\n{exchange.answer}")]
+        lines += [(line, Source("answer", number)) for line in item_lines(f"{exchange.asked}\n{exchange.answer}")]
     return _of_lines([*lines, ("", DEFAULT)])
 
 

@@ -47,10 +47,12 @@ def test_drafts_are_listed_the_newest_change_first(perdure: Terminal) -> None:
 def test_a_draft_shows_what_is_asked_with_all_options(perdure: Terminal) -> None:
     session_id = begun(perdure, said("Ada"))
     assert perdure("draft", "show", session_id) == 0
-    assert f"{WISH}\nbasics, 1 answered, revision 2\nAsked now: Which language" in perdure.out
+    assert f"{WISH}\nbasics, 1 answered, revision 2\n  What should it be called? Ada\nAsked now: Which" in perdure.out
     assert "\n  0: Python: " in perdure.out
     assert perdure.out.endswith(f"Go on: perdure new --resume {session_id}\n")
-    assert perdure.json("draft", "show", session_id)["turn"]["action"] == "ask_question"
+    shown = perdure.json("draft", "show", session_id)
+    assert shown["turn"]["action"] == "ask_question"
+    assert shown["conversation"] == [{"phase": "basics", "question": "What should it be called?", "answer": "Ada"}]
 
 
 def test_a_draft_at_a_preview_and_at_its_end_is_shown_too(perdure: Terminal) -> None:

@@ -33,7 +33,7 @@ def test_a_bot_is_made_listed_shown_edited_and_changed(perdure: Terminal, home: 
     soul.write_text(soul.read_text() + "- Say good morning.\n")
     assert "Say good morning." in perdure.json("bot", "show", "ada")["edits"]["SOUL.md"]
 
-    direct = [KEEP, YES, {"option_index": 3}, KEEP, YES, KEEP, KEEP, KEEP, YES, KEEP, YES, YES]
+    direct = [KEEP, YES, {"option_index": 2}, KEEP, YES, KEEP, KEEP, KEEP, YES, KEEP, YES, YES]
     assert forged(perdure, "--reconfigure", "ada", answers=direct)["version"] == 2
     assert front_of(soul)["tone"] == "direct"
     assert "- Say good morning." in soul.read_text()

@@ -4,7 +4,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from perdure.interfaces.cli.forge.layout import Choice, laid_out
+from perdure.forge.answers import Confirm, OptionIndex
+from perdure.forge.interview import answered, begin, begin_again
+from perdure.forge.state import BuilderState, Surroundings, Target
+from perdure.forge.turns import AskQuestion, ReadyToAssemble, ShowPreview
+from perdure.interfaces.cli.forge.layout import Choice, laid_out, rows_of_config, rows_of_preview
 
 SOME = [Choice("Ada", "short, and easy to call"), Choice("Coding Smith", "says what it is about", "your last one")]
 texts = st.text(st.characters(exclude_categories=("Cs", "Cc", "Mn", "Me", "Cf", "Zl", "Zp")), max_size=200)
@@ -50,3 +54,36 @@ def test_nothing_in_a_text_moves_the_cursor() -> None:
 @given(st.lists(st.builds(Choice, texts.filter(bool), texts, texts), min_size=1, max_size=5), st.integers(20, 140))
 def test_no_line_is_wider_than_the_terminal(choices: list[Choice], width: int) -> None:
     assert all(cell_len(line) <= width for line in shown(choices, width))
+
+
+def interviewed(state: BuilderState) -> dict[str, list[tuple[str, str]]]:
+    """Take the first option of every question; return what is shown at the end of each part."""
+    rows = {}
+    while True:
+        match state.pending_turn:
+            case ShowPreview(preview=preview):
+                rows[str(state.phase)] = rows_of_preview(preview, state.conversation)
+            case ReadyToAssemble(config=config):
+                return rows | {"review": rows_of_config(config, state.conversation)}
+        is_asked = isinstance(state.pending_turn, AskQuestion)
+        state = answered(state, OptionIndex(option_index=0) if is_asked else Confirm(confirm=True))
+
+
+def test_a_preview_shows_all_that_was_answered_in_its_part() -> None:
+    rows = interviewed(begin("s", "a research analyst for papers about bees", Surroundings()))
+    assert dict(rows["basics"])["focus"] == "Science and medicine"
+    assert dict(rows["basics"])["readers"] == "Me"
+    assert dict(rows["basics"])["answers"] == "A short brief"
+    assert "holds to" not in dict(rows["basics"])
+    assert dict(rows["personality"])["holds to"] == "Never state a fact without its source"
+    assert dict(rows["review"])["focus"] == "Science and medicine"
+
+
+def test_what_is_kept_is_shown_as_what_it_is() -> None:
+    state = begin("s", "I want a coding assistant", Surroundings())
+    while not isinstance(state.pending_turn, ReadyToAssemble):
+        is_asked = isinstance(state.pending_turn, AskQuestion)
+        state = answered(state, OptionIndex(option_index=0) if is_asked else Confirm(confirm=True))
+    target = Target(bot_id="b", slug="ada", config=state.pending_turn.config.wire(), version=1)
+    rows = interviewed(begin_again("t", "", Surroundings(), target))
+    assert dict(rows["personality"])["holds to"].startswith("Never print secrets")

@@ -70,6 +70,13 @@ def test_a_person_is_told_what_was_made_and_how_to_go_on(perdure: Terminal, bots
     )
 
 
+def test_what_may_be_typed_is_said_while_it_is_asked_and_nowhere_else(perdure: Terminal, bots: Path) -> None:
+    forged(perdure, answers=coding())
+    assert f"- Which model should answer?\n  {MODEL}\n" in (bots / "ada" / "USER.md").read_text()
+    assert perdure("bot", "explain", "ada", "IDENTITY.md:5") == 0
+    assert perdure.out.endswith(f"asked: Which model should answer? Answered: {MODEL}\n")
+
+
 def test_yes_takes_what_is_suggested(perdure: Terminal) -> None:
     result = forged(perdure)
     assert perdure.json("bot", "show", result["bot_slug"])["tone"] == "technical"

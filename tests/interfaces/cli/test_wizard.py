@@ -134,7 +134,9 @@ def test_a_bot_is_made_with_arrow_keys_other_and_back(start: Start, perdure: Ter
     program.press("Ada: the 'first' 🦄", ENTER)
     assert "✓ What should it be called?  Ada: the 'first' 🦄" in program.until("Whatever the project uses")
     program.press(ENTER)
-    assert re.search(r"╭─ So far ─+╮.*name  Ada: the 'first' 🦄", program.until("ask this part again"), re.DOTALL)
+    assert re.search(
+        r"╭─ So far ─+╮.*name   Ada: the 'first' 🦄.*focus  Python", program.until("ask this part again"), re.DOTALL
+    )
     program.press(ENTER)
     assert "Personality (2 of 5)" in program.until("← Back")
     program.press(LEFT)

@@ -41,7 +41,7 @@ async def list_drafts(
 
 
 async def show(options: Options, *, draft: Draft) -> Answer:
-    """Show a draft: where it is, and what is asked."""
+    """Show a draft: where it is, what was answered, and what is asked."""
     from perdure.interfaces.cli.forge.asking import headline, offers
 
     async with open_home(options.settings(), debug=options.verbose) as p:
@@ -49,11 +49,15 @@ async def show(options: Options, *, draft: Draft) -> Answer:
     parts = [
         f"{session.initial_description}",
         f"{session.phase}, {session.question_count} answered, revision {session.revision}",
+        *(f"  {each.asked} {each.answer}" for each in session.conversation),
         f"Asked now: {headline(session)}",
         *(f"  {each}" for each in offers(session)),
         f"Go on: {exact(options, 'new', '--resume', session.session_id)}",
     ]
-    return Answer(session.wire(), parts)
+    said = [
+        {"phase": str(each.phase), "question": each.question, "answer": each.answer} for each in session.conversation
+    ]
+    return Answer({**session.wire(), "conversation": said}, parts)
 
 
 async def resume(options: Options, *, draft: Draft, answers: Answers = None, yes: Yes = False) -> Answer:

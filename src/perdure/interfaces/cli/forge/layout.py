@@ -9,6 +9,7 @@ from rich.text import Text
 
 from perdure.forge.config import BuilderConfig
 from perdure.forge.finish import shown_model
+from perdure.forge.state import Exchange
 from perdure.forge.turns import Preview
 from perdure.interfaces.cli.terminal import one_line
 
@@ -21,6 +22,8 @@ _GAP = 2
 _READABLE = 28
 """Narrower than this, a reason is no longer read at a glance."""
 _LONGEST = 240
+_CALLED = {"focus": "focus", "audience": "readers", "output": "answers", "boundaries": "holds to"}
+"""How answers are called that a preview has no field for, by what they were asked for."""
 
 
 @dataclass(frozen=True)
@@ -72,28 +75,35 @@ def wrapped(text: str, room: int) -> list[str]:
     return [line.plain.rstrip() for line in Text(text).wrap(console, max(room, 2))] or [""]
 
 
-def rows_of_preview(preview: Preview) -> list[tuple[str, str]]:
-    """Return what is known of a bot, each with its name."""
+def rows_of_preview(preview: Preview, conversation: Sequence[Exchange] = ()) -> list[tuple[str, str]]:
+    """Return what is known of a bot, each with its name, and what was answered that a preview has no field for."""
     return [
         ("name", preview.name or ""),
         ("for", _short(preview.description or "")),
+        *_answered(conversation, ("focus", "audience", "output")),
         ("manner", preview.personality_summary or ""),
+        *_answered(conversation, ("boundaries",)),
         ("model", preview.model or ""),
         ("skills", ", ".join(preview.skills)),
     ]
 
 
-def rows_of_config(config: BuilderConfig) -> list[tuple[str, str]]:
-    """Return what a bot will be, each with its name."""
+def rows_of_config(config: BuilderConfig, conversation: Sequence[Exchange] = ()) -> list[tuple[str, str]]:
+    """Return what a bot will be, each with its name, and what was answered that is but a sentence of its purpose."""
     return [
         ("name", config.name),
         ("for", _short(config.description)),
+        *_answered(conversation, ("focus", "audience", "output")),
         ("kind", config.category),
         ("manner", f"{config.personality.tone}; {', '.join(config.personality.traits)}"),
         ("holds to", "\n".join(map(_short, config.personality.boundaries))),
         ("model", shown_model(config)),
         ("skills", ", ".join(skill.name for skill in config.skills) or "none"),
     ]
+
+
+def _answered(conversation: Sequence[Exchange], slots: Sequence[str]) -> list[tuple[str, str]]:
+    return [(_CALLED[each.slot], _short(each.said)) for each in conversation if each.slot in slots]
 
 
 def _short(text: str) -> str:

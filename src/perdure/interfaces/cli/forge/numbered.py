@@ -35,10 +35,10 @@ class Numbered:
             case Clarify(message=message):
                 return {"free_text": await _line(message)}
             case ShowPreview(preview=preview):
-                say("\nSo far", *_shown(rows_of_preview(preview)))
+                say("\nSo far", *_shown(rows_of_preview(preview, session.conversation)))
                 return await _confirm("Is that right?", way_back)
             case ReadyToAssemble(config=config):
-                say("\nReady to be built", *_shown(rows_of_config(config)))
+                say("\nReady to be built", *_shown(rows_of_config(config, session.conversation)))
                 return await _confirm("Build it?", way_back)
 
     def show(self, session: SessionView, texts: Sequence[str]) -> None:  # noqa: ARG002 (it is about the session)

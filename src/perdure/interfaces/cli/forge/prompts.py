@@ -18,6 +18,7 @@ from rich.text import Text
 
 from perdure.app.forge import SessionView
 from perdure.errors import PerdureError
+from perdure.forge.state import without_hint
 from perdure.forge.turns import AskQuestion, Clarify, ReadyToAssemble, ShowPreview
 from perdure.forge.vocabulary import BuilderPhase
 from perdure.interfaces.cli.forge.asking import Pending, first_choice
@@ -37,8 +38,6 @@ _STYLE = Style(
 )
 _OTHER = Choice("Other…", "say it in your own words")
 _BACK = Choice("← Back", "to the part before")
-_HELP = " (Other: "
-"""Where a question begins to say what may be typed."""
 _HOW = "(↑ ↓ Enter; Ctrl-C keeps it for later)"
 
 
@@ -71,11 +70,11 @@ class Wizard:
                 return {"free_text": await self._more(message)}
             case ShowPreview(phase=phase, preview=preview):
                 self._show_phase(phase.label)
-                self._console.print(_panel("So far", rows_of_preview(preview)))
+                self._console.print(_panel("So far", rows_of_preview(preview, session.conversation)))
                 return await self._confirm("Is that right?", "ask this part again", has_past=has_past)
             case ReadyToAssemble(config=config):
                 self._show_phase(BuilderPhase.REVIEW.label)
-                self._console.print(_panel("Ready to be built", rows_of_config(config)))
+                self._console.print(_panel("Ready to be built", rows_of_config(config, session.conversation)))
                 return await self._confirm("Build it?", "back to the skills", has_past=False)
 
     def show(self, session: SessionView, texts: Sequence[str]) -> None:
@@ -184,7 +183,7 @@ class Wizard:
 
     def _tell(self, question: str, answer: str, mark: str = "✓") -> None:
         """Leave one line of what was asked and answered, or two where both do not fit into one."""
-        asked, said = one_line(question.partition(_HELP)[0]), one_line(answer)
+        asked, said = one_line(without_hint(question)), one_line(answer)
         between = "  " if cell_len(asked) + cell_len(said) + 4 <= self._console.width else "\n  "
         told = Text.assemble((f"{mark} ", "cyan" if mark == "✓" else "yellow"), (asked, "dim"), between, (said, "bold"))
         self._console.print(told, no_wrap=True, overflow="ellipsis")
