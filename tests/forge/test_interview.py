@@ -196,6 +196,7 @@ def test_a_model_that_cannot_be_one_is_refused(text: str) -> None:
         ("Ich möchte einen Bot, der mir beim Kochen hilft", "Kochen Companion"),
         ("analyse our budget every month", "Budget Lens"),
         ("a bot that waters my plants", "Plants Companion"),
+        ("research\npapers about bees", "Bees Scholar"),
         ("TIMER FOR PASTA", "Pasta Keeper"),
     ],
 )

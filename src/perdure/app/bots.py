@@ -44,6 +44,8 @@ def bot_wire(bot: Bot) -> dict[str, Any]:
         "category": bot.category,
         "tone": bot.soul.tone,
         "traits": list(bot.soul.traits),
+        "purpose": bot.soul.purpose,
+        "boundaries": list(bot.soul.boundaries),
         "model_config": {
             "model": settings.model,
             "temperature": settings.temperature,

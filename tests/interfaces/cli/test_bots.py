@@ -51,6 +51,17 @@ def test_a_bot_is_shown_with_what_was_edited_by_hand(perdure: Terminal, ada: Pat
     assert "Python" in perdure.json("bot", "show", "ada", "--prompt")["prompt"]
 
 
+def test_a_bot_is_shown_with_its_version_its_purpose_and_what_it_holds_to(perdure: Terminal, ada: Path) -> None:
+    assert perdure("bot", "show", ada.name) == 0
+    assert re.search(r"^version +1, made \d{4}-\d\d-\d\dT[\d:]{8} \(UTC\)$", perdure.out, re.MULTILINE)
+    assert re.search(r"^for +I want a coding assistant Its focus is Python: ", perdure.out, re.MULTILINE)
+    assert re.search(r"^holds to +Ask before it changes files: ", perdure.out, re.MULTILINE)
+    shown = perdure.json("bot", "show", "ada")
+    assert shown["version"] == 1
+    assert shown["purpose"].startswith("I want a coding assistant\n\nIts focus is Python: ")
+    assert len(shown["boundaries"]) == 1
+
+
 def test_a_line_is_explained_by_its_question_and_answer(perdure: Terminal, ada: Path) -> None:
     lines = (ada / "SOUL.md").read_text().splitlines()
     number = next(n for n, line in enumerate(lines, 1) if "Ask before it changes files" in line)

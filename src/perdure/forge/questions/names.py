@@ -13,7 +13,7 @@ _GIVEN = re.compile(
 )
 _PROPER = re.compile(r"(?<=[\w,;:]\s)[^\W\d_]+")
 """A word inside a sentence, where a capital letter means something: a name, and in German any thing."""
-_CLAUSE = re.compile(r"\b(?:that|which|who|whose|so)\b|[.;:!?\n]", re.IGNORECASE)
+_CLAUSE = re.compile(r"\b(?:that|which|who|whose|so)\b|[.;:!?]", re.IGNORECASE)
 """Where a description goes on from what a bot is to what it does."""
 _WHEN = frozenset({"every", "each", "day", "days", "week", "weeks", "month", "months", "year", "years"})
 _LONGEST_WORD = 30

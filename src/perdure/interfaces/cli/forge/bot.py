@@ -1,8 +1,9 @@
 """`perdure bot`: the bots of a home."""
 
 import os
+import textwrap
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +13,12 @@ from perdure.interfaces.cli.answer import Answer, Table
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.files import write_file
 from perdure.interfaces.cli.sure import require_sure
+
+if TYPE_CHECKING:
+    from perdure.bots.bot import Bot
+    from perdure.forge.ports import VersionSummary
+
+_LONGEST = 240
 
 Slug = Annotated[str, typer.Argument(metavar="SLUG", help="The bot.")]
 
@@ -50,20 +57,33 @@ async def show(
     async with open_home(options.settings(), debug=options.verbose) as p:
         bot = await p.bots.get(slug)
         edits = await p.bots.edits(slug)
+        version = (await p.bots.versions(slug))[0].summary
         folder = p.settings.bots_dir / slug
-    settings = bot.model_settings
-    rows = [
+    parts: list[str | Table] = [
+        Table([bot.slug, ""], _rows(bot, version, folder)),
+        *(f"Edited by hand:\n{text}" for text in edits.values()),
+    ]
+    data = {**bot_wire(bot), "version": version.number, "folder": str(folder), "edits": dict(edits)}
+    return Answer({**data, "prompt": bot.prompt()} if prompt else data, [*parts, *([bot.prompt()] if prompt else [])])
+
+
+def _rows(bot: "Bot", version: "VersionSummary", folder: Path) -> list[list[str]]:
+    """Return what a bot is, each with its name."""
+    from perdure.kernel.events import iso
+
+    settings, soul = bot.model_settings, bot.soul
+    return [
         ["name", bot.name],
+        ["version", f"{version.number}, made {iso(version.created_at_us)[:19]} (UTC)"],
+        ["for", textwrap.shorten(soul.purpose, _LONGEST, placeholder="…")],
         ["kind", bot.category],
-        ["tone", bot.soul.tone],
-        ["traits", ", ".join(bot.soul.traits)],
+        ["tone", soul.tone],
+        ["traits", ", ".join(soul.traits)],
+        ["holds to", "; ".join(soul.boundaries) or "nothing special"],
         ["model", f"{settings.model}, temperature {settings.temperature:g}, up to {settings.max_tokens} tokens"],
         ["skills", ", ".join(skill.name for skill in bot.skills) or "none"],
         ["folder", str(folder)],
     ]
-    parts: list[str | Table] = [Table([bot.slug, ""], rows), *(f"Edited by hand:\n{text}" for text in edits.values())]
-    data = {**bot_wire(bot), "folder": str(folder), "edits": dict(edits)}
-    return Answer({**data, "prompt": bot.prompt()} if prompt else data, [*parts, *([bot.prompt()] if prompt else [])])
 
 
 async def explain(
