@@ -310,6 +310,16 @@ def test_who_answers_a_part_again_begins_with_what_was_said(start: Start, perdur
     assert "» Friendly" in program.until("← Back")
 
 
+def test_any_part_can_be_answered_again_from_the_review(start: Start, perdure: Terminal) -> None:
+    session_id = begun(perdure, *coding()[:-1])
+    program = start("new", "--resume", session_id)
+    assert "← Basics       back to that part" in program.until("← Model")
+    program.press(DOWN, DOWN, DOWN, ENTER)
+    assert "✓ Build it?  ← Personality" in program.until("← Back")
+    shown = perdure.json("draft", "show", session_id)
+    assert (shown["phase"], [each["answer"] for each in shown["conversation"]]) == ("personality", ["Ada", "Python"])
+
+
 def test_a_preview_that_is_resumed_says_which_part_it_is_of(start: Start, perdure: Terminal) -> None:
     program = start("new", "--resume", begun(perdure, said("Ada"), FIRST))
     assert re.search(r"Going on: .*Basics \(1 of 5\).*So far", program.until("ask this part again"), re.DOTALL)

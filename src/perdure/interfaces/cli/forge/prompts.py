@@ -1,15 +1,9 @@
 """The wizard in a terminal: arrow keys, the phase, what is known so far, and ways back and out."""
 
-import os
 import sys
 from collections.abc import Sequence
 from typing import Any
 
-import questionary
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent, merge_key_bindings
-from prompt_toolkit.keys import Keys
-from prompt_toolkit.output.vt100 import Vt100_Output
-from prompt_toolkit.styles import Style
 from rich.cells import cell_len
 from rich.console import Console
 from rich.panel import Panel
@@ -22,23 +16,9 @@ from perdure.forge.state import without_hint
 from perdure.forge.turns import AskQuestion, Clarify, ReadyToAssemble, ShowPreview
 from perdure.forge.vocabulary import BuilderPhase
 from perdure.interfaces.cli.forge.asking import Pending, first_choice
-from perdure.interfaces.cli.forge.layout import Choice, laid_out, rows_of_config, rows_of_preview, wrapped
+from perdure.interfaces.cli.forge.layout import Choice, rows_of_config, rows_of_preview, wrapped
+from perdure.interfaces.cli.forge.lists import BACK, OTHER, select, words
 from perdure.interfaces.cli.terminal import lines, one_line
-
-_STYLE = Style(
-    [
-        ("qmark", "fg:ansicyan bold"),
-        ("question", "bold"),
-        ("instruction", "fg:ansibrightblack"),
-        ("pointer", "fg:ansicyan bold"),
-        ("text", ""),
-        ("why", "fg:ansibrightblack"),
-        ("hint", "fg:ansiyellow"),
-    ]
-)
-_OTHER = Choice("Other…", "say it in your own words")
-_BACK = Choice("← Back", "to the part before")
-_HOW = "(↑ ↓ Enter; Ctrl-C keeps it for later)"
 
 
 class Wizard:
@@ -75,7 +55,7 @@ class Wizard:
             case ReadyToAssemble(config=config):
                 self._show_phase(BuilderPhase.REVIEW.label)
                 self._console.print(_panel("Ready to be built", rows_of_config(config, session.conversation)))
-                return await self._confirm("Build it?", "back to the skills", has_past=False)
+                return await self._review("Build it?")
 
     def show(self, session: SessionView, texts: Sequence[str]) -> None:
         """See Asker.show."""
@@ -100,16 +80,16 @@ class Wizard:
 
     async def _choose(self, turn: AskQuestion, *, has_past: bool) -> Any:
         offered = [Choice(each.label, each.description, _hint(turn, each.id)) for each in turn.options]
-        choices = [*offered, *([_OTHER] if turn.allow_free_text else []), *([_BACK] if has_past else [])]
+        choices = [*offered, *([OTHER] if turn.allow_free_text else []), *([BACK] if has_past else [])]
         at, text = self._beginning(turn, choices)
         while True:
-            chosen = await self._select(turn.question, choices, at)
+            chosen = await select(self._asked(turn.question), choices, at, width=self._console.width)
             if isinstance(chosen, str):  # what was typed, instead of choosing
-                at, text = choices.index(_OTHER), chosen
-            elif choices[chosen] is _BACK:
-                self._tell(turn.question, _BACK.label)
+                at, text = choices.index(OTHER), chosen
+            elif choices[chosen] is BACK:
+                self._tell(turn.question, BACK.label)
                 return "back"
-            elif choices[chosen] is not _OTHER:
+            elif choices[chosen] is not OTHER:
                 self._remember(turn.question, choices[chosen].label)
                 return {"option_index": chosen}
             else:
@@ -130,46 +110,29 @@ class Wizard:
         labels = [each.label for each in turn.options]
         if said in labels:
             return labels.index(said), ""
-        return (first_choice(turn), "") if said is None or _OTHER not in choices else (choices.index(_OTHER), said)
+        return (first_choice(turn), "") if said is None or OTHER not in choices else (choices.index(OTHER), said)
 
     async def _confirm(self, question: str, otherwise: str, *, has_past: bool) -> Any:
-        choices = [Choice("Yes", "go on"), Choice("No", otherwise), *([_BACK] if has_past else [])]
-        chosen = choices[int(await self._select(question, choices, 0, letters="yn"))]
+        choices = [Choice("Yes", "go on"), Choice("No", otherwise), *([BACK] if has_past else [])]
+        chosen = choices[int(await select(self._asked(question), choices, 0, letters="yn", width=self._console.width))]
         self._tell(question, chosen.label)
-        return "back" if chosen is _BACK else {"confirm": chosen is choices[0]}
+        return "back" if chosen is BACK else {"confirm": chosen is choices[0]}
 
-    async def _select(self, question: str, choices: Sequence[Choice], first: int, letters: str = "") -> int | str:
-        """Let a person go through a list, and return the number of what was chosen; the list is gone then.
-
-        Each of the letters chooses, too. Where there is Other, anything else that is typed is returned instead.
-        """
-        titles = laid_out(choices, self._console.width)
-        shown = [questionary.Choice(list(title), value=number) for number, title in enumerate(titles)]
-        prompt = questionary.select(
-            self._asked(question),
-            choices=shown,
-            default=shown[first],
-            style=_STYLE,
-            qmark="?",
-            instruction=_HOW if self._console.width > len(question) + len(_HOW) + 4 else " ",
-            output=_output(),
-            erase_when_done=True,
-            use_jk_keys=False,
-        )
-        own = prompt.application.key_bindings
-        prompt.application.key_bindings = merge_key_bindings([*([own] if own else []), _keys(choices, letters)])
-        chosen: int | str = await prompt.unsafe_ask_async()
-        return chosen
+    async def _review(self, question: str) -> Any:
+        """Ask for the last word: yes, no, or which earlier part is to be answered again."""
+        phases = (BuilderPhase.BASICS, BuilderPhase.PERSONALITY, BuilderPhase.MODEL)
+        earlier = [Choice(f"← {phase.capitalize()}", "back to that part") for phase in phases]
+        choices = [Choice("Yes", "go on"), Choice("No", "back to the skills"), *earlier]
+        chosen = int(await select(self._asked(question), choices, 0, letters="yn", width=self._console.width))
+        self._tell(question, choices[chosen].label)
+        return {"back": str(phases[chosen - 2])} if chosen > 1 else {"confirm": chosen == 0}
 
     async def _text(self, question: str, begun: str = "") -> str:
         """Ask for a few words.
 
         Raises: KeyboardInterrupt
         """
-        prompt = questionary.text(
-            self._asked(question), default=begun, style=_STYLE, qmark="?", output=_output(), erase_when_done=True
-        )
-        return str(await prompt.unsafe_ask_async()).strip()
+        return await words(self._asked(question), begun)
 
     def _remember(self, question: str, answer: str) -> None:
         self._untold = question, answer
@@ -197,35 +160,6 @@ class Wizard:
             self._phase = label
             self._console.print()
             self._console.rule(Text(label, style="bold"), align="left", style="dim")
-
-
-def _output() -> Vt100_Output:
-    """Write on standard error, and never ask a terminal where its cursor is: some do not answer."""
-    output = Vt100_Output.from_pty(sys.stderr, term=os.environ.get("TERM"))
-    output.enable_cpr = False
-    return output
-
-
-def _keys(choices: Sequence[Choice], letters: str) -> KeyBindings:
-    """Return the keys that lists of ours have beside those of questionary."""
-    keys = KeyBindings()
-    keys.add(Keys.SIGINT, eager=True)(lambda event: event.app.exit(exception=KeyboardInterrupt()))
-    keys.add(Keys.ControlD, eager=True)(lambda event: event.app.exit(exception=EOFError()))
-    numbered = {letter: number for number, letter in enumerate(letters)}
-    if _BACK in choices:
-        numbered[Keys.Left] = choices.index(_BACK)
-    for key, number in numbered.items():
-        keys.add(key, eager=True)(lambda event, number=number: event.app.exit(result=number))
-    if _OTHER in choices:
-        keys.add(Keys.Any)(_typed)
-        keys.add(Keys.BracketedPaste)(_typed)
-    return keys
-
-
-def _typed(event: KeyPressEvent) -> None:
-    """Leave a list for what is typed; other keys do nothing."""
-    if event.data.strip() and event.data.isprintable():
-        event.app.exit(result=event.data)
 
 
 def _hint(turn: AskQuestion, option_id: str) -> str:
