@@ -201,6 +201,30 @@ def test_the_answers_of_the_how_to_make_the_bot_that_it_shows(
         assert run([*words, *(["--yes"] if "delete" in words else [])]) == 0, line
 
 
+def test_the_bot_of_the_tutorial_is_changed_as_it_says(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = (ROOT / "docs/tutorial.md").read_text()
+    answers = [
+        {"free_text": "Ada"},
+        *[{"option_index": 0}, {"confirm": True}],
+        {"option_index": 1},
+        {"option_index": 1},
+    ]
+    (folder / "answers.json").write_text(json.dumps(answers))
+    assert run(["new", "I want a coding assistant", "--answers", "answers.json", "--yes"]) == 0
+    (change,) = blocks(page, "json")
+    (folder / "change.json").write_text(change)
+    soul = folder.parent / "home/bots/ada/SOUL.md"
+    soul.write_text(f"{soul.read_text()}- Greet Grace first.\n")
+    capsys.readouterr()
+    shown = next(block for block in blocks(page, "console") if "--reconfigure ada --answers" in block)
+    for part in shown.split("\n$ ")[1:-1]:  # the last one tells times
+        command, _, output = part.partition("\n")
+        assert run(shlex.split(command.removeprefix("perdure "))) == 0
+        printed = capsys.readouterr()
+        told = (printed.err + printed.out).replace(str(folder.parent / "home"), "/tmp/perdure")
+        assert told.split() == output.split()
+
+
 def said_in_the_recording(page: str) -> list[str]:
     """The lines that a frame shows of questions and options, without the pointer."""
     shown = "\n".join(blocks(page, "console"))
