@@ -198,7 +198,9 @@ def sent(reached: Reached, content: bytes, *, is_all: bool = False) -> int:
             if is_all:
                 connection.shutdown(socket.SHUT_WR)
             answer = connection.recv(65536)
-        except ConnectionError:
+        except TimeoutError:
+            raise
+        except OSError:  # it was closed meanwhile, as it may be
             return 0
     assert time.monotonic() - begun < LONGEST_S
     return int(answer.split()[1]) if answer.startswith(b"HTTP/1.1 ") else 0
