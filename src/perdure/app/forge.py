@@ -328,6 +328,8 @@ class Forge:
 
     async def _with_new_skills(self, state: BuilderState) -> BuilderState:
         """Let a session know of the skills that were made since it began; what it knew of stays as it was."""
+        if self._skills.shelf.is_empty():
+            return state
         known = state.surroundings.skills
         new = await asyncio.to_thread(self._skills.shelf.skills, dict(known))
         if not new:

@@ -43,6 +43,10 @@ class SkillShelf:
                 found[name] = text
         return found
 
+    def is_empty(self) -> bool:
+        """Tell, by one look, whether there can be no skill at all; most homes have none."""
+        return not (self._home / "skills").is_dir()
+
     def skills(self, besides: Collection[str] = ()) -> tuple[Skill, ...]:
         """Return all skills that can be read, by name."""
         return tuple(read_own_skill(name, text) for name, text in self.texts(besides).items())

@@ -12,6 +12,7 @@ LONGEST_TEXT = 10_000
 LONGEST_CATEGORY = 50
 LONGEST_PURPOSE = 5 * LONGEST_TEXT
 """The description, and what was answered about focus, readers and output: each may be as long as a text."""
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 SKILL_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
@@ -23,7 +24,7 @@ def _one_line(text: str) -> str:
 
 
 def _clean(text: str) -> str:
-    if any(ord(character) < 32 and character not in "\n\t" for character in text) or "\x7f" in text:
+    if _CONTROL.search(text):
         raise ValueError("it contains control characters")
     text.encode()  # a lone surrogate is no text
     return text.strip()

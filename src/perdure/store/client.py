@@ -110,6 +110,13 @@ class DatabaseClient:
         """
         return await self._open().read_raw(_not_async(fn))
 
+    async def write_raw(self, fn: "Callable[[RawTransaction], T]") -> T:
+        """Run the synchronous `fn(raw)` in one transaction of plain SQL, for what is written often.
+
+        Raises: as `transaction`.
+        """
+        return await self._open().write_raw(_not_async(fn))
+
     async def tables(self) -> list[str]:
         """Return the names of the tables, sorted, without the bookkeeping of migrations."""
         import sqlalchemy as sa

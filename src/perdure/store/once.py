@@ -3,15 +3,18 @@
 import time
 from collections.abc import Callable
 
-import sqlalchemy as sa
-
 from perdure.errors import Conflict
 from perdure.kernel.ports import Once
 from perdure.store.client import DatabaseClient
-from perdure.store.schema.once import idempotency_keys
-from perdure.store.transaction import Transaction
+from perdure.store.raw import RawTransaction
 
 KEPT_US = 24 * 3600 * 1_000_000
+_FIND = "SELECT key, route, body_sha256, subject FROM idempotency_keys WHERE key = ? AND created_at > ?"
+_FORGET = "DELETE FROM idempotency_keys WHERE created_at <= ?"
+_KEEP = (
+    "INSERT INTO idempotency_keys (key, route, body_sha256, subject, created_at) VALUES (?, ?, ?, ?, ?)"
+    " ON CONFLICT (key) DO NOTHING RETURNING key"
+)
 
 
 class SqlIdempotencyKeys:
@@ -23,41 +26,30 @@ class SqlIdempotencyKeys:
 
     async def find(self, key: str) -> Once | None:
         """See IdempotencyKeys.find."""
-        return await self._client.read(lambda tx: _find(tx, key, self._now_us()))
+        return await self._client.read_raw(lambda raw: _find(raw, key, self._now_us()))
 
     async def keep(self, once: Once) -> Once:
         """See IdempotencyKeys.keep."""
         try:
-            return await self._client.transaction(lambda tx: _kept(tx, once, self._now_us()))
-        except Conflict:  # another process was quicker, between our look and our insert
+            await self._client.write_raw(lambda raw: keep_once(raw, once, self._now_us()))
+        except Conflict:
             known = await self.find(once.key)
             if known is None:
                 raise
             return known
+        return once
 
 
-def keep_once(tx: Transaction, once: Once, now_us: int) -> None:
+def keep_once(raw: RawTransaction, once: Once, now_us: int) -> None:
     """Note a call in the transaction of what it changes; those of yesterday are forgotten.
 
     Raises: Conflict when its key was used.
     """
-    c = idempotency_keys.c
-    tx.execute(sa.delete(idempotency_keys).where(c.created_at <= now_us - KEPT_US))
-    if _find(tx, once.key, now_us) is not None:
+    raw.execute(_FORGET, now_us - KEPT_US)
+    if raw.first(_KEEP, once.key, once.route, once.body_sha256, once.subject, now_us) is None:
         raise Conflict(f"The key {once.key!r} was used already.")
-    row = {"key": once.key, "route": once.route, "body_sha256": once.body_sha256, "subject": once.subject}
-    tx.execute(sa.insert(idempotency_keys).values(created_at=now_us, **row))
 
 
-def _kept(tx: Transaction, once: Once, now_us: int) -> Once:
-    known = _find(tx, once.key, now_us)
-    if known is None:
-        keep_once(tx, once, now_us)
-    return known or once
-
-
-def _find(tx: Transaction, key: str, now_us: int) -> Once | None:
-    c = idempotency_keys.c
-    query = sa.select(c.key, c.route, c.body_sha256, c.subject).where(c.key == key, c.created_at > now_us - KEPT_US)
-    row = tx.execute(query).first()
-    return None if row is None else Once(row.key, row.route, bytes(row.body_sha256), row.subject)
+def _find(raw: RawTransaction, key: str, now_us: int) -> Once | None:
+    row = raw.first(_FIND, key, now_us - KEPT_US)
+    return None if row is None else Once(row[0], row[1], bytes(row[2]), row[3])

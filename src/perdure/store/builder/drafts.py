@@ -4,28 +4,28 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-import sqlalchemy as sa
-
 from perdure.errors import Conflict, Damaged, NotFound
 from perdure.forge.ports import BuilderDraft, BuilderDraftSummary, Once
 from perdure.store.builder.lists import MODES, PHASES, find_drafts, list_drafts
 from perdure.store.builder.texts import is_text, require_texts
 from perdure.store.client import DatabaseClient
 from perdure.store.once import keep_once
-from perdure.store.schema.forge import builder_drafts
-from perdure.store.transaction import Transaction
+from perdure.store.raw import RawTransaction, Values
 
-_BY_ID = sa.select(builder_drafts).where(builder_drafts.c.session_id == sa.bindparam("wanted"))
-_CHANGING = (
-    *("state_json", "schema_version", "revision", "initial_description", "phase", "mode", "question_count"),
-    "updated_at",
+_BY_ID = (
+    "SELECT session_id, created_at, schema_version, revision, initial_description, phase, mode, question_count,"
+    " updated_at, state_json FROM builder_drafts WHERE session_id = ?"
 )
-_SWAP = (  # made once: to put a statement together takes longer than to run it
-    sa.update(builder_drafts)
-    .where(builder_drafts.c.session_id == sa.bindparam("wanted"), builder_drafts.c.revision == sa.bindparam("was"))
-    .values({name: sa.bindparam(f"new_{name}") for name in _CHANGING})
-    .returning(builder_drafts.c.created_at)
+_INSERT = (
+    "INSERT INTO builder_drafts (session_id, created_at, schema_version, revision, initial_description, phase, mode,"
+    " question_count, updated_at, state_json) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " ON CONFLICT (session_id) DO NOTHING RETURNING created_at"
 )
+_UPDATE = (
+    "UPDATE builder_drafts SET schema_version = ?, revision = ?, initial_description = ?, phase = ?, mode = ?,"
+    " question_count = ?, updated_at = ?, state_json = ? WHERE session_id = ? AND revision = ? RETURNING created_at"
+)
+_DELETE = "DELETE FROM builder_drafts WHERE session_id = ? RETURNING session_id"
 
 
 class SqlBuilderDraftStore:
@@ -39,11 +39,8 @@ class SqlBuilderDraftStore:
         """See BuilderDraftStore.save_draft."""
         require_texts("a draft", draft)
         saved = replace(draft, revision=expected_revision + 1, updated_at_us=self._now_us())
-        put = _insert if expected_revision == 0 else _update
         try:
-            created_at_us = await self._client.transaction(
-                lambda tx: _kept(tx, put(tx, saved), once, saved.updated_at_us)
-            )
+            created_at_us = await self._client.write_raw(lambda raw: _save(raw, saved, once))
         except Conflict as error:
             expected = f"revision {expected_revision}" if expected_revision else "none"
             raise Conflict(
@@ -55,7 +52,7 @@ class SqlBuilderDraftStore:
         """See BuilderDraftStore.load_draft."""
         if not is_text(session_id):
             raise _missing(session_id)
-        row = await self._client.read(lambda tx: tx.execute(_BY_ID, {"wanted": session_id}).first())
+        row = await self._client.read_raw(lambda raw: raw.first(_BY_ID, session_id))
         if row is None:
             raise _missing(session_id)
         return _draft(row)
@@ -72,65 +69,55 @@ class SqlBuilderDraftStore:
         """See BuilderDraftStore.delete_draft."""
         if not is_text(session_id):
             raise _missing(session_id)
-        gone = sa.delete(builder_drafts).where(builder_drafts.c.session_id == session_id)
-        if await self._client.transaction(lambda tx: tx.execute(gone).rowcount) == 0:
+        if await self._client.write_raw(lambda raw: raw.first(_DELETE, session_id)) is None:
             raise _missing(session_id)
 
 
-def _kept(tx: Transaction, created_at_us: int, once: Once | None, now_us: int) -> int:
-    """Keep the call that a draft was saved for beside it."""
-    if once is not None:
-        keep_once(tx, once, now_us)
-    return created_at_us
+def _save(raw: RawTransaction, draft: BuilderDraft, once: Once | None) -> int:
+    """Store a draft over the revision before, with the call that it is saved for; return when it was made.
 
-
-def _insert(tx: Transaction, draft: BuilderDraft) -> int:
-    """Store a new draft, and return when it was made.
-
-    Raises: Conflict, by the database, when there is one.
+    Raises: Conflict
     """
-    created_at = {"created_at": draft.updated_at_us}
-    tx.execute(sa.insert(builder_drafts).values(session_id=draft.session_id, **created_at, **_changing(draft)))
-    return draft.updated_at_us
-
-
-def _update(tx: Transaction, draft: BuilderDraft) -> int:
-    """Store a draft over the revision before, and return when it was made."""
-    given = {f"new_{name}": value for name, value in _changing(draft).items()}
-    created_at_us = tx.scalar(_SWAP, {"wanted": draft.session_id, "was": draft.revision - 1, **given})
-    if created_at_us is None:
+    if draft.revision == 1:
+        row = raw.first(_INSERT, draft.session_id, draft.updated_at_us, *_changing(draft))
+    else:
+        row = raw.first(_UPDATE, *_changing(draft), draft.session_id, draft.revision - 1)
+    if row is None:
         raise Conflict("no draft of that revision")
-    return int(created_at_us)
+    if once is not None:
+        keep_once(raw, once, draft.updated_at_us)
+    return int(row[0])
 
 
-def _changing(draft: BuilderDraft) -> dict[str, object]:
-    """Return what a save changes, by column."""
-    return {
-        "state_json": draft.state_json,
-        "schema_version": draft.schema_version,
-        "revision": draft.revision,
-        "initial_description": draft.initial_description,
-        "phase": str(draft.phase),
-        "mode": str(draft.mode),
-        "question_count": draft.question_count,
-        "updated_at": draft.updated_at_us,
-    }
+def _changing(draft: BuilderDraft) -> Values:
+    """Return what a save changes, in the order of the columns."""
+    return (
+        draft.schema_version,
+        draft.revision,
+        draft.initial_description,
+        str(draft.phase),
+        str(draft.mode),
+        draft.question_count,
+        draft.updated_at_us,
+        draft.state_json,
+    )
 
 
-def _draft(row: "sa.Row[tuple[object, ...]]") -> BuilderDraft:
-    if row.phase not in PHASES or row.mode not in MODES:
-        raise Damaged(f"Its phase is {row.phase!r} and its mode {row.mode!r}, which is not what was written.")
+def _draft(row: Values) -> BuilderDraft:
+    session_id, created_at, schema_version, revision, description, phase, mode, count, updated_at, state_json = row
+    if phase not in PHASES or mode not in MODES:
+        raise Damaged(f"Its phase is {phase!r} and its mode {mode!r}, which is not what was written.")
     return BuilderDraft(
-        session_id=row.session_id,
-        state_json=row.state_json,
-        initial_description=row.initial_description,
-        phase=PHASES[row.phase],
-        mode=MODES[row.mode],
-        question_count=row.question_count,
-        schema_version=row.schema_version,
-        revision=row.revision,
-        created_at_us=row.created_at,
-        updated_at_us=row.updated_at,
+        session_id=session_id,
+        state_json=state_json,
+        initial_description=description,
+        phase=PHASES[phase],
+        mode=MODES[mode],
+        question_count=count,
+        schema_version=schema_version,
+        revision=revision,
+        created_at_us=created_at,
+        updated_at_us=updated_at,
     )
 
 
