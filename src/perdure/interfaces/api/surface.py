@@ -30,7 +30,7 @@ class Surface:
     lines: Lines
 
 
-def _surface(connection: HTTPConnection) -> Surface:
+async def _surface(connection: HTTPConnection) -> Surface:  # async: else FastAPI asks a thread for it
     return cast("Surface", connection.app.state.surface)
 
 
