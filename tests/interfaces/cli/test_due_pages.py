@@ -15,7 +15,7 @@ MORE_THAN_A_PAGE = 210
 
 @flow
 async def nap(goal: Goal) -> str:
-    await goal.sleep(0.01)
+    await goal.sleep(1)  # long enough to be parked on a busy machine, too
     return "awake"
 
 
@@ -24,7 +24,7 @@ async def parked(ready: Path, elsewhere: Path) -> list[str]:
     here = of_flow(nap, [], {})
     async with Perdure.open() as p:
         for folder in [*[elsewhere] * MORE_THAN_A_PAGE, ready]:
-            await p.goals.start(replace(here, workdir=folder))
+            assert (await p.goals.start(replace(here, workdir=folder))).outcome == "waiting"
         while len(due := [view async for view in p.goals.each_due()]) <= MORE_THAN_A_PAGE:
             pass
     return [view.summary.goal_id for view in due]
