@@ -54,6 +54,10 @@ class Server:
     port: int
     token: str
 
+    def processor_s(self) -> float:
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def memory_bytes(self) -> int:
         return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
 
@@ -198,11 +202,13 @@ async def beside_deaf(server: Server, readers: int, deaf: int, round_s: float) -
     """Let some ask, alone and beside others who follow a long history and read nothing of it."""
     path = await _long_history(server)
     reading = await _opened(server, readers - deaf)
+    await _settled(server)
     alone = await _ask_all(reading, round_s)
     before = server.memory_bytes()
     silent = [await RawSocket.open(server.port, path, server.token) for _ in range(deaf)]
     for each in silent:
         each.stop_reading()
+    await _settled(server)
     beside = await _ask_all(reading, round_s)
     grown = server.memory_bytes() - before
     for each in (*reading, *silent):
@@ -210,6 +216,14 @@ async def beside_deaf(server: Server, readers: int, deaf: int, round_s: float) -
     replied = [[taken for taken in times if taken is not None] for times in (alone, beside)]
     lost = 2 * len(reading) - sum(map(len, replied))
     return Beside(lost, _p99_ms(replied[0]), _p99_ms(replied[1]), grown)
+
+
+async def _settled(server: Server) -> None:
+    """Wait until the server has no more to do."""
+    before = -1.0
+    while (now := server.processor_s()) - before > 0.02:
+        before = now
+        await asyncio.sleep(0.5)
 
 
 async def _long_history(server: Server) -> str:
