@@ -17,6 +17,7 @@ from perdure.app import Perdure
 from perdure.client import Client
 from perdure.interfaces.api.lines import Ending
 from perdure.interfaces.api.server import Running
+from perdure.interfaces.api.sockets.goals import MOST_PENDING
 from tests.interfaces.api.test_goals import ASKS, waiting
 
 
@@ -139,3 +140,15 @@ async def test_what_is_open_is_closed_when_the_server_ends(client: Client, serve
             await heard(socket)
     assert closed.value.rcvd is not None
     assert closed.value.rcvd.code == 1001
+
+
+async def test_who_has_missed_too_much_is_told_to_connect_again(server: Running, token: str) -> None:
+    async with opened(server, token, "/ws/events") as socket:
+        assert (await heard(socket))["type"] == "goals"
+        (news,) = server.surface.feed._of_all
+        for number in range(MOST_PENDING + 1):
+            news.tell(f"20200101-000000-goal-{number}")
+        with pytest.raises(ConnectionClosed) as closed:
+            await heard(socket)
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == Ending.RESYNC

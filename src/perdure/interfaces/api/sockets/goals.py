@@ -15,7 +15,7 @@ from perdure.interfaces.api.surface import Served, Surface
 router = APIRouter()
 
 _PAGE = 200
-_MOST_PENDING = 50_000
+MOST_PENDING = 50_000
 
 
 @router.websocket("/ws/goals/{goal_id}")
@@ -52,7 +52,7 @@ async def _changes(served: Surface, line: Line) -> AsyncIterator[str]:
         yield _text({"type": "goals", "goals": [goal async for goal in _unfinished(served)]})
         while line.ending is None:
             changed = await news.wait(PATIENCE_S)
-            if len(changed) > _MOST_PENDING:
+            if len(changed) > MOST_PENDING:
                 line.end(Ending.RESYNC)
                 return
             for goal_id in changed:
