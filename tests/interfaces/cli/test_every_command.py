@@ -27,6 +27,8 @@ def leaves(node: Any, path: Path_ = ()) -> Iterator[tuple[Path_, Any]]:
         yield from leaves(child, (*path, name))
 
 
+ENDLESS: dict[Path_, Path_] = {("serve",): ("--host", "192.0.2.1")}
+"""What keeps a command from going on for ever."""
 COMMANDS = dict(leaves(typer.main.get_command(build())))
 
 
@@ -41,7 +43,7 @@ def path(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 def call(path: Path_) -> list[str]:
     """The command with a value, though not a useful one, for each argument that it must have."""
     needed = [parameter for parameter in COMMANDS[path].params if parameter.required]
-    return [*path, *(f"no-{parameter.name}" for parameter in needed)]
+    return [*path, *(f"no-{parameter.name}" for parameter in needed), *ENDLESS.get(path, ())]
 
 
 def one_object(text: str) -> dict[str, Any]:
