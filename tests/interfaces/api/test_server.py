@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from uuid import uuid4
 
+import httpx
 import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
@@ -23,6 +24,14 @@ from tests.interfaces.api.test_goals import ended
 from tests.interfaces.api.test_streams import opened, plan_of
 
 HOW_TO = Path(__file__).parents[3] / "docs" / "how-to" / "serve-over-http.md"
+
+
+def has_ipv6() -> bool:
+    try:
+        bind(Address("::1", 0)).close()
+    except Unavailable:
+        return False
+    return True
 
 
 @pytest.fixture(params=["sqlite"])
@@ -48,6 +57,29 @@ def test_an_exposed_server_answers_to_its_address_and_its_names() -> None:
     names = Address("192.0.2.1", is_exposed=True, names=["perdure.example"]).all_names()
     assert names == ("127.0.0.1", "localhost", "[::1]", "192.0.2.1", "perdure.example")
     assert Address("0.0.0.0", is_exposed=True).all_names() == ("127.0.0.1", "localhost", "[::1]")
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        (Address(), "127.0.0.1"),
+        (Address("localhost"), "127.0.0.1"),
+        (Address("::1"), "[::1]"),
+        (Address("0.0.0.0", is_exposed=True), "127.0.0.1"),
+        (Address("::", is_exposed=True), "[::1]"),
+        (Address("192.0.2.1", is_exposed=True), "192.0.2.1"),
+        (Address("0.0.0.0", is_exposed=True, names=["a.example", "b.example"]), "b.example"),
+    ],
+)
+def test_the_url_that_is_printed_leads_to_where_the_server_listens(address: Address, shown: str) -> None:
+    assert address.shown == shown
+    assert shown in address.all_names()
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
+async def test_a_server_at_the_address_of_ipv6_can_be_called_as_it_says(home: Perdure) -> None:
+    async with running(home, Address("::1", 0)) as server, httpx.AsyncClient(trust_env=False) as http:
+        assert (await http.get(f"{server.url}/healthz")).status_code == 200
 
 
 async def test_a_frame_that_is_too_large_ends_the_socket(server: Running, token: str) -> None:

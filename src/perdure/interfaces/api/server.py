@@ -47,10 +47,20 @@ class Address:
     def is_local(self) -> bool:
         return self.host in ("127.0.0.1", "localhost", "::1")
 
+    @property
+    def shown(self) -> str:
+        """The name in the URL that is printed: one that leads to where we listen."""
+        if not self.is_local and self.names:
+            return self.names[-1]
+        known = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "localhost": "127.0.0.1"}  # noqa: S104 (compared, not bound)
+        return known.get(self.host) or self._own()
+
+    def _own(self) -> str:
+        return f"[{self.host}]" if ":" in self.host else self.host
+
     def all_names(self) -> tuple[str, ...]:
         """Return every name and address that we answer to."""
-        own = f"[{self.host}]" if ":" in self.host else self.host
-        reached = () if self.host in ("0.0.0.0", "::") else (own,)  # noqa: S104 (compared, not bound)
+        reached = () if self.host in ("0.0.0.0", "::") else (self._own(),)  # noqa: S104 (compared, not bound)
         return tuple(dict.fromkeys((*LOCAL, *reached, *self.names)))
 
 
@@ -135,7 +145,6 @@ async def running(p: Perdure, address: Address, *, hears_signals: bool = False) 
     listener = bind(address)
     port = listener.getsockname()[1]
     doors = Doors(p.settings.home, port, address.all_names())
-    host = "127.0.0.1" if address.is_local else address.all_names()[-1]
     async with _working(p, doors) as surface:
         on_end = partial(_end, surface, Ending.SHUTDOWN)
         server = _Server(_config(surface, address.heartbeat_s), on_end, hears_signals=hears_signals)
@@ -143,7 +152,7 @@ async def running(p: Perdure, address: Address, *, hears_signals: bool = False) 
         listens = asyncio.create_task(server.listens.wait())
         try:
             await asyncio.wait({ended, listens}, return_when=asyncio.FIRST_COMPLETED)
-            yield Running(f"http://{host}:{port}", surface, ended)
+            yield Running(f"http://{address.shown}:{port}", surface, ended)
         finally:
             listens.cancel()
             server.end()
