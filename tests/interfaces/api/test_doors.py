@@ -260,3 +260,9 @@ def test_a_code_is_good_for_ten_minutes(tmp_path: Path) -> None:
     now_s = 601.0
     assert not doors.spend(late)
     assert not doors.spend("ü\ud800")
+
+
+def test_the_port_of_http_may_be_left_out_and_no_other(tmp_path: Path) -> None:
+    assert Doors(tmp_path, 80, ["localhost"]).hosts == {"localhost", "localhost:80"}
+    assert Doors(tmp_path, 80, ["localhost"]).origins == {"http://localhost", "http://localhost:80"}
+    assert Doors(tmp_path, 8733, ["localhost"]).hosts == {"localhost:8733"}

@@ -11,6 +11,7 @@ from perdure.errors import Damaged, Denied, PerdureError
 from perdure.settings import FILE_MODE, ensure_folder
 
 TOKEN_FILE = "token"  # noqa: S105 (the name of the file, not what is in it)
+_PORT_OF_HTTP = 80
 LOCAL = ("127.0.0.1", "localhost", "[::1]")
 CODE_LASTS_S = 600.0
 _TOKEN_BYTES = 32
@@ -88,8 +89,9 @@ class Doors:
         self._clock_s = clock_s
         self._codes: dict[str, float] = {}
         self.port = port
-        self.hosts = frozenset(f"{name.lower()}:{port}" for name in names)
-        """The names and addresses under which we may be called, with the port."""
+        plain = [name.lower() for name in names]
+        self.hosts = frozenset([f"{name}:{port}" for name in plain] + (plain if port == _PORT_OF_HTTP else []))
+        """The names and addresses under which we may be called, with the port; clients leave out that of HTTP."""
         self.origins = frozenset(f"http://{host}" for host in self.hosts)
         self.cookie = f"perdure_{port}"
         """The name of our cookie; cookies belong to all ports of a host, so that the name tells them apart."""
