@@ -213,6 +213,26 @@ async def test_a_frame_that_makes_no_sense_leaves_the_socket_usable(
         assert await heard(socket) == {"type": "pong", "reply_to": "p"}
 
 
+@pytest.mark.parametrize(
+    ("frame", "reply_to"),
+    [
+        ({"type": "fly", "id": "a"}, "a"),
+        ({"type": "start", "id": "b"}, "b"),
+        ({"type": "ping", "id": 3}, None),
+        ({"type": "ping", "id": "x" * 101}, None),
+    ],
+)
+async def test_the_refusal_of_a_frame_is_a_reply_to_its_id(
+    server: Running, token: str, frame: dict[str, Any], reply_to: str | None
+) -> None:
+    async with opened(server, token, f"/ws/builder/{uuid4()}") as socket:
+        await socket.send(json.dumps(frame))
+        refused = await heard(socket)
+        assert (refused["code"], refused.get("reply_to")) == ("invalid", reply_to)
+        await socket.send("{")
+        assert (await heard(socket))["message"].startswith("The frame is not JSON")
+
+
 async def test_a_socket_of_something_that_is_no_uuid_is_refused(server: Running, token: str) -> None:
     with pytest.raises(InvalidStatus) as refused:
         async with opened(server, token, "/ws/builder/not-a-uuid"):

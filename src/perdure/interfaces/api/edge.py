@@ -1,6 +1,7 @@
 """The edge of the API for values: JSON as strict as both databases are, whatever a client sends."""
 
 import json
+from functools import partial
 from typing import Any
 
 from perdure.errors import Invalid
@@ -8,25 +9,24 @@ from perdure.interfaces.api.problems import BrokenJson
 
 DEEPEST = 64
 LARGEST_INTEGER = 1 << 63
-_TOO_DEEP = f"The body is nested deeper than {DEEPEST} levels."
 
 
-def read_json(body: bytes) -> Any:
-    """Read a body as JSON.
+def read_json(body: bytes, what: str = "The body") -> Any:
+    """Read a body, or what else was sent, as JSON.
 
     Raises: BrokenJson; Invalid for what is JSON and still no value of ours.
     """
     try:
-        value = json.loads(body.decode("utf-8"), parse_constant=_refuse_constant)
+        value = json.loads(body.decode("utf-8"), parse_constant=partial(_refuse_constant, what))
     except RecursionError:
-        raise Invalid(_TOO_DEEP) from None
+        raise _too_deep(what) from None
     except ValueError as error:
-        raise BrokenJson(f"The body is not JSON: {error}.") from None
-    require_plain(value)
+        raise BrokenJson(f"{what} is not JSON: {error}.") from None
+    require_plain(value, what)
     return value
 
 
-def require_plain(value: Any) -> None:
+def require_plain(value: Any, what: str = "The body") -> None:
     """See that a value can be stored everywhere.
 
     Raises: Invalid
@@ -35,9 +35,9 @@ def require_plain(value: Any) -> None:
     for _ in range(DEEPEST + 1):
         if not level:
             return
-        level = [inner for each in level for inner in _inside(each)]
+        level = [inner for each in level for inner in _inside(each, what)]
     if level:
-        raise Invalid(_TOO_DEEP)
+        raise _too_deep(what)
 
 
 def require_text(text: str, where: str) -> None:
@@ -53,30 +53,34 @@ def require_text(text: str, where: str) -> None:
         raise Invalid(f"{where} contains a lone surrogate, which is no text.") from None
 
 
-def _inside(value: Any) -> list[Any]:
+def _inside(value: Any, what: str) -> list[Any]:
     """Return what a value contains, having seen to the value itself."""
     match value:
         case list():
             return value
         case dict():
             for key in value:
-                require_text(key, "A key of the body")
+                require_text(key, what)
             return list(value.values())
         case str():
-            require_text(value, "The body")
+            require_text(value, what)
         case bool() | None:
             pass
         case int() | float():
-            _require_number(value)
+            _require_number(value, what)
     return []
 
 
-def _require_number(value: float) -> None:
+def _require_number(value: float, what: str) -> None:
     if isinstance(value, int) and not -LARGEST_INTEGER <= value < LARGEST_INTEGER:
-        raise Invalid("The body has an integer of more than 64 bits.")
+        raise Invalid(f"{what} has an integer of more than 64 bits.")
     if value in (float("inf"), float("-inf")):
-        raise Invalid("The body has a number that is too large.")
+        raise Invalid(f"{what} has a number that is too large.")
 
 
-def _refuse_constant(name: str) -> None:
-    raise Invalid(f"The body has {name}, which JSON does not have.")
+def _too_deep(what: str) -> Invalid:
+    return Invalid(f"{what} is nested deeper than {DEEPEST} levels.")
+
+
+def _refuse_constant(what: str, name: str) -> None:
+    raise Invalid(f"{what} has {name}, which JSON does not have.")

@@ -23,12 +23,14 @@ router = APIRouter()
 _MOST_REPLIES = 64
 """So many replies are kept for frames that are sent again."""
 
+_LONGEST_ID = 100
+
 Plain = dict[str, Any]
 
 
 class _Frame(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
-    id: Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[!-~]+$")] | None = None
+    id: Annotated[str, Field(min_length=1, max_length=_LONGEST_ID, pattern=r"^[!-~]+$")] | None = None
 
 
 class Start(_Frame):
@@ -116,9 +118,13 @@ class _Chat:
     async def _reply(self, received: str | None) -> Plain:
         """Return the reply to a frame; whatever is wrong with it, the socket stays usable."""
         try:
-            frame = _read(received)
+            said = _said(received)
         except PerdureError as error:
             return _error(error)
+        try:
+            frame = _read(said)
+        except PerdureError as error:
+            return _error(error) | _reply_to(said)
         if frame.id is None:
             return await self._done(frame)
         if frame.id not in self._replies:
@@ -186,15 +192,29 @@ async def _received(socket: WebSocket) -> str | None:
     return text
 
 
-def _read(received: str | None) -> Frame:
+def _said(received: str | None) -> Any:
+    """Return what the text of a frame says.
+
+    Raises: Invalid; BrokenJson.
+    """
+    if received is None:
+        raise Invalid("A frame of text was expected, found one of bytes.")
+    return read_json(received.encode("utf-8", "surrogatepass"), "The frame")
+
+
+def _reply_to(said: Any) -> Plain:
+    """Name the frame that a refusal is for, by its id, so that whoever waits for the reply gets it."""
+    given = said.get("id") if isinstance(said, dict) else None
+    return {"reply_to": given} if isinstance(given, str) and len(given) <= _LONGEST_ID else {}
+
+
+def _read(said: Any) -> Frame:
     """Read a frame.
 
     Raises: Invalid
     """
-    if received is None:
-        raise Invalid("A frame of text was expected, found one of bytes.")
     try:
-        return _FRAME.validate_python(read_json(received.encode("utf-8", "surrogatepass")))
+        return _FRAME.validate_python(said)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))
