@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from perdure import NotFound
 from perdure.app import Perdure
@@ -152,3 +152,25 @@ async def test_who_has_missed_too_much_is_told_to_connect_again(server: Running,
             await heard(socket)
     assert closed.value.rcvd is not None
     assert closed.value.rcvd.code == Ending.RESYNC
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "code"),
+    [
+        ("/ws/nothing", 404, "not_found"),
+        ("/api/v1/goals", 404, "not_found"),
+        ("/ws/goals/nothing", 404, "not_found"),
+        ("/ws/goals/nothing?after_seq=-1", 422, "invalid"),
+        ("/ws/goals/nothing?after_seq=x", 422, "invalid"),
+    ],
+)
+async def test_a_socket_that_cannot_be_opened_is_told_why(
+    server: Running, token: str, path: str, status: int, code: str
+) -> None:
+    with pytest.raises(InvalidStatus) as refused:
+        async with opened(server, token, path):
+            pass
+    response = refused.value.response
+    assert response.status_code == status
+    assert response.headers["content-type"] == "application/problem+json"
+    assert json.loads(response.body)["code"] == code

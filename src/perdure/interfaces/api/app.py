@@ -1,25 +1,29 @@
 """The application: every route and socket behind the one gate, and every error as a problem."""
 
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 from fastapi import FastAPI
-from fastapi.exceptions import RequestValidationError
+from fastapi.exceptions import RequestValidationError, WebSocketRequestValidationError
 from fastapi.openapi.utils import get_openapi
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.websockets import WebSocket
 
 from perdure import __version__
 from perdure.app.forge import SessionOver
 from perdure.errors import Invalid, NotFound, PerdureError
 from perdure.interfaces.api.envelope import Problem, problem
-from perdure.interfaces.api.gate import Gate
+from perdure.interfaces.api.gate import OPEN_PATHS, Gate
 from perdure.interfaces.api.problems import NoSuchMethod, Unexpected
 from perdure.interfaces.api.routes import approvals, bots, builder, doors, goals, memory, skills
 from perdure.interfaces.api.sockets import builder as builder_socket
 from perdure.interfaces.api.sockets import goals as goal_sockets
+from perdure.interfaces.api.sockets.telling import refuse
 from perdure.interfaces.api.surface import BASE, REFUSALS, Surface
 
 ROUTERS = (
@@ -61,8 +65,10 @@ def make_routes(surface: Surface) -> FastAPI:
     app.add_exception_handler(PerdureError, _told)
     app.add_exception_handler(SessionOver, _over)
     app.add_exception_handler(RequestValidationError, _unfit)
+    app.add_exception_handler(WebSocketRequestValidationError, _unfit_socket)
     app.add_exception_handler(HTTPException, _unrouted)
     app.add_exception_handler(Exception, _unexpected)
+    app.router.default = _nowhere
     app.openapi = lambda: _described(app)  # type: ignore[method-assign]
     return app
 
@@ -81,21 +87,45 @@ async def _over(_request: Request, error: Exception) -> Response:
 async def _unfit(_request: Request, error: Exception) -> Response:
     """Say which part of a request does not fit, without repeating what was sent."""
     assert isinstance(error, RequestValidationError)  # noqa: S101 (what it is registered for)
-    told = [f"{_place(each['loc'])}: {each['msg']}" for each in error.errors()[:_MOST_ERRORS]]
-    return problem(
-        Invalid(f"The request does not fit. {told[0]}." if told else "The request does not fit.", errors=told)
-    )
+    return problem(_misfit(error.errors()))
 
 
-async def _unrouted(_request: Request, error: Exception) -> Response:
+async def _unfit_socket(socket: WebSocket, error: Exception) -> None:
+    """Say the same when a socket is to be opened."""
+    assert isinstance(error, WebSocketRequestValidationError)  # noqa: S101 (what it is registered for)
+    await refuse(socket, _misfit(error.errors()))
+
+
+def _misfit(errors: Sequence[Any]) -> Invalid:
+    told = [f"{_place(each['loc'])}: {each['msg']}" for each in errors[:_MOST_ERRORS]]
+    return Invalid(f"The request does not fit. {told[0]}." if told else "The request does not fit.", errors=told)
+
+
+async def _nowhere(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer whoever asks for a path, or a socket, that is not there."""
+    error = NotFound("There is nothing at this path.")
+    if scope["type"] == "websocket":
+        await refuse(WebSocket(scope, receive, send), error)
+    else:
+        await problem(error)(scope, receive, send)
+
+
+async def _unrouted(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 (what it is registered for)
-    match error.status_code:
-        case 404:
-            return problem(NotFound("There is nothing at this path."))
-        case 405:
-            return problem(NoSuchMethod("This path cannot be used with that method."), headers=error.headers)
-        case _:
-            return problem(Invalid(str(error.detail)))
+    if error.status_code != NoSuchMethod.http_status:
+        return problem(Invalid(str(error.detail)))
+    return problem(NoSuchMethod("This path cannot be used with that method."), headers={"Allow": _methods(request)})
+
+
+def _methods(request: Request) -> str:
+    """Return what a path can be used with; it has a route for each method."""
+    path: str = request.scope["path"]
+    found: set[str] = set()
+    for router, prefix in ROUTERS:
+        for route in router.routes if path.startswith(prefix) else ():
+            if isinstance(route, Route) and route.path_regex.match(path[len(prefix) :]):
+                found |= set(route.methods or ())
+    return ", ".join(sorted(found)) or "GET"  # /openapi.json, which is in no router of ours
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:
@@ -120,5 +150,8 @@ def _described(app: FastAPI) -> dict[str, Any]:
             parts["schemas"].pop(unused, None)
         parts["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
         schema["security"] = [{"token": []}]
+        for path in OPEN_PATHS:
+            for operation in schema["paths"][path].values():
+                operation["security"] = []
         app.openapi_schema = schema
     return app.openapi_schema
