@@ -192,3 +192,41 @@ async def test_more_goals_than_the_server_runs_at_once_are_refused(client: Clien
         await client.goals.create(text="sleep 60")
     await client.goals.cancel(first["id"])
     assert (await ended(client, first["id"]))["reason"] == "cancelled"
+
+
+async def test_every_answer_about_a_goal_that_has_ended_says_what_came_of_it(
+    client: Client, known: httpx.AsyncClient
+) -> None:
+    headers = {"Idempotency-Key": f"ended-{id(client)}"}
+    made = await known.post("/api/v1/goals", json={"text": "echo hello"}, headers=headers)
+    done = await ended(client, made.json()["data"]["id"])
+    assert done["output"]["stdout"] == "hello\n"
+    again = await known.post("/api/v1/goals", json={"text": "echo hello"}, headers=headers)
+    assert (again.status_code, again.json()["data"]) == (200, done)
+    assert await client.goals.resume(done["id"]) == done
+
+
+async def test_an_answer_that_is_told_again_says_what_came_of_it(client: Client) -> None:
+    goal = await client.goals.create(plan=ASKS)
+    await waiting(client, goal["id"])
+    key = f"told-{goal['id']}"
+    await client.goals.decide(goal["id"], "answer", value="yes", key=key)
+    done = await ended(client, goal["id"])
+    assert done["output"] == {"sure": {"status": "done"}}
+    assert await client.goals.decide(goal["id"], "answer", value="yes", key=key) == done
+
+
+async def test_a_method_that_a_path_has_not_is_told_those_that_it_has(known: httpx.AsyncClient) -> None:
+    refused = await known.put("/api/v1/goals", json={})
+    assert (refused.status_code, refused.headers["allow"]) == (405, "GET, POST")
+    assert (await known.post("/healthz")).headers["allow"] == "GET"
+
+
+async def test_the_description_tells_what_needs_no_token_and_every_success(known: httpx.AsyncClient) -> None:
+    described = (await known.get("/openapi.json")).json()
+    calls = {f"{method} {path}": call for path, calls in described["paths"].items() for method, call in calls.items()}
+    assert {name for name, call in calls.items() if call.get("security") == []} == {"get /healthz", "get /login"}
+    for name in ("post /api/v1/goals", "post /api/v1/goals/{goal_id}/fork"):
+        assert {"200", "201"} < calls[name]["responses"].keys()
+    events = calls["get /api/v1/goals/{goal_id}/events"]["responses"]["200"]["content"]
+    assert events.keys() == {"application/json", "text/event-stream"}

@@ -151,9 +151,13 @@ class EventOut(BaseModel):
 
 GoalId = str
 _GOAL = Envelope[GoalOut]
+_KNOWN: dict[int | str, dict[str, Any]] = {200: {"model": _GOAL, "description": "The key had made this goal before."}}
+_STREAM: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}},
+}
 
 
-@router.post("", status_code=201, response_model=_GOAL)
+@router.post("", status_code=201, response_model=_GOAL, responses=_KNOWN)
 async def create_goal(body: GoalBody, served: Served, key: Key = None) -> Response:
     """Start a goal; it runs in the server, and goes on when that is started anew.
 
@@ -161,7 +165,7 @@ async def create_goal(body: GoalBody, served: Served, key: Key = None) -> Respon
     """
     new = await _new(body, served, key)
     goal, is_new = await served.serving.start(new)
-    return _reply(goal, status=201 if is_new else 200)
+    return await _reply(served, goal, status=201 if is_new else 200)
 
 
 @router.get("", response_model=Envelope[list[GoalOut]])
@@ -171,7 +175,7 @@ async def list_goals(
     cursor: Cursor = None,
     status: Annotated[Status | None, Query(description="`open` is running or interrupted.")] = None,
 ) -> Response:
-    """List goals, the newest first."""
+    """List goals, the newest first; `output` is null in a list, also when a goal has one."""
     found = await served.p.goals.list(limit=limit, status=status, before=from_cursor(cursor))
     last = found[-1].id if found else None
     more = "" if status is None else f"&status={status}"
@@ -181,14 +185,10 @@ async def list_goals(
 @router.get("/{goal_id}", response_model=_GOAL)
 async def show_goal(goal_id: GoalId, served: Served) -> Response:
     """Show a goal, by its id or a beginning of it that no other has."""
-    goal = await served.p.goals.find(goal_id)
-    if goal.status not in ("done", "stopped"):
-        return _reply(goal)
-    state = await served.p.goals.state(goal.id)
-    return _reply(GoalView(goal.summary, termination=state.termination))
+    return await _reply(served, await served.p.goals.find(goal_id))
 
 
-@router.get("/{goal_id}/events", response_model=Envelope[list[EventOut]])
+@router.get("/{goal_id}/events", response_model=Envelope[list[EventOut]], responses=_STREAM)
 async def list_events(
     request: Request,
     goal_id: GoalId,
@@ -212,21 +212,21 @@ async def list_events(
 async def resume_goal(goal_id: GoalId, served: Served, body: ResumeBody | None = None, key: Key = None) -> Response:
     """Go on with a goal in the server, with limits raised where they are given."""
     del key  # to go on twice is to go on once
-    return _reply(await served.serving.go_on(goal_id, (body or ResumeBody()).limits.as_limits()))
+    return await _reply(served, await served.serving.go_on(goal_id, (body or ResumeBody()).limits.as_limits()))
 
 
-@router.post("/{goal_id}/fork", status_code=201, response_model=_GOAL)
+@router.post("/{goal_id}/fork", status_code=201, response_model=_GOAL, responses=_KNOWN)
 async def fork_goal(goal_id: GoalId, body: ForkBody, served: Served, key: Key = None) -> Response:
     """Make a goal that goes on from an event of another; it does not run until it is resumed."""
     goal = await served.p.goals.fork(goal_id, body.at, key=key)
-    return _reply(goal, status=201 if goal.is_news else 200)
+    return await _reply(served, goal, status=201 if goal.is_news else 200)
 
 
 @router.post("/{goal_id}/cancel", response_model=_GOAL)
 async def cancel_goal(goal_id: GoalId, served: Served, body: CancelBody | None = None, key: Key = None) -> Response:
     """End a goal."""
     del body
-    return _reply(await served.p.goals.cancel(goal_id, key=key))
+    return await _reply(served, await served.p.goals.cancel(goal_id, key=key))
 
 
 @router.post("/{goal_id}/decisions", response_model=_GOAL)
@@ -245,7 +245,7 @@ async def signal(goal_id: GoalId, body: SignalBody, served: Served, key: Key = N
 async def _gone_on(served: Surface, goal: GoalView) -> Response:
     """Answer with a goal that was told something; one of the server's goes on by itself."""
     served.serving.nudge()
-    return _reply(goal)
+    return await _reply(served, goal)
 
 
 async def _new(body: GoalBody, served: Surface, key: str | None) -> NewGoal:
@@ -290,7 +290,10 @@ def _last_event_id(given: str | None, after_seq: int) -> int:
     return max(int(given), after_seq)
 
 
-def _reply(goal: GoalView, *, status: int = 200) -> Response:
+async def _reply(served: Surface, goal: GoalView, *, status: int = 200) -> Response:
+    """Answer with a goal; one that has ended, with what came of it, which its summary does not have."""
+    if goal.status in ("done", "stopped") and goal.termination is None:
+        goal = replace(goal, termination=(await served.p.goals.state(goal.id)).termination)
     here = f"{_HERE}/{goal.id}"
     links = {"self": here, "events": f"{here}/events"}
     return reply(goal.wire(), links=links, status=status)
