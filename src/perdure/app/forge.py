@@ -286,7 +286,10 @@ class Forge:
         except Conflict as error:
             if (known := await self._known(once)) is not None:
                 return known  # the same call, made twice at once
-            raise Conflict(error.detail, current=await self._current(state.session_id)) from error
+            begun = f"There is a draft of the session {state.session_id} already; go on with it, or begin another."
+            raise Conflict(
+                error.detail if expected_revision else begun, current=await self._current(state.session_id)
+            ) from error
         return _view(state, draft.revision)
 
     async def _current(self, session_id: str) -> dict[str, Any] | None:

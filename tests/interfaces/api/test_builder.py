@@ -240,6 +240,18 @@ async def test_a_socket_of_something_that_is_no_uuid_is_refused(server: Running,
     assert refused.value.response.status_code == 404
 
 
+async def test_a_session_that_has_begun_cannot_begin_again(
+    server: Running, token: str, known: httpx.AsyncClient
+) -> None:
+    session_id = (await begun(known))["session_id"]
+    async with opened(server, token, f"/ws/builder/{session_id}") as socket:
+        pending = await heard(socket)
+        await socket.send(json.dumps({"type": "start", "description": "another"}))
+        refused = await heard(socket)
+    assert (refused["code"], refused["turn"]) == ("conflict", pending["turn"])
+    assert refused["message"].startswith(f"There is a draft of the session {session_id} already")
+
+
 async def test_a_bot_is_made_over_the_socket(server: Running, token: str, known: httpx.AsyncClient) -> None:
     session_id = (await begun(known))["session_id"]
     ready = await said(known, session_id)
