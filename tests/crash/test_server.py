@@ -125,6 +125,7 @@ async def test_a_server_that_is_told_to_end_gives_its_goals_back(home: Path, tmp
                 if event["payload"].get("step") == "a":
                     break
         server.interrupt()
+        server.wait_for("ten seconds to finish")
         server.wait_for_end()
         assert server.process.exitcode == 0
     assert not (tmp_path / "ended").exists()

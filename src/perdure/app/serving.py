@@ -78,6 +78,11 @@ class Serving:
         self._require_room()
         return await self._begun(goal.id, lambda manner: self._goals.go_on(goal.id, manner, limits))
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a goal runs here now."""
+        return bool(self._running)
+
     def nudge(self) -> None:
         """Look for goals to go on with, now."""
         self._nudged.set()

@@ -53,6 +53,6 @@ class CommandMind:
 
 def _split(text: str) -> list[str]:
     try:
-        return split_words(text, "let a shell run the command: --shell")
+        return split_words(text, 'let a shell run the command: --shell, or "shell": true in a request')
     except ValueError as error:
         raise Invalid(str(error)) from error

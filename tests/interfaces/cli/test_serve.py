@@ -1,10 +1,14 @@
 """`perdure serve` and `perdure token` on the command line; what a running server does is tried in `tests/crash`."""
 
+import asyncio
 import socket
 import stat
 
 import pytest
 
+from perdure.app import Perdure
+from perdure.app.new_goal import of_plan_text
+from perdure.app.runner import Manner
 from perdure.interfaces.api.doors import TOKEN_FILE
 from perdure.settings import load_settings
 from tests.interfaces.cli.terminal import Terminal
@@ -38,3 +42,14 @@ def test_what_cannot_be_served_is_wrong_usage(perdure: Terminal, arguments: tupl
 def test_a_port_that_is_taken_is_told(perdure: Terminal) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert perdure("serve", "--port", str(taken.getsockname()[1])) == 8
+
+
+def test_who_answers_a_goal_of_the_server_is_told_that_the_server_goes_on(perdure: Terminal) -> None:
+    async def asked() -> str:
+        plan = 'goal: a question\nsteps:\n  - id: sure\n    ask: {question: "Publish?"}\n'
+        async with Perdure.open(load_settings().home) as p:
+            return (await p.goals.start(of_plan_text(plan, "plan"), Manner(runner="server"))).state.goal_id
+
+    goal_id = asyncio.run(asked())
+    assert perdure("goal", "answer", goal_id, "yes") == 0
+    assert "`perdure serve` goes on with it" in perdure.out

@@ -160,14 +160,19 @@ async def running(p: Perdure, address: Address, *, hears_signals: bool = False) 
             listener.close()
 
 
-async def serve(p: Perdure, address: Address, on_start: Callable[[str], None]) -> None:
-    """Serve a home until a signal comes; `on_start` is given the URL that a browser may open, once.
+async def serve(p: Perdure, address: Address, on_start: Callable[[str], None], on_wait: Callable[[], None]) -> None:
+    """Serve a home until a signal comes.
+
+    `on_start` is given the URL that a browser may open, once; `on_wait` is called at the end, before running steps are
+    waited for.
 
     Raises: as `running`.
     """
     async with running(p, address, hears_signals=True) as server:
         on_start(server.login_url())
         await asyncio.wait({server.ended})
+        if server.surface.serving.is_busy:
+            on_wait()
 
 
 def _end(surface: Surface, why: Ending) -> None:

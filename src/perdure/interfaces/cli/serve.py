@@ -32,7 +32,7 @@ def register(app: typer.Typer) -> None:
         settings = options.settings()
         address = Address(host, port, is_exposed=expose, names=tuple(name or ()))
         async with open_home(settings) as p:
-            await run(p, address, _told)
+            await run(p, address, _told, _waits)
         return Answer({"served": True}, ["Ended. Goals that were running go on when the server is started again."])
 
 
@@ -41,3 +41,7 @@ def _told(url: str) -> None:
     print(
         "Programs use the token that `perdure token show` prints. Ctrl-C ends the server.", file=sys.stderr, flush=True
     )
+
+
+def _waits() -> None:
+    print("Ending; steps that run have ten seconds to finish.", file=sys.stderr, flush=True)

@@ -201,7 +201,9 @@ async def settled(options: Options, goal: str, act: Act, *, is_resumed: bool) ->
         if seen.summary.status in _ENDED:
             return Answer(seen.wire(), [headline(seen)])
         begun = (await p.goals.state(goal_id)).begun
-    return Answer(seen.wire(), [f"Recorded; {go_on_line(options, begun, goal_id)}"])
+        is_served = (await p.goals.find(goal_id)).summary.runner == "server"
+    who = "`perdure serve` goes on with it; or, to go on here: " if is_served else ""
+    return Answer(seen.wire(), [f"Recorded; {who}{go_on_line(options, begun, goal_id)}"])
 
 
 def _shown(call: ToolCall) -> str:
