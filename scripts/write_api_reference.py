@@ -18,6 +18,7 @@ Every call needs the token of the home, `Authorization: Bearer …`; only `/heal
 - A failure is `application/problem+json`: `type`, `title`, `status`, `detail`, `instance`, `code`, `errors`, `meta`.
   The codes are those of [errors](errors.md).
 - In a list `data` is an array; `meta.next_cursor`, given as `cursor`, leads to the next page, and is null at the end.
+  Events are an exception: `after_seq` leads to the next ones.
 - `Idempotency-Key` names one call, for a day: repeated with the same body, it is done once; with another, it is 422.
 - `If-Match` takes an `ETag` that was seen; when that is not what is there any more, nothing is done and it is 412.
 - A body is JSON of at most 1 MiB; what cannot be stored in every database (NUL, half a surrogate pair, NaN, an integer

@@ -230,3 +230,9 @@ async def test_the_description_tells_what_needs_no_token_and_every_success(known
         assert {"200", "201"} < calls[name]["responses"].keys()
     events = calls["get /api/v1/goals/{goal_id}/events"]["responses"]["200"]["content"]
     assert events.keys() == {"application/json", "text/event-stream"}
+
+
+async def test_a_text_for_a_shell_says_how_a_request_asks_for_one(known: httpx.AsyncClient) -> None:
+    refused = await known.post("/api/v1/goals", json={"text": "echo a | cat"})
+    assert refused.status_code == 422
+    assert '"shell": true' in refused.json()["detail"]

@@ -174,3 +174,15 @@ async def test_a_socket_that_cannot_be_opened_is_told_why(
     assert response.status_code == status
     assert response.headers["content-type"] == "application/problem+json"
     assert json.loads(response.body)["code"] == code
+
+
+async def test_a_stream_of_a_goal_that_has_ended_and_was_seen_tells_a_browser_not_to_come_again(
+    client: Client, known: httpx.AsyncClient
+) -> None:
+    goal = await client.goals.create(plan=plan_of(1))
+    last = [event["seq"] async for event in client.goals.follow(goal["id"])][-1]
+    path, accept = f"/api/v1/goals/{goal['id']}/events", {"Accept": "text/event-stream"}
+    more = await known.get(path, headers={**accept, "Last-Event-ID": str(last - 1)})
+    assert (more.status_code, more.text.startswith(f"id: {last}\n")) == (200, True)
+    nothing = await known.get(path, headers={**accept, "Last-Event-ID": str(last)})
+    assert (nothing.status_code, nothing.content) == (204, b"")

@@ -22,6 +22,7 @@ router = APIRouter(prefix="/goals", tags=["goals"])
 
 _HERE = f"{BASE}/goals"
 _LARGEST = 2**63 - 1
+_ENDED = ("done", "stopped")
 Whole = Annotated[int, Field(ge=1, le=_LARGEST)]
 Amount = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -154,6 +155,7 @@ _GOAL = Envelope[GoalOut]
 _KNOWN: dict[int | str, dict[str, Any]] = {200: {"model": _GOAL, "description": "The key had made this goal before."}}
 _STREAM: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}},
+    204: {"description": "To a stream: all was seen, and nothing more will come."},
 }
 
 
@@ -196,10 +198,15 @@ async def list_events(
     after_seq: Annotated[int, Query(ge=0, le=_LARGEST)] = 0,
     limit: Limit = 200,
 ) -> Response:
-    """List the events of a goal after a seq; with `Accept: text/event-stream`, go on with those that come."""
+    """List the events of a goal after a seq; with `Accept: text/event-stream`, go on with those that come.
+
+    `_links.next` leads to the next page of a list. A stream ends with the goal; who asks for more gets 204.
+    """
     goal = await served.p.goals.find(goal_id)
     if "text/event-stream" in request.headers.get("accept", ""):
         after = _last_event_id(request.headers.get("last-event-id"), after_seq)
+        if goal.status in _ENDED and after >= goal.summary.last_seq:
+            return Response(status_code=204)  # or a browser would connect again and again, for nothing
         return StreamingResponse(event_stream(served, goal.id, after), media_type="text/event-stream")
     found = await served.p.goals.events(goal.id, after=after_seq, limit=limit)
     links = {"self": f"{_HERE}/{goal.id}/events?after_seq={after_seq}", "goal": f"{_HERE}/{goal.id}"}
@@ -292,7 +299,7 @@ def _last_event_id(given: str | None, after_seq: int) -> int:
 
 async def _reply(served: Surface, goal: GoalView, *, status: int = 200) -> Response:
     """Answer with a goal; one that has ended, with what came of it, which its summary does not have."""
-    if goal.status in ("done", "stopped") and goal.termination is None:
+    if goal.status in _ENDED and goal.termination is None:
         goal = replace(goal, termination=(await served.p.goals.state(goal.id)).termination)
     here = f"{_HERE}/{goal.id}"
     links = {"self": here, "events": f"{here}/events"}
