@@ -9,6 +9,7 @@ N         ?= 100
 JOBS      ?= 2
 TESTS     ?= tests
 PYTEST_ARGS ?=
+SERVE_ARGS ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help install serve demo test check format bench torture docs lock clean
@@ -45,8 +46,8 @@ bench: install ## Measure beside the physical floor; PEERS=1: beside others too,
 torture: install ## The long fault runs: make torture N=1000
 	@PERDURE_TORTURE=$(N) $(BIN)/python -m pytest -n $(JOBS) -m torture $(TESTS) $(PYTEST_ARGS)
 
-serve: install ## Serve your home over HTTP and WebSocket, on this machine
-	@$(BIN)/perdure serve
+serve: install ## Serve your home over HTTP and WebSocket, on this machine (SERVE_ARGS="--port 0")
+	@$(BIN)/perdure serve $(SERVE_ARGS)
 
 docs: install ## Write the generated reference pages anew
 	@$(BIN)/python -m scripts.write_reference
