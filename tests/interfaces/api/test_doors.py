@@ -152,6 +152,12 @@ async def let_in(server: Running) -> httpx.Cookies:
         return browser.cookies
 
 
+async def test_a_browser_without_a_cookie_is_told_how_to_come_in(http: httpx.AsyncClient) -> None:
+    refused = await http.get("/")
+    assert refused.status_code == 401
+    assert "a browser comes in by the URL that `perdure serve` prints" in refused.json()["detail"]
+
+
 async def test_a_code_lets_a_browser_in_once(server: Running, http: httpx.AsyncClient) -> None:
     url = server.login_url()
     assert (await http.get(url)).status_code == 303

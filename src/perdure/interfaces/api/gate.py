@@ -83,7 +83,10 @@ class Gate:
         cookie = _cookie(headers, self._doors.cookie)
         if cookie is not None and self._doors.is_token(cookie):
             return "cookie"
-        raise NoToken("A token is needed: `Authorization: Bearer …`. `perdure token show` prints it.")
+        raise NoToken(
+            "A token is needed: `Authorization: Bearer …`. `perdure token show` prints it; a browser comes in by the"
+            " URL that `perdure serve` prints when it is started."
+        )
 
     def _require_origin(self, scope: Scope, headers: Headers, shown_by: Literal["bearer", "cookie"]) -> None:
         """See that it is not a page from elsewhere that asks, with the cookie of whoever looks at it."""
