@@ -19,7 +19,8 @@ Every call needs the token of the home, `Authorization: Bearer …`; only `/heal
   The codes are those of [errors](errors.md).
 - In a list `data` is an array; `meta.next_cursor`, given as `cursor`, leads to the next page, and is null at the end.
   Events are an exception: `after_seq` leads to the next ones.
-- `Idempotency-Key` names one call, for a day: repeated with the same body, it is done once; with another, it is 422.
+- `Idempotency-Key` names one call, for a day, or for as long as the goal is there that the call was about: repeated
+  with the same body, it is done once; with another, it is 422. To `resume` a goal twice is to do it once, with any key.
 - `If-Match` takes an `ETag` that was seen; when that is not what is there any more, nothing is done and it is 412.
 - A body is JSON of at most 1 MiB; what cannot be stored in every database (NUL, half a surrogate pair, NaN, an integer
   of more than 64 bits) is refused.
