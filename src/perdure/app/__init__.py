@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from perdure.app.goals import Goals
     from perdure.app.memory import HomeMemory
     from perdure.app.skills import Skills
+    from perdure.kernel.ports import IdempotencyKeys
 
 _LITTLE_SPACE_MB = 200
 _READ_WHOLE_BYTES = 100_000_000
@@ -70,9 +71,8 @@ class Perdure:
         """The memory of this home; it uses the database for the keys of calls, and for nothing else."""
         if self._memory is None:
             from perdure.app.memory import HomeMemory
-            from perdure.store.once import SqlIdempotencyKeys
 
-            self._memory = HomeMemory(self.settings, SqlIdempotencyKeys(self.database))
+            self._memory = HomeMemory(self.settings, self.keys)
         return self._memory
 
     @property
@@ -98,11 +98,16 @@ class Perdure:
         """The skills that the bots of this home can have."""
         if self._skills is None:
             from perdure.app.skills import Skills
-            from perdure.store.once import SqlIdempotencyKeys
 
-            keys = SqlIdempotencyKeys(self.database)
-            self._skills = Skills(self.settings.home, self.settings.bots_dir, keys)
+            self._skills = Skills(self.settings.home, self.settings.bots_dir, self.keys)
         return self._skills
+
+    @property
+    def keys(self) -> "IdempotencyKeys":
+        """The calls that were made under a key."""
+        from perdure.store.once import SqlIdempotencyKeys
+
+        return SqlIdempotencyKeys(self.database)
 
     async def close(self) -> None:
         """Stop working; the database stays open for whoever opened it."""

@@ -4,9 +4,10 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from perdure.app.asked import require_same
 from perdure.app.goals import Goals
 from perdure.app.new_goal import NewGoal
 from perdure.app.runner import Manner
@@ -14,7 +15,7 @@ from perdure.app.views import GoalView
 from perdure.errors import Conflict, Exhausted, PerdureError
 from perdure.kernel.events import Limits
 from perdure.kernel.loop import Loop, Ran
-from perdure.kernel.ports import Clock
+from perdure.kernel.ports import Clock, IdempotencyKeys, Once
 
 LOOK_S = 0.5
 MOST_RUNNING = 64
@@ -38,8 +39,9 @@ class Serving:
     on the same home goes on with.
     """
 
-    def __init__(self, goals: Goals, clock: Clock, *, most: int = MOST_RUNNING) -> None:
+    def __init__(self, goals: Goals, keys: IdempotencyKeys, clock: Clock, *, most: int = MOST_RUNNING) -> None:
         self._goals = goals
+        self._keys = keys
         self._clock = clock
         self.most = most
         self._running: dict[asyncio.Task[Ran], Loop | None] = {}
@@ -66,13 +68,26 @@ class Serving:
                 raise
             return known, False
 
-    async def go_on(self, prefix: str, limits: Limits | None = None) -> GoalView:
+    async def go_on(self, prefix: str, limits: Limits | None = None, *, once: Once | None = None) -> GoalView:
         """Go on with a goal here, whoever ran it before, and return it as soon as it is ours.
 
-        Raises: NotFound; Conflict when another live worker runs it; Invalid when a limit is not above what was used;
-        Exhausted when too many goals run.
+        The same call, named by its key, goes on once: then the goal is returned as it is.
+
+        Raises: NotFound; Conflict when another live worker runs it, or the key was used for another call; Invalid when
+        a limit is not above what was used; Exhausted when too many goals run.
         """
         goal = await self._goals.find(prefix)
+        if once is not None:
+            known = await self._keys.find(once.key)
+            if known is not None:
+                require_same(once, known)
+                return goal
+        gone_on = await self._gone_on(goal, limits)
+        if once is not None:  # after it: whoever is killed in between goes on again, which does no harm
+            require_same(once, await self._keys.keep(replace(once, subject=goal.id)))
+        return gone_on
+
+    async def _gone_on(self, goal: GoalView, limits: Limits | None) -> GoalView:
         if goal.status in ("done", "stopped") or goal.id in self._ids.values():
             return goal
         self._require_room()

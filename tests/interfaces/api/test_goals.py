@@ -111,7 +111,7 @@ async def test_a_signal_is_told_once_and_a_cancelled_goal_has_ended(client: Clie
         await client.goals.cancel(goal["id"])
 
 
-async def test_a_fork_does_not_run_until_it_is_resumed(client: Client, home: Perdure) -> None:
+async def test_a_fork_does_not_run_until_it_is_resumed(client: Client, home: Perdure, known: httpx.AsyncClient) -> None:
     goal = await client.goals.create(plan=ASKS)
     await waiting(client, goal["id"])
     fork = await client.goals.fork(goal["id"], 1, key=f"f-{goal['id']}")
@@ -120,7 +120,10 @@ async def test_a_fork_does_not_run_until_it_is_resumed(client: Client, home: Per
     assert (await home.goals.find(fork["id"])).summary.runner == "cli"
     with pytest.raises(Conflict):
         await client.goals.fork(goal["id"], 99)
-    await client.goals.resume(fork["id"])
+    resume, named = f"/api/v1/goals/{fork['id']}/resume", {"Idempotency-Key": f"r-{fork['id']}"}
+    for _ in range(2):
+        assert (await known.post(resume, json={}, headers=named)).status_code == 200
+    assert (await known.post(resume, json={"limits": {"seconds": 9}}, headers=named)).status_code == 422
     assert (await waiting(client, fork["id"]))["status"] == "waiting"
     assert (await home.goals.find(fork["id"])).summary.runner == "server"
 

@@ -193,7 +193,7 @@ async def _watch_token(surface: Surface) -> None:
 @asynccontextmanager
 async def _working(p: Perdure, doors: Doors) -> AsyncIterator[Surface]:
     """Run goals, and look for changes, for the time of the block; at its end all goals are given back."""
-    surface = Surface(p, Serving(p.goals, SystemClock()), Feed(p.goals), doors, Lines())
+    surface = Surface(p, Serving(p.goals, p.keys, SystemClock()), Feed(p.goals), doors, Lines())
     work = (surface.serving.run(), surface.feed.run(), _watch_token(surface))
     chores = [asyncio.create_task(chore) for chore in work]
     try:

@@ -14,7 +14,7 @@ from perdure.app.views import GoalView
 from perdure.errors import Denied, Invalid, NotFound
 from perdure.interfaces.api.envelope import Envelope, from_cursor, page, reply
 from perdure.interfaces.api.streams import event_stream
-from perdure.interfaces.api.surface import BASE, Cursor, Key, Limit, Served, Surface
+from perdure.interfaces.api.surface import BASE, Called, Cursor, Key, Limit, Served, Surface
 from perdure.kernel.events import Limits
 from perdure.kernel.ports import Status
 
@@ -216,10 +216,10 @@ async def list_events(
 
 
 @router.post("/{goal_id}/resume", response_model=_GOAL)
-async def resume_goal(goal_id: GoalId, served: Served, body: ResumeBody | None = None, key: Key = None) -> Response:
+async def resume_goal(goal_id: GoalId, served: Served, once: Called, body: ResumeBody | None = None) -> Response:
     """Go on with a goal in the server, with limits raised where they are given."""
-    del key  # to go on twice is to go on once
-    return await _reply(served, await served.serving.go_on(goal_id, (body or ResumeBody()).limits.as_limits()))
+    limits = (body or ResumeBody()).limits.as_limits()
+    return await _reply(served, await served.serving.go_on(goal_id, limits, once=once))
 
 
 @router.post("/{goal_id}/fork", status_code=201, response_model=_GOAL, responses=_KNOWN)
