@@ -1,6 +1,7 @@
 """Every door, tried on every route and socket: who may not come in is refused before any handler has seen it."""
 
 import asyncio
+import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -255,6 +256,20 @@ def test_a_file_that_holds_no_token_opens_no_door(tmp_path: Path, content: bytes
 def test_a_token_that_cannot_be_read_is_denied(tmp_path: Path) -> None:
     (tmp_path / TOKEN_FILE).mkdir()
     with pytest.raises(Denied):
+        read_token(tmp_path)
+
+
+def test_a_link_that_leads_nowhere_opens_no_door_and_is_told(tmp_path: Path) -> None:
+    (tmp_path / TOKEN_FILE).symlink_to(tmp_path / "gone")
+    with pytest.raises(Damaged, match="rotate"):
+        read_token(tmp_path)
+    assert Doors(tmp_path, 1).token() is None
+    assert rotate_token(tmp_path) == read_token(tmp_path)
+
+
+def test_a_pipe_in_the_place_of_the_token_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / TOKEN_FILE)
+    with pytest.raises(Damaged):
         read_token(tmp_path)
 
 

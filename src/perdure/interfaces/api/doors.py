@@ -15,6 +15,7 @@ _PORT_OF_HTTP = 80
 LOCAL = ("127.0.0.1", "localhost", "[::1]")
 CODE_LASTS_S = 600.0
 _TOKEN_BYTES = 32
+_LONGEST_FILE = 1024
 _MOST_CODES = 16
 
 
@@ -23,16 +24,27 @@ def read_token(home: Path) -> str:
 
     Raises: Damaged when the file holds something else; Denied.
     """
-    path = home / TOKEN_FILE
     try:
-        token = path.read_bytes().strip().decode("ascii")
+        return _read(home / TOKEN_FILE)
     except FileNotFoundError:
         return _first_token(home)
-    except UnicodeDecodeError:
-        token = ""
+
+
+def _read(path: Path) -> str:
+    """Return the token that a file holds; one that is no file, such as a pipe that nobody writes to, is not waited for.
+
+    Raises: FileNotFoundError; Damaged; Denied.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(fd, "rb") as file:
+            held = file.read(_LONGEST_FILE) or b""
+    except FileNotFoundError:
+        raise
     except OSError as error:
         raise Denied(f"{path} cannot be read: {error.strerror}.") from error
-    if len(token) != 2 * _TOKEN_BYTES or not token.isalnum():
+    token = held.strip().decode("ascii", "replace")
+    if len(token) != 2 * _TOKEN_BYTES or not (token.isascii() and token.isalnum()):
         raise Damaged(f"{path} holds no token. `perdure token rotate` makes a new one.")
     return token
 
@@ -50,7 +62,13 @@ def _first_token(home: Path) -> str:
     try:
         return _write_token(home, lambda beside, path: path.hardlink_to(beside))
     except FileExistsError:
-        return read_token(home)
+        pass
+    try:
+        return _read(home / TOKEN_FILE)
+    except FileNotFoundError:
+        raise Damaged(
+            f"{home / TOKEN_FILE} is a link that leads nowhere. `perdure token rotate` makes a new token."
+        ) from None
 
 
 def _write_token(home: Path, put: Callable[[Path, Path], object]) -> str:
