@@ -187,6 +187,25 @@ async def test_with_the_cookie_a_change_needs_our_origin_our_header_and_the_same
         assert (await browser.get("/")).status_code == 200
 
 
+@pytest.mark.parametrize(
+    "cookies",
+    [
+        'theme={"dark": true}; {own}',
+        "a b=c; {own}",
+        "x=\xff; {own}",
+        "{own}; bad[]=1",
+        "{name}=evil; {own}",
+        "{own}; {name}=evil",
+    ],
+)
+async def test_cookies_of_other_servers_of_this_machine_do_not_hide_ours(server: Running, cookies: str) -> None:
+    doors = server.surface.doors
+    own = f"{doors.cookie}={doors.token()}"
+    said = cookies.replace("{own}", own).replace("{name}", doors.cookie)
+    assert await ask(server, "GET", "/api/v1/goals", [("Cookie", said)]) == 200
+    assert await ask(server, "GET", "/api/v1/goals", [("Cookie", said.replace(own, f"{own}x"))]) == 401
+
+
 async def test_with_the_cookie_a_socket_needs_our_origin(server: Running) -> None:
     cookie = [("Cookie", f"{server.surface.doors.cookie}={server.surface.doors.token()}")]
     assert await ask(server, "WS", "/ws/events", cookie) == 403
@@ -205,6 +224,11 @@ async def test_a_form_of_another_site_changes_nothing(
     own = {"Content-Type": kind}
     assert (await known.post("/api/v1/goals", content=b'{"text":"echo"}', headers=own)).status_code == 415
     assert await server.surface.p.goals.list() == []
+
+
+async def test_nothing_is_read_from_somebody_who_has_shown_nothing(server: Running) -> None:
+    for path in sorted(OPEN_PATHS):
+        assert await ask(server, "POST", path, []) == 401
 
 
 async def test_no_answer_allows_another_origin_to_read_it(server: Running, known: httpx.AsyncClient) -> None:

@@ -7,10 +7,12 @@ from typing import Any
 
 import httpx
 import pytest
+from starlette.types import Message
 
 from perdure import Conflict, Exhausted, Invalid, NotFound
 from perdure.app import Perdure
 from perdure.client import Client, Goal
+from perdure.interfaces.api.app import make_app
 from perdure.interfaces.api.server import Running
 
 ASKS = 'goal: a question\nsteps:\n  - id: sure\n    ask: {question: "Publish?", options: ["yes", "no"]}\n'
@@ -239,3 +241,29 @@ async def test_a_text_for_a_shell_says_how_a_request_asks_for_one(known: httpx.A
     refused = await known.post("/api/v1/goals", json={"text": "echo a | cat"})
     assert refused.status_code == 422
     assert '"shell": true' in refused.json()["detail"]
+
+
+async def test_a_request_that_breaks_off_before_its_body_is_whole_does_nothing(
+    client: Client, server: Running, token: str
+) -> None:
+    goal = await client.goals.create(plan=ASKS)
+    await waiting(client, goal["id"])
+    heard: list[Message] = []
+
+    async def gone() -> Message:
+        return {"type": "http.disconnect"}
+
+    async def hear(message: Message) -> None:
+        heard.append(message)
+
+    headers = {"host": f"127.0.0.1:{server.surface.doors.port}", "authorization": f"Bearer {token}"}
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": f"/api/v1/goals/{goal['id']}/cancel",
+        "query_string": b"",
+        "headers": [(name.encode(), value.encode()) for name, value in {**headers, "content-length": "2"}.items()],
+    }
+    await make_app(server.surface)(scope, gone, hear)
+    assert heard == []
+    assert (await client.goals.get(goal["id"]))["status"] == "waiting"

@@ -1,6 +1,5 @@
 """The one gate that every request and every socket passes before anything else sees it."""
 
-from http.cookies import CookieError, SimpleCookie
 from typing import Literal
 
 from starlette.datastructures import Headers
@@ -15,6 +14,7 @@ from perdure.interfaces.api.problems import NoToken, TooLarge, WrongType
 
 LARGEST_BODY = 1 << 20
 _MOST_READ = 8 << 20
+_MOST_COOKIES = 8
 LONGEST_QUERY = 16_384
 OPEN_PATHS = frozenset({"/healthz", "/login"})
 """What may be asked for without a token: whether we live, and the trade of a one-time code for a cookie."""
@@ -27,6 +27,10 @@ _ON_EVERY_ANSWER = {
     b"cross-origin-resource-policy": b"same-origin",
     b"cache-control": b"no-store",
 }
+
+
+class _Gone(Exception):  # noqa: N818 (no error: nobody is there to hear of it)
+    """Whoever asked went away before the body was whole: a part of it is not what they wanted done."""
 
 
 class Gate:
@@ -48,6 +52,8 @@ class Gate:
             self._admit(scope)
             if scope["type"] == "http":
                 receive = await _checked_body(scope, receive)
+        except _Gone:
+            return
         except PerdureError as error:
             headers = {"WWW-Authenticate": "Bearer"} if isinstance(error, NoToken) else None
             await _refuse(scope, receive, send, problem(error, headers=headers))
@@ -63,7 +69,7 @@ class Gate:
             raise TooLarge(f"The query is longer than {LONGEST_QUERY:,} bytes.")
         if b"%00" in query or b"\0" in query:
             raise Invalid("The query contains a NUL character.")
-        if scope["path"] in OPEN_PATHS and scope["type"] == "http":
+        if scope["path"] in OPEN_PATHS and scope["type"] == "http" and scope["method"] in _SAFE_METHODS:
             return
         shown_by = self._authenticate(headers)
         self._require_origin(scope, headers, shown_by)
@@ -80,8 +86,7 @@ class Gate:
             if len(given) == 1 and scheme.lower() == "bearer" and self._doors.is_token(token.strip()):
                 return "bearer"
             raise NoToken("The token is not the one of this home. `perdure token show` prints it.")
-        cookie = _cookie(headers, self._doors.cookie)
-        if cookie is not None and self._doors.is_token(cookie):
+        if any(self._doors.is_token(value) for value in _cookies(headers, self._doors.cookie)):
             return "cookie"
         raise NoToken(
             "A token is needed: `Authorization: Bearer …`. `perdure token show` prints it; a browser comes in by the"
@@ -106,22 +111,20 @@ class Gate:
                 raise Denied("With a cookie, the header X-Perdure: 1 is needed.")
 
 
-def _cookie(headers: Headers, name: str) -> str | None:
-    found = []
-    for text in headers.getlist("cookie"):
-        jar: SimpleCookie = SimpleCookie()
-        try:
-            jar.load(text)
-        except CookieError:
-            continue
-        found += [morsel.value for key, morsel in jar.items() if key == name]
-    return found[0] if len(found) == 1 else None
+def _cookies(headers: Headers, name: str) -> list[str]:
+    """Return the values that cookies of a name have.
+
+    Whatever else listens on this machine can set cookies that come to us too: in any spelling, and under our name. They
+    are neither read nor allowed to hide ours.
+    """
+    pairs = [pair.partition("=") for text in headers.getlist("cookie") for pair in text.split(";")]
+    return [value.strip() for key, _, value in pairs if key.strip() == name][:_MOST_COOKIES]
 
 
 async def _checked_body(scope: Scope, receive: Receive) -> Receive:
     """Read the whole body, see that it is JSON that we can keep, and hand it on.
 
-    Raises: TooLarge; WrongType; BrokenJson; Invalid.
+    Raises: TooLarge; WrongType; BrokenJson; Invalid; _Gone.
     """
     if scope["method"] in _SAFE_METHODS:
         return receive
@@ -139,14 +142,14 @@ async def _checked_body(scope: Scope, receive: Receive) -> Receive:
 async def _whole_body(receive: Receive) -> bytes:
     """Read a body; one that is somewhat too large is read and thrown away, so that whoever sends it hears the answer.
 
-    Raises: TooLarge
+    Raises: TooLarge; _Gone.
     """
     parts: list[bytes] = []
     size = 0
     while True:
         message = await receive()
         if message["type"] != "http.request":
-            return b"".join(parts)
+            raise _Gone
         part: bytes = message.get("body", b"")
         size += len(part)
         is_last = not message.get("more_body", False)
