@@ -29,7 +29,7 @@ _ON_EVERY_ANSWER = {
 }
 
 
-class _Gone(Exception):  # noqa: N818 (no error: nobody is there to hear of it)
+class _Gone(Exception):
     """Whoever asked went away before the body was whole: a part of it is not what they wanted done."""
 
 

@@ -21,10 +21,12 @@ from perdure.interfaces.api.doors import LOCAL, Doors, read_token
 from perdure.interfaces.api.feed import Feed
 from perdure.interfaces.api.lines import Ending, Lines
 from perdure.interfaces.api.surface import Surface
+from perdure.interfaces.api.wire import Config
 
 PORT = 8733
 FRAME_BYTES = 256 * 1024
 HEARTBEAT_S = 30.0
+PATIENCE_S = 30.0
 _CLOSE_S = 5
 _ROTATION_S = 0.5
 
@@ -42,6 +44,8 @@ class Address:
     names: Sequence[str] = ()
     heartbeat_s: float = HEARTBEAT_S
     """So often every socket is asked whether it is still there, and has so long to answer."""
+    patience_s: float = PATIENCE_S
+    """So long somebody has to send a request whole, or to take some of what we send."""
 
     @property
     def is_local(self) -> bool:
@@ -147,7 +151,7 @@ async def running(p: Perdure, address: Address, *, hears_signals: bool = False) 
     doors = Doors(p.settings.home, port, address.all_names())
     async with _working(p, doors) as surface:
         on_end = partial(_end, surface, Ending.SHUTDOWN)
-        server = _Server(_config(surface, address.heartbeat_s), on_end, hears_signals=hears_signals)
+        server = _Server(_config(surface, address), on_end, hears_signals=hears_signals)
         ended = asyncio.create_task(server.serve([listener]))
         listens = asyncio.create_task(server.listens.wait())
         try:
@@ -206,11 +210,10 @@ async def _working(p: Perdure, doors: Doors) -> AsyncIterator[Surface]:
         await asyncio.gather(*chores, return_exceptions=True)
 
 
-def _config(surface: Surface, heartbeat_s: float) -> uvicorn.Config:
-    return uvicorn.Config(
+def _config(surface: Surface, address: Address) -> Config:
+    return Config(
         make_app(surface),
-        http="h11",
-        ws="websockets-sansio",
+        address.patience_s,
         lifespan="off",
         log_config=None,
         access_log=False,
@@ -219,8 +222,8 @@ def _config(surface: Surface, heartbeat_s: float) -> uvicorn.Config:
         proxy_headers=False,
         ws_max_size=FRAME_BYTES,
         ws_per_message_deflate=False,
-        ws_ping_interval=heartbeat_s,
-        ws_ping_timeout=heartbeat_s,
+        ws_ping_interval=address.heartbeat_s,
+        ws_ping_timeout=address.heartbeat_s,
         timeout_graceful_shutdown=_CLOSE_S,
         timeout_keep_alive=30,
     )
