@@ -231,6 +231,15 @@ async def test_nothing_is_read_from_somebody_who_has_shown_nothing(server: Runni
         assert await ask(server, "POST", path, []) == 401
 
 
+async def test_a_socket_that_is_not_there_or_does_not_fit_is_refused_with_a_problem(
+    server: Running, token: str
+) -> None:
+    bearer = [("Authorization", f"Bearer {token}")]
+    for path in ("/ws/nowhere", "/healthz", "/api/v1/goals", "/ws/events/"):
+        assert await ask(server, "WS", path, bearer) == 404
+    assert await ask(server, "WS", f"/ws/goals/{ID}?after_seq=-1", bearer) == 422
+
+
 async def test_no_answer_allows_another_origin_to_read_it(server: Running, known: httpx.AsyncClient) -> None:
     for method, path in doors_of(server):
         if method == "WS":
