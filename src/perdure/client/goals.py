@@ -124,6 +124,10 @@ class Goals:
                 async for text in socket:
                     yield cast("Event", orjson.loads(text))
         except InvalidStatus as error:
-            if error.response.status_code == 404:
-                raise NotFound(f"There is no goal {goal_id}.") from error
-            raise Denied(f"The server refused the connection: {error.response.status_code}.") from error
+            match error.response.status_code:
+                case 404:
+                    raise NotFound(f"There is no goal {goal_id}.") from error
+                case 429 | 500 | 502 | 503 | 504:
+                    raise  # it may be well again, as after a connection that broke
+                case status:
+                    raise Denied(f"The server refused the connection: {status}.") from error

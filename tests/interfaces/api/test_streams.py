@@ -18,6 +18,7 @@ from perdure.client import Client
 from perdure.interfaces.api.lines import Ending
 from perdure.interfaces.api.server import Running
 from perdure.interfaces.api.sockets.goals import MOST_PENDING
+from perdure.interfaces.api.streams import PAGE_BYTES, pages
 from tests.interfaces.api.test_goals import ASKS, waiting
 
 
@@ -186,3 +187,17 @@ async def test_a_stream_of_a_goal_that_has_ended_and_was_seen_tells_a_browser_no
     assert (more.status_code, more.text.startswith(f"id: {last}\n")) == (200, True)
     nothing = await known.get(path, headers={**accept, "Last-Event-ID": str(last)})
     assert (nothing.status_code, nothing.content) == (204, b"")
+
+
+async def test_no_more_of_a_history_is_held_for_a_connection_than_a_page_or_one_event(
+    client: Client, server: Running
+) -> None:
+    outputs = "".join(f"  - id: s{n}\n    exec: [printf, '%200000d', '1']\n" for n in range(6))
+    goal = await client.goals.create(plan=f"goal: much\nsteps:\n{outputs}")
+    last = [event["seq"] async for event in client.goals.follow(goal["id"])][-1]
+    with server.surface.lines.open() as line:
+        found = [page async for page in pages(server.surface, line, goal["id"], 0)]
+    sizes = [sum(len(event.payload) for event in page) for page in found]
+    assert max(sizes) > PAGE_BYTES // 2
+    assert all(size <= PAGE_BYTES or len(page) == 1 for page, size in zip(found, sizes, strict=True))
+    assert [event.seq for page in found for event in page] == list(range(1, last + 1))

@@ -13,8 +13,12 @@ class Ending(IntEnum):
     """There is nothing more to come."""
     SHUTDOWN = 1001
     """The server ends; come again."""
+    LATER = 1013
+    """What is behind us does not answer now: connect again, with the seq that was seen last."""
     TOKEN = 4401
     """The token was changed; show the new one."""
+    GONE = 4404
+    """What was followed is not there any more."""
     RESYNC = 4408
     """Too much has happened to be told one by one: connect again, with the seq that was seen last."""
 

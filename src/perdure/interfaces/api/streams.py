@@ -1,7 +1,10 @@
 """The events of a goal as they come, whoever writes them: for sockets and for server-sent events."""
 
+import logging
 from collections.abc import AsyncIterator, Sequence
+from itertools import accumulate
 
+from perdure.errors import PerdureError
 from perdure.interfaces.api.lines import Line
 from perdure.interfaces.api.surface import Surface
 from perdure.kernel.events import Event
@@ -11,6 +14,8 @@ PAGE_BYTES = 1 << 18
 _FIRST, _MOST = 4, 500
 PATIENCE_S = 5.0
 _ENDED = ("done", "stopped")
+
+log = logging.getLogger(__name__)
 
 
 async def pages(served: Surface, line: Line, goal_id: str, after: int) -> AsyncIterator[Sequence[Event]]:
@@ -23,8 +28,10 @@ async def pages(served: Surface, line: Line, goal_id: str, after: int) -> AsyncI
     with served.feed.following(goal_id) as news:
         while True:
             has_ended = (await served.p.goals.find(goal_id)).summary.status in _ENDED
-            while found := await served.p.goals.events(goal_id, after=after, limit=limit):
+            while read := await served.p.goals.events(goal_id, after=after, limit=limit):
+                found = _first_page(read)
                 after, limit = found[-1].seq, _next_limit(found)
+                del read
                 yield found
             if has_ended:
                 return
@@ -34,6 +41,12 @@ async def pages(served: Surface, line: Line, goal_id: str, after: int) -> AsyncI
                 yield []
 
 
+def _first_page(read: Sequence[Event]) -> Sequence[Event]:
+    """Keep as much as makes up a page, or one event: the rest is read again when this was taken."""
+    sizes = accumulate(len(event.payload) for event in read)
+    return read[: max(1, sum(size <= PAGE_BYTES for size in sizes))]
+
+
 def _next_limit(found: Sequence[Event]) -> int:
     """Return how many events like these make up a page; at most four times as many."""
     size = sum(len(event.payload) for event in found)
@@ -41,10 +54,19 @@ def _next_limit(found: Sequence[Event]) -> int:
 
 
 async def event_stream(served: Surface, goal_id: str, after: int) -> AsyncIterator[bytes]:
-    """Give the events of a goal as server-sent events; a comment now and then keeps the line open."""
+    """Give the events of a goal as server-sent events; a comment now and then keeps the line open.
+
+    When they cannot be read any more, the stream ends, and whoever listens comes again with the last id.
+    """
     with served.lines.open() as line:
-        async for found in pages(served, line, goal_id, after):
-            yield b"".join(map(_sent, found)) or b": still here\n\n"
+        try:
+            async for found in pages(served, line, goal_id, after):
+                for event in found:
+                    yield _sent(event)
+                if not found:
+                    yield b": still here\n\n"
+        except PerdureError as error:
+            log.warning("a stream of %s ends: %s", goal_id, error.detail)
 
 
 def _sent(event: Event) -> bytes:

@@ -1,15 +1,18 @@
 """What sockets have in common: how one is refused, how it ends, and how one works that only tells."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import suppress
 from typing import Any
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from perdure.errors import PerdureError
+from perdure.errors import NotFound, PerdureError
 from perdure.interfaces.api.envelope import problem
 from perdure.interfaces.api.lines import Ending, Line
+
+log = logging.getLogger(__name__)
 
 
 async def refuse(socket: WebSocket, error: PerdureError) -> None:
@@ -27,7 +30,10 @@ async def until_ended(socket: WebSocket, line: Line, *work: Coroutine[Any, Any, 
             task.cancel()
         results = await asyncio.gather(*tasks, return_exceptions=True)
     for result in results:
-        if isinstance(result, Exception) and not isinstance(result, WebSocketDisconnect):
+        if isinstance(result, PerdureError):
+            log.warning("a socket ends: %s", result.detail)
+            line.end(Ending.GONE if isinstance(result, NotFound) else Ending.LATER)
+        elif isinstance(result, Exception) and not isinstance(result, WebSocketDisconnect):
             raise result
     why = line.ending or Ending.DONE
     with suppress(RuntimeError, WebSocketDisconnect):  # the client was quicker
