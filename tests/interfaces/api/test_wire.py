@@ -146,3 +146,18 @@ async def test_frames_before_the_socket_is_open_are_no_fault_of_ours(
         refused = await rest(await connected(server, request(server, "GET /ws/events", UPGRADE, is_known=False)))
     assert refused.startswith(b"HTTP/1.1 401 ")
     assert caplog.records == []
+
+
+async def test_nothing_that_strangers_send_and_no_query_comes_into_the_log(
+    server: Running, token: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        await rest(await connected(server, b"\x16\x03\x01\x02\r\n\r\n"))
+        upgrade = "Connection: Upgrade, close\r\nUpgrade: h2c"
+        await rest(await connected(server, request(server, "GET /healthz", upgrade, is_known=False)))
+        await rest(await connected(server, request(server, f"GET /ws/events?token={token}", UPGRADE, is_known=False)))
+        reader, writer = await connected(server, request(server, f"GET /ws/events?token={token}", UPGRADE))
+        await reader.readuntil(b"\r\n\r\n")
+        writer.transport.abort()
+    assert token not in caplog.text
+    assert [record for record in caplog.records if record.levelno > logging.INFO] == []

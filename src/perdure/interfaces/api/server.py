@@ -4,7 +4,7 @@ import asyncio
 import logging
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -29,6 +29,7 @@ HEARTBEAT_S = 30.0
 PATIENCE_S = 30.0
 _CLOSE_S = 5
 _ROTATION_S = 0.5
+_PAUSE_S = 1.0
 
 log = logging.getLogger(__name__)
 
@@ -184,6 +185,16 @@ def _end(surface: Surface, why: Ending) -> None:
     surface.feed.wake_all()
 
 
+async def kept_up(chore: Callable[[], Awaitable[None]], pause_s: float = _PAUSE_S) -> None:
+    """Do a chore until it is done; a mistake of ours in it is logged, and does not end it for good."""
+    while True:
+        try:
+            return await chore()
+        except Exception:
+            log.exception("a chore of the server failed, and is begun again")
+            await asyncio.sleep(pause_s)
+
+
 async def _watch_token(surface: Surface) -> None:
     """End every open connection when the token was changed."""
     token = surface.doors.token()
@@ -198,8 +209,8 @@ async def _watch_token(surface: Surface) -> None:
 async def _working(p: Perdure, doors: Doors) -> AsyncIterator[Surface]:
     """Run goals, and look for changes, for the time of the block; at its end all goals are given back."""
     surface = Surface(p, Serving(p.goals, p.keys, SystemClock()), Feed(p.goals), doors, Lines())
-    work = (surface.serving.run(), surface.feed.run(), _watch_token(surface))
-    chores = [asyncio.create_task(chore) for chore in work]
+    work = (surface.serving.run, surface.feed.run, partial(_watch_token, surface))
+    chores = [asyncio.create_task(kept_up(chore)) for chore in work]
     try:
         yield surface
     finally:

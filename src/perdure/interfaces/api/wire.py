@@ -1,6 +1,7 @@
 """The two protocols of uvicorn with an end to their patience, so that nobody can hold a connection for nothing."""
 
 import asyncio
+import logging
 import resource
 from collections.abc import Callable
 from typing import Any
@@ -17,6 +18,9 @@ _NO_UPGRADE = (
     b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
     b"This is no request for a WebSocket.\n"
 )
+
+log = logging.getLogger(__name__)
+log.setLevel(logging.ERROR)  # below that is what strangers send, and every query: nothing that belongs into a log
 
 
 class Config(uvicorn.Config):
@@ -80,6 +84,11 @@ class PatientHttp(H11Protocol):
 
     config: Config
 
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.logger = log
+        self.access_log = False  # uvicorn asks its logger, whoever has changed that
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._stall = _Stall(self.config.patience_s, transport)
@@ -118,6 +127,10 @@ class PatientSocket(WebSocketsSansIOProtocol):
     """Ends a socket whose other side takes nothing, or sends what is no message and no request for a socket."""
 
     config: Config
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.logger = log
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
