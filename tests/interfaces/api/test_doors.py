@@ -306,6 +306,15 @@ def test_a_pipe_in_the_place_of_the_token_is_not_waited_for(tmp_path: Path) -> N
         read_token(tmp_path)
 
 
+async def test_a_code_from_before_the_token_was_changed_lets_nobody_in(
+    server: Running, http: httpx.AsyncClient
+) -> None:
+    url = server.login_url()
+    rotate_token(server.surface.p.settings.home)
+    assert (await http.get(url)).status_code == 401
+    assert (await http.get(server.login_url())).status_code == 303
+
+
 def test_a_code_is_good_for_ten_minutes(tmp_path: Path) -> None:
     now_s = 0.0
     doors = Doors(tmp_path, 1, clock_s=lambda: now_s)

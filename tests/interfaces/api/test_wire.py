@@ -99,6 +99,18 @@ async def test_a_connection_is_used_again_however_patient_we_are(hasty: Running)
     writer.close()
 
 
+async def test_no_more_connections_are_open_than_leave_room_for_our_work(home: Perdure) -> None:
+    async with running(home, Address(port=0, most_connections=2)) as server:
+        held = [await connected(server, request(server, "GET /healthz")) for _ in range(2)]
+        for reader, _ in held:
+            assert b"200 OK" in await reader.readline()
+        assert await rest(await connected(server, request(server, "GET /healthz"))) == b""
+        for reader, writer in held:
+            writer.write(request(server, "GET /healthz", "Connection: close"))
+            assert b"200 OK" in await rest((reader, writer))
+        assert b"200 OK" in await rest(await connected(server, request(server, "GET /healthz", "Connection: close")))
+
+
 @pytest.mark.parametrize(
     "odd", [f"X-Long: {'x' * 9000}\r\n", "X-Many: 1\r\n" * 300, "Content-Length: 2\r\n"], ids=["long", "many", "body"]
 )

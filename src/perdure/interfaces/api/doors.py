@@ -105,7 +105,7 @@ class Doors:
     ) -> None:
         self._home = home
         self._clock_s = clock_s
-        self._codes: dict[str, float] = {}
+        self._codes: dict[str, tuple[float, str | None]] = {}
         self.port = port
         plain = [name.lower() for name in names]
         self.hosts = frozenset([f"{name}:{port}" for name in plain] + (plain if port == _PORT_OF_HTTP else []))
@@ -130,10 +130,11 @@ class Doors:
         """Make a code that opens the door for a browser, once, within ten minutes."""
         code = secrets.token_urlsafe(_TOKEN_BYTES)
         self._codes = dict([*self._codes.items()][1 - _MOST_CODES :])
-        self._codes[code] = self._clock_s() + CODE_LASTS_S
+        self._codes[code] = self._clock_s() + CODE_LASTS_S, self.token()
         return code
 
     def spend(self, given: str) -> bool:
-        """Use up a code; false when it is none, too old, or was used before."""
+        """Use up a code; false when it is none, too old, was used before, or was made for a token that was changed."""
         known = [code for code in self._codes if hmac.compare_digest(code.encode(), given.encode("utf-8", "replace"))]
-        return any(self._codes.pop(code) > self._clock_s() for code in known)
+        now_s, token = self._clock_s(), self.token()
+        return any(until_s > now_s and made_for == token for until_s, made_for in map(self._codes.pop, known))

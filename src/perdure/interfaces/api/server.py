@@ -47,6 +47,8 @@ class Address:
     """So often every socket is asked whether it is still there, and has so long to answer."""
     patience_s: float = PATIENCE_S
     """So long somebody has to send a request whole, or to take some of what we send."""
+    most_connections: int | None = None
+    """So many may be open at once; as the system allows when it is not said."""
 
     @property
     def is_local(self) -> bool:
@@ -225,6 +227,7 @@ def _config(surface: Surface, address: Address) -> Config:
     return Config(
         make_app(surface),
         address.patience_s,
+        address.most_connections,
         lifespan="off",
         log_config=None,
         access_log=False,

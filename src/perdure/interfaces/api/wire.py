@@ -26,12 +26,12 @@ log.setLevel(logging.ERROR)  # below that is what strangers send, and every quer
 class Config(uvicorn.Config):
     """What uvicorn is told, and how patient it is."""
 
-    def __init__(self, app: Any, patience_s: float, **more: Any) -> None:
+    def __init__(self, app: Any, patience_s: float, most_connections: int | None, **more: Any) -> None:
         super().__init__(app, http=PatientHttp, ws=PatientSocket, **more)
         self.patience_s = patience_s
         """So long somebody has to send a request whole, or to take some of what we send."""
-        self.most_connections = max(64, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
-        """So many may be open at once; the other files that may be open are for our work."""
+        self.most_connections = most_connections or max(64, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
+        """So many may be open at once; half of the files that we may open are for our work."""
 
 
 class _Deadline:

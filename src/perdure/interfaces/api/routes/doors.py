@@ -29,7 +29,10 @@ async def login(served: Served, code: Annotated[str, Query(min_length=1, max_len
     """Trade a one-time code, as `perdure serve` prints it, for a cookie."""
     token = served.doors.token()
     if token is None or not served.doors.spend(code):
-        raise NoToken("This code was used before, is too old, or is none. Start `perdure serve` again for another.")
+        raise NoToken(
+            "This code was used before, is too old, is older than the token, or is none."
+            " Start `perdure serve` again for another."
+        )
     response = RedirectResponse("/", 303)
     response.set_cookie(served.doors.cookie, token, httponly=True, samesite="strict", path="/")
     return response
