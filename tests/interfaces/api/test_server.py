@@ -13,13 +13,13 @@ from uuid import uuid4
 
 import httpx
 import pytest
-from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
+from bench.raw_socket import RawSocket
 from perdure import Invalid, Unavailable
 from perdure.app import Perdure
 from perdure.client import Client
-from perdure.interfaces.api.server import Address, Running, bind, kept_up, running
+from perdure.interfaces.api.server import Address, Running, bind, running
 from tests.interfaces.api.test_goals import ended
 from tests.interfaces.api.test_streams import opened, plan_of
 
@@ -109,29 +109,15 @@ async def test_clients_that_stop_reading_hold_up_nobody(client: Client, server: 
     text = "x" * 20_000
     steps = "".join(f"  - id: s{n}\n    exec: [echo, '{text}']\n" for n in range(20))
     goal = await client.goals.create(plan=f"goal: much\nsteps:\n{steps}")
-    url = server.url.replace("http", "ws") + f"/ws/goals/{goal['id']}"
-    headers = {"Authorization": f"Bearer {token}"}
-    async with contextlib.AsyncExitStack() as stack:
-        for _ in range(20):
-            await stack.enter_async_context(connect(url, additional_headers=headers, proxy=None, max_queue=1))
-        events = [event async for event in client.goals.follow(goal["id"])]
-        assert events[-1]["type"] == "termination"
-        other = await client.goals.create(plan=plan_of(3))
-        assert (await ended(client, other["id"]))["status"] == "done"
-
-
-async def test_a_mistake_in_a_chore_is_logged_and_does_not_end_it(caplog: pytest.LogCaptureFixture) -> None:
-    tries = 0
-
-    async def chore() -> None:
-        nonlocal tries
-        tries += 1
-        if tries < 3:
-            raise KeyError("ours")
-
-    await kept_up(chore, pause_s=0)
-    assert tries == 3
-    assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR"]
+    deaf = [await RawSocket.open(server.surface.doors.port, f"/ws/goals/{goal['id']}", token) for _ in range(20)]
+    for each in deaf:
+        each.stop_reading()
+    events = [event async for event in client.goals.follow(goal["id"])]
+    assert events[-1]["type"] == "termination"
+    other = await client.goals.create(plan=plan_of(3))
+    assert (await ended(client, other["id"]))["status"] == "done"
+    for each in deaf:
+        each.close()
 
 
 async def test_what_the_how_to_says_works(server: Running, token: str, tmp_path: Path) -> None:
