@@ -19,7 +19,7 @@ from bench.raw_socket import RawSocket
 from perdure import Invalid, Unavailable
 from perdure.app import Perdure
 from perdure.client import Client
-from perdure.interfaces.api.server import Address, Running, bind, running
+from perdure.interfaces.api.server import Address, Running, bind, kept_up, running
 from tests.interfaces.api.test_goals import ended
 from tests.interfaces.api.test_streams import opened, plan_of
 
@@ -118,6 +118,20 @@ async def test_clients_that_stop_reading_hold_up_nobody(client: Client, server: 
     assert (await ended(client, other["id"]))["status"] == "done"
     for each in deaf:
         each.close()
+
+
+async def test_a_mistake_in_a_chore_is_logged_and_does_not_end_it(caplog: pytest.LogCaptureFixture) -> None:
+    tries = 0
+
+    async def chore() -> None:
+        nonlocal tries
+        tries += 1
+        if tries < 3:
+            raise KeyError("ours")
+
+    await kept_up(chore, pause_s=0)
+    assert tries == 3
+    assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR"]
 
 
 async def test_what_the_how_to_says_works(server: Running, token: str, tmp_path: Path) -> None:
