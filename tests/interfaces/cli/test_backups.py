@@ -165,10 +165,11 @@ def test_replace_moves_aside_what_was_there_byte_for_byte(
     aside = [
         Path(path) for path in answer(capsys, "db", "restore", str(archive), "--replace", "--home", str(home))["aside"]
     ]
-    database, bots, memory = aside
+    database, bots, skills, memory = aside
     assert database.read_bytes() == before
     assert (bots / "ann" / "SOUL.md").read_text() == "I am new.\n"
     assert (memory / "memory.jsonl").read_text() == RECORDS
+    assert skills.name.startswith("skills.replaced-")
 
 
 def test_replacing_twice_keeps_both_of_what_was_there(
@@ -176,7 +177,7 @@ def test_replacing_twice_keeps_both_of_what_was_there(
 ) -> None:
     arguments = ["db", "restore", str(archive), "--replace", "--home", str(home)]
     first, second = answer(capsys, *arguments)["aside"], answer(capsys, *arguments)["aside"]
-    assert len({*first, *second}) == 6
+    assert len({*first, *second}) == 8
     assert all(Path(path).exists() for path in (*first, *second))
 
 

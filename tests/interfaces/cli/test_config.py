@@ -27,6 +27,7 @@ def test_every_setting_is_shown_with_its_origin(
         "database_url": ("/elsewhere.db", "environment DATABASE_PATH"),
         "memory_state_dir": ("/memory", "user config.toml"),
         "park_after_s": ("60", "default"),
+        "flows": ("", "default"),
         "memory.enabled": ("true", "default"),
         "memory.retention_days": ("90", "default"),
         "memory.max_matches": ("3", "default"),

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from perdure import get_memory_state_dir
 from perdure.interfaces.cli.edge import run
 from perdure.store.migrations import CHAIN
 from perdure.store.sqlite.lockfile import LockFile
@@ -195,8 +196,10 @@ def test_without_a_home_of_the_user_the_account_has_one(
     monkeypatch.delenv("HOME")
     monkeypatch.delenv("PERDURE_HOME")
     monkeypatch.chdir(tmp_path)
-    assert run(["config", "show"]) == 0
-    assert str(tmp_path) not in capsys.readouterr().out
+    assert run(["config", "show", "--json"]) == 0
+    shown = {each["name"]: each["value"] for each in json.loads(capsys.readouterr().out)["settings"]}
+    assert not [name for name in ("home", "database_url") if str(tmp_path) in shown[name]]
+    assert shown["memory_state_dir"] == str(get_memory_state_dir()) == str(tmp_path / ".perdure" / "state")
 
 
 def test_doctor_tells_of_a_restore_that_was_interrupted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
