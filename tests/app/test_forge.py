@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from perdure import Conflict, Damaged, DatabaseClient, Invalid, NotFound, Perdure
-from perdure.app.forge import Forge, ForgeStores, SessionView, open_forge
+from perdure.app.forge import MOST_HELD, Forge, ForgeStores, SessionView, open_forge
 from perdure.app.skills import Skills
 from perdure.app.surroundings import detected_models, past_choices
 from perdure.forge.answers import BuilderAnswer
@@ -151,6 +151,47 @@ async def test_of_two_answers_at_once_one_wins_and_the_other_sees_its_turn(forge
     [loser] = [each for each in results if isinstance(each, Conflict)]
     assert loser.current == winner.wire()
     assert await forge.get(session.session_id) == winner
+
+
+async def test_an_answer_goes_to_the_turn_that_is_pending_now_whoever_has_answered_since(
+    forge: Forge, client: DatabaseClient
+) -> None:
+    session = await forge.start("a timer for pasta")
+    elsewhere = await opened(client).answer(session.session_id, {"free_text": "Ada"})
+    assert elsewhere.turn != session.turn
+    with pytest.raises(Invalid, match="It shows something"):
+        await forge.answer(session.session_id, FIRST)
+    after = await forge.answer(session.session_id, YES)
+    assert (after.revision, after.conversation[0].answer) == (3, "Ada")
+    assert await opened(client).get(session.session_id) == after
+
+
+async def test_a_session_that_was_deleted_and_begun_anew_elsewhere_is_not_mixed_up_with_the_old(
+    forge: Forge, client: DatabaseClient
+) -> None:
+    await forge.start("a timer for pasta", session_id=ID)
+    await forge.answer(ID, {"free_text": "Ada"})
+    other = opened(client)
+    await other.delete(ID)
+    await other.start("a timer for tea", session_id=ID)
+    assert (await other.answer(ID, {"free_text": "Bob"})).revision == 2
+    after = await forge.answer(ID, YES)
+    assert (after.initial_description, after.conversation[0].answer, after.revision) == ("a timer for tea", "Bob", 3)
+
+
+async def test_what_is_confirmed_at_the_end_is_what_is_there_now(forge: Forge, client: DatabaseClient) -> None:
+    end = await to_the_end(forge, await forge.start("a timer for pasta"))
+    elsewhere = await opened(client).answer(end.session_id, "back")
+    with pytest.raises(Invalid):
+        await forge.answer(end.session_id, YES)
+    assert await forge.get(end.session_id) == elsewhere
+
+
+async def test_more_sessions_can_be_open_than_are_held(forge: Forge) -> None:
+    first = await forge.start("a timer for pasta")
+    for _ in range(MOST_HELD + 1):
+        await forge.start("a timer for pasta")
+    assert (await forge.answer(first.session_id, FIRST)).revision == 2
 
 
 async def test_a_turn_that_fails_leaves_the_draft_and_the_same_answer_can_be_sent_again(

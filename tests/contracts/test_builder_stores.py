@@ -159,6 +159,15 @@ async def test_a_save_over_another_revision_is_a_conflict_and_changes_nothing(st
     assert await stores.drafts.load_draft("s") == now
 
 
+async def test_a_save_over_exactly_one_draft_is_a_conflict_when_there_is_another(stores: Stores) -> None:
+    saved = await stores.drafts.save_draft(draft(), 0)
+    for other in ({"created_at_us": saved.created_at_us - 1}, {"schema_version": 2}, {"state_json": "{}"}):
+        with pytest.raises(Conflict):
+            await stores.drafts.save_draft(draft(state_json="new"), 1, over=replace(saved, **other))
+        assert await stores.drafts.load_draft(saved.session_id) == saved
+    assert (await stores.drafts.save_draft(draft(state_json="new"), 1, over=saved)).revision == 2
+
+
 async def test_a_draft_that_was_deleted_is_not_made_again_by_a_save(stores: Stores) -> None:
     await stores.drafts.save_draft(draft(), 0)
     await stores.drafts.delete_draft("s")

@@ -1,6 +1,7 @@
 """What can be done with Forge: begin an interview, answer, take it up again, and build what it has come to."""
 
 import asyncio
+import contextlib
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +15,7 @@ from perdure.app.skills import Skills, SkillView
 from perdure.app.surroundings import RECALLED, detected_models, past_choices
 from perdure.app.system import SystemClock, SystemIds
 from perdure.errors import Conflict, Damaged, Invalid, NotFound, PerdureError
-from perdure.forge.answers import read_answer
+from perdure.forge.answers import BuilderAnswer, read_answer
 from perdure.forge.assembly import AssemblyResult, BotAssembler
 from perdure.forge.changes import Changes
 from perdure.forge.config import BuilderConfig, read_config
@@ -38,6 +39,7 @@ from perdure.store.client import DatabaseClient
 from perdure.store.once import SqlIdempotencyKeys
 
 _MOST_SHOWN = 5
+MOST_HELD = 256
 _SHOWN = 60
 _SESSION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -115,6 +117,7 @@ class Forge:
         self._skills = skills
         self._engine = engine or BuiltinEngine()
         self._environment = environment
+        self._held: dict[str, tuple[BuilderDraft, BuilderState]] = {}
 
     async def start(
         self, description: str, mode: str = "bot", session_id: str | None = None, *, once: Once | None = None
@@ -129,7 +132,7 @@ class Forge:
             return known
         session_id = await self._free_id(session_id)
         state = await self._engine.start(session_id, description, await self._surroundings())
-        return await self._saved(state, 0, once)
+        return await self._saved(state, None, once)
 
     async def reconfigure(
         self, bot_slug: str, session_id: str | None = None, description: str = "", *, once: Once | None = None
@@ -143,7 +146,7 @@ class Forge:
         target = await self._assembler.target(bot_slug)
         session_id = await self._free_id(session_id)
         state = await self._engine.reconfigure(session_id, description, await self._surroundings(), target)
-        return await self._saved(state, 0, once)
+        return await self._saved(state, None, once)
 
     async def get(self, session_id: str) -> SessionView:
         """Take up a session where it was left: the same question with the same options.
@@ -167,15 +170,27 @@ class Forge:
         not, or somebody else has answered at the same moment; otherwise as `get`.
         """
         answer = read_answer(wire_answer)
+        held = self._held.pop(session_id, None)
+        if held is not None and once is None and expected_revision in (None, held[0].revision):
+            with contextlib.suppress(Conflict, Invalid):  # nothing was changed then: what is there now decides
+                if (after := await self._after(held[1], answer)) is not None:
+                    return await self._saved(after, held[0], once)
         draft, state = await self._opened(session_id)
         if (known := await self._known(once)) is not None:  # asked now: whoever has seen what it did sees its key
             return known
         _require_revision(draft, state, expected_revision)
-        state = await self._with_new_skills(state)
-        after = await self._engine.next_turn(state, answer)
-        if after == state:
+        if (after := await self._after(state, answer)) is None:
             return _view(state, draft.revision)
-        return await self._saved(after, draft.revision, once)
+        return await self._saved(after, draft, once)
+
+    async def _after(self, state: BuilderState, answer: BuilderAnswer) -> BuilderState | None:
+        """Return the state after an answer; None when the answer changes nothing.
+
+        Raises: Invalid
+        """
+        before = await self._with_new_skills(state)
+        after = await self._engine.next_turn(before, answer)
+        return None if after == before else after
 
     async def drafts(self, limit: int = 50, before: str | None = None) -> Sequence[DraftView]:
         """Return the drafts, the newest change first; one that is damaged is among them and hides no other.
@@ -279,18 +294,25 @@ class Forge:
         require_same(once, known)
         return await self.get(known.subject)
 
-    async def _saved(self, state: BuilderState, expected_revision: int, once: Once | None) -> SessionView:
+    async def _saved(self, state: BuilderState, before: BuilderDraft | None, once: Once | None) -> SessionView:
+        """Keep a state over the draft before it, if there is one."""
         kept = None if once is None else replace(once, subject=state.session_id)
+        revision = before.revision if before else 0
         try:
-            draft = await self._stores.drafts.save_draft(draft_of(state), expected_revision, kept)
+            draft = await self._stores.drafts.save_draft(draft_of(state), revision, kept, over=before)
         except Conflict as error:
             if (known := await self._known(once)) is not None:
                 return known  # the same call, made twice at once
             begun = f"There is a draft of the session {state.session_id} already; go on with it, or begin another."
-            raise Conflict(
-                error.detail if expected_revision else begun, current=await self._current(state.session_id)
-            ) from error
+            raise Conflict(error.detail if before else begun, current=await self._current(state.session_id)) from error
+        self._hold(draft, state)
         return _view(state, draft.revision)
+
+    def _hold(self, draft: BuilderDraft, state: BuilderState) -> None:
+        """Hold what was kept last: whoever answers next need not read it, and the revision tells whether it is old."""
+        self._held[state.session_id] = draft, state
+        while len(self._held) > MOST_HELD:
+            del self._held[next(iter(self._held))]
 
     async def _current(self, session_id: str) -> dict[str, Any] | None:
         try:

@@ -105,9 +105,10 @@ class Purpose:
     """Little was said: a category, and nothing that would tell this bot from another."""
 
 
-def words_of(text: str) -> list[str]:
+@lru_cache(maxsize=64)
+def words_of(text: str) -> tuple[str, ...]:
     """Return the words of a text, in lower case and in order."""
-    return re.findall(r"[^\W_]+(?:['\u2019][^\W_]+)?", text.casefold())
+    return tuple(re.findall(r"[^\W_]+(?:['\u2019][^\W_]+)?", text.casefold()))
 
 
 def telling_words(text: str) -> list[str]:

@@ -185,9 +185,10 @@ def _questions(state: BuilderState) -> Sequence[Slot]:
     """Return all that is asked in this interview, as far as it can be told now, in order."""
     if state.target is not None:
         return RECONFIGURED
-    wanted = [slot for slot in SLOTS if slot in WANTED[state.kind] and not _is_known(state, slot)]
-    spare = [slot for slot in SPARE if slot not in WANTED[state.kind]]
-    missing = max(0, DEFAULTS[state.kind].fewest - len(wanted))
+    kind = state.kind
+    wanted = [slot for slot in SLOTS if slot in WANTED[kind] and not _is_known(state, slot)]
+    spare = [slot for slot in SPARE if slot not in WANTED[kind]]
+    missing = max(0, DEFAULTS[kind].fewest - len(wanted))
     chosen = {*(slot.name for slot in wanted), *(slot.name for slot in spare[:missing])}
     return [slot for slot in SLOTS if slot.name in chosen]
 

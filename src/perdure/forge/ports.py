@@ -124,11 +124,19 @@ class VersionSummary:
 class BuilderDraftStore(Protocol):
     """Keeps drafts; what a call has returned for is durable."""
 
-    async def save_draft(self, draft: BuilderDraft, expected_revision: int, once: Once | None = None) -> BuilderDraft:
+    async def save_draft(
+        self,
+        draft: BuilderDraft,
+        expected_revision: int,
+        once: Once | None = None,
+        *,
+        over: BuilderDraft | None = None,
+    ) -> BuilderDraft:
         """Store a draft if its revision is still the expected one (0: there is none yet); return it as stored.
 
         The revision rises by one; `created_at_us` never changes. The call that it is saved for, if it has a key, is
-        kept in the same transaction.
+        kept in the same transaction. With `over`, it is stored over exactly that draft: the same one, not one that was
+        deleted and begun anew, and with the same state.
 
         Raises: Conflict when somebody else was quicker, there is no such draft any more, or the key was used.
         """

@@ -88,6 +88,8 @@ class BuilderState(Wire):
     @property
     def description(self) -> str:
         """All that the person said the bot is for; what was said twice counts once."""
+        if not self.clarifications:
+            return self.initial_description
         return "\n".join(dict.fromkeys([self.initial_description, *self.clarifications]))
 
     @property

@@ -24,17 +24,18 @@ class BuilderPhase(StrEnum):
     @property
     def label(self) -> str:
         """How a person is told where they are."""
-        return f"{self.value.capitalize()} ({list(BuilderPhase).index(self) + 1} of {len(BuilderPhase)})"
+        return f"{self.value.capitalize()} ({_PHASES.index(self) + 1} of {len(_PHASES)})"
 
     @property
     def following(self) -> "BuilderPhase":
         """The phase after this one; the last is followed by itself."""
-        phases = list(BuilderPhase)
-        return phases[min(phases.index(self) + 1, len(phases) - 1)]
+        return _PHASES[min(_PHASES.index(self) + 1, len(_PHASES) - 1)]
 
     def is_before(self, other: "BuilderPhase") -> bool:
-        phases = list(BuilderPhase)
-        return phases.index(self) < phases.index(other)
+        return _PHASES.index(self) < _PHASES.index(other)
+
+
+_PHASES = tuple(BuilderPhase)
 
 
 class PurposeCategory(StrEnum):
@@ -51,7 +52,7 @@ class PurposeCategory(StrEnum):
     @classmethod
     def of(cls, text: str) -> "PurposeCategory":
         """Return the category that a text names; one that is not ours is custom."""
-        try:
-            return cls(text)
-        except ValueError:
-            return cls.CUSTOM
+        return _CATEGORIES.get(text, cls.CUSTOM)
+
+
+_CATEGORIES = {str(category): category for category in PurposeCategory}

@@ -24,9 +24,9 @@ class Question:
     suggestion: Suggestion | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Slot:
-    """One thing to know about a bot."""
+    """One thing to know about a bot; there is one of each."""
 
     name: str
     phase: BuilderPhase

@@ -92,6 +92,15 @@ def _write_token(home: Path, put: Callable[[Path, Path], object]) -> str:
     return token
 
 
+def _signature(path: str) -> tuple[int, ...] | None:
+    """Return what changes whenever a file does; None when there is none."""
+    try:
+        stat = os.stat(path)
+    except OSError:
+        return None
+    return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
+
+
 class Doors:
     """What the gate compares with; the token is read again and again, so that a rotated one counts at once."""
 
@@ -104,6 +113,9 @@ class Doors:
         clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._home = home
+        self._file = os.fspath(home / TOKEN_FILE)
+        self._token: str | None = None
+        self._seen: tuple[int, ...] | None = None
         self._clock_s = clock_s
         self._codes: dict[str, tuple[float, str | None]] = {}
         self.port = port
@@ -115,11 +127,15 @@ class Doors:
         """The name of our cookie; cookies belong to all ports of a host, so that the name tells them apart."""
 
     def token(self) -> str | None:
-        """Return the token, if there is one that can be read."""
-        try:
-            return read_token(self._home)
-        except PerdureError:
-            return None
+        """Return the token, if there is one that can be read; its file is read when it is not the one of before."""
+        seen = _signature(self._file)
+        if seen is None or seen != self._seen:
+            try:
+                self._token = read_token(self._home)
+            except PerdureError:
+                self._token = None
+            self._seen = seen
+        return self._token
 
     def is_token(self, given: str) -> bool:
         """Compare in constant time; without a readable token nobody comes in."""

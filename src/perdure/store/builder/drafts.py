@@ -23,8 +23,10 @@ _INSERT = (
 )
 _UPDATE = (
     "UPDATE builder_drafts SET schema_version = ?, revision = ?, initial_description = ?, phase = ?, mode = ?,"
-    " question_count = ?, updated_at = ?, state_json = ? WHERE session_id = ? AND revision = ? RETURNING created_at"
+    " question_count = ?, updated_at = ?, state_json = ? WHERE session_id = ? AND revision = ?{exactly}"
+    " RETURNING created_at"
 )
+_EXACTLY = " AND created_at = ? AND schema_version = ? AND state_json = ?"
 _DELETE = "DELETE FROM builder_drafts WHERE session_id = ? RETURNING session_id"
 
 
@@ -35,12 +37,19 @@ class SqlBuilderDraftStore:
         self._client = client
         self._now_us = now_us
 
-    async def save_draft(self, draft: BuilderDraft, expected_revision: int, once: Once | None = None) -> BuilderDraft:
+    async def save_draft(
+        self,
+        draft: BuilderDraft,
+        expected_revision: int,
+        once: Once | None = None,
+        *,
+        over: BuilderDraft | None = None,
+    ) -> BuilderDraft:
         """See BuilderDraftStore.save_draft."""
         require_texts("a draft", draft)
         saved = replace(draft, revision=expected_revision + 1, updated_at_us=self._now_us())
         try:
-            created_at_us = await self._client.write_raw(lambda raw: _save(raw, saved, once))
+            created_at_us = await self._client.write_raw(lambda raw: _save(raw, saved, once, over))
         except Conflict as error:
             expected = f"revision {expected_revision}" if expected_revision else "none"
             raise Conflict(
@@ -73,7 +82,7 @@ class SqlBuilderDraftStore:
             raise _missing(session_id)
 
 
-def _save(raw: RawTransaction, draft: BuilderDraft, once: Once | None) -> int:
+def _save(raw: RawTransaction, draft: BuilderDraft, once: Once | None, over: BuilderDraft | None) -> int:
     """Store a draft over the revision before, with the call that it is saved for; return when it was made.
 
     Raises: Conflict
@@ -81,7 +90,9 @@ def _save(raw: RawTransaction, draft: BuilderDraft, once: Once | None) -> int:
     if draft.revision == 1:
         row = raw.first(_INSERT, draft.session_id, draft.updated_at_us, *_changing(draft))
     else:
-        row = raw.first(_UPDATE, *_changing(draft), draft.session_id, draft.revision - 1)
+        exactly = () if over is None else (over.created_at_us, over.schema_version, over.state_json)
+        update = _UPDATE.format(exactly=_EXACTLY if exactly else "")
+        row = raw.first(update, *_changing(draft), draft.session_id, draft.revision - 1, *exactly)
     if row is None:
         raise Conflict("no draft of that revision")
     if once is not None:
