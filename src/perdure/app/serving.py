@@ -12,7 +12,7 @@ from perdure.app.goals import Goals
 from perdure.app.new_goal import NewGoal
 from perdure.app.runner import Manner
 from perdure.app.views import GoalView
-from perdure.errors import Conflict, Exhausted, PerdureError
+from perdure.errors import Conflict, Exhausted, PerdureError, Unavailable
 from perdure.kernel.events import Limits
 from perdure.kernel.loop import Loop, Ran
 from perdure.kernel.ports import Clock, IdempotencyKeys, Once
@@ -151,7 +151,7 @@ class Serving:
             await self._begun(goal.id, lambda manner: self._goals.go_on(goal.id, manner), is_woken=is_woken)
         except PerdureError as error:
             log.warning("%s could not be gone on with: %s", goal.id, error.detail)
-            self._failed[goal.id] = _Failed(goal.summary.last_seq, self._clock.boottime_s() + _PATIENCE_S)
+            self._note_failure(goal.id, goal.summary.last_seq)
 
     def _is_hopeless(self, goal: GoalView) -> bool:
         failed = self._failed.get(goal.id)
@@ -193,12 +193,18 @@ class Serving:
         return GoalView.of_state(task.result().state)
 
     def _ended(self, task: "asyncio.Task[Ran]") -> None:
-        """Forget a task, and log what nobody else hears."""
-        del self._running[task]
+        """Forget a task, and log what nobody else hears; what has failed is not tried again at once."""
+        loop = self._running.pop(task)
         goal_id = self._ids.pop(task)
         if task.cancelled():
             return
         error = task.exception()
-        if error is not None:
-            log.warning("%s was given up here: %s", goal_id or "a new goal", error)
-        self.nudge()
+        if error is None:
+            self.nudge()
+            return
+        log.warning("%s was given up here: %s", goal_id or "a new goal", error)
+        if loop is not None and not isinstance(error, Unavailable):
+            self._note_failure(goal_id, loop.state.tip.seq)
+
+    def _note_failure(self, goal_id: str, last_seq: int) -> None:
+        self._failed[goal_id] = _Failed(last_seq, self._clock.boottime_s() + _PATIENCE_S)

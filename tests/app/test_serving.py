@@ -1,0 +1,85 @@
+"""The worker of a server: what cannot go on is left in peace for a while, and goes on when somebody does something."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from perdure import Goal, Perdure, flow
+from perdure.app.new_goal import of_flow
+from perdure.app.serving import LOOK_S, Serving
+from perdure.app.system import SystemClock
+from perdure.app.views import GoalView
+
+GIVEN_UP = "was given up here"
+
+
+def first() -> str:
+    return "first"
+
+
+def other() -> str:
+    return "other"
+
+
+@dataclass
+class Code:
+    """What the flow does first, as somebody edits it."""
+
+    step = staticmethod(first)
+
+
+@flow
+async def edited(goal: Goal) -> str:
+    done = await goal.step(Code.step)
+    return f"{done}, {await goal.ask('Go on?', ['yes', 'no'])}"
+
+
+@pytest.fixture
+async def p(tmp_path: Path) -> AsyncIterator[Perdure]:
+    async with Perdure.open(tmp_path / "home") as p:
+        yield p
+
+
+@asynccontextmanager
+async def at_work(p: Perdure) -> AsyncIterator[Serving]:
+    """A server's worker, until it is closed."""
+    serving = Serving(p.goals, p.keys, SystemClock())
+    running = asyncio.create_task(serving.run())
+    try:
+        yield serving
+    finally:
+        await serving.close()
+        await running
+
+
+async def become(p: Perdure, goal_id: str, status: str) -> GoalView:
+    async with asyncio.timeout(30):
+        while (goal := await p.goals.find(goal_id)).status != status or goal.is_running:
+            await asyncio.sleep(0.01)
+    return goal
+
+
+async def test_a_goal_whose_code_was_changed_is_not_tried_again_and_again(
+    p: Perdure, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with at_work(p) as serving:
+        goal, _ = await serving.start(of_flow(edited, [], {}))
+        await become(p, goal.id, "waiting")
+    await p.goals.decide(goal.id, "answer", value="yes")
+    before = [event.seq for event in await p.goals.history(goal.id)]
+    with monkeypatch.context() as patched, caplog.at_level(logging.WARNING, "perdure.app.serving"):
+        patched.setattr(Code, "step", staticmethod(other))
+        async with at_work(p) as serving:
+            async with asyncio.timeout(30):
+                while GIVEN_UP not in caplog.text:
+                    await asyncio.sleep(0.01)
+            await asyncio.sleep(3 * LOOK_S)  # long enough for many tries, if there were any
+            assert caplog.text.count(GIVEN_UP) == 1
+    assert [event.seq for event in await p.goals.history(goal.id)] == before
+    async with at_work(p):
+        assert (await become(p, goal.id, "done")).summary.status == "done"
