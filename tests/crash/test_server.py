@@ -3,6 +3,7 @@
 import re
 import secrets
 import shutil
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -114,6 +115,22 @@ async def talked(client: Client, keys: list[str]) -> dict[str, object]:
     await client.request("POST", f"{here}/answer", {"answer": {"option_index": 0}}, headers=answer)
     found: dict[str, object] = await client.request("GET", here)
     return found
+
+
+async def test_a_server_that_is_told_to_end_twice_does_not_wait_for_steps(home: Path) -> None:
+    with served(home) as (server, url):
+        async with connected(home, url) as client:
+            goal = await client.goals.create(text="sleep 60")
+            async for event in client.goals.follow(goal["id"]):
+                if event["payload"].get("step"):
+                    break
+        server.interrupt()
+        server.wait_for("Ctrl-C ends them now")
+        server.interrupt()
+        began_s = time.monotonic()
+        server.wait_for_end()
+        assert server.process.exitcode == 0
+        assert time.monotonic() - began_s < 8  # and not the ten seconds that steps have, or the sixty that this takes
 
 
 async def test_a_server_that_is_told_to_end_gives_its_goals_back(home: Path, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure import Invalid, NotFound, append_record
+from perdure import Conflict, Invalid, NotFound, append_record
 from perdure.memory.facts import words_in
 from perdure.memory.lines import line_of
 from perdure.memory.memory import Memory
@@ -287,9 +287,11 @@ def test_a_record_is_found_by_its_id_or_by_the_beginning_that_only_it_has(memory
     )
     assert memory.get("abcdef-1")["title"] == "new"
     assert memory.get("abc")["id"] == "abc"
-    for name in ("abcdef", "abcde", "", "zzzzzz", "abcdef-1x"):
+    for name in ("abcde", "", "zzzzzz", "abcdef-1x"):
         with pytest.raises(NotFound):
             memory.get(name)
+    with pytest.raises(Conflict, match="Several"):
+        memory.get("abcdef")
     append_record(memory.places.log, {"type": "_tombstone", "target": "abcdef-2"})
     assert memory.get("abcdef")["title"] == "new"
 

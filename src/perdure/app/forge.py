@@ -202,14 +202,18 @@ class Forge:
     async def delete(self, session_id: str) -> None:
         """Remove a draft, also one that cannot be read.
 
-        Raises: NotFound
+        Raises: NotFound, which tells of the bot that it has made if it was not deleted but built.
         """
-        await self._stores.drafts.delete_draft(_known_form(session_id))
+        session_id = _known_form(session_id)
+        try:
+            await self._stores.drafts.delete_draft(session_id)
+        except NotFound as error:
+            raise await self._missing(session_id) from error
 
     async def find(self, prefix: str) -> str:
         """Return the id of the one draft whose id begins so; a whole id is returned as it is.
 
-        Raises: NotFound; Invalid, naming some of them, when there are several.
+        Raises: NotFound; Conflict, naming some of them, when there are several.
         """
         if _SESSION_ID.fullmatch(prefix.lower()):
             return prefix.lower()
@@ -219,7 +223,7 @@ class Forge:
         if len(found) > 1:
             shown = [f"{draft.session_id}  {draft.initial_description[:_SHOWN]}" for draft in found[:_MOST_SHOWN]]
             many = f"More than {_MOST_SHOWN}" if len(found) > _MOST_SHOWN else str(len(found))
-            raise Invalid(f"{many} drafts have ids that begin with {prefix!r}. Type more of it.", errors=shown)
+            raise Conflict(f"{many} drafts have ids that begin with {prefix!r}. Type more of it.", errors=shown)
         return found[0].session_id
 
     async def assemble(

@@ -11,6 +11,7 @@ from perdure.app.asked import require_same
 from perdure.app.goals import Goals
 from perdure.app.new_goal import NewGoal
 from perdure.app.runner import Manner
+from perdure.app.trouble import Trouble
 from perdure.app.views import GoalView
 from perdure.errors import Conflict, Exhausted, PerdureError, Unavailable
 from perdure.kernel.events import Limits
@@ -48,25 +49,25 @@ class Serving:
         self._ids: dict[asyncio.Task[Ran], str] = {}
         self._failed: dict[str, _Failed] = {}
         self._nudged = asyncio.Event()
+        self._hurried = asyncio.Event()
         self._is_closing = False
+        self._trouble = Trouble(log, "a look for goals")
 
-    async def start(self, new: NewGoal) -> tuple[GoalView, bool]:
+    async def start(self, new: NewGoal) -> GoalView:
         """Start a goal, and return it as soon as it is durable; with a key that was used, the goal that it started.
-
-        Tells also whether it is a new one.
 
         Raises: Invalid; Conflict when the key started something else; Exhausted when too many goals run.
         """
         if new.key is not None and (known := await self._goals.started(new)) is not None:
-            return known, False
+            return known
         self._require_room()
         try:
-            return await self._begun("", lambda manner: self._goals.start(new, manner)), True
+            return await self._begun("", lambda manner: self._goals.start(new, manner))
         except Conflict:
             known = None if new.key is None else await self._goals.started(new)
             if known is None:
                 raise
-            return known, False
+            return known
 
     async def go_on(self, prefix: str, limits: Limits | None = None, *, once: Once | None = None) -> GoalView:
         """Go on with a goal here, whoever ran it before, and return it as soon as it is ours.
@@ -108,24 +109,33 @@ class Serving:
             try:
                 await self._take_up()
             except PerdureError as error:
-                log.warning("goals could not be looked for: %s", error.detail)
+                self._trouble.met(error.detail)
+            else:
+                self._trouble.over()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_S):
                     await self._nudged.wait()
             self._nudged.clear()
 
     async def close(self, patience_s: float = 10.0) -> None:
-        """Begin nothing new, let each step that runs finish for a while, and give all goals back."""
+        """Begin nothing new, let each step that runs finish for a while, or until `hurry`, and give all goals back."""
         self._is_closing = True
         self.nudge()
         for loop in self._running.values():
             if loop is not None:
                 loop.stop()
-        if self._running:
-            await asyncio.wait(self._running, timeout=patience_s)
+        hurried = asyncio.ensure_future(self._hurried.wait())
+        steps = asyncio.gather(*self._running, return_exceptions=True)
+        either: set[asyncio.Future[Any]] = {hurried, steps}
+        await asyncio.wait(either, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
+        hurried.cancel()
         for task in list(self._running):
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
+
+    def hurry(self) -> None:
+        """Let `close` wait for no step any more."""
+        self._hurried.set()
 
     def _require_room(self) -> None:
         if self._is_closing:

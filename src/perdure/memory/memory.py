@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from perdure.errors import NotFound, PerdureError
+from perdure.errors import Conflict, NotFound, PerdureError
 from perdure.memory import compaction
 from perdure.memory.asked import budget_of, days_of, fingerprint_of, limit_of, number_of, paths_of, text_of, word_of
 from perdure.memory.dedupe import LONG_BYTES, WINDOW_MS, Recent, dedupe_key
@@ -154,14 +154,14 @@ class Memory:
     def get(self, id: str) -> Plain:  # noqa: A002  the key of a record has this name
         """Return the record with an id, or with the only id that begins so; at least six characters.
 
-        Raises: Invalid; NotFound; Unavailable; Denied; Damaged.
+        Raises: Invalid; NotFound; Conflict when there are several; Unavailable; Denied; Damaged.
         """
         name = text_of(id, "id")
         found = self._index.use(lambda view: _called(view, name)) or []
         if not found:
             raise NotFound(f"The memory has no record {id!r}.")
         if len(found) > 1:
-            raise NotFound(f"Several records begin with {id!r}; write more of the id.")
+            raise Conflict(f"Several records begin with {id!r}; write more of the id.")
         return found[0]
 
     def rebuild(self) -> Plain:

@@ -3,7 +3,9 @@
 import asyncio
 import os
 import stat
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -16,6 +18,7 @@ from websockets.typing import Origin
 from perdure import Damaged, Denied
 from perdure.app import Perdure
 from perdure.interfaces.api.app import ROUTERS, make_routes
+from perdure.interfaces.api.codes import LASTS_S, login_url, new_code, spend_code
 from perdure.interfaces.api.doors import TOKEN_FILE, Doors, read_token, rotate_token
 from perdure.interfaces.api.gate import OPEN_PATHS
 from perdure.interfaces.api.server import Running
@@ -316,13 +319,43 @@ async def test_a_code_from_before_the_token_was_changed_lets_nobody_in(
 
 
 def test_a_code_is_good_for_ten_minutes(tmp_path: Path) -> None:
-    now_s = 0.0
-    doors = Doors(tmp_path, 1, clock_s=lambda: now_s)
-    code, late = doors.new_code(), doors.new_code()
-    assert doors.spend(code)
-    now_s = 601.0
-    assert not doors.spend(late)
-    assert not doors.spend("ü\ud800")
+    code, late = new_code(tmp_path), new_code(tmp_path)
+    assert spend_code(tmp_path, code)
+    [left] = (tmp_path / "login-codes").iterdir()
+    before_s = time.time() - LASTS_S
+    os.utime(left, (before_s, before_s))
+    assert not spend_code(tmp_path, late)
+    assert not spend_code(tmp_path, "ü\ud800")
+
+
+def test_a_code_is_used_once_by_whoever_is_first(tmp_path: Path) -> None:
+    code = new_code(tmp_path)
+    with ThreadPoolExecutor(8) as many:
+        assert sum(many.map(lambda _: spend_code(tmp_path, code), range(8))) == 1
+    assert not any(spend_code(tmp_path, wrong) for wrong in ("", ".", "..", "../token", "/", "x" * 10_000))
+    assert read_token(tmp_path)
+
+
+def test_codes_that_nobody_uses_do_not_pile_up_and_tell_nothing(tmp_path: Path) -> None:
+    codes = [new_code(tmp_path) for _ in range(40)]
+    files = list((tmp_path / "login-codes").iterdir())
+    assert len(files) == 16
+    assert spend_code(tmp_path, codes[-1])
+    assert not any(code in file.name or file.read_bytes() for code in codes for file in files if file.exists())
+
+
+async def test_another_url_for_a_browser_is_made_beside_the_server(
+    server: Running, http: httpx.AsyncClient, tmp_path: Path
+) -> None:
+    url = login_url(server.url, server.surface.p.settings.home)
+    assert (await http.get(url)).status_code == 303
+    assert (await http.get(url)).status_code == 401
+    assert (await http.get(login_url(server.url, tmp_path / "elsewhere"))).status_code == 401
+
+
+@pytest.mark.parametrize("path", ["/healthz%0a", "/api/v1/goals%0A", "/api/v1/goals/x%00", "/%1b"])
+async def test_a_path_with_a_control_character_leads_nowhere(http: httpx.AsyncClient, path: str) -> None:
+    assert (await http.get(path)).status_code == 404
 
 
 def test_the_port_of_http_may_be_left_out_and_no_other(tmp_path: Path) -> None:

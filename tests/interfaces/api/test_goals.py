@@ -207,7 +207,7 @@ async def test_every_answer_about_a_goal_that_has_ended_says_what_came_of_it(
     done = await ended(client, made.json()["data"]["id"])
     assert done["output"]["stdout"] == "hello\n"
     again = await known.post("/api/v1/goals", json={"text": "echo hello"}, headers=headers)
-    assert (again.status_code, again.json()["data"]) == (200, done)
+    assert (again.status_code, again.json()["data"]) == (201, done)
     assert await client.goals.resume(done["id"]) == done
 
 
@@ -231,8 +231,6 @@ async def test_the_description_tells_what_needs_no_token_and_every_success(known
     described = (await known.get("/openapi.json")).json()
     calls = {f"{method} {path}": call for path, calls in described["paths"].items() for method, call in calls.items()}
     assert {name for name, call in calls.items() if call.get("security") == []} == {"get /healthz", "get /login"}
-    for name in ("post /api/v1/goals", "post /api/v1/goals/{goal_id}/fork"):
-        assert {"200", "201"} < calls[name]["responses"].keys()
     events = calls["get /api/v1/goals/{goal_id}/events"]["responses"]["200"]["content"]
     assert events.keys() == {"application/json", "text/event-stream"}
 
@@ -267,3 +265,31 @@ async def test_a_request_that_breaks_off_before_its_body_is_whole_does_nothing(
     await make_app(server.surface)(scope, gone, hear)
     assert heard == []
     assert (await client.goals.get(goal["id"]))["status"] == "waiting"
+
+
+async def test_lists_lead_from_page_to_page_with_what_was_asked_for(client: Client, known: httpx.AsyncClient) -> None:
+    goal = await ended(client, (await client.goals.create(text="echo hello"))["id"])
+    here = f"/api/v1/goals/{goal['id']}/events"
+    seen, page = [], (await known.get(f"{here}?limit=2&after_seq=1")).json()
+    assert page["_links"]["self"] == f"{here}?limit=2&after_seq=1"
+    while page["meta"]["next_cursor"] is not None:
+        seen += [event["seq"] for event in page["data"]]
+        assert page["meta"]["next_cursor"] in page["_links"]["next"]
+        page = (await known.get(page["_links"]["next"])).json()
+    seen += [event["seq"] for event in page["data"]]
+    assert "next" not in page["_links"]
+    assert seen == list(range(2, goal["last_seq"] + 1))
+    assert (await known.get(f"{here}?cursor=eA")).status_code == 422
+
+
+async def test_a_page_without_an_approval_leads_on_to_those_that_have_some(
+    client: Client, known: httpx.AsyncClient
+) -> None:
+    asks = [(await waiting(client, (await client.goals.create(plan=ASKS))["id"]))["id"] for _ in range(2)]
+    page = (await known.get("/api/v1/approvals?limit=1")).json()
+    found = page["data"]
+    while page["meta"]["next_cursor"] is not None:
+        assert "limit=1" in page["_links"]["next"]
+        page = (await known.get(page["_links"]["next"])).json()
+        found += page["data"]
+    assert {each["goal_id"] for each in found} >= set(asks)

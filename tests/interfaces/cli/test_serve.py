@@ -9,6 +9,7 @@ import pytest
 from perdure.app import Perdure
 from perdure.app.new_goal import of_plan_text
 from perdure.app.runner import Manner
+from perdure.interfaces.api.codes import spend_code
 from perdure.interfaces.api.doors import TOKEN_FILE
 from perdure.settings import load_settings
 from tests.interfaces.cli.terminal import Terminal
@@ -23,6 +24,14 @@ def test_a_token_is_made_shown_and_renewed(perdure: Terminal) -> None:
     second = perdure.json("token", "rotate")["token"]
     assert second != first
     assert perdure.json("token", "show")["token"] == second
+
+
+def test_a_url_for_a_browser_is_printed_whenever_it_is_wanted(perdure: Terminal) -> None:
+    told = perdure.json("token", "url", "--port", "8755")
+    assert told["url"].startswith("http://127.0.0.1:8755/login?code=")
+    assert spend_code(load_settings().home, told["url"].partition("=")[2])
+    assert perdure("token", "url") == 0
+    assert perdure.out.startswith("http://127.0.0.1:8733/login?code=")
 
 
 def test_a_file_that_holds_no_token_is_damaged_until_a_new_one_is_made(perdure: Terminal) -> None:

@@ -1,9 +1,8 @@
-"""Who may come in: the token, the one-time code that a browser trades for it, and the names we answer to."""
+"""Who may come in: the token, and the names we answer to."""
 
 import hmac
 import os
 import secrets
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -13,10 +12,8 @@ from perdure.settings import FILE_MODE, ensure_folder
 TOKEN_FILE = "token"  # noqa: S105 (the name of the file, not what is in it)
 _PORT_OF_HTTP = 80
 LOCAL = ("127.0.0.1", "localhost", "[::1]")
-CODE_LASTS_S = 600.0
 _TOKEN_BYTES = 32
 _LONGEST_FILE = 1024
-_MOST_CODES = 16
 
 
 def read_token(home: Path) -> str:
@@ -104,20 +101,11 @@ def _signature(path: str) -> tuple[int, ...] | None:
 class Doors:
     """What the gate compares with; the token is read again and again, so that a rotated one counts at once."""
 
-    def __init__(
-        self,
-        home: Path,
-        port: int,
-        names: Sequence[str] = LOCAL,
-        *,
-        clock_s: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._home = home
+    def __init__(self, home: Path, port: int, names: Sequence[str] = LOCAL) -> None:
+        self.home = home
         self._file = os.fspath(home / TOKEN_FILE)
         self._token: str | None = None
         self._seen: tuple[int, ...] | None = None
-        self._clock_s = clock_s
-        self._codes: dict[str, tuple[float, str | None]] = {}
         self.port = port
         plain = [name.lower() for name in names]
         self.hosts = frozenset([f"{name}:{port}" for name in plain] + (plain if port == _PORT_OF_HTTP else []))
@@ -131,7 +119,7 @@ class Doors:
         seen = _signature(self._file)
         if seen is None or seen != self._seen:
             try:
-                self._token = read_token(self._home)
+                self._token = read_token(self.home)
             except PerdureError:
                 self._token = None
             self._seen = seen
@@ -141,16 +129,3 @@ class Doors:
         """Compare in constant time; without a readable token nobody comes in."""
         token = self.token()
         return token is not None and hmac.compare_digest(given.encode("utf-8", "replace"), token.encode())
-
-    def new_code(self) -> str:
-        """Make a code that opens the door for a browser, once, within ten minutes."""
-        code = secrets.token_urlsafe(_TOKEN_BYTES)
-        self._codes = dict([*self._codes.items()][1 - _MOST_CODES :])
-        self._codes[code] = self._clock_s() + CODE_LASTS_S, self.token()
-        return code
-
-    def spend(self, given: str) -> bool:
-        """Use up a code; false when it is none, too old, was used before, or was made for a token that was changed."""
-        known = [code for code in self._codes if hmac.compare_digest(code.encode(), given.encode("utf-8", "replace"))]
-        now_s, token = self._clock_s(), self.token()
-        return any(until_s > now_s and made_for == token for until_s, made_for in map(self._codes.pop, known))

@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar
+from urllib.parse import parse_qsl, quote, urlencode
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field
@@ -25,12 +26,19 @@ class Asked:
 
     request_id: str
     path: str
+    query: bytes
     begun_s: float
 
     @classmethod
-    def now(cls, path: str) -> "Asked":
+    def now(cls, path: str, query: bytes) -> "Asked":
         """Begin a request."""
-        return cls(str(uuid7()), path, time.perf_counter())
+        return cls(str(uuid7()), path, query, time.perf_counter())
+
+    def link(self, **changed: str) -> str:
+        """Return where to ask for the same, with some parameters changed."""
+        given = parse_qsl(self.query.decode("latin-1"), keep_blank_values=True)
+        query = [pair for pair in given if pair[0] not in changed] + list(changed.items())
+        return quote(self.path) + (f"?{urlencode(query)}" if query else "")
 
     def meta(self) -> dict[str, Any]:
         """Say which request an answer is for, when it was given, and how long it took."""
@@ -87,13 +95,11 @@ def reply(
     return Response(orjson.dumps(body), status, headers, media_type="application/json")
 
 
-def page(items: Sequence[Any], limit: int, last: str | None, *, path: str, more: str = "") -> Response:
-    """Answer with a part of a list; `last` names its last item, and `more` is what else the next call needs."""
-    cursor = to_cursor(last) if last is not None and len(items) == limit else None
-    links = {"self": path}
-    if cursor is not None:
-        links["next"] = f"{path}?limit={limit}{more}&cursor={cursor}"
-    return reply(items, links=links, next_cursor=cursor)
+def page(items: Sequence[Any], last: str | None, links: Mapping[str, str] | None = None) -> Response:
+    """Answer with a part of a list; `last` is the place after which the next part begins, if there may be one."""
+    asked, cursor = ASKED.get(), None if last is None else to_cursor(last)
+    more = {} if cursor is None else {"next": asked.link(cursor=cursor)}
+    return reply(items, links={"self": asked.link(), **more, **(links or {})}, next_cursor=cursor)
 
 
 def to_cursor(last: str) -> str:

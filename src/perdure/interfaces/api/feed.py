@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from perdure.app.goals import Goals
+from perdure.app.trouble import Trouble
 from perdure.errors import PerdureError
 
 LOOK_S = 0.2
@@ -52,6 +53,7 @@ class Feed:
         self._seen: dict[str, int] = {}
         self._mark: int | None = None
         self._is_wanted = asyncio.Event()
+        self._trouble = Trouble(log, "a look for changes")
 
     @contextmanager
     def following(self, goal_id: str | None = None) -> Iterator[News]:
@@ -77,7 +79,9 @@ class Feed:
             try:
                 await self._look()
             except PerdureError as error:
-                log.warning("changes could not be looked for: %s", error.detail)
+                self._trouble.met(error.detail)
+            else:
+                self._trouble.over()
             await asyncio.sleep(LOOK_S)
 
     def wake_all(self) -> None:

@@ -6,7 +6,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from perdure.errors import Denied, Invalid, PerdureError
+from perdure.errors import Denied, Invalid, NotFound, PerdureError
 from perdure.interfaces.api.doors import Doors
 from perdure.interfaces.api.edge import read_json
 from perdure.interfaces.api.envelope import ASKED, Asked, problem
@@ -45,7 +45,7 @@ class Gate:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        asked = Asked.now(scope["path"])
+        asked = Asked.now(scope["path"], scope["query_string"])
         ASKED.set(asked)
         send = _dressed(send, asked)
         try:
@@ -64,6 +64,8 @@ class Gate:
         """Raises: PerdureError when the request may not come in."""
         headers = Headers(scope=scope)
         self._require_host(headers)
+        if any(ord(character) < ord(" ") for character in scope["path"]):
+            raise NotFound("There is nothing at this path: it has a control character.")
         query = scope["query_string"]
         if len(query) > LONGEST_QUERY:
             raise TooLarge(f"The query is longer than {LONGEST_QUERY:,} bytes.")

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from types import FrameType
 
 import uvicorn
 
@@ -17,6 +16,7 @@ from perdure.app.serving import Serving
 from perdure.app.system import SystemClock
 from perdure.errors import Invalid, Unavailable
 from perdure.interfaces.api.app import make_app
+from perdure.interfaces.api.codes import login_url
 from perdure.interfaces.api.doors import LOCAL, Doors, read_token
 from perdure.interfaces.api.feed import Feed
 from perdure.interfaces.api.lines import Ending, Lines
@@ -96,37 +96,20 @@ def bind(address: Address) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """Says when it listens, and when it has been told to end; signals are heard only when it is all that runs."""
+    """Says when it listens; signals are for others to hear."""
 
-    def __init__(self, config: uvicorn.Config, on_end: Callable[[], None], *, hears_signals: bool) -> None:
+    def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
-        self._on_end = on_end
-        self._hears_signals = hears_signals
         self.listens = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self.listens.set()
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self._on_end()
-        super().handle_exit(sig, frame)
-
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Hear signals meanwhile. Uvicorn would raise them again when it has ended, and we could not end after it."""
-        heard = (signal.SIGINT, signal.SIGTERM) if self._hears_signals else ()
-        before = {each: signal.signal(each, self.handle_exit) for each in heard}
-        try:
-            yield
-        finally:
-            for each, handler in before.items():
-                signal.signal(each, handler)
-
-    def end(self) -> None:
-        """Begin to end, as at a signal."""
-        self._on_end()
-        self.should_exit = True
+        """Leave signals alone: we end after uvicorn, and have to hear them until then."""
+        yield
 
 
 @dataclass(frozen=True)
@@ -136,14 +119,16 @@ class Running:
     url: str
     surface: Surface
     ended: "asyncio.Task[None]"
+    end: Callable[[], None]
+    """Begins to end: what is asked for from now on is refused, and open connections are told."""
 
     def login_url(self) -> str:
         """Return a URL that lets a browser in, once."""
-        return f"{self.url}/login?code={self.surface.doors.new_code()}"
+        return login_url(self.url, self.surface.doors.home)
 
 
 @asynccontextmanager
-async def running(p: Perdure, address: Address, *, hears_signals: bool = False) -> AsyncIterator[Running]:
+async def running(p: Perdure, address: Address) -> AsyncIterator[Running]:
     """Serve a home for the time of the block; when it ends, all goals are given back.
 
     Raises: Invalid; Unavailable; Denied and Damaged when the token cannot be read.
@@ -153,33 +138,71 @@ async def running(p: Perdure, address: Address, *, hears_signals: bool = False) 
     port = listener.getsockname()[1]
     doors = Doors(p.settings.home, port, address.all_names())
     async with _working(p, doors) as surface:
-        on_end = partial(_end, surface, Ending.SHUTDOWN)
-        server = _Server(_config(surface, address), on_end, hears_signals=hears_signals)
+        server = _Server(_config(surface, address))
         ended = asyncio.create_task(server.serve([listener]))
+
+        def end() -> None:
+            _end(surface, Ending.SHUTDOWN)
+            server.should_exit = True
+
         listens = asyncio.create_task(server.listens.wait())
         try:
             await asyncio.wait({ended, listens}, return_when=asyncio.FIRST_COMPLETED)
-            yield Running(f"http://{address.shown}:{port}", surface, ended)
+            yield Running(f"http://{address.shown}:{port}", surface, ended, end)
         finally:
             listens.cancel()
-            server.end()
+            end()
             await asyncio.wait({ended})
             listener.close()
 
 
-async def serve(p: Perdure, address: Address, on_start: Callable[[str], None], on_wait: Callable[[], None]) -> None:
-    """Serve a home until a signal comes.
+async def serve(p: Perdure, address: Address, on_start: Callable[[Running], None], on_wait: Callable[[], None]) -> None:
+    """Serve a home until a signal comes; a second one ends the steps that still run.
 
-    `on_start` is given the URL that a browser may open, once; `on_wait` is called at the end, before running steps are
-    waited for.
+    `on_wait` is called at the end, before running steps are waited for.
 
     Raises: as `running`.
     """
-    async with running(p, address, hears_signals=True) as server:
-        on_start(server.login_url())
-        await asyncio.wait({server.ended})
-        if server.surface.serving.is_busy:
-            on_wait()
+    with _signals() as heard:
+        async with running(p, address) as server:
+            heard.then(server.end, server.surface.serving.hurry)
+            on_start(server)
+            await asyncio.wait({server.ended})
+            if server.surface.serving.is_busy:
+                on_wait()
+
+
+class _Heard:
+    """What is done at the first signal, at the second, and so on; those that came before it was said count too."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._acts: Sequence[Callable[[], None]] = ()
+
+    def then(self, *acts: Callable[[], None]) -> None:
+        self._acts = acts
+        for act in acts[: self._count]:
+            act()
+
+    def __call__(self) -> None:
+        if self._count < len(self._acts):
+            self._acts[self._count]()
+        self._count += 1
+
+
+@contextmanager
+def _signals() -> Iterator[_Heard]:
+    """Hear Ctrl-C and SIGTERM for the time of the block."""
+    loop, heard, kinds = asyncio.get_running_loop(), _Heard(), (signal.SIGINT, signal.SIGTERM)
+    before = [signal.getsignal(kind) for kind in kinds]
+    for kind in kinds:
+        loop.add_signal_handler(kind, heard)
+    try:
+        yield heard
+    finally:
+        for kind, handler in zip(kinds, before, strict=True):
+            loop.remove_signal_handler(kind)
+            signal.signal(kind, handler)
 
 
 def _end(surface: Surface, why: Ending) -> None:

@@ -31,6 +31,8 @@ class Answer:
     data: dict[str, Any]
     parts: Sequence[str | Table] = field(default=())
     exit_code: int = 0
+    is_told: bool = False
+    """Whether programs have read the data already, while the command ran."""
 
 
 def print_answer(answer: Answer, *, as_json: bool) -> None:
@@ -39,10 +41,10 @@ def print_answer(answer: Answer, *, as_json: bool) -> None:
     Raises: Unavailable when that cannot be written; BrokenPipeError when nobody reads it any more.
     """
     try:
-        if as_json:
-            print(to_json(answer.data))
-        else:
+        if not as_json:
             print_parts(answer.parts)
+        elif not answer.is_told:
+            print(to_json(answer.data))
         sys.stdout.flush()
     except BrokenPipeError:
         raise

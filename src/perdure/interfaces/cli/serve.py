@@ -1,13 +1,18 @@
 """`perdure serve`: the API on this machine, behind its doors."""
 
+import os
 import sys
-from typing import Annotated
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from perdure.app import open_home
-from perdure.interfaces.cli.answer import Answer
+from perdure.interfaces.cli.answer import Answer, print_answer
 from perdure.interfaces.cli.command import Options, command
+
+if TYPE_CHECKING:
+    from perdure.interfaces.api.server import Running
 
 
 def register(app: typer.Typer) -> None:
@@ -32,16 +37,22 @@ def register(app: typer.Typer) -> None:
         settings = options.settings()
         address = Address(host, port, is_exposed=expose, names=tuple(name or ()))
         async with open_home(settings) as p:
-            await run(p, address, _told, _waits)
-        return Answer({"served": True}, ["Ended. Goals that were running go on when the server is started again."])
+            await run(p, address, partial(_told, options), _waits)
+        ended = "Ended. Goals that were running go on when the server is started again."
+        return Answer({}, [ended], is_told=True)
 
 
-def _told(url: str) -> None:
-    print(f"Open this once in a browser, within ten minutes:\n  {url}\n", file=sys.stderr)
+def _told(options: Options, server: "Running") -> None:
+    """Say where the server is, now: a program that started it reads that from standard output."""
+    login_url = server.login_url()
+    if options.json:
+        told = Answer({"url": server.url, "login_url": login_url, "pid": os.getpid()})
+        print_answer(told, as_json=True)
+    print(f"Open this once in a browser, within ten minutes:\n  {login_url}\n", file=sys.stderr)
     print(
         "Programs use the token that `perdure token show` prints. Ctrl-C ends the server.", file=sys.stderr, flush=True
     )
 
 
 def _waits() -> None:
-    print("Ending; steps that run have ten seconds to finish.", file=sys.stderr, flush=True)
+    print("Ending; steps that run have ten seconds to finish. Ctrl-C ends them now.", file=sys.stderr, flush=True)

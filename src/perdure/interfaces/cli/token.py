@@ -1,4 +1,6 @@
-"""`perdure token`: what a program shows to the server."""
+"""`perdure token`: what a program shows to the server, and how a browser comes in."""
+
+from typing import Annotated
 
 import typer
 
@@ -24,3 +26,14 @@ def register(app: typer.Typer) -> None:
 
         token = rotate_token(options.settings().home)
         return Answer({"token": token}, [token])
+
+    @command(app, "url")
+    async def url(
+        options: Options,
+        port: Annotated[int, typer.Option("--port", min=1, max=65535, help="Where the server listens.")] = 8733,
+    ) -> Answer:
+        """Print another one-time URL for a browser, which a server of this home on this machine takes."""
+        from perdure.interfaces.api.codes import LASTS_S, login_url
+
+        made = login_url(f"http://127.0.0.1:{port}", options.settings().home)
+        return Answer({"url": made, "lasts_s": LASTS_S}, [made])

@@ -24,7 +24,7 @@ GROUPS: Mapping[str, tuple[str, str]] = {
     "bot": ("forge.bot", "Bots: look at them, explain them, take changes back, take them along."),
     "draft": ("forge.draft", "Interviews that are not finished: list, show, go on, delete."),
     "skill": ("forge.skill", "Skills: list, show and validate them."),
-    "token": ("token", "The token that programs show to the server."),
+    "token": ("token", "The token that programs show to the server, and URLs for browsers."),
     "db": ("db", "The database: migrate, look, verify, back up, restore."),
     "config": ("config", "The settings and where each came from."),
 }

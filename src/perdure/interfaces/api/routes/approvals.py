@@ -7,7 +7,7 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from perdure.interfaces.api.envelope import Envelope, from_cursor, page
-from perdure.interfaces.api.surface import BASE, Cursor, Limit, Served
+from perdure.interfaces.api.surface import Cursor, Limit, Served
 from perdure.kernel.events import Ask, ToolCall, iso
 from perdure.kernel.fold import CallState, GoalState
 
@@ -40,8 +40,7 @@ async def list_approvals(served: Served, limit: Limit = 50, cursor: Cursor = Non
         if goal.summary.waiting_for == "person"
         for waiting in _waiting(await served.p.goals.state(goal.id))
     ]
-    last = goals[-1].id if len(goals) == limit else None
-    return page(found, len(found), last, path=f"{BASE}/approvals")
+    return page(found, goals[-1].id if len(goals) == limit else None)
 
 
 def _waiting(state: GoalState) -> list[dict[str, Any]]:

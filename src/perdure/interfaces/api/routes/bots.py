@@ -98,7 +98,7 @@ class GoneOut(BaseModel):
 async def list_bots(served: Served, limit: Limit = 50, cursor: Cursor = None) -> Response:
     """List bots, by slug."""
     found = [bot.wire() for bot in await served.p.bots.list(limit=limit, before=from_cursor(cursor))]
-    return page(found, limit, found[-1]["slug"] if found else None, path=_HERE)
+    return page(found, found[-1]["slug"] if len(found) == limit else None)
 
 
 @router.get("/{slug}", response_model=Envelope[WholeBotOut])

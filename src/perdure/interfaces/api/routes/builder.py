@@ -210,8 +210,8 @@ async def delete(session_id: str, served: Served) -> Response:
 async def list_drafts(served: Served, limit: Limit = 50, cursor: Cursor = None) -> Response:
     """List the sessions that are not finished, the newest change first."""
     found = await served.p.forge.drafts(limit=limit, before=from_cursor(cursor))
-    last = found[-1].summary.session_id if found else None
-    return page([draft.wire() for draft in found], limit, last, path=f"{BASE}/builder/drafts")
+    last = found[-1].summary.session_id if len(found) == limit else None
+    return page([draft.wire() for draft in found], last)
 
 
 def _begun(session: SessionView) -> Response:

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Query
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from perdure import __version__
+from perdure.interfaces.api.codes import spend_code
 from perdure.interfaces.api.envelope import Envelope, reply
 from perdure.interfaces.api.problems import NoToken
 from perdure.interfaces.api.surface import Served
@@ -28,10 +29,10 @@ async def healthz() -> Response:
 async def login(served: Served, code: Annotated[str, Query(min_length=1, max_length=200)]) -> Response:
     """Trade a one-time code, as `perdure serve` prints it, for a cookie."""
     token = served.doors.token()
-    if token is None or not served.doors.spend(code):
+    if token is None or not spend_code(served.doors.home, code):
         raise NoToken(
             "This code was used before, is too old, is older than the token, or is none."
-            " Start `perdure serve` again for another."
+            " `perdure token url` prints another."
         )
     response = RedirectResponse("/", 303)
     response.set_cookie(served.doors.cookie, token, httponly=True, samesite="strict", path="/")

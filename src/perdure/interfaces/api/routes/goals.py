@@ -152,22 +152,20 @@ class EventOut(BaseModel):
 
 GoalId = str
 _GOAL = Envelope[GoalOut]
-_KNOWN: dict[int | str, dict[str, Any]] = {200: {"model": _GOAL, "description": "The key had made this goal before."}}
 _STREAM: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}},
     204: {"description": "To a stream: all was seen, and nothing more will come."},
 }
 
 
-@router.post("", status_code=201, response_model=_GOAL, responses=_KNOWN)
+@router.post("", status_code=201, response_model=_GOAL)
 async def create_goal(body: GoalBody, served: Served, key: Key = None) -> Response:
     """Start a goal; it runs in the server, and goes on when that is started anew.
 
     It is durable when this answers. A command or a plan runs in a folder of its own, `work/<id>` in the home.
     """
     new = await _new(body, served, key)
-    goal, is_new = await served.serving.start(new)
-    return await _reply(served, goal, status=201 if is_new else 200)
+    return await _reply(served, await served.serving.start(new), status=201)
 
 
 @router.get("", response_model=Envelope[list[GoalOut]])
@@ -179,9 +177,7 @@ async def list_goals(
 ) -> Response:
     """List goals, the newest first; `output` is null in a list, also when a goal has one."""
     found = await served.p.goals.list(limit=limit, status=status, before=from_cursor(cursor))
-    last = found[-1].id if found else None
-    more = "" if status is None else f"&status={status}"
-    return page([goal.wire() for goal in found], limit, last, path=_HERE, more=more)
+    return page([goal.wire() for goal in found], found[-1].id if len(found) == limit else None)
 
 
 @router.get("/{goal_id}", response_model=_GOAL)
@@ -197,10 +193,11 @@ async def list_events(
     served: Served,
     after_seq: Annotated[int, Query(ge=0, le=_LARGEST)] = 0,
     limit: Limit = 200,
+    cursor: Cursor = None,
 ) -> Response:
     """List the events of a goal after a seq; with `Accept: text/event-stream`, go on with those that come.
 
-    `_links.next` leads to the next page of a list. A stream ends with the goal; who asks for more gets 204.
+    A cursor counts more than `after_seq`. A stream ends with the goal; who asks for more gets 204.
     """
     goal = await served.p.goals.find(goal_id)
     if "text/event-stream" in request.headers.get("accept", ""):
@@ -208,11 +205,11 @@ async def list_events(
         if goal.status in _ENDED and after >= goal.summary.last_seq:
             return Response(status_code=204)  # or a browser would connect again and again, for nothing
         return StreamingResponse(event_stream(served, goal.id, after), media_type="text/event-stream")
-    found = await served.p.goals.events(goal.id, after=after_seq, limit=limit)
-    links = {"self": f"{_HERE}/{goal.id}/events?after_seq={after_seq}", "goal": f"{_HERE}/{goal.id}"}
-    if found and found[-1].seq < goal.summary.last_seq:
-        links["next"] = f"{_HERE}/{goal.id}/events?after_seq={found[-1].seq}&limit={limit}"
-    return reply([event.wire() for event in found], links=links)
+    after = after_seq if cursor is None else _place(cursor)
+    found = await served.p.goals.events(goal.id, after=after, limit=limit)
+    has_more = bool(found) and found[-1].seq < goal.summary.last_seq
+    links = {"goal": f"{_HERE}/{goal.id}"}
+    return page([event.wire() for event in found], str(found[-1].seq) if has_more else None, links)
 
 
 @router.post("/{goal_id}/resume", response_model=_GOAL)
@@ -222,11 +219,10 @@ async def resume_goal(goal_id: GoalId, served: Served, once: Called, body: Resum
     return await _reply(served, await served.serving.go_on(goal_id, limits, once=once))
 
 
-@router.post("/{goal_id}/fork", status_code=201, response_model=_GOAL, responses=_KNOWN)
+@router.post("/{goal_id}/fork", status_code=201, response_model=_GOAL)
 async def fork_goal(goal_id: GoalId, body: ForkBody, served: Served, key: Key = None) -> Response:
     """Make a goal that goes on from an event of another; it does not run until it is resumed."""
-    goal = await served.p.goals.fork(goal_id, body.at, key=key)
-    return await _reply(served, goal, status=201 if goal.is_news else 200)
+    return await _reply(served, await served.p.goals.fork(goal_id, body.at, key=key), status=201)
 
 
 @router.post("/{goal_id}/cancel", response_model=_GOAL)
@@ -292,9 +288,23 @@ def _flow(path: str, args: list[Any] | dict[str, Any], flows: Sequence[str]) -> 
 
 def _last_event_id(given: str | None, after_seq: int) -> int:
     """Return where a stream goes on: what was seen last counts, if that is a seq of ours."""
-    if given is None or not (given.isascii() and given.isdigit() and len(given) < 19):
-        return after_seq
-    return max(int(given), after_seq)
+    seq = None if given is None else _seq(given)
+    return after_seq if seq is None else max(seq, after_seq)
+
+
+def _place(cursor: str) -> int:
+    """Return the seq that a cursor stands for.
+
+    Raises: Invalid
+    """
+    seq = _seq(from_cursor(cursor) or "")
+    if seq is None:
+        raise Invalid("This cursor is none of a list of events; leave it out to begin anew.")
+    return seq
+
+
+def _seq(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
 
 
 async def _reply(served: Surface, goal: GoalView, *, status: int = 200) -> Response:

@@ -34,7 +34,7 @@ async def list_skills(served: Served, limit: Limit = 50, cursor: Cursor = None) 
     after = from_cursor(cursor) or ""
     known = sorted((skill.wire() for skill in await served.p.skills.list()), key=lambda skill: str(skill["name"]))
     found = [skill for skill in known if skill["name"] > after][:limit]
-    return page(found, limit, found[-1]["name"] if found else None, path=_HERE)
+    return page(found, found[-1]["name"] if len(found) == limit else None)
 
 
 @router.get("/{name}", response_model=Envelope[WholeSkillOut])

@@ -1,0 +1,70 @@
+"""One-time codes that let a browser in. Each is an empty file in the home, and used up by removing it.
+
+So anybody who may read the token can make one, for whichever server runs on the home, and two servers never take the
+same one. The name of the file tells the code to nobody, and is another when the token is.
+"""
+
+import hmac
+import os
+import secrets
+import time
+from pathlib import Path
+
+from perdure.errors import Denied
+from perdure.interfaces.api.doors import read_token
+from perdure.settings import FILE_MODE, ensure_folder
+
+LASTS_S = 600.0
+_FOLDER = "login-codes"
+_MOST = 16
+_CODE_BYTES = 32
+
+
+def login_url(server: str, home: Path) -> str:
+    """Return a URL that lets a browser in at a server of this home, once, within ten minutes.
+
+    Raises: as `new_code`.
+    """
+    return f"{server}/login?code={new_code(home)}"
+
+
+def new_code(home: Path) -> str:
+    """Make a code; of many that nobody has used, the oldest is forgotten.
+
+    Raises: Damaged or Denied when there is no token, or the home cannot be written to.
+    """
+    code, folder = secrets.token_urlsafe(_CODE_BYTES), home / _FOLDER
+    path = folder / _name(code, read_token(home))
+    ensure_folder(folder)
+    try:
+        _forget_old(folder)
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE))
+    except OSError as error:
+        raise Denied(f"{folder} cannot be written to: {error.strerror}.") from error
+    return code
+
+
+def spend_code(home: Path, given: str) -> bool:
+    """Use up a code; false when it is none, too old, was used before, or was made for a token that was changed.
+
+    Raises: Damaged or Denied when there is no token.
+    """
+    path = home / _FOLDER / _name(given, read_token(home))
+    try:
+        made_s = path.stat().st_mtime
+        path.unlink()  # of two who try, one can
+    except OSError:
+        return False
+    return time.time() - made_s < LASTS_S
+
+
+def _name(code: str, token: str) -> str:
+    return hmac.new(token.encode(), code.encode("utf-8", "replace"), "sha256").hexdigest()
+
+
+def _forget_old(folder: Path) -> None:
+    """Remove the codes that are too old, and the oldest of too many."""
+    made = sorted(((entry.stat().st_mtime, entry.path) for entry in os.scandir(folder)), reverse=True)
+    for at, (made_s, path) in enumerate(made):
+        if at >= _MOST - 1 or time.time() - made_s >= LASTS_S:
+            Path(path).unlink(missing_ok=True)
