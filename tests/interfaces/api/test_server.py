@@ -8,7 +8,9 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import httpx
@@ -19,11 +21,14 @@ from bench.raw_socket import RawSocket
 from perdure import Invalid, Unavailable
 from perdure.app import Perdure
 from perdure.client import Client
+from perdure.interfaces.api.app import make_routes
+from perdure.interfaces.api.doors import read_token
 from perdure.interfaces.api.server import Address, Running, bind, kept_up, running
 from tests.interfaces.api.test_goals import ended
 from tests.interfaces.api.test_streams import opened, plan_of
 
 HOW_TO = Path(__file__).parents[3] / "docs" / "how-to" / "serve-over-http.md"
+ALL_ROUTES = HOW_TO.with_name("every-route-with-curl.md")
 
 
 def has_ipv6() -> bool:
@@ -155,6 +160,40 @@ async def test_what_the_how_to_says_works(server: Running, token: str, tmp_path:
         assert all(answer.keys() == {"data", "meta", "_links"} for answer in answers)
     told = await run(environment, tmp_path, sys.executable, "-c", program)
     assert told.splitlines() == ["1 goal", "2 action", "3 tool_output", "4 termination", "hello"]
+
+
+def test_no_route_is_missing_in_the_page_of_all_routes(server: Running) -> None:
+    shell = _shell(ALL_ROUTES)
+    for path, methods in make_routes(server.surface).openapi()["paths"].items():
+        place = re.sub(r"\\{[^/]*\\}", r"[^/\\s]+", re.escape(path.removeprefix("/api/v1")))
+        for method in methods:
+            named = rf"-X {method.upper()} " if method != "get" else r"(?<!POST )(?<!DELETE )"
+            assert re.search(rf'{named}"?\$(API|SERVER){place}[?"\s\n]', shell), f"{method} {path}"
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+async def test_every_route_answers_curl_as_its_page_says(server: Running, tmp_path: Path) -> None:
+    home = server.surface.p.settings.home
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "PERDURE_HOME": str(home), "SERVER": server.url}
+    told = await run(environment, tmp_path, "sh", "-euc", _shell(ALL_ROUTES))
+    assert [line for line in told.splitlines() if re.fullmatch("[0-9]{3}", line)] == ["401", "401", "410"]
+    assert "problem" not in told
+    answers = [json.loads(line) for line in told.splitlines() if line.startswith('{"data"')]
+    assert len(answers) == 28
+    goals = {each["text"]: each async for each in _goals(server)}
+    assert goals["a question"]["status"] == "done"
+    assert goals["sleep 600"]["reason"] == "cancelled"
+
+
+async def _goals(server: Running) -> AsyncIterator[dict[str, Any]]:
+    for goal in await server.surface.p.goals.list():
+        async with Client(server.url, read_token(server.surface.p.settings.home)) as client:
+            yield dict(await ended(client, goal.id))
+
+
+def _shell(page: Path) -> str:
+    return "\n".join(re.findall(r"```sh\n(.*?)```", page.read_text(), re.DOTALL))
 
 
 async def run(environment: dict[str, str], folder: Path, *command: str) -> str:
