@@ -263,7 +263,7 @@ async def test_drafts_are_listed_and_deleted(forge: Forge) -> None:
     assert [each.wire()["session_id"] for each in listed] == [new.session_id, old.session_id]
     assert listed[1].wire()["initial_description"] == "a timer for pasta"
     assert listed[0].wire()["updated_at"].endswith("Z")
-    assert [each.summary.session_id for each in await forge.drafts(1, new.session_id)] == [old.session_id]
+    assert [each.summary.session_id for each in await forge.drafts(1, listed[0].summary.place)] == [old.session_id]
     await forge.delete(new.session_id)
     assert [each.summary.session_id for each in await forge.drafts()] == [old.session_id]
 

@@ -212,11 +212,12 @@ async def test_drafts_are_paged_without_gap_or_repetition_also_when_moments_are_
     for name in names:
         await at_once.save_draft(draft(name), 0)
     seen: list[str] = []
-    before: str | None = None
+    before = None
     while page := await at_once.list_drafts(limit=10, before=before):
         assert len(page) <= 10
         seen += [each.session_id for each in page]
-        before = seen[-1]
+        before = page[-1].place
+        await at_once.delete_draft(seen[-1])
     assert seen == names[::-1]
 
 
@@ -243,11 +244,28 @@ async def test_of_many_drafts_that_begin_alike_the_last_ids_are_found_first(stor
     assert [each.session_id for each in await stores.drafts.find_drafts("0", limit=2)] == ["04", "03"]
 
 
-async def test_a_page_before_a_draft_that_is_gone_is_not_empty_in_silence(stores: Stores) -> None:
-    await stores.drafts.save_draft(draft(), 0)
-    for gone in ("gone", *NOT_TEXTS):
-        with pytest.raises(NotFound):
-            await stores.drafts.list_drafts(before=gone)
+async def test_a_page_begins_after_a_place_whatever_has_become_of_its_draft(stores: Stores) -> None:
+    for name in ("a", "b", "c"):
+        await stores.drafts.save_draft(draft(name), 0)
+    place = (await stores.drafts.list_drafts(limit=2))[-1].place
+    await stores.drafts.save_draft(draft("b"), 1)
+    assert [each.session_id for each in await stores.drafts.list_drafts(before=place)] == ["a"]
+    await stores.drafts.delete_draft("b")
+    assert [each.session_id for each in await stores.drafts.list_drafts(before=place)] == ["a"]
+    for wrong in NOT_TEXTS:
+        with pytest.raises(Invalid):
+            await stores.drafts.list_drafts(before=(1, wrong))
+
+
+async def test_a_draft_is_deleted_only_at_the_revision_that_is_expected(stores: Stores) -> None:
+    await stores.drafts.save_draft(draft("a"), 0)
+    for wrong in (0, 2, -1):
+        with pytest.raises(Conflict, match="revision 1"):
+            await stores.drafts.delete_draft("a", wrong)
+    assert len(await stores.drafts.list_drafts()) == 1
+    await stores.drafts.delete_draft("a", 1)
+    with pytest.raises(NotFound):
+        await stores.drafts.delete_draft("a", 1)
 
 
 @pytest.mark.parametrize("limit", [0, -1, 2**40])
@@ -269,7 +287,7 @@ async def test_a_list_asks_for_no_state(stores: Stores, caplog: pytest.LogCaptur
     await stores.drafts.save_draft(draft("b"), 0)
     caplog.clear()
     with caplog.at_level(logging.INFO, logger="perdure.store.sql"):
-        assert len(await stores.drafts.list_drafts(before="b")) == 1
+        assert len(await stores.drafts.list_drafts(before=(2**60, "b"))) == 2
         assert len(await stores.drafts.find_drafts("a")) == 1
     asked = " ".join(record.getMessage() for record in caplog.records)
     assert "initial_description" in asked

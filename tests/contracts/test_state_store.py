@@ -288,6 +288,27 @@ async def test_a_key_that_names_another_post_is_a_conflict_in_the_inbox_and_in_t
     assert len(await stored.store.load("g")) == 2
 
 
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        (("signal", content_of(Signal("n", 1))), ("cancel", {})),
+        (("signal", content_of(Signal("n", 1))), ("decision", {"decision": "deny"})),
+        (("decision", {"decision": "deny"}), ("signal", content_of(Signal("n", 1)))),
+        (("cancel", {}), ("signal", content_of(Signal("n", 1)))),
+        (("cancel", {}), ("decision", {"decision": "deny"})),
+    ],
+)
+async def test_a_key_that_was_used_for_a_post_of_another_kind_is_a_conflict(
+    stored: Stored, first: tuple[str, dict[str, Any]], then: tuple[str, dict[str, Any]]
+) -> None:
+    await begin(stored)
+    assert await stored.store.post("g", *first, key="k")
+    with pytest.raises(Conflict, match="something else with the key 'k'"):
+        await stored.store.post("g", *then, key="k")
+    assert not await stored.store.post("g", *first, key="k")
+    assert len(await stored.store.inbox("g")) == 1
+
+
 async def test_a_decision_whose_key_stands_on_what_came_of_it_is_no_news(stored: Stored) -> None:
     goal = await begin(stored)
     await goal.append(HELLO, key="k")

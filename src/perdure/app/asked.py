@@ -13,6 +13,8 @@ _LARGEST = 2**63 - 1
 class KeyTaken(Conflict):
     """A key names one call; it was used for another, which is a mistake of whoever chose it."""
 
+    code = "key_taken"
+    title = "Key taken"
     http_status = 422
 
 
@@ -44,8 +46,9 @@ def same_decision(key: str, known: tuple[str, Mapping[str, Any]], given: Mapping
     Raises: KeyTaken
     """
     kind, payload = known
-    is_same = all(payload.get(name) == value for name, value in given.items() if value is not None)
-    if kind == "decision" and not is_same:
+    if kind != "decision":
+        raise KeyTaken(f"The key {key!r} was used for something else: a {kind}.")
+    if not all(payload.get(name) == value for name, value in given.items() if value is not None):
         raise KeyTaken(f"The key {key!r} was used for another decision: {payload.get('decision')}.")
 
 

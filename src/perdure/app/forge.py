@@ -15,7 +15,7 @@ from perdure.app.skills import Skills, SkillView
 from perdure.app.surroundings import RECALLED, detected_models, past_choices
 from perdure.app.system import SystemClock, SystemIds
 from perdure.errors import Conflict, Damaged, Invalid, NotFound, PerdureError
-from perdure.forge.answers import BuilderAnswer, read_answer
+from perdure.forge.answers import read_answer
 from perdure.forge.assembly import AssemblyResult, BotAssembler
 from perdure.forge.changes import Changes
 from perdure.forge.config import BuilderConfig, read_config
@@ -28,6 +28,7 @@ from perdure.forge.ports import (
     BuilderMemoryStore,
     BuilderMode,
     BuilderPhase,
+    DraftPlace,
 )
 from perdure.forge.state import BuilderState, Exchange, Surroundings
 from perdure.forge.turns import BuilderTurn
@@ -169,46 +170,51 @@ class Forge:
         Raises: Invalid when the answer does not fit; Conflict, with what is there now, when the expected revision is
         not, or somebody else has answered at the same moment; otherwise as `get`.
         """
-        answer = read_answer(wire_answer)
         held = self._held.pop(session_id, None)
         if held is not None and once is None and expected_revision in (None, held[0].revision):
             with contextlib.suppress(Conflict, Invalid):  # nothing was changed then: what is there now decides
-                if (after := await self._after(held[1], answer)) is not None:
+                if (after := await self._after(held[1], wire_answer)) is not None:
                     return await self._saved(after, held[0], once)
         draft, state = await self._opened(session_id)
         if (known := await self._known(once)) is not None:  # asked now: whoever has seen what it did sees its key
             return known
         _require_revision(draft, state, expected_revision)
-        if (after := await self._after(state, answer)) is None:
+        if (after := await self._after(state, wire_answer)) is None:
             return _view(state, draft.revision)
         return await self._saved(after, draft, once)
 
-    async def _after(self, state: BuilderState, answer: BuilderAnswer) -> BuilderState | None:
+    async def _after(self, state: BuilderState, wire_answer: Any) -> BuilderState | None:
         """Return the state after an answer; None when the answer changes nothing.
 
         Raises: Invalid
         """
+        answer = read_answer(wire_answer)
         before = await self._with_new_skills(state)
         after = await self._engine.next_turn(before, answer)
         return None if after == before else after
 
-    async def drafts(self, limit: int = 50, before: str | None = None) -> Sequence[DraftView]:
+    async def drafts(self, limit: int = 50, before: DraftPlace | None = None) -> Sequence[DraftView]:
         """Return the drafts, the newest change first; one that is damaged is among them and hides no other.
 
-        Raises: Invalid; NotFound when `before`, the last one of the page before, is gone.
+        `before` is the `summary.place` of the last one of the page before.
+
+        Raises: Invalid
         """
         return [DraftView(each) for each in await self._stores.drafts.list_drafts(limit=limit, before=before)]
 
-    async def delete(self, session_id: str) -> None:
-        """Remove a draft, also one that cannot be read.
+    async def delete(self, session_id: str, expected_revision: int | None = None) -> None:
+        """Remove a draft, also one that cannot be read; with a revision, only if it is the one that is there.
 
-        Raises: NotFound, which tells of the bot that it has made if it was not deleted but built.
+        Raises: NotFound, which tells of the bot that it has made if it was not deleted but built; Conflict, with what
+        is there now, when that has another revision.
         """
-        session_id = _known_form(session_id)
+        session_id = known_form(session_id)
         try:
-            await self._stores.drafts.delete_draft(session_id)
+            await self._stores.drafts.delete_draft(session_id, expected_revision)
         except NotFound as error:
             raise await self._missing(session_id) from error
+        except Conflict as error:
+            raise Conflict(error.detail, current=await self._current(session_id)) from error
 
     async def find(self, prefix: str) -> str:
         """Return the id of the one draft whose id begins so; a whole id is returned as it is.
@@ -239,18 +245,26 @@ class Forge:
         Raises: NotFound; Invalid; Conflict when the session is not ready, was answered or deleted by somebody else
         meanwhile, its bot was changed since it began, or the expected revision is not the one that is there.
         """
-        whole = _whole(config)
-        if once is not None:  # the session alone sees to it that one bot is made; the key only names the call
-            require_same(once, await self._stores.keys.keep(replace(once, subject=session_id)))
         try:
             draft, state = await self._opened(session_id)
         except NotFound:
-            made = await self._assembler.assembled(_known_form(session_id))
+            made = await self._assembler.assembled(known_form(session_id))
             if made is None:
                 raise
+            await self._name(once, session_id)
             return made
+        whole = _whole(config)
+        await self._name(once, session_id)
         _require_revision(draft, state, expected_revision)
         return await self._assembler.assemble(state, whole, revision=draft.revision)
+
+    async def _name(self, once: Once | None, session_id: str) -> None:
+        """Note a call under its key; the session alone sees to it that one bot is made, so that a second does no harm.
+
+        Raises: KeyTaken
+        """
+        if once is not None:
+            require_same(once, await self._stores.keys.keep(replace(once, subject=session_id)))
 
     async def changes(self, session_id: str, config: BuilderConfig | Mapping[str, Any] | None = None) -> Changes:
         """Show what `assemble` would change on disk; nothing is changed.
@@ -271,7 +285,7 @@ class Forge:
 
     async def _opened(self, session_id: str) -> tuple[BuilderDraft, BuilderState]:
         """Load a session with its pending turn, which is kept first if it was not yet."""
-        session_id = _known_form(session_id)
+        session_id = known_form(session_id)
         try:
             draft = await self._stores.drafts.load_draft(session_id)
         except NotFound as error:
@@ -372,10 +386,10 @@ def _whole(config: BuilderConfig | Mapping[str, Any] | None) -> BuilderConfig | 
     return config if config is None or isinstance(config, BuilderConfig) else read_config(config)
 
 
-def _known_form(session_id: str) -> str:
-    """Return a session id as it is kept.
+def known_form(session_id: str) -> str:
+    """Return a session id as it is kept: a UUID with its hyphens, in small letters.
 
-    Raises: NotFound when it is no UUID, which names nothing.
+    Raises: NotFound when it is none, which names nothing.
     """
     if not _SESSION_ID.fullmatch(session_id.lower()):
         raise NotFound(f"There is no session {session_id[:60]!r}.")

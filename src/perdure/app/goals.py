@@ -265,7 +265,13 @@ class Goals:
         key = asked.key(key)
         if key is not None and (known := await self._store.started(key)) is not None:
             return await self._same_fork(known, events[at - 1])
-        return GoalView.of_state(await self._runner.fork(events[:at], key))
+        try:
+            return GoalView.of_state(await self._runner.fork(events[:at], key))
+        except Conflict:
+            known = None if key is None else await self._store.started(key)
+            if known is None:
+                raise
+            return await self._same_fork(known, events[at - 1])  # somebody else was quicker with the same key
 
     async def delete(self, prefix: str) -> str:
         """Remove the history of a finished goal that has no forks, and return its id.

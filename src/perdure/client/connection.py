@@ -19,7 +19,12 @@ from perdure.errors import (
 
 BASE = "/api/v1"
 _LEAVES = (Invalid, NotFound, Conflict, Denied, Waiting, Exhausted, Damaged, Unavailable)
-_BY_CODE = {leaf.code: leaf for leaf in _LEAVES} | {"over": NotFound, "stale": Conflict, "broken_json": Invalid}
+_BY_CODE = {leaf.code: leaf for leaf in _LEAVES} | {
+    "over": NotFound,
+    "stale": Conflict,
+    "key_taken": Conflict,
+    "broken_json": Invalid,
+}
 _BY_STATUS: Mapping[int, type[PerdureError]] = {
     400: Invalid,
     401: Denied,

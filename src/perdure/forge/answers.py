@@ -79,22 +79,22 @@ def write_answer(answer: BuilderAnswer) -> Any:
             return answer.model_dump(mode="json")
 
 
-def text_of(answer: FreeText) -> str:
+def text_of(answer: FreeText, what: str = "The answer") -> str:
     """Return free text as it may be kept.
 
     Raises: Invalid when it is empty, too long, or contains what is no text.
     """
     text = answer.free_text.strip()
     if not text:
-        raise Invalid("The answer is empty. Say something, or choose an option.")
+        raise Invalid(f"{what} is empty. Say something.")
     if len(text) > LONGEST_TEXT:
-        raise Invalid(f"The answer has {len(text):,} characters; at most {LONGEST_TEXT:,} are read.")
+        raise Invalid(f"{what} has {len(text):,} characters; at most {LONGEST_TEXT:,} are read.")
     if any(ord(character) < 32 and character not in "\n\t" for character in text) or "\x7f" in text:
-        raise Invalid("The answer contains control characters.")
+        raise Invalid(f"{what} contains control characters.")
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise Invalid("The answer contains a lone surrogate, which is no text.") from None
+        raise Invalid(f"{what} contains a lone surrogate, which is no text.") from None
     return text
 
 

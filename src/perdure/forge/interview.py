@@ -30,7 +30,7 @@ def begin(session_id: str, description: str, surroundings: Surroundings) -> Buil
     state = BuilderState(
         session_id=session_id,
         mode=BuilderMode.BOT,
-        initial_description=text_of(FreeText(free_text=description)),
+        initial_description=text_of(FreeText(free_text=description), "The description"),
         surroundings=surroundings,
     )
     return _opened(state)
@@ -52,7 +52,7 @@ def begin_again(session_id: str, description: str, surroundings: Surroundings, t
     state = BuilderState(
         session_id=session_id,
         mode=BuilderMode.RECONFIGURE,
-        initial_description=text_of(FreeText(free_text=wish)),
+        initial_description=text_of(FreeText(free_text=wish), "The description"),
         purpose_category=target.config["category"],
         surroundings=surroundings,
         target=target,

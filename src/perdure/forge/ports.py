@@ -59,6 +59,15 @@ class BuilderDraftSummary:
     revision: int
     updated_at_us: int
 
+    @property
+    def place(self) -> "DraftPlace":
+        """Where it stands in a list."""
+        return self.updated_at_us, self.session_id
+
+
+DraftPlace = tuple[int, str]
+"""A place in a list of drafts: when one was changed last, and its session id. It stays when the draft does not."""
+
 
 @dataclass(frozen=True, slots=True)
 class BuilderMemoryEntry:
@@ -149,12 +158,12 @@ class BuilderDraftStore(Protocol):
         """
         ...
 
-    async def list_drafts(self, *, limit: int = 50, before: str | None = None) -> Sequence[BuilderDraftSummary]:
+    async def list_drafts(self, *, limit: int = 50, before: DraftPlace | None = None) -> Sequence[BuilderDraftSummary]:
         """Return drafts, the newest change first, by one index range; states are not read.
 
-        `before` is the session id of the last one of the page before.
+        `before` is the place of the last one of the page before, whatever has become of that one.
 
-        Raises: NotFound when that one is gone; Invalid when the limit is below 1.
+        Raises: Invalid when the limit is below 1.
         """
         ...
 
@@ -165,10 +174,10 @@ class BuilderDraftStore(Protocol):
         """
         ...
 
-    async def delete_draft(self, session_id: str) -> None:
-        """Remove a draft.
+    async def delete_draft(self, session_id: str, expected_revision: int | None = None) -> None:
+        """Remove a draft, if its revision is the expected one where one is given.
 
-        Raises: NotFound
+        Raises: NotFound; Conflict when it is at another revision.
         """
         ...
 

@@ -221,7 +221,7 @@ class StateStore(Protocol):
 
         What the inbox or the history has under the same key is not posted again, also when the goal has ended.
 
-        Raises: NotFound; Conflict when the goal has ended, or the key names something else of that kind.
+        Raises: NotFound; Conflict when the goal has ended, or the key names something else.
         """
         ...
 

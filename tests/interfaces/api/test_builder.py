@@ -13,6 +13,7 @@ from perdure.interfaces.api.server import Running
 from tests.interfaces.api.test_streams import heard, opened
 
 SESSIONS = "/api/v1/builder/sessions"
+NOBODY = "0190a1b2-c3d4-7e5f-8a6b-0123456789ab"
 FIRST = {"answer": {"option_index": 0}}
 
 
@@ -218,12 +219,16 @@ async def test_a_frame_that_makes_no_sense_leaves_the_socket_usable(
     [
         ({"type": "fly", "id": "a"}, "a"),
         ({"type": "start", "id": "b"}, "b"),
-        ({"type": "ping", "id": 3}, None),
+        ({"type": "ping", "id": 3}, 3),
         ({"type": "ping", "id": "x" * 101}, None),
+        ({"type": "ping", "id": ["c"]}, None),
+        ({"type": "answer", "answer": {"free_text": "a\0b"}, "id": "d"}, "d"),
+        ({"type": "answer", "answer": {"free_text": "\ud800"}, "id": "e"}, "e"),
+        ({"type": "answer", "answer": {"option_index": 2**63}, "id": "f"}, "f"),
     ],
 )
 async def test_the_refusal_of_a_frame_is_a_reply_to_its_id(
-    server: Running, token: str, frame: dict[str, Any], reply_to: str | None
+    server: Running, token: str, frame: dict[str, Any], reply_to: str | int | None
 ) -> None:
     async with opened(server, token, f"/ws/builder/{uuid4()}") as socket:
         await socket.send(json.dumps(frame))
@@ -262,3 +267,75 @@ async def test_a_bot_is_made_over_the_socket(server: Running, token: str, known:
         assert (made["type"], made["reply_to"]) == ("assembled", "go")
         await socket.send(json.dumps({"type": "resume"}))
         assert (await heard(socket))["code"] == "over"
+
+
+async def test_a_draft_is_deleted_only_as_it_was_seen(known: httpx.AsyncClient) -> None:
+    session = await begun(known)
+    here = f"{SESSIONS}/{session['session_id']}"
+    await known.post(f"{here}/answer", json=FIRST)
+    refused = await known.delete(here, headers={"If-Match": '"1"'})
+    assert (refused.status_code, refused.json()["current"]["revision"]) == (412, 2)
+    assert (await known.delete(here, headers={"If-Match": '"2"'})).status_code == 200
+    assert (await known.delete(here, headers={"If-Match": '"2"'})).status_code == 404
+
+
+async def test_a_page_of_drafts_goes_on_after_its_last_one_was_changed_or_deleted(known: httpx.AsyncClient) -> None:
+    ids = [(await begun(known))["session_id"] for _ in range(4)][::-1]
+    for change in ("answer", "delete"):
+        page = (await known.get("/api/v1/builder/drafts?limit=2")).json()
+        last = page["data"][-1]["session_id"]
+        if change == "answer":
+            await known.post(f"{SESSIONS}/{last}/answer", json=FIRST)
+        else:
+            await known.delete(f"{SESSIONS}/{last}")
+        rest = (await known.get(page["_links"]["next"].replace("limit=2", "limit=500"))).json()
+        assert not {each["session_id"] for each in rest["data"]} & {each["session_id"] for each in page["data"]}
+        assert {each["session_id"] for each in rest["data"]} >= set(ids[2:]) - {last}
+
+
+async def test_a_session_that_has_made_its_bot_tells_so_to_whoever_deletes_or_builds_it_again(
+    known: httpx.AsyncClient,
+) -> None:
+    session = await begun(known)
+    here = f"{SESSIONS}/{session['session_id']}"
+    while (await known.get(here)).json()["data"]["turn"]["action"] != "ready_to_assemble":
+        action = (await known.get(here)).json()["data"]["turn"]["action"]
+        await known.post(f"{here}/answer", json=FIRST if action == "ask_question" else {"answer": {"confirm": True}})
+    made = (await known.post(f"{here}/assemble", json={})).json()["data"]["result"]
+    again = await known.post(f"{here}/assemble", json={"config": {}})
+    assert (again.status_code, again.json()["data"]["result"]) == (200, made)
+    gone = await known.delete(here)
+    assert gone.status_code == 410
+    assert gone.json()["_links"]["bot"] == f"/api/v1/bots/{made['bot_slug']}"
+    await known.delete(f"/api/v1/bots/{made['bot_slug']}")
+
+
+@pytest.mark.parametrize("session_id", ["x", NOBODY, NOBODY.replace("-", ""), f"{{{NOBODY}}}", f"urn:uuid:{NOBODY}"])
+async def test_a_session_that_is_not_there_is_404_whatever_it_is_told(
+    known: httpx.AsyncClient, server: Running, token: str, session_id: str
+) -> None:
+    here = f"{SESSIONS}/{session_id}"
+    calls = [known.get(here), known.post(f"{here}/answer", json={"answer": 5}), known.delete(here)]
+    calls.append(known.post(f"{here}/assemble", json={"config": {}}))
+    assert {answer.status_code for answer in await asyncio.gather(*calls)} == {404}
+    if session_id != NOBODY:
+        assert (await known.post(f"{here}/reconfigure", json={"bot_slug": "x"})).status_code == 404
+        with pytest.raises(InvalidStatus):
+            async with opened(server, token, f"/ws/builder/{session_id}"):
+                pass
+
+
+async def test_a_turn_that_is_sent_again_is_what_the_next_answer_is_about(server: Running, token: str) -> None:
+    async with opened(server, token, f"/ws/builder/{uuid4()}") as socket:
+        for frame in (
+            {"type": "start", "description": "a timer for pasta"},
+            {"type": "resume", "id": "x1"},
+            {"type": "answer", "answer": {"free_text": "Ada"}},
+            {"type": "resume", "id": "x1"},
+        ):
+            await socket.send(json.dumps(frame))
+            told = await heard(socket)
+        assert told["revision"] == 1
+        await socket.send(json.dumps({"type": "answer", "answer": {"confirm": True}}))
+        conflict = await heard(socket)
+        assert (conflict["code"], conflict["revision"]) == ("conflict", 2)

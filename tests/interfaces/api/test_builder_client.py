@@ -51,13 +51,13 @@ async def test_an_answer_to_what_was_not_seen_is_a_conflict_with_what_is_there(t
 
 async def test_calls_with_a_key_are_done_once(there: Served) -> None:
     builder = there.client.builder
-    begun = await asyncio.gather(*(builder.start(ASKING, key="start-1") for _ in range(4)))
+    begun = await asyncio.gather(*(builder.start(ASKING, key=f"start-{id(there)}") for _ in range(4)))
     assert len({session["session_id"] for session in begun}) == 1
     session_id = begun[0]["session_id"]
-    answers = await asyncio.gather(*(builder.answer(session_id, FIRST, key="answer-1") for _ in range(4)))
+    answers = await asyncio.gather(*(builder.answer(session_id, FIRST, key=f"answer-{id(there)}") for _ in range(4)))
     assert [answer["state_summary"]["question_count"] for answer in answers] == [1] * 4
-    with pytest.raises(Conflict, match="start-1"):
-        await builder.start("something else", key="start-1")
+    with pytest.raises(Conflict, match="start-"):
+        await builder.start("something else", key=f"start-{id(there)}")
     assert [draft["session_id"] async for draft in builder.drafts()] == [session_id]
 
 

@@ -70,7 +70,7 @@ async def test_the_same_key_starts_one_goal_and_another_body_is_refused(
     first = await client.goals.create(text="echo one", key=key)
     again = await client.goals.create(text="echo one", key=key)
     assert again["id"] == first["id"]
-    with pytest.raises(Conflict, match="echo one"):
+    with pytest.raises(Conflict, match="another call"):
         await client.goals.create(text="echo two", key=key)
     other = await known.post("/api/v1/goals", json={"text": "echo two"}, headers={"Idempotency-Key": key})
     assert other.status_code == 422
@@ -88,12 +88,12 @@ async def test_an_answer_lets_a_goal_of_the_server_go_on_by_itself(client: Clien
         await client.goals.decide(goal["id"], "answer", value="maybe")
     with pytest.raises(Conflict):
         await client.goals.decide(goal["id"], "retry")
-    await client.goals.decide(goal["id"], "answer", value="yes", key="k")
+    await client.goals.decide(goal["id"], "answer", value="yes", key=f"k-{goal['id']}")
     assert (await ended(client, goal["id"]))["status"] == "done"
-    again = await client.goals.decide(goal["id"], "answer", value="yes", key="k")
+    again = await client.goals.decide(goal["id"], "answer", value="yes", key=f"k-{goal['id']}")
     assert again["status"] == "done"
-    with pytest.raises(Conflict, match="another decision"):
-        await client.goals.decide(goal["id"], "answer", value="no", key="k")
+    with pytest.raises(Conflict, match="another call"):
+        await client.goals.decide(goal["id"], "answer", value="no", key=f"k-{goal['id']}")
     events = [event async for event in client.goals.events(goal["id"])]
     assert [event["type"] for event in events].count("decision") == 1
 
@@ -102,13 +102,13 @@ async def test_a_signal_is_told_once_and_a_cancelled_goal_has_ended(client: Clie
     goal = await client.goals.create(plan=WAITS)
     await waiting(client, goal["id"])
     for _ in range(2):
-        await client.goals.signal(goal["id"], "paid", {"order": 7}, key="s")
+        await client.goals.signal(goal["id"], "paid", {"order": 7}, key=f"s-{goal['id']}")
     with pytest.raises(Conflict):
-        await client.goals.signal(goal["id"], "paid", {"order": 8}, key="s")
+        await client.goals.signal(goal["id"], "paid", {"order": 8}, key=f"s-{goal['id']}")
     events = [event async for event in client.goals.events(goal["id"])]
     assert [event["type"] for event in events].count("signal") == 1
     for _ in range(2):
-        assert (await client.goals.cancel(goal["id"], key="c"))["reason"] == "cancelled"
+        assert (await client.goals.cancel(goal["id"], key=f"c-{goal['id']}"))["reason"] == "cancelled"
     with pytest.raises(Conflict):
         await client.goals.cancel(goal["id"])
 
@@ -293,3 +293,57 @@ async def test_a_page_without_an_approval_leads_on_to_those_that_have_some(
         page = (await known.get(page["_links"]["next"])).json()
         found += page["data"]
     assert {each["goal_id"] for each in found} >= set(asks)
+
+
+async def test_a_key_names_one_call_whatever_it_is_about(client: Client, known: httpx.AsyncClient) -> None:
+    goal = await client.goals.create(plan=ASKS)
+    await waiting(client, goal["id"])
+    here, headers = f"/api/v1/goals/{goal['id']}", {"Idempotency-Key": f"one-{goal['id']}"}
+    told = await known.post(f"{here}/signals", json={"name": "n"}, headers=headers)
+    assert told.status_code == 200
+    others = [
+        (f"{here}/cancel", {}),
+        (f"{here}/decisions", {"decision": "answer", "value": "yes"}),
+        (f"{here}/fork", {"at": 1}),
+        (f"{here}/resume", {}),
+        ("/api/v1/goals", {"text": "true"}),
+        ("/api/v1/builder/sessions", {"description": "a timer"}),
+        ("/api/v1/memory/records", {"type": "fact", "title": goal["id"]}),
+    ]
+    for path, body in others:
+        refused = await known.post(path, json=body, headers=headers)
+        assert (refused.status_code, refused.json()["code"]) == (422, "key_taken"), path
+    assert (await client.goals.get(goal["id"]))["status"] == "waiting"
+
+
+@pytest.mark.parametrize("change", [{"limits": {"seconds": 3}}, {"shell": True}, {"text": "echo other"}])
+async def test_a_key_that_started_a_goal_starts_no_other(
+    known: httpx.AsyncClient, client: Client, change: dict[str, Any]
+) -> None:
+    headers = {"Idempotency-Key": f"start-{id(client)}-{change}".replace(" ", "")}
+    body = {"text": "echo hello"}
+    assert (await known.post("/api/v1/goals", json=body, headers=headers)).status_code == 201
+    assert (await known.post("/api/v1/goals", json=body | change, headers=headers)).status_code == 422
+
+
+async def test_the_same_fork_asked_for_many_times_at_once_is_one(client: Client, known: httpx.AsyncClient) -> None:
+    goal = await client.goals.create(plan=ASKS)
+    await waiting(client, goal["id"])
+    headers = {"Idempotency-Key": f"fork-{goal['id']}"}
+    path = f"/api/v1/goals/{goal['id']}/fork"
+    answers = await asyncio.gather(*(known.post(path, json={"at": 1}, headers=headers) for _ in range(8)))
+    assert {answer.status_code for answer in answers} == {201}
+    assert len({answer.json()["data"]["id"] for answer in answers}) == 1
+
+
+@pytest.mark.parametrize("cursor", ["", "zz", "bm9wZQ", "x" * 900])
+@pytest.mark.parametrize("path", ["goals", "bots", "skills", "approvals", "builder/drafts"])
+async def test_a_cursor_that_no_list_gave_out_is_refused(known: httpx.AsyncClient, path: str, cursor: str) -> None:
+    assert (await known.get(f"/api/v1/{path}?cursor={cursor}")).status_code == 422
+
+
+async def test_head_is_get_without_a_body(known: httpx.AsyncClient) -> None:
+    for path in ("/healthz", "/api/v1/goals", "/api/v1/goals/none"):
+        head, get = await known.head(path), await known.get(path)
+        assert (head.status_code, head.content) == (get.status_code, b"")
+    assert (await known.head("/api/v1/goals", headers={"Accept": "text/event-stream"})).status_code == 405

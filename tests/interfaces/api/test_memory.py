@@ -62,7 +62,7 @@ async def test_a_call_with_a_key_is_done_once_however_often_and_whenever_it_is_m
     again = await there.http.post(RECORDS, json=LESSON, headers={"Idempotency-Key": "k-1"})
     assert (again.status_code, again.json()["data"]) == (201, answers[0])
     other = await there.http.post(RECORDS, json={"type": "fact"}, headers={"Idempotency-Key": "k-1"})
-    assert (other.status_code, other.json()["code"]) == (422, "conflict")
+    assert (other.status_code, other.json()["code"]) == (422, "key_taken")
     await there.client.memory.forget(answers[0]["id"])
     assert await there.client.memory.add(LESSON, key="k-1") == answers[0]
     assert (await there.client.memory.status())["records"] == 0, "what was forgotten stays so"

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -16,10 +17,10 @@ from perdure import NotFound
 from perdure.app import Perdure
 from perdure.client import Client
 from perdure.interfaces.api.lines import Ending
-from perdure.interfaces.api.server import Running
+from perdure.interfaces.api.server import Address, Running, running
 from perdure.interfaces.api.sockets.goals import MOST_PENDING
 from perdure.interfaces.api.streams import PAGE_BYTES, pages
-from tests.interfaces.api.test_goals import ASKS, waiting
+from tests.interfaces.api.test_goals import ASKS, ended, waiting
 
 
 @asynccontextmanager
@@ -122,6 +123,27 @@ async def test_all_goals_that_have_not_ended_come_first_and_then_those_that_chan
                 statuses.append(frame["goal"]["status"])
 
 
+async def test_goals_that_ended_before_somebody_listened_are_no_news(
+    client: Client, server: Running, token: str
+) -> None:
+    before = [(await ended(client, (await client.goals.create(text="true"))["id"]))["id"] for _ in range(3)]
+    async with opened(server, token, "/ws/events") as socket:
+        assert (await heard(socket))["type"] == "goals"
+        new = (await client.goals.create(text="true"))["id"]
+        frames = [await heard(socket)]
+        while (frames[-1]["goal"]["id"], frames[-1]["goal"]["status"]) != (new, "done"):
+            frames.append(await heard(socket))
+    assert not [frame for frame in frames if frame["goal"]["id"] in before]
+    assert len(frames) == len({json.dumps(frame) for frame in frames})
+
+
+async def test_a_stream_is_asked_for_in_any_spelling(client: Client, known: httpx.AsyncClient) -> None:
+    goal = await ended(client, (await client.goals.create(text="true"))["id"])
+    for headers in ([("Accept", "Text/Event-Stream")], [("Accept", "text/html"), ("Accept", "text/event-stream")]):
+        answer = await known.get(f"/api/v1/goals/{goal['id']}/events", headers=headers)
+        assert answer.headers["content-type"].startswith("text/event-stream")
+
+
 async def test_a_goal_that_is_not_there_has_no_socket(client: Client, server: Running, token: str) -> None:
     with pytest.raises(NotFound):
         async for _ in client.goals.follow("20200101-000000-nothing-aaaa"):
@@ -141,6 +163,19 @@ async def test_what_is_open_is_closed_when_the_server_ends(client: Client, serve
             await heard(socket)
     assert closed.value.rcvd is not None
     assert closed.value.rcvd.code == 1001
+
+
+async def test_every_socket_is_told_that_the_server_ends(home: Perdure, token: str) -> None:
+    async with running(home, Address(port=0)) as ending:
+        paths = ("/ws/events", f"/ws/builder/{uuid4()}")
+        async with opened(ending, token, paths[0]) as first, opened(ending, token, paths[1]) as second:
+            ending.end()
+            for socket in (first, second):
+                with pytest.raises(ConnectionClosed) as closed:
+                    while True:
+                        await heard(socket)
+                assert closed.value.rcvd is not None
+                assert closed.value.rcvd.code == 1001
 
 
 async def test_who_has_missed_too_much_is_told_to_connect_again(server: Running, token: str) -> None:

@@ -1,6 +1,7 @@
 """Connections that are held for nothing: slow requests, sockets that are none, peers that send and never read."""
 
 import asyncio
+import json
 import logging
 from collections.abc import AsyncIterator, Callable
 
@@ -109,6 +110,39 @@ async def test_no_more_connections_are_open_than_leave_room_for_our_work(home: P
             writer.write(request(server, "GET /healthz", "Connection: close"))
             assert b"200 OK" in await rest((reader, writer))
         assert b"200 OK" in await rest(await connected(server, request(server, "GET /healthz", "Connection: close")))
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        *(b"nothing of ours\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n"),
+        *(b"GET /" + b"x" * 100_000 + b" HTTP/1.1\r\n\r\n", b"\0\xff\r\n\r\n"),
+    ],
+    ids=["words", "no host", "two hosts", "long", "bytes"],
+)
+async def test_bytes_that_are_no_request_get_a_problem_like_everything_else(server: Running, sent: bytes) -> None:
+    head, _, body = (await rest(await connected(server, sent))).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    for header in (b"application/problem+json", b"x-request-id: ", b"nosniff", b"no-store", b"default-src 'self'"):
+        assert header in head
+    problem = json.loads(body)
+    assert (problem["status"], problem["code"]) == (400, "broken_request")
+    assert problem["meta"]["request_id"].encode() in head
+
+
+@pytest.mark.parametrize("declared", [2 << 20, 99999999999, 10**40])
+async def test_a_body_that_is_declared_too_large_is_refused_before_it_comes(server: Running, declared: int) -> None:
+    headers = ("Content-Type: application/json", f"Content-Length: {declared}")
+    reader, writer = await connected(server, request(server, "POST /api/v1/goals", *headers, body="{}"))
+    async with asyncio.timeout(2):
+        assert (await reader.readline()).startswith((b"HTTP/1.1 413 ", b"HTTP/1.1 400 "))
+    writer.transport.abort()
+
+
+@pytest.mark.parametrize("name", ["Idempotency-Key", "If-Match", "Last-Event-ID"])
+async def test_a_header_that_is_said_once_is_not_said_twice(server: Running, name: str) -> None:
+    twice = (f"{name}: 1", f"{name}: 1", "Connection: close")
+    assert b"422 " in (await rest(await connected(server, request(server, "GET /api/v1/goals", *twice))))[:20]
 
 
 @pytest.mark.parametrize(

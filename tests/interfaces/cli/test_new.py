@@ -221,7 +221,7 @@ def test_resume_takes_the_newest_draft_or_the_one_that_is_named(perdure: Termina
 
 def test_a_beginning_that_several_ids_share_is_told_with_some_of_them(perdure: Terminal) -> None:
     ids = [begun(perdure, wish=f"{WISH} {number}") for number in range(3)]
-    assert perdure("new", "--resume", ids[0][:4], "--yes") == 2
+    assert perdure("new", "--resume", ids[0][:4], "--yes") == 4
     assert perdure.err.startswith(f"perdure: 3 drafts have ids that begin with '{ids[0][:4]}'. Type more of it.\n")
     assert f"  {ids[1]}  {WISH} 1\n" in perdure.err
 

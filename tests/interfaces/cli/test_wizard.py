@@ -163,7 +163,7 @@ def test_a_person_who_says_nothing_is_asked_what_the_bot_is_for(start: Start) ->
     program = start("new", "--json")
     program.until("? What should your bot do?")
     program.press(ENTER)
-    assert "The answer is empty." in program.until("? What should your bot do?")
+    assert "The description is empty." in program.until("? What should your bot do?")
     program.press("a timer for pasta", ENTER)
     program.until("What should it be called?")
     program.press(CTRL_C)

@@ -17,7 +17,9 @@ def read_json(body: bytes, what: str = "The body") -> Any:
     Raises: BrokenJson; Invalid for what is JSON and still no value of ours.
     """
     try:
-        value = json.loads(body.decode("utf-8"), parse_constant=partial(_refuse_constant, what))
+        value = json.loads(
+            body.decode("utf-8"), parse_constant=partial(_refuse_constant, what), parse_int=partial(_integer, what)
+        )
     except RecursionError:
         raise _too_deep(what) from None
     except ValueError as error:
@@ -32,12 +34,12 @@ def require_plain(value: Any, what: str = "The body") -> None:
     Raises: Invalid
     """
     level = [value]
-    for _ in range(DEEPEST + 1):
-        if not level:
-            return
+    for _ in range(DEEPEST):
         level = [inner for each in level for inner in _inside(each, what)]
-    if level:
+    if any(isinstance(each, list | dict) for each in level):
         raise _too_deep(what)
+    for each in level:
+        _inside(each, what)
 
 
 def require_text(text: str, where: str) -> None:
@@ -71,11 +73,22 @@ def _inside(value: Any, what: str) -> list[Any]:
     return []
 
 
+def _integer(what: str, digits: str) -> int:
+    """Read an integer; one of very many digits is not even made."""
+    if len(digits) > len(str(-LARGEST_INTEGER)):
+        raise _too_large(what)
+    return int(digits)
+
+
 def _require_number(value: float, what: str) -> None:
     if isinstance(value, int) and not -LARGEST_INTEGER <= value < LARGEST_INTEGER:
-        raise Invalid(f"{what} has an integer of more than 64 bits.")
+        raise _too_large(what)
     if value in (float("inf"), float("-inf")):
         raise Invalid(f"{what} has a number that is too large.")
+
+
+def _too_large(what: str) -> Invalid:
+    return Invalid(f"{what} has an integer of more than 64 bits.")
 
 
 def _too_deep(what: str) -> Invalid:

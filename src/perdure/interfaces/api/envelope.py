@@ -3,6 +3,7 @@
 import base64
 import binascii
 import time
+import zlib
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -103,21 +104,30 @@ def page(items: Sequence[Any], last: str | None, links: Mapping[str, str] | None
 
 
 def to_cursor(last: str) -> str:
-    """Hide a place in a list from whoever might be tempted to make one up."""
-    return base64.urlsafe_b64encode(last.encode()).decode().rstrip("=")
+    """Hide a place in the list that was asked for from whoever might be tempted to make one up."""
+    return base64.urlsafe_b64encode(f"{_list()} {last}".encode()).decode().rstrip("=")
 
 
 def from_cursor(cursor: str | None) -> str | None:
-    """Return the place in a list that a cursor stands for.
+    """Return the place in the list that a cursor stands for.
 
     Raises: Invalid
     """
     if cursor is None:
         return None
     try:
-        return base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode()
+        of_list, is_ours, last = (
+            base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode().partition(" ")
+        )
     except (binascii.Error, ValueError):
-        raise Invalid("This cursor is none that we gave out; leave it out to begin anew.") from None
+        of_list, is_ours, last = "", "", ""
+    if not is_ours or of_list != _list():
+        raise Invalid("This cursor is none that this list gave out; leave it out to begin anew.")
+    return last
+
+
+def _list() -> str:
+    return f"{zlib.crc32(ASKED.get().path.encode('utf-8', 'replace')):x}"
 
 
 def problem(

@@ -53,6 +53,7 @@ class Feed:
         self._seen: dict[str, int] = {}
         self._mark: int | None = None
         self._is_wanted = asyncio.Event()
+        self._looking = asyncio.Lock()
         self._trouble = Trouble(log, "a look for changes")
 
     @contextmanager
@@ -77,7 +78,7 @@ class Feed:
                 self._mark = None
                 await self._is_wanted.wait()
             try:
-                await self._look()
+                await self.look()
             except PerdureError as error:
                 self._trouble.met(error.detail)
             else:
@@ -89,11 +90,27 @@ class Feed:
         for news in (*self._of_all, *(each for some in self._listeners.values() for each in some)):
             news.wake()
 
+    async def _begin(self) -> None:
+        """Note where the goals are now: a store may name some that have not changed since, and they are no news."""
+        mark = (await self._goals.changes()).mark
+        before = await self._goals.changes(mark - 1)
+        self._seen |= before.goals
+        self._mark = before.mark
+        self.wake_all()  # what happened before that, while nobody looked
+
+    async def look(self) -> None:
+        """Tell of all that has changed until now; whoever listens from now on hears only of what comes.
+
+        Raises: PerdureError
+        """
+        async with self._looking:
+            await self._look()
+
     async def _look(self) -> None:
+        if self._mark is None:
+            await self._begin()
         changes = await self._goals.changes(self._mark)
-        is_first, self._mark = self._mark is None, changes.mark
-        if is_first:
-            self.wake_all()  # what happened before the mark was read
+        self._mark = changes.mark
         for goal_id, seq in changes.goals.items():
             if self._seen.get(goal_id, 0) < seq:
                 self._seen[goal_id] = seq

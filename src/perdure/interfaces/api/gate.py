@@ -20,7 +20,8 @@ OPEN_PATHS = frozenset({"/healthz", "/login"})
 """What may be asked for without a token: whether we live, and the trade of a one-time code for a cookie."""
 
 _SAFE_METHODS = frozenset({"GET", "HEAD"})
-_ON_EVERY_ANSWER = {
+_SAID_ONCE = ("idempotency-key", "if-match", "last-event-id")
+ON_EVERY_ANSWER = {
     b"content-security-policy": b"default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
     b"x-content-type-options": b"nosniff",
     b"referrer-policy": b"no-referrer",
@@ -58,7 +59,7 @@ class Gate:
             headers = {"WWW-Authenticate": "Bearer"} if isinstance(error, NoToken) else None
             await _refuse(scope, receive, send, problem(error, headers=headers))
             return
-        await self._app(scope, receive, send)
+        await self._app(_as_get(scope), receive, send)
 
     def _admit(self, scope: Scope) -> None:
         """Raises: PerdureError when the request may not come in."""
@@ -75,6 +76,9 @@ class Gate:
             return
         shown_by = self._authenticate(headers)
         self._require_origin(scope, headers, shown_by)
+        for name in _SAID_ONCE:
+            if len(headers.getlist(name)) > 1:
+                raise Invalid(f"The header {name} was given more than once.")
 
     def _require_host(self, headers: Headers) -> None:
         hosts = headers.getlist("host")
@@ -99,7 +103,7 @@ class Gate:
         """See that it is not a page from elsewhere that asks, with the cookie of whoever looks at it."""
         is_upgrade = scope["type"] == "websocket"
         changes = not is_upgrade and scope["method"] not in _SAFE_METHODS
-        is_stream = not is_upgrade and "text/event-stream" in headers.get("accept", "")
+        is_stream = not is_upgrade and wants_stream(headers)
         origins = headers.getlist("origin")
         if is_upgrade or changes:
             if any(origin not in self._doors.origins for origin in origins) or len(origins) > 1:
@@ -111,6 +115,11 @@ class Gate:
                 raise Denied("With a cookie, only our own pages may ask for this.")
             if changes and headers.get("x-perdure") != "1":
                 raise Denied("With a cookie, the header X-Perdure: 1 is needed.")
+
+
+def wants_stream(headers: Headers) -> bool:
+    """Tell whether events are asked for as they come."""
+    return any("text/event-stream" in text.lower() for text in headers.getlist("accept"))
 
 
 def _cookies(headers: Headers, name: str) -> list[str]:
@@ -131,6 +140,9 @@ async def _checked_body(scope: Scope, receive: Receive) -> Receive:
     if scope["method"] in _SAFE_METHODS:
         return receive
     headers = Headers(scope=scope)
+    declared = headers.get("content-length", "")
+    if declared.isdigit() and int(declared[:19]) > LARGEST_BODY:
+        raise _too_large()  # at once: what is declared may never come
     body = await _whole_body(receive)
     if body:
         kind, _, options = headers.get("content-type", "").partition(";")
@@ -139,6 +151,10 @@ async def _checked_body(scope: Scope, receive: Receive) -> Receive:
             raise WrongType("The body was expected to be application/json.")
         read_json(body)
     return _replayed(body, receive)
+
+
+def _too_large() -> TooLarge:
+    return TooLarge(f"The body is larger than {LARGEST_BODY:,} bytes.")
 
 
 async def _whole_body(receive: Receive) -> bytes:
@@ -156,11 +172,17 @@ async def _whole_body(receive: Receive) -> bytes:
         size += len(part)
         is_last = not message.get("more_body", False)
         if size > _MOST_READ or (size > LARGEST_BODY and is_last):
-            raise TooLarge(f"The body is larger than {LARGEST_BODY:,} bytes.")
+            raise _too_large()
         if size <= LARGEST_BODY:
             parts.append(part)
         if is_last:
             return b"".join(parts)
+
+
+def _as_get(scope: Scope) -> Scope:
+    """Let HEAD be what GET is: whoever speaks HTTP for us leaves out the body. A stream has no end to wait for."""
+    is_head = scope["type"] == "http" and scope["method"] == "HEAD" and not wants_stream(Headers(scope=scope))
+    return {**scope, "method": "GET"} if is_head else scope
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
@@ -183,7 +205,7 @@ def _dressed(send: Send, asked: Asked) -> Send:
         if message["type"] in ("http.response.start", "websocket.http.response.start"):
             given = list(message.get("headers", []))
             has = {name.lower() for name, _ in given}
-            given += [(name, value) for name, value in _ON_EVERY_ANSWER.items() if name not in has]
+            given += [(name, value) for name, value in ON_EVERY_ANSWER.items() if name not in has]
             given.append((b"x-request-id", asked.request_id.encode()))
             message = {**message, "headers": given}
         await send(message)

@@ -11,6 +11,14 @@ class BrokenJson(Invalid):
     http_status = 400
 
 
+class BrokenRequest(Invalid):
+    """What was sent is not HTTP."""
+
+    code = "broken_request"
+    title = "Broken request"
+    http_status = 400
+
+
 class NoToken(Denied):
     """Nobody has shown who they are."""
 

@@ -7,20 +7,37 @@ from collections.abc import Callable
 from typing import Any
 
 import h11
+import orjson
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import CloseCode, Frame
 
+from perdure.interfaces.api.envelope import Asked
+from perdure.interfaces.api.gate import ON_EVERY_ANSWER
+from perdure.interfaces.api.lines import Ending
+from perdure.interfaces.api.problems import BrokenRequest
+
 MOST_FRAGMENTS = 1024
 """A message comes in so many parts at most; empty ones cost a byte or two, and count towards no size."""
-_NO_UPGRADE = (
-    b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
-    b"This is no request for a WebSocket.\n"
-)
 
 log = logging.getLogger(__name__)
 log.setLevel(logging.ERROR)  # below that is what strangers send, and every query: nothing that belongs into a log
+
+
+def _refusal(why: str) -> bytes:
+    """Write the answer to bytes that are no request: nothing of ours ever sees them."""
+    asked = Asked.now("", b"")
+    body = orjson.dumps({**BrokenRequest(why).problem(), "instance": "", "meta": asked.meta()})
+    headers = {
+        **ON_EVERY_ANSWER,
+        b"content-type": b"application/problem+json",
+        b"content-length": b"%d" % len(body),
+        b"x-request-id": asked.request_id.encode(),
+        b"connection": b"close",
+    }
+    lines = [b"HTTP/1.1 400 Bad Request", *(b"%s: %s" % pair for pair in headers.items()), b"", body]
+    return b"\r\n".join(lines)
 
 
 class Config(uvicorn.Config):
@@ -109,6 +126,12 @@ class PatientHttp(H11Protocol):
         else:
             self._request.call_off()
 
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no request, in the form of every other refusal."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            self.transport.write(_refusal(msg))
+        self.transport.close()
+
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
         self._request.call_off()
         self._stall.call_off()
@@ -144,8 +167,17 @@ class PatientSocket(WebSocketsSansIOProtocol):
         super().data_received(data)
         if not self.handshake_initiated:  # it came whole, and could not be read
             self.close_sent = self.handshake_complete = True
-            self.transport.write(_NO_UPGRADE)
+            self.transport.write(_refusal("This is no request for a WebSocket."))
             self.transport.close()
+
+    def shutdown(self) -> None:
+        """Close because the server ends, with the code that says so; uvicorn would say that it starts again."""
+        if self.handshake_complete and not self.close_sent:
+            self.queue.put_nowait({"type": "websocket.disconnect", "code": Ending.SHUTDOWN})
+            self.conn.send_close(Ending.SHUTDOWN, Ending.SHUTDOWN.name.lower())
+            self.transport.write(b"".join(self.conn.data_to_send()))
+            self.close_sent = True
+        super().shutdown()
 
     def pause_writing(self) -> None:
         super().pause_writing()

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from perdure.errors import Conflict, Damaged, NotFound
-from perdure.forge.ports import BuilderDraft, BuilderDraftSummary, Once
+from perdure.forge.ports import BuilderDraft, BuilderDraftSummary, DraftPlace, Once
 from perdure.store.builder.lists import MODES, PHASES, find_drafts, list_drafts
 from perdure.store.builder.texts import is_text, require_texts
 from perdure.store.client import DatabaseClient
@@ -27,7 +27,7 @@ _UPDATE = (
     " RETURNING created_at"
 )
 _EXACTLY = " AND created_at = ? AND schema_version = ? AND state_json = ?"
-_DELETE = "DELETE FROM builder_drafts WHERE session_id = ? RETURNING session_id"
+_DELETE = "DELETE FROM builder_drafts WHERE session_id = ? RETURNING revision"
 
 
 class SqlBuilderDraftStore:
@@ -66,7 +66,7 @@ class SqlBuilderDraftStore:
             raise _missing(session_id)
         return _draft(row)
 
-    async def list_drafts(self, *, limit: int = 50, before: str | None = None) -> Sequence[BuilderDraftSummary]:
+    async def list_drafts(self, *, limit: int = 50, before: DraftPlace | None = None) -> Sequence[BuilderDraftSummary]:
         """See BuilderDraftStore.list_drafts."""
         return await list_drafts(self._client, limit=limit, before=before)
 
@@ -74,12 +74,11 @@ class SqlBuilderDraftStore:
         """See BuilderDraftStore.find_drafts."""
         return await find_drafts(self._client, prefix, limit=limit)
 
-    async def delete_draft(self, session_id: str) -> None:
+    async def delete_draft(self, session_id: str, expected_revision: int | None = None) -> None:
         """See BuilderDraftStore.delete_draft."""
         if not is_text(session_id):
             raise _missing(session_id)
-        if await self._client.write_raw(lambda raw: raw.first(_DELETE, session_id)) is None:
-            raise _missing(session_id)
+        await self._client.write_raw(lambda raw: _delete(raw, session_id, expected_revision))
 
 
 def _save(raw: RawTransaction, draft: BuilderDraft, once: Once | None, over: BuilderDraft | None) -> int:
@@ -98,6 +97,14 @@ def _save(raw: RawTransaction, draft: BuilderDraft, once: Once | None, over: Bui
     if once is not None:
         keep_once(raw, once, draft.updated_at_us)
     return int(row[0])
+
+
+def _delete(raw: RawTransaction, session_id: str, expected_revision: int | None) -> None:
+    row = raw.first(_DELETE, session_id)
+    if row is None:
+        raise _missing(session_id)
+    if expected_revision not in (None, row[0]):
+        raise Conflict(f"The draft {session_id} is at revision {row[0]} by now, not at {expected_revision}.")
 
 
 def _changing(draft: BuilderDraft) -> Values:

@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 
-from perdure.errors import Invalid, NotFound
-from perdure.forge.ports import BotSummary, BuilderDraftSummary, BuilderMode, BuilderPhase
+from perdure.errors import Invalid
+from perdure.forge.ports import BotSummary, BuilderDraftSummary, BuilderMode, BuilderPhase, DraftPlace
 from perdure.store.builder.texts import is_text, require_limit
 from perdure.store.client import DatabaseClient
 from perdure.store.raw import RawTransaction, Values
 
 _DRAFTS = "SELECT session_id, initial_description, phase, mode, revision, updated_at FROM builder_drafts"
-_PLACE = "SELECT updated_at FROM builder_drafts WHERE session_id = ?"
 _NEWEST_FIRST = "ORDER BY updated_at DESC, session_id DESC LIMIT ?"
 _BY_PREFIX = f"{_DRAFTS} WHERE substr(session_id, 1, ?) = ? ORDER BY session_id DESC LIMIT ?"
 _BOTS = (
@@ -22,10 +21,12 @@ MODES = {str(mode): mode for mode in BuilderMode}
 
 
 async def list_drafts(
-    client: DatabaseClient, *, limit: int = 50, before: str | None = None
+    client: DatabaseClient, *, limit: int = 50, before: DraftPlace | None = None
 ) -> Sequence[BuilderDraftSummary]:
     """See BuilderDraftStore.list_drafts."""
     require_limit(limit)
+    if before is not None and not is_text(before[1]):
+        raise Invalid(f"{before[1]!r} can be no session id.")
     return await client.read_raw(lambda raw: _listed(raw, limit, before))
 
 
@@ -49,14 +50,11 @@ async def list_bots(client: DatabaseClient, *, limit: int = 50, before: str | No
     return await client.read_raw(lambda raw: [BotSummary(*row) for row in raw.execute(statement, *values, limit)])
 
 
-def _listed(raw: RawTransaction, limit: int, before: str | None) -> list[BuilderDraftSummary]:
+def _listed(raw: RawTransaction, limit: int, before: DraftPlace | None) -> list[BuilderDraftSummary]:
     if before is None:
         return [_draft(row) for row in raw.execute(f"{_DRAFTS} {_NEWEST_FIRST}", limit)]
-    place = raw.first(_PLACE, before) if is_text(before) else None
-    if place is None:
-        raise NotFound(f"There is no draft {before!r}.")
     statement = f"{_DRAFTS} WHERE (updated_at, session_id) < (?, ?) {_NEWEST_FIRST}"
-    return [_draft(row) for row in raw.execute(statement, place[0], before, limit)]
+    return [_draft(row) for row in raw.execute(statement, *before, limit)]
 
 
 def _draft(row: Values) -> BuilderDraftSummary:

@@ -1,13 +1,13 @@
 """What one append asks for, and why it is refused: the same for every store."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
 from perdure.errors import Conflict, Damaged, Invalid, NotFound
-from perdure.kernel.ports import Event, Status, Summary
+from perdure.kernel.ports import Event, InboxRow, Status, Summary
 
 LONGEST_KEY = 200
 ENDED: tuple[Status, ...] = ("done", "stopped")
@@ -126,9 +126,22 @@ def lost_parent(goal_id: str, parent_id: str) -> Damaged:
     return Damaged(f"{goal_id} is a fork of {parent_id}, which is not there any more.")
 
 
-def other_post(goal_id: str, key: str) -> Conflict:
-    """Say that something else was posted to a goal with the same key."""
-    return Conflict(f"{goal_id} was told something else with the key {key!r}; use another key, or tell it the same.")
+def require_same_post(goal_id: str, post: InboxRow, known_kind: str, known_payload: Mapping[str, Any]) -> None:
+    """See that what is posted to a goal is what was posted with the same key, or the event that came of it.
+
+    Raises: Conflict
+    """
+    match post.kind, known_kind:
+        case ("decision", "decision") | ("signal", "signal") | ("cancel", "cancel"):
+            is_same = known_payload == post.payload
+        case ("cancel", "termination"):
+            is_same = True
+        case _:  # many things may come of a decision
+            is_same = post.kind == "decision" and known_kind not in ("signal", "cancel")
+    if not is_same:
+        raise Conflict(
+            f"{goal_id} was told something else with the key {post.key!r}; use another key, or tell it the same."
+        )
 
 
 def the_one(prefix: str, found: Sequence[Summary], deleted: Sequence[str] = ()) -> Summary:

@@ -10,7 +10,7 @@ from uuid_utils import uuid7
 
 from perdure.errors import Conflict, NotFound
 from perdure.kernel.ports import Appended, Changes, Event, InboxRow, Parent, Runner, Status, Summary, Worker
-from perdure.store.goals.append import ENDED, Append, ended, json_text, missing, other_post, require_key, the_one
+from perdure.store.goals.append import ENDED, Append, ended, json_text, missing, require_key, require_same_post, the_one
 from perdure.store.goals.leases import IsDead, Lease, nobody_is_dead, owned
 
 
@@ -160,16 +160,13 @@ class InMemoryStateStore:
     async def post(self, goal_id: str, kind: str, payload: dict[str, Any], *, key: str) -> bool:
         """See StateStore.post."""
         require_key(key)
-        content = orjson.loads(json_text(payload))
+        row = InboxRow(str(uuid7()), kind, orjson.loads(json_text(payload)), key, self._now_us())
         goal = self._goal(goal_id)
-        known = _posts(goal, key)
-        if any(name == kind and value != content for name, value in known):
-            raise other_post(goal_id, key)
-        if known:
+        for known_kind, known_payload in _posts(goal, key):
+            require_same_post(goal_id, row, known_kind, known_payload)
             return False
         if goal.has_ended:
             raise ended(goal_id)
-        row = InboxRow(str(uuid7()), kind, content, key, self._now_us())
         goal.inbox[row.id] = row
         return True
 

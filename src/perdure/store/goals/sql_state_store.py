@@ -15,8 +15,8 @@ from perdure.store.goals.append import (
     json_text,
     lost_parent,
     missing,
-    other_post,
     require_key,
+    require_same_post,
     the_one,
 )
 from perdure.store.goals.rows import (
@@ -232,9 +232,8 @@ def _post(raw: RawTransaction, goal_id: str, post: InboxRow) -> bool:
         raise missing(goal_id)
     goal_no, status = row
     found = raw.first(BY_KEY, goal_no, post.key, goal_no, post.key)
-    if found is not None and found[0] == post.kind and orjson.loads(found[1]) != post.payload:
-        raise other_post(goal_id, post.key)
     if found is not None:
+        require_same_post(goal_id, post, found[0], orjson.loads(found[1]))
         return False
     if status in ENDED:
         raise ended(goal_id)

@@ -1,14 +1,15 @@
 """Forge over HTTP: begin an interview, answer, build the bot. A socket on the same session speaks to the same draft."""
 
+import re
 from typing import Annotated, Any, Literal
-from uuid import UUID
 
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
-from perdure.app.forge import SessionView
-from perdure.errors import Conflict, NotFound
+from perdure.app.forge import SessionView, known_form
+from perdure.errors import Conflict, Invalid
+from perdure.forge.ports import DraftPlace
 from perdure.interfaces.api.envelope import Envelope, from_cursor, page, reply
 from perdure.interfaces.api.problems import Stale
 from perdure.interfaces.api.surface import BASE, Called, Cursor, IfMatch, Limit, Served, wanted_revision
@@ -43,14 +44,16 @@ class AnswerBody(BaseModel):
 class AssembleBody(BaseModel):
     """The whole config, as `ready_to_assemble` showed it or edited; without one, as it was shown."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra={"examples": [{}]})
     config: dict[str, Any] | None = None
 
 
 class ReconfigureBody(BaseModel):
     """The bot that is to be changed."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(
+        extra="forbid", strict=True, json_schema_extra={"examples": [{"bot_slug": "pasta-timer"}]}
+    )
     bot_slug: Annotated[str, Field(min_length=1, max_length=200)]
 
 
@@ -187,8 +190,7 @@ async def assemble(
 @router.post("/sessions/{session_id}/reconfigure", status_code=201, response_model=Envelope[BegunOut])
 async def reconfigure(session_id: str, body: ReconfigureBody, served: Served, once: Called) -> Response:
     """Begin an interview about a bot that is there; the session has the id of the path, which must be a new one."""
-    _require_uuid(session_id)
-    return _begun(await served.p.forge.reconfigure(body.bot_slug, session_id, once=once))
+    return _begun(await served.p.forge.reconfigure(body.bot_slug, known_form(session_id), once=once))
 
 
 @router.post("/sessions/{session_id}/create-skill", response_model=Envelope[SkillMadeOut])
@@ -200,32 +202,41 @@ async def create_skill(session_id: str, body: CreateSkillBody, served: Served, o
 
 
 @router.delete("/sessions/{session_id}", response_model=Envelope[DeletedOut])
-async def delete(session_id: str, served: Served) -> Response:
-    """Remove the draft of a session."""
-    await served.p.forge.delete(session_id)
+async def delete(session_id: str, served: Served, if_match: IfMatch = None) -> Response:
+    """Remove the draft of a session; with `If-Match`, only as it was seen."""
+    wanted = wanted_revision(if_match)
+    try:
+        await served.p.forge.delete(session_id, wanted)
+    except Conflict as error:
+        raise _stale(error, wanted) from error
     return reply({"deleted": True, "session_id": session_id}, links={"drafts": f"{BASE}/builder/drafts"})
 
 
 @router.get("/drafts", response_model=Envelope[list[DraftOut]])
 async def list_drafts(served: Served, limit: Limit = 50, cursor: Cursor = None) -> Response:
     """List the sessions that are not finished, the newest change first."""
-    found = await served.p.forge.drafts(limit=limit, before=from_cursor(cursor))
-    last = found[-1].summary.session_id if len(found) == limit else None
+    found = await served.p.forge.drafts(limit=limit, before=_place(from_cursor(cursor)))
+    last = " ".join(map(str, found[-1].summary.place)) if len(found) == limit else None
     return page([draft.wire() for draft in found], last)
+
+
+def _place(text: str | None) -> DraftPlace | None:
+    """Return the place that a cursor held.
+
+    Raises: Invalid
+    """
+    if text is None:
+        return None
+    updated_at_us, _, session_id = text.partition(" ")
+    if not re.fullmatch("[0-9]{1,18}", updated_at_us):
+        raise Invalid("This cursor is none that this list gave out; leave it out to begin anew.")
+    return int(updated_at_us), session_id
 
 
 def _begun(session: SessionView) -> Response:
     wire = session.wire()
     data = {name: wire[name] for name in ("session_id", "mode", "turn")}
     return reply(data, status=201, links=_links(session.session_id), headers=_etag(session))
-
-
-def _require_uuid(session_id: str) -> None:
-    """Raises: NotFound when it is no UUID, which names nothing."""
-    try:
-        UUID(session_id)
-    except ValueError:
-        raise NotFound(f"There is no session {session_id[:60]!r}; an id is a UUID.") from None
 
 
 def _stale(error: Conflict, wanted: int | None) -> Conflict:

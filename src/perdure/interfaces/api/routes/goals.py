@@ -8,15 +8,17 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.responses import Response, StreamingResponse
 
+from perdure.app.asked import require_same
 from perdure.app.flows import load_flow
 from perdure.app.new_goal import NewGoal, of_command, of_flow, of_plan_text
 from perdure.app.views import GoalView
 from perdure.errors import Denied, Invalid, NotFound
 from perdure.interfaces.api.envelope import Envelope, from_cursor, page, reply
+from perdure.interfaces.api.gate import wants_stream
 from perdure.interfaces.api.streams import event_stream
-from perdure.interfaces.api.surface import BASE, Called, Cursor, Key, Limit, Served, Surface
+from perdure.interfaces.api.surface import BASE, Called, Cursor, Limit, Served, Surface
 from perdure.kernel.events import Limits
-from perdure.kernel.ports import Status
+from perdure.kernel.ports import Once, Status
 
 router = APIRouter(prefix="/goals", tags=["goals"])
 
@@ -79,21 +81,23 @@ class GoalBody(BaseModel):
 class ResumeBody(BaseModel):
     """Limits that are raised."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(
+        extra="forbid", strict=True, json_schema_extra={"examples": [{}, {"limits": {"seconds": 600}}]}
+    )
     limits: LimitsBody = LimitsBody()
 
 
 class ForkBody(BaseModel):
     """Where a goal is forked: after this event."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra={"examples": [{"at": 1}]})
     at: Whole
 
 
 class CancelBody(BaseModel):
     """Nothing is needed to end a goal."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra={"examples": [{}]})
 
 
 class DecisionBody(BaseModel):
@@ -159,12 +163,12 @@ _STREAM: dict[int | str, dict[str, Any]] = {
 
 
 @router.post("", status_code=201, response_model=_GOAL)
-async def create_goal(body: GoalBody, served: Served, key: Key = None) -> Response:
+async def create_goal(body: GoalBody, served: Served, once: Called) -> Response:
     """Start a goal; it runs in the server, and goes on when that is started anew.
 
     It is durable when this answers. A command or a plan runs in a folder of its own, `work/<id>` in the home.
     """
-    new = await _new(body, served, key)
+    new = replace(await _new(body, served), key=await _named(served, once))
     return await _reply(served, await served.serving.start(new), status=201)
 
 
@@ -200,7 +204,7 @@ async def list_events(
     A cursor counts more than `after_seq`. A stream ends with the goal; who asks for more gets 204.
     """
     goal = await served.p.goals.find(goal_id)
-    if "text/event-stream" in request.headers.get("accept", ""):
+    if wants_stream(request.headers):
         after = _last_event_id(request.headers.get("last-event-id"), after_seq)
         if goal.status in _ENDED and after >= goal.summary.last_seq:
             return Response(status_code=204)  # or a browser would connect again and again, for nothing
@@ -220,29 +224,36 @@ async def resume_goal(goal_id: GoalId, served: Served, once: Called, body: Resum
 
 
 @router.post("/{goal_id}/fork", status_code=201, response_model=_GOAL)
-async def fork_goal(goal_id: GoalId, body: ForkBody, served: Served, key: Key = None) -> Response:
+async def fork_goal(goal_id: GoalId, body: ForkBody, served: Served, once: Called) -> Response:
     """Make a goal that goes on from an event of another; it does not run until it is resumed."""
-    return await _reply(served, await served.p.goals.fork(goal_id, body.at, key=key), status=201)
+    goal = await served.p.goals.find(goal_id)
+    key = await _named(served, once, goal.id)
+    return await _reply(served, await served.p.goals.fork(goal.id, body.at, key=key), status=201)
 
 
 @router.post("/{goal_id}/cancel", response_model=_GOAL)
-async def cancel_goal(goal_id: GoalId, served: Served, body: CancelBody | None = None, key: Key = None) -> Response:
+async def cancel_goal(goal_id: GoalId, served: Served, once: Called, body: CancelBody | None = None) -> Response:
     """End a goal."""
     del body
-    return await _reply(served, await served.p.goals.cancel(goal_id, key=key))
+    goal = await served.p.goals.find(goal_id)
+    return await _reply(served, await served.p.goals.cancel(goal.id, key=await _named(served, once, goal.id)))
 
 
 @router.post("/{goal_id}/decisions", response_model=_GOAL)
-async def decide(goal_id: GoalId, body: DecisionBody, served: Served, key: Key = None) -> Response:
+async def decide(goal_id: GoalId, body: DecisionBody, served: Served, once: Called) -> Response:
     """Decide about a call that waits for a person."""
-    goal = await served.p.goals.decide(goal_id, body.decision, call_id=body.call_id, value=body.value, key=key)
-    return await _gone_on(served, goal)
+    goal = await served.p.goals.find(goal_id)
+    key = await _named(served, once, goal.id)
+    decided = await served.p.goals.decide(goal.id, body.decision, call_id=body.call_id, value=body.value, key=key)
+    return await _gone_on(served, decided)
 
 
 @router.post("/{goal_id}/signals", response_model=_GOAL)
-async def signal(goal_id: GoalId, body: SignalBody, served: Served, key: Key = None) -> Response:
+async def signal(goal_id: GoalId, body: SignalBody, served: Served, once: Called) -> Response:
     """Tell a goal something that it waits for, or will wait for."""
-    return await _gone_on(served, await served.p.goals.signal(goal_id, body.name, body.payload, key=key))
+    goal = await served.p.goals.find(goal_id)
+    key = await _named(served, once, goal.id)
+    return await _gone_on(served, await served.p.goals.signal(goal.id, body.name, body.payload, key=key))
 
 
 async def _gone_on(served: Surface, goal: GoalView) -> Response:
@@ -251,7 +262,18 @@ async def _gone_on(served: Surface, goal: GoalView) -> Response:
     return await _reply(served, goal)
 
 
-async def _new(body: GoalBody, served: Surface, key: str | None) -> NewGoal:
+async def _named(served: Surface, once: Once | None, goal_id: str = "") -> str | None:
+    """Note a call under its key, and return the key: the goal is then told once, however often that is repeated.
+
+    Raises: KeyTaken when the key names another call.
+    """
+    if once is None:
+        return None
+    require_same(once, await served.p.keys.keep(replace(once, subject=goal_id)))
+    return once.key
+
+
+async def _new(body: GoalBody, served: Surface) -> NewGoal:
     """Make what was asked for into a goal that can be started.
 
     Raises: Invalid
@@ -262,7 +284,7 @@ async def _new(body: GoalBody, served: Surface, key: str | None) -> NewGoal:
         except NotFound as error:
             raise Invalid(error.detail) from error
     new = _what(body, served.p.settings.flows)
-    return replace(new, workdir=None, limits=body.limits.as_limits(), bot=body.bot, key=key)
+    return replace(new, workdir=None, limits=body.limits.as_limits(), bot=body.bot)
 
 
 def _what(body: GoalBody, flows: Sequence[str]) -> NewGoal:

@@ -1,16 +1,16 @@
 """The Forge chat: one socket speaks to one session, and every turn is saved before it is sent."""
 
 import hashlib
+import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
-from uuid import UUID
 
 import orjson
 from fastapi import APIRouter, WebSocket
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from starlette.websockets import WebSocketDisconnect
 
-from perdure.app.forge import SessionView
+from perdure.app.forge import SessionView, known_form
 from perdure.errors import Conflict, Invalid, NotFound, PerdureError
 from perdure.interfaces.api.edge import read_json
 from perdure.interfaces.api.lines import Line
@@ -82,9 +82,9 @@ _FRAME: TypeAdapter[Frame] = TypeAdapter(Frame)
 async def chat(socket: WebSocket, session_id: str, served: Served) -> None:
     """Talk about one session; a draft that is there is taken up where it was left."""
     try:
-        known = str(UUID(session_id))
-    except ValueError:
-        await refuse(socket, NotFound(f"There is no session {session_id[:60]!r}; an id is a UUID."))
+        known = known_form(session_id)
+    except NotFound as error:
+        await refuse(socket, error)
         return
     await socket.accept()
     with served.lines.open() as line:
@@ -111,20 +111,16 @@ class _Chat:
             await self._send(_error(error))
             pending = None
         if pending is not None:
-            await self._send(self._turn(pending))
+            await self._send(_turn(pending))
         while line.ending is None:
             await self._send(await self._reply(await _received(self._socket)))
 
     async def _reply(self, received: str | None) -> Plain:
         """Return the reply to a frame; whatever is wrong with it, the socket stays usable."""
         try:
-            said = _said(received)
+            frame = _read(_said(received))
         except PerdureError as error:
-            return _error(error)
-        try:
-            frame = _read(said)
-        except PerdureError as error:
-            return _error(error) | _reply_to(said)
+            return _error(error) | _reply_to(received)
         if frame.id is None:
             return await self._done(frame)
         if frame.id not in self._replies:
@@ -136,10 +132,6 @@ class _Chat:
     async def _done(self, frame: Frame) -> Plain:
         try:
             return await self._do(frame)
-        except Conflict as error:
-            if error.current is not None:
-                self._revision = error.current["revision"]
-            return _error(error)
         except PerdureError as error:
             return _error(error)
 
@@ -148,14 +140,14 @@ class _Chat:
             case Ping():
                 return {"type": "pong"}
             case Resume():
-                return self._turn(await self._forge.get(self._session_id))
+                return _turn(await self._forge.get(self._session_id))
             case Start():
                 once = self._once(frame)
-                return self._turn(await self._forge.start(frame.description, frame.mode, self._session_id, once=once))
+                return _turn(await self._forge.start(frame.description, frame.mode, self._session_id, once=once))
             case Answer():
                 once = self._once(frame)
                 answered = await self._forge.answer(self._session_id, frame.answer, self._revision, once=once)
-                return self._turn(answered)
+                return _turn(answered)
             case Assemble():
                 result = await self._forge.assemble(self._session_id, frame.config, self._revision)
                 return {"type": "assembled", "result": result.model_dump(mode="json")}
@@ -172,11 +164,8 @@ class _Chat:
         key = f"socket/{self._session_id}/{frame.id}"
         return Once(key, f"{frame.type} {self._session_id}", hashlib.sha256(said).digest())
 
-    def _turn(self, session: SessionView) -> Plain:
-        self._revision = session.revision
-        return {"type": "turn", "turn": session.wire()["turn"], "revision": session.revision}
-
     async def _send(self, frame: Mapping[str, Any]) -> None:
+        self._revision = frame.get("revision", self._revision)
         await self._socket.send_text(orjson.dumps(frame).decode())
 
 
@@ -202,10 +191,15 @@ def _said(received: str | None) -> Any:
     return read_json(received.encode("utf-8", "surrogatepass"), "The frame")
 
 
-def _reply_to(said: Any) -> Plain:
-    """Name the frame that a refusal is for, by its id, so that whoever waits for the reply gets it."""
+def _reply_to(received: str | None) -> Plain:
+    """Name the frame that a refusal is for, by its id, whatever else is wrong with it; somebody waits for that."""
+    try:
+        said = json.loads(received or "")
+    except (ValueError, RecursionError):
+        return {}
     given = said.get("id") if isinstance(said, dict) else None
-    return {"reply_to": given} if isinstance(given, str) and len(given) <= _LONGEST_ID else {}
+    is_id = isinstance(given, str | int) and len(str(given)) <= _LONGEST_ID
+    return {"reply_to": given} if is_id else {}
 
 
 def _read(said: Any) -> Frame:
@@ -219,6 +213,10 @@ def _read(said: Any) -> Frame:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))
         raise Invalid(f"The frame does not fit: {where + ': ' if where else ''}{first['msg']}.") from None
+
+
+def _turn(session: SessionView) -> Plain:
+    return {"type": "turn", "turn": session.wire()["turn"], "revision": session.revision}
 
 
 def _error(error: PerdureError) -> Plain:

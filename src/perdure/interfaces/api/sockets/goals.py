@@ -16,6 +16,8 @@ router = APIRouter()
 
 _PAGE = 200
 MOST_PENDING = 50_000
+_MOST_TOLD = 500
+"""So many goals are remembered as they were told last, so that none is told twice the same."""
 
 
 @router.websocket("/ws/goals/{goal_id}")
@@ -48,6 +50,8 @@ async def _events(served: Surface, line: Line, goal_id: str, after: int) -> Asyn
 
 
 async def _changes(served: Surface, line: Line) -> AsyncIterator[str]:
+    told: dict[str, dict[str, object]] = {}
+    await served.feed.look()
     with served.feed.following() as news:
         yield _text({"type": "goals", "goals": [goal async for goal in _unfinished(served)]})
         while line.ending is None:
@@ -60,7 +64,11 @@ async def _changes(served: Surface, line: Line) -> AsyncIterator[str]:
                     goal = await served.p.goals.find(goal_id)
                 except NotFound:
                     continue
-                yield _text({"type": "goal", "goal": goal.wire()})
+                if (wire := goal.wire()) != told.get(goal_id):
+                    told[goal_id] = wire
+                    yield _text({"type": "goal", "goal": wire})
+            while len(told) > _MOST_TOLD:
+                del told[next(iter(told))]
 
 
 async def _unfinished(served: Surface) -> AsyncIterator[dict[str, object]]:
