@@ -6,6 +6,10 @@ from typing import Any, cast
 
 from fastapi.routing import APIWebSocketRoute
 
+from perdure.app.asked import KeyTaken
+from perdure.app.forge import SessionOver
+from perdure.errors import PerdureError
+from perdure.interfaces.api import problems
 from perdure.interfaces.api.app import make_routes
 from perdure.interfaces.api.sockets import builder, goals
 from perdure.interfaces.api.surface import BASE, Surface
@@ -16,11 +20,10 @@ Every call needs the token of the home, `Authorization: Bearer …`; only `/heal
 
 - A success is `{{"data", "meta": {{"request_id", "timestamp", "response_time_ms"}}, "_links"}}`.
 - A failure is `application/problem+json`: `type`, `title`, `status`, `detail`, `instance`, `code`, `errors`, `meta`.
-  The codes are those of [errors](errors.md).
+  The codes are those of [errors](errors.md), and the few at the end of this page.
 - In a list `data` is an array; `meta.next_cursor`, given as `cursor`, leads to the next page, and is null at the end.
-  Events are an exception: `after_seq` leads to the next ones.
-- `Idempotency-Key` names one call, for a day, or for as long as the goal is there that the call was about: repeated
-  with the same body, it is done once; with another, it is 422. To `resume` a goal twice is to do it once, with any key.
+- `Idempotency-Key` names one call of the whole API, for a day, and one that started or forked a goal for as long as that
+  is there: repeated with the same body, it is done once; with another body or path, it is 422.
 - `If-Match` takes an `ETag` that was seen; when that is not what is there any more, nothing is done and it is 412.
 - A body is JSON of at most 1 MiB; what cannot be stored in every database (NUL, half a surrogate pair, NaN, an integer
   of more than 64 bits) is refused.
@@ -45,7 +48,15 @@ def api_page() -> str:
         parts.append("")
     parts += ["## Sockets\n", "| socket | what it does |", "|---|---|"]
     parts += [f"| `{path}` | {_sentences(about)} |" for path, about in _sockets()]
+    parts += ["\n## Codes\n", "| code | status | what is wrong |", "|---|---|---|"]
+    parts += [f"| `{kind.code}` | {kind.http_status} | {_sentences(kind.__doc__ or '')} |" for kind in _problems()]
     return "\n".join(parts) + "\n"
+
+
+def _problems() -> list[type[PerdureError]]:
+    """Return the errors that only the API tells, or tells with a status of its own."""
+    own = [kind for _, kind in inspect.getmembers(problems, inspect.isclass) if kind.__module__ == problems.__name__]
+    return sorted([*own, KeyTaken, SessionOver], key=lambda kind: (kind.http_status, kind.code))
 
 
 def _operations(described: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
