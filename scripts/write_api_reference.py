@@ -22,7 +22,7 @@ Every call needs the token of the home, `Authorization: Bearer …`; only `/heal
 - A failure is `application/problem+json`: `type`, `title`, `status`, `detail`, `instance`, `code`, `errors`, `meta`.
   The codes are those of [errors](errors.md), and the few at the end of this page.
 - In a list `data` is an array; `meta.next_cursor`, given as `cursor`, leads to the next page, and is null at the end.
-- `Idempotency-Key` names one call of the whole API, for a day, and one that started or forked a goal for as long as that
+- `Idempotency-Key` names one call of the whole API, for a day, or, where it started or forked a goal, as long as that
   is there: repeated with the same body, it is done once; with another body or path, it is 422.
 - `If-Match` takes an `ETag` that was seen; when that is not what is there any more, nothing is done and it is 412.
 - A body is JSON of at most 1 MiB; what cannot be stored in every database (NUL, half a surrogate pair, NaN, an integer
@@ -55,7 +55,7 @@ def api_page() -> str:
 
 def _problems() -> list[type[PerdureError]]:
     """Return the errors that only the API tells, or tells with a status of its own."""
-    own = [kind for _, kind in inspect.getmembers(problems, inspect.isclass) if kind.__module__ == problems.__name__]
+    own = [kind for kind in vars(problems).values() if getattr(kind, "__module__", "") == problems.__name__]
     return sorted([*own, KeyTaken, SessionOver], key=lambda kind: (kind.http_status, kind.code))
 
 
