@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from perdure.app import Perdure
+from perdure.interfaces.api.problems import BrokenRequest
 from perdure.interfaces.api.server import Address, Running, running
 from perdure.interfaces.api.wire import MOST_FRAGMENTS
 
@@ -126,7 +127,7 @@ async def test_bytes_that_are_no_request_get_a_problem_like_everything_else(serv
     for header in (b"application/problem+json", b"x-request-id: ", b"nosniff", b"no-store", b"default-src 'self'"):
         assert header in head
     problem = json.loads(body)
-    assert (problem["status"], problem["code"]) == (400, "broken_request")
+    assert (problem["status"], problem["code"]) == (400, BrokenRequest.code)
     assert problem["meta"]["request_id"].encode() in head
 
 
