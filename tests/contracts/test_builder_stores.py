@@ -559,6 +559,23 @@ async def test_bots_are_listed_by_their_slugs_page_by_page(stores: Stores) -> No
     assert seen == names
 
 
+async def test_versions_are_listed_newest_first_page_by_page(stores: Stores) -> None:
+    for number in range(1, 6):
+        await stores.bots.save_version(version(number=number))
+    await stores.bots.save_version(version("bob"))
+    pages: list[list[int]] = []
+    last: int | None = None
+    while page := [each.number for each in await stores.bots.versions("ada", limit=2, before=last)]:
+        pages.append(page)
+        last = page[-1]
+    assert pages == [[5, 4], [3, 2], [1]]
+    assert await stores.bots.versions("ada", before=1) == []
+    with pytest.raises(Invalid):
+        await stores.bots.versions("ada", limit=0)
+    with pytest.raises(NotFound):
+        await stores.bots.versions("nobody", limit=2, before=1)
+
+
 async def test_a_list_of_bots_or_versions_reads_no_files(stores: Stores, caplog: pytest.LogCaptureFixture) -> None:
     await stores.bots.save_version(version())
     caplog.clear()

@@ -59,11 +59,11 @@ class FileBotStore:
             raise NotFound(f"{slug} has no version {number}.")
         return found[0]
 
-    async def versions(self, slug: str) -> Sequence[VersionSummary]:
-        return [
-            VersionSummary(each.number, each.state, each.origin, each.sha256, each.created_at_us)
-            for each in reversed(self._of(slug))
-        ]
+    async def versions(
+        self, slug: str, *, limit: int | None = None, before: int | None = None
+    ) -> Sequence[VersionSummary]:
+        found = [each for each in reversed(self._of(slug)) if before is None or each.number < before]
+        return [VersionSummary(v.number, v.state, v.origin, v.sha256, v.created_at_us) for v in found[:limit]]
 
     async def list_bots(self, *, limit: int = 50, before: str | None = None) -> Sequence[BotSummary]:
         slugs = sorted({each.slug for each in self._found(lambda _each: True)})

@@ -1,5 +1,6 @@
 """What can be done with bots that are there: look at them, explain them, take changes back, take them along."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,6 +65,8 @@ class WholeBot:
     bot: Bot
     files: tuple[str, ...]
     edits: Mapping[str, str]
+    mark: str
+    """Tells this bot with these files from every other; see `Bots.delete`."""
 
     def wire(self) -> dict[str, Any]:
         """Return the one JSON form."""
@@ -73,6 +76,7 @@ class WholeBot:
             "version": self.version,
             "files": list(self.files),
             "edits": dict(self.edits),
+            "etag": self.mark,
             "prompt": self.bot.prompt(),
         }
 
@@ -105,10 +109,9 @@ class Bots:
 
         Raises: NotFound; Invalid, naming the file, when one cannot be read.
         """
-        version = await self._assembler.settled(slug)
-        texts = await self._assembler.texts(slug)
-        edits = await self._assembler.edits(slug)
-        return WholeBot(version.bot_id, version.number, parse_bot(slug, texts), tuple(texts), edits)
+        found = await self._assembler.on_disk(slug)
+        bot, edits = parse_bot(slug, found.texts), await asyncio.to_thread(found.edits)
+        return WholeBot(found.version.bot_id, found.version.number, bot, tuple(found.texts), edits, found.mark)
 
     async def file(self, slug: str, name: str) -> str:
         """Return the text of one file of a bot, as it is on disk now.
@@ -117,12 +120,14 @@ class Bots:
         """
         return await self._assembler.text(slug, name)
 
-    async def versions(self, slug: str) -> Sequence[VersionView]:
-        """Return all versions of a bot, the newest first.
+    async def versions(
+        self, slug: str, *, limit: int | None = None, before: int | None = None
+    ) -> Sequence[VersionView]:
+        """Return versions of a bot, the newest first; `before` is the number of the last one of the page before.
 
         Raises: NotFound
         """
-        return [VersionView(each) for each in await self._store.versions(slug)]
+        return [VersionView(each) for each in await self._store.versions(slug, limit=limit, before=before)]
 
     async def edits(self, slug: str) -> Mapping[str, str]:
         """Return what was edited by hand since the last version, as a unified diff for each file.
@@ -166,12 +171,14 @@ class Bots:
         """
         return await self._assembler.verify(slug)
 
-    async def delete(self, slug: str, expected_version: int | None = None) -> None:
-        """Remove a bot with its files and all its versions.
+    async def delete(self, slug: str, seen: str | None = None) -> None:
+        """Remove a bot with its files and all its versions; when `seen` is its `mark`, only if it is still so.
 
-        Raises: NotFound; Conflict when another than the expected version is the newest.
+        The number of a version does as well, as long as nobody has edited its files.
+
+        Raises: NotFound; Conflict when it is not what was seen.
         """
-        await self._assembler.delete(slug, expected_version)
+        await self._assembler.delete(slug, seen)
 
 
 def open_bots(database: DatabaseClient, bots_dir: Path) -> Bots:

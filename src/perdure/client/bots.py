@@ -34,20 +34,23 @@ class Bots:
         """
         return cast("BotFile", await self._connection.data("GET", f"{_bot(slug)}/files/{quote(name)}"))
 
-    async def versions(self, slug: str) -> list[dict[str, Any]]:
-        """Return all versions of a bot, the newest first.
+    async def versions(self, slug: str, *, limit: int = 50) -> list[dict[str, Any]]:
+        """Return all versions of a bot, the newest first, `limit` of them with a request.
 
         Raises: NotFound
         """
-        found: list[dict[str, Any]] = await self._connection.data("GET", f"{_bot(slug)}/versions")
-        return found
+        return [each async for each in self._connection.each(f"{_bot(slug)}/versions", limit=limit)]
 
-    async def delete(self, slug: str, *, version: int | None = None) -> None:
-        """Remove a bot with its files and all its versions; with a version, only if that is the newest.
+    async def delete(self, slug: str, *, version: int | None = None, etag: str | None = None) -> None:
+        """Remove a bot with its files and all its versions.
 
-        Raises: NotFound; Conflict when another version is the newest.
+        With an `etag`, which `get` gives, only if it is still the same; with a version, only if that is the newest and
+        nobody has edited its files.
+
+        Raises: NotFound; Conflict when it is not what was meant.
         """
-        headers = {"If-Match": None if version is None else f'"{version}"'}
+        seen = version if etag is None else etag
+        headers = {"If-Match": None if seen is None else f'"{seen}"'}
         await self._connection.data("DELETE", _bot(slug), headers=headers)
 
     async def skills(self) -> list[dict[str, Any]]:

@@ -16,12 +16,14 @@ from perdure.bots.merge import diff
 from perdure.bots.provenance import Source, carried, read_spans, sources_of
 from perdure.bots.slugs import require_slug
 from perdure.bots.writing import Update, locked, remove_bot, write_bot
-from perdure.errors import Damaged, Invalid, NotFound, PerdureError
+from perdure.errors import Conflict, Damaged, Invalid, NotFound, PerdureError
 from perdure.forge.changes import config_of, overlaid
 from perdure.forge.ports import BotStore, BotVersion
 from perdure.forge.state import without_hint
 
 T = TypeVar("T")
+
+_MARK_DIGITS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,33 @@ class Explanation:
             case Source(kind):
                 taken = ", as suggested" if kind == "suggestion" else ""
                 return f"asked: {without_hint(self.question or '')} Answered{taken}: {self.answer}"
+
+
+@dataclass(frozen=True, slots=True)
+class BotOnDisk:
+    """The newest version of a bot, and what stands in its files now."""
+
+    version: BotVersion
+    texts: Mapping[str, str]
+    """Of all files, ours beside a person's too, as NAME.new."""
+
+    @property
+    def mark(self) -> str:
+        """Tell this bot with these files from every other: the number of the version, and a sum of all the rest."""
+        parts = [self.version.bot_id, *(part for path in sorted(self.texts) for part in (path, self.texts[path]))]
+        rest = sha256(b"".join(len(data := part.encode()).to_bytes(8) + data for part in parts)).hexdigest()
+        return f"{self.version.number}-{rest[:_MARK_DIGITS]}"
+
+    def is_marked(self, mark: str) -> bool:
+        """Tell whether this is what a mark was made of; a number alone is a version that nobody has edited."""
+        return mark == self.mark or (mark == str(self.version.number) and self.texts == self.version.files)
+
+    def edits(self) -> dict[str, str]:
+        """Return what was edited by hand since the version: a unified diff for each file."""
+        before, now = _without_ours(self.version.files), _without_ours(self.texts)
+        names = (f"version {self.version.number}", "on disk")
+        diffs = {path: diff(path, before.get(path, ""), now.get(path, ""), names=names) for path in {*before, *now}}
+        return {path: text for path, text in sorted(diffs.items()) if text}
 
 
 class BotLibrary:
@@ -83,13 +112,7 @@ class BotLibrary:
 
         Raises: NotFound; Invalid, naming the file, when one cannot be read; Denied.
         """
-        version, disk = await self._read_whole(slug, read_texts)
-        before = {path: text for path, text in version.files.items() if not path.endswith(NEW)}
-        diffs = {
-            path: diff(path, before.get(path, ""), disk.get(path, ""), names=(f"version {version.number}", "on disk"))
-            for path in sorted({*before, *disk})
-        }
-        return {path: text for path, text in diffs.items() if text}
+        return (await self.on_disk(slug)).edits()
 
     async def explain(self, slug: str, place: str) -> Explanation:
         """Tell where a line came from; a place is `SOUL.md:12`.
@@ -117,20 +140,20 @@ class BotLibrary:
         config = overlaid(config_of(version), parse_bot(slug, texts))
         return pack_bot(PackedBot(slug, config.wire(), texts))
 
-    async def texts(self, slug: str) -> dict[str, str]:
-        """Return the texts of all files of a bot as they are on disk; also ours beside a person's, as NAME.new.
+    async def on_disk(self, slug: str) -> BotOnDisk:
+        """Return a bot as its files are on disk.
 
         Raises: NotFound; Invalid, naming the file, when one cannot be read; Denied.
         """
         version, texts = await self._read_whole(slug, read_texts)
-        return texts | await asyncio.to_thread(self._beside, version)
+        return BotOnDisk(version, texts | await asyncio.to_thread(self._beside, version))
 
     async def text(self, slug: str, path: str) -> str:
         """Return the text of one file of a bot; those that every bot has can be read though another is broken.
 
         Raises: NotFound when the bot has no such file; Invalid when it is no name of one, or cannot be read; Denied.
         """
-        if require_bot_path(path) not in FILES and path not in await self.texts(slug):
+        if require_bot_path(path) not in FILES and path not in (await self.on_disk(slug)).texts:
             raise NotFound(f"{slug} has no file {path}.")
         return (await self._read_whole(slug, lambda folder: _read_file(folder, path)))[1]
 
@@ -141,16 +164,19 @@ class BotLibrary:
         """
         return (await self._read_whole(slug, verify))[1]
 
-    async def delete(self, slug: str, number: int | None = None) -> None:
+    async def delete(self, slug: str, seen: str | None = None) -> None:
         """Remove a bot, all its versions and its folder; after a crash the same call goes on.
 
-        Raises: NotFound when there is neither a bot nor a folder; Conflict when another than the given version is the
-        newest; Denied.
+        `seen` is the mark of what is to be removed, or the number of a version that nobody has edited.
+
+        Raises: NotFound when there is neither a bot nor a folder; Conflict when something else than what was seen is
+        there now; Denied.
         """
         missing: NotFound | None = None
         async with locked(self._bots_dir):
             failpoints.hit("forge.delete.before")
             try:
+                number = None if seen is None else await self._number_of(require_slug(slug), seen)
                 await self._bots.delete_bot(require_slug(slug), number)
             except NotFound as error:
                 missing = error
@@ -158,6 +184,22 @@ class BotLibrary:
             was_there = await asyncio.to_thread(remove_bot, self._bots_dir, slug)
         if missing is not None and not was_there:
             raise missing
+
+    async def _number_of(self, slug: str, seen: str) -> int:
+        """Return the version of a bot that is as it was seen; whoever calls holds the lock.
+
+        Raises: NotFound; Conflict when it is not; Denied.
+        """
+        version = await self._bots.newest(slug)
+        try:
+            await self._write_pending(slug)
+            texts = await asyncio.to_thread(read_texts, self._folder(slug))
+            there = BotOnDisk(version, texts | await asyncio.to_thread(self._beside, version))
+        except (Invalid, NotFound) as error:
+            raise Conflict(f"{slug} is not as it was seen: {error.detail}") from error
+        if not there.is_marked(seen):
+            raise Conflict(f"{slug} is not as it was seen: it is {there.mark} by now, not {seen}. Look at it again.")
+        return version.number
 
     async def _read_whole(self, slug: str, read: Callable[[Path], T]) -> tuple[BotVersion, T]:
         """Read from the folder of a bot, and again when somebody else has changed it meanwhile; return its version too.
@@ -191,17 +233,21 @@ class BotLibrary:
     async def _finish(self, slug: str, seen: Mapping[str, str] | None = None) -> tuple[str, ...]:
         """Bring the newest version to disk unless it is; return where edits are that had to give way."""
         async with locked(self._bots_dir):
-            version = await self._bots.newest(slug)
-            if version.state != "pending":
-                return ()
-            require_whole(version)
-            before = (await self._bots.version(slug, version.number - 1)).files if version.number > 1 else {}
-            update = Update(version.files, before, seen or {}, replaces_edits=version.origin == "rollback")
-            aside = await asyncio.to_thread(write_bot, self._bots_dir, slug, update)
-            failpoints.hit("forge.current.before")
-            await self._bots.mark_current(version.bot_id, version.number)
-            failpoints.hit("forge.current.after")
-            return aside
+            return await self._write_pending(slug, seen)
+
+    async def _write_pending(self, slug: str, seen: Mapping[str, str] | None = None) -> tuple[str, ...]:
+        """Do the work of `_finish`; whoever calls holds the lock."""
+        version = await self._bots.newest(slug)
+        if version.state != "pending":
+            return ()
+        require_whole(version)
+        before = (await self._bots.version(slug, version.number - 1)).files if version.number > 1 else {}
+        update = Update(version.files, before, seen or {}, replaces_edits=version.origin == "rollback")
+        aside = await asyncio.to_thread(write_bot, self._bots_dir, slug, update)
+        failpoints.hit("forge.current.before")
+        await self._bots.mark_current(version.bot_id, version.number)
+        failpoints.hit("forge.current.after")
+        return aside
 
     def _folder(self, slug: str) -> Path:
         return self._bots_dir / require_slug(slug)
@@ -228,6 +274,10 @@ def require_whole(version: BotVersion) -> None:
             f"The files of {version.slug}, version {version.number}, are not what was kept, by their SHA-256."
             " They were left as they are, and so was what is on disk."
         )
+
+
+def _without_ours(files: Mapping[str, str]) -> dict[str, str]:
+    return {path: text for path, text in files.items() if not path.endswith(NEW)}
 
 
 def _read_file(folder: Path, path: str) -> str:

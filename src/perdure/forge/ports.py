@@ -242,10 +242,14 @@ class BotStore(Protocol):
         """
         ...
 
-    async def versions(self, slug: str) -> Sequence[VersionSummary]:
-        """Return all versions of a bot, the newest first.
+    async def versions(
+        self, slug: str, *, limit: int | None = None, before: int | None = None
+    ) -> Sequence[VersionSummary]:
+        """Return versions of a bot, the newest first: all, or so many; files are not read.
 
-        Raises: NotFound
+        `before` is the number of the last one of the page before; after the oldest there is nothing.
+
+        Raises: NotFound when there is no such bot; Invalid when the limit is below 1.
         """
         ...
 

@@ -1,11 +1,14 @@
 """Bots over HTTP, on both databases: looked at, and removed only as they were seen."""
 
+import asyncio
 import hashlib
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from perdure.bots.writing import locked
 from perdure.errors import Conflict, Invalid, NotFound
 from tests.interfaces.api.serving import Served, served
 from tests.interfaces.api.talks import built, finished
@@ -22,17 +25,119 @@ def bots_dir(tmp_path: Path) -> Path:
     return tmp_path / "home" / "bots"
 
 
-async def test_a_bot_is_shown_with_its_version_as_etag(there: Served) -> None:
+async def etag(there: Served) -> str:
+    return str((await there.http.get("/bots/ada")).headers["etag"])
+
+
+async def deleted(there: Served, if_match: str) -> int:
+    return (await there.http.delete("/bots/ada", headers={"If-Match": if_match})).status_code
+
+
+def edit(bots_dir: Path, text: str = "\nMore.\n") -> None:
+    soul = bots_dir / "ada" / "SOUL.md"
+    soul.write_text(soul.read_text() + text)
+
+
+async def test_a_bot_is_shown_with_an_etag_that_begins_with_its_version(there: Served) -> None:
     result = await built(there.client)
     answer = await there.http.get("/bots/ada")
-    assert (answer.status_code, answer.headers["etag"]) == (200, '"1"')
     bot = answer.json()["data"]
+    assert (answer.status_code, answer.headers["etag"]) == (200, f'"{bot["etag"]}"')
+    assert re.fullmatch("1-[0-9a-f]{16}", bot["etag"])
     assert (bot["id"], bot["slug"], bot["name"], bot["version"]) == (result["bot_id"], "ada", "Ada", 1)
     assert bot["model_config"]["model"]
     assert bot["edits"] == {}
     assert "You are Ada." in bot["prompt"]
     assert set(bot["files"]) >= {"SOUL.md", "IDENTITY.md", "USER.md", "skills.toml"}
     assert await there.client.bots.get("ada") == bot
+
+
+async def test_a_bot_has_the_form_that_is_described(there: Served) -> None:
+    await built(there.client)
+    described = (await there.http.get(f"{there.server.url}/openapi.json")).json()["components"]["schemas"]
+    answers = {
+        "WholeBotOut": "/bots/ada",
+        "BotOut": "/bots",
+        "VersionOut": "/bots/ada/versions",
+        "FileOut": "/bots/ada/files/SOUL.md",
+        "ListedSkillOut": "/skills",
+        "WholeSkillOut": "/skills/summarize",
+    }
+    for name, path in answers.items():
+        data = (await there.http.get(path)).json()["data"]
+        for each in data if isinstance(data, list) else [data]:
+            assert set(each) == set(described[name]["properties"]) == set(described[name]["required"]), name
+
+
+async def test_an_edit_by_hand_changes_the_etag_and_taking_it_back_too(there: Served, bots_dir: Path) -> None:
+    await built(there.client)
+    soul = bots_dir / "ada" / "SOUL.md"
+    before, text = await etag(there), soul.read_text()
+    seen = [before]
+    for change in ("\nMore.\n", "\nStill more.\n"):
+        edit(bots_dir, change)
+        seen.append(await etag(there))
+    assert len(set(seen)) == 3
+    soul.write_text(text)
+    assert await etag(there) == before
+
+
+async def test_a_bot_that_was_edited_since_it_was_seen_is_not_removed(there: Served, bots_dir: Path) -> None:
+    await built(there.client)
+    before = await etag(there)
+    edit(bots_dir)
+    for stale in (before, '"1"'):
+        answer = await there.http.delete("/bots/ada", headers={"If-Match": stale})
+        assert (answer.status_code, answer.json()["code"]) == (412, "stale")
+    with pytest.raises(Conflict, match="not as it was seen"):
+        await there.client.bots.delete("ada", version=1)
+    now = await there.client.bots.get("ada")
+    await there.client.bots.delete("ada", etag=now["etag"])
+    assert not (bots_dir / "ada").exists()
+
+
+async def test_an_edit_made_while_the_deletion_waits_for_its_turn_is_seen(there: Served, bots_dir: Path) -> None:
+    await built(there.client)
+    before = await etag(there)
+    async with locked(bots_dir):
+        deletion = asyncio.create_task(deleted(there, before))
+        assert (await there.http.get("/bots/ada")).status_code == 200, "the deletion has come in by then"
+        edit(bots_dir)
+    assert await deletion == 412
+    assert await deleted(there, await etag(there)) == 200
+
+
+async def test_a_bot_whose_files_cannot_be_read_any_more_is_not_as_it_was_seen(there: Served, bots_dir: Path) -> None:
+    await built(there.client)
+    before = await etag(there)
+    (bots_dir / "ada" / "skills.toml").write_text("[[[")
+    assert [await deleted(there, stale) for stale in (before, '"1"')] == [412, 412]
+    (bots_dir / "ada").rename(bots_dir / "elsewhere")
+    assert [await deleted(there, stale) for stale in (before, '"1"')] == [412, 412]
+    assert await deleted(there, "*") == 200
+
+
+async def test_a_bot_that_was_built_anew_under_the_same_slug_is_another(there: Served) -> None:
+    await built(there.client)
+    before = await etag(there)
+    await there.client.bots.delete("ada", version=1)
+    await built(there.client)
+    assert await etag(there) != before
+    assert await deleted(there, before) == 412
+
+
+async def test_versions_are_listed_page_by_page(there: Served) -> None:
+    await built(there.client)
+    for _ in range(3):
+        await there.p.bots.rollback("ada", 1)
+    first = (await there.http.get("/bots/ada/versions?limit=2")).json()
+    assert [version["number"] for version in first["data"]] == [4, 3]
+    assert first["_links"]["bot"] == "/api/v1/bots/ada"
+    rest = (await there.http.get(f"{there.server.url}{first['_links']['next']}")).json()
+    assert ([version["number"] for version in rest["data"]], rest["meta"]["next_cursor"]) == ([2, 1], None)
+    assert [version["number"] for version in await there.client.bots.versions("ada", limit=1)] == [4, 3, 2, 1]
+    for wrong in ("cursor=!", "cursor=", "cursor=YWRh", "cursor=LTE", "cursor=MDE", "limit=0", "limit=501"):
+        assert (await there.http.get(f"/bots/ada/versions?{wrong}")).status_code == 422, wrong
 
 
 async def test_bots_are_listed_by_slug_page_by_page(there: Served) -> None:
@@ -43,8 +148,10 @@ async def test_bots_are_listed_by_slug_page_by_page(there: Served) -> None:
     assert [bot["slug"] for bot in first["data"]] == ["ada", "bob"]
     rest = (await there.http.get(f"/bots?limit=2&cursor={first['meta']['next_cursor']}")).json()
     assert ([bot["slug"] for bot in rest["data"]], rest["meta"]["next_cursor"]) == (["cleo"], None)
-    assert (await there.http.get("/bots?cursor=!")).status_code == 422
-    assert (await there.http.get("/bots?cursor=AA")).status_code == 422, "a slug has no NUL"
+    whole = (await there.http.get("/bots?limit=3")).json()
+    assert (len(whole["data"]), whole["meta"]["next_cursor"]) == (3, None), "nothing is after the last"
+    for made_up in ("!", "", "AA", "QWRh", "Li4"):
+        assert (await there.http.get(f"/bots?cursor={made_up}")).status_code == 422, made_up
 
 
 async def test_each_file_is_shown_as_it_is_on_disk(there: Served, bots_dir: Path) -> None:
@@ -102,7 +209,9 @@ async def test_a_changed_bot_has_two_versions_and_is_removed_only_as_it_was_seen
     session = await there.client.builder.reconfigure("ada")
     await there.client.builder.assemble(await finished(there.client, session["session_id"], session["turn"]))
     assert [version["number"] for version in await there.client.bots.versions("ada")] == [2, 1]
-    for stale in ('"1"', '"7"', "2", 'W/"2"', '"x"'):
+    seen = await etag(there)
+    wrong = ('"1"', '"7"', "2", '""', '"x"', '"2-"', '"2-00"', '"02"', f"W/{seen}", seen.strip('"'), f'{seen}, "1"')
+    for stale in (*wrong, f'"1{seen[2:]}', f'"2-{"0" * 16}"', "9" * 999, '"' + "9" * 999 + '"'):
         answer = await there.http.delete("/bots/ada", headers={"If-Match": stale})
         assert (answer.status_code, answer.json()["code"]) == (412, "stale")
     with pytest.raises(Conflict):

@@ -11,7 +11,7 @@ from perdure.errors import Conflict, NotFound
 from perdure.forge.ports import BotSummary, BotVersion, BuilderMemoryEntry, VersionSummary
 from perdure.store.builder.choices import remember, require_choice
 from perdure.store.builder.lists import list_bots
-from perdure.store.builder.texts import damaged, from_json, is_text, require_texts, to_json
+from perdure.store.builder.texts import damaged, from_json, is_text, require_limit, require_texts, to_json
 from perdure.store.client import DatabaseClient
 from perdure.store.schema.forge import bot_versions, bots, builder_drafts
 from perdure.store.transaction import Transaction
@@ -66,17 +66,14 @@ class SqlBotStore:
         missing = f"There is no version {number} of the bot {slug!r}."
         return await self._one(slug, bot_versions.c.number == number, missing)
 
-    async def versions(self, slug: str) -> Sequence[VersionSummary]:
+    async def versions(
+        self, slug: str, *, limit: int | None = None, before: int | None = None
+    ) -> Sequence[VersionSummary]:
         """See BotStore.versions."""
-        c = bot_versions.c
-        query = (
-            sa.select(c.number, c.state, c.origin, c.sha256, c.created_at)
-            .join_from(bots, bot_versions, bots.c.id == c.bot_id)
-            .where(bots.c.slug == slug)
-            .order_by(c.number.desc())
-        )
-        rows = await self._client.read(lambda tx: tx.execute(query).all()) if is_text(slug) else ()
-        if not rows:
+        if limit is not None:
+            require_limit(limit)
+        rows = await self._client.read(lambda tx: _summaries(tx, slug, limit, before)) if is_text(slug) else None
+        if rows is None:
             raise NotFound(f"There is no bot {slug!r}.")
         return [
             VersionSummary(row.number, row.state, row.origin, _part("sha256", slug, row), row.created_at)
@@ -99,6 +96,18 @@ class SqlBotStore:
         if row is None:
             raise NotFound(missing)
         return _version(row)
+
+
+def _summaries(tx: Transaction, slug: str, limit: int | None, before: int | None) -> "Sequence[sa.Row[Any]] | None":
+    """Return what a list of versions shows; None when there is no such bot."""
+    c = bot_versions.c
+    bot_id = tx.scalar(sa.select(bots.c.id).where(bots.c.slug == slug))
+    if bot_id is None:
+        return None
+    query = sa.select(c.number, c.state, c.origin, c.sha256, c.created_at).where(c.bot_id == bot_id)
+    if before is not None:
+        query = query.where(c.number < before)
+    return tx.execute(query.order_by(c.number.desc()).limit(limit)).all()
 
 
 def _save(

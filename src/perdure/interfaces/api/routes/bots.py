@@ -1,5 +1,6 @@
 """Bots over HTTP: look at them, their files and their versions, and remove them."""
 
+import re
 from hashlib import sha256
 from typing import Annotated, Any
 
@@ -12,14 +13,15 @@ from perdure.bots.slugs import require_slug
 from perdure.errors import Conflict, Invalid, NotFound
 from perdure.interfaces.api.envelope import Envelope, from_cursor, page, reply
 from perdure.interfaces.api.problems import Stale
-from perdure.interfaces.api.surface import BASE, Cursor, IfMatch, Limit, Served, wanted_revision
+from perdure.interfaces.api.surface import BASE, Cursor, IfMatch, Limit, Served
 
 router = APIRouter(prefix="/bots", tags=["bots"])
 
 _HERE = f"{BASE}/bots"
+_ETAG = re.compile(r'"([0-9]{1,9}(?:-[0-9a-f]{16})?)"')
 
 
-def _known_slug(slug: str) -> str:
+async def _known_slug(slug: str) -> str:  # async: else FastAPI asks a thread for it
     """Raises: NotFound when it is no slug, which names nothing."""
     try:
         return require_slug(slug)
@@ -27,12 +29,39 @@ def _known_slug(slug: str) -> str:
         raise NotFound(f"There is no bot {slug[:80]!r}.") from None
 
 
-def _known_name(name: str) -> str:
+async def _known_name(name: str) -> str:
     """Raises: NotFound when no bot has a file of that name; it is an id, and never becomes part of a path."""
     try:
         return require_bot_path(name)
     except Invalid:
         raise NotFound(f"No bot has a file {name[:80]!r}.") from None
+
+
+def _seen(if_match: str | None) -> str | None:
+    """Return what a bot has to be like; None when it may be like anything.
+
+    Raises: Stale when no bot was ever like that.
+    """
+    if if_match is None or if_match.strip() == "*":
+        return None
+    found = _ETAG.fullmatch(if_match.strip())
+    if found is None:
+        raise Stale(f"If-Match was expected to be the ETag of a bot, with its quotes; found {if_match[:40]!r}.")
+    return found[1]
+
+
+def _slug_before(cursor: str | None) -> str | None:
+    """Raises: Invalid when it is no cursor of a list of bots."""
+    last = from_cursor(cursor)
+    return None if last is None else require_slug(last)
+
+
+def _number_before(cursor: str | None) -> int | None:
+    """Raises: Invalid when it is no cursor of a list of versions."""
+    last = from_cursor(cursor)
+    if last is not None and not re.fullmatch(r"[1-9][0-9]{0,8}", last):
+        raise Invalid("This cursor is none of a list of versions; leave it out to begin anew.")
+    return None if last is None else int(last)
 
 
 Slug = Annotated[str, Depends(_known_slug)]
@@ -53,7 +82,10 @@ class BotOut(BaseModel):
 
 
 class WholeBotOut(BaseModel):
-    """A bot as its files say it is now; `edits` has a diff for each file that was edited by hand."""
+    """A bot as its files say it is now; `edits` has a diff for each file that was edited by hand.
+
+    `etag` is the header of that name without its quotes, and another as soon as a file is edited.
+    """
 
     id: str
     slug: str
@@ -61,11 +93,14 @@ class WholeBotOut(BaseModel):
     category: str
     tone: str
     traits: list[str]
+    purpose: str
+    boundaries: list[str]
     settings: dict[str, Any] = Field(alias="model_config")
     skills: list[str]
     version: int
     files: list[str]
     edits: dict[str, str]
+    etag: str
     prompt: str
 
 
@@ -97,15 +132,15 @@ class GoneOut(BaseModel):
 @router.get("", response_model=Envelope[list[BotOut]])
 async def list_bots(served: Served, limit: Limit = 50, cursor: Cursor = None) -> Response:
     """List bots, by slug."""
-    found = [bot.wire() for bot in await served.p.bots.list(limit=limit, before=from_cursor(cursor))]
-    return page(found, found[-1]["slug"] if len(found) == limit else None)
+    found = [bot.wire() for bot in await served.p.bots.list(limit=limit + 1, before=_slug_before(cursor))]
+    return page(found[:limit], found[limit - 1]["slug"] if len(found) > limit else None)
 
 
 @router.get("/{slug}", response_model=Envelope[WholeBotOut])
 async def show_bot(slug: Slug, served: Served) -> Response:
     """Show a bot as its files say it is now, with what was edited by hand and what a model is told."""
     bot = await served.p.bots.whole(slug)
-    return reply(bot.wire(), links=_links(slug), headers={"ETag": f'"{bot.version}"'})
+    return reply(bot.wire(), links=_links(slug), headers={"ETag": f'"{bot.mark}"'})
 
 
 @router.get("/{slug}/files/{name:path}", response_model=Envelope[FileOut])
@@ -117,20 +152,25 @@ async def show_file(slug: Slug, name: Name, served: Served) -> Response:
 
 
 @router.get("/{slug}/versions", response_model=Envelope[list[VersionOut]])
-async def list_versions(slug: Slug, served: Served) -> Response:
-    """List all versions of a bot, the newest first."""
-    found = [version.wire() for version in await served.p.bots.versions(slug)]
-    return reply(found, links={"self": f"{_HERE}/{slug}/versions", "bot": f"{_HERE}/{slug}"}, next_cursor=None)
+async def list_versions(slug: Slug, served: Served, limit: Limit = 50, cursor: Cursor = None) -> Response:
+    """List the versions of a bot, the newest first."""
+    versions = await served.p.bots.versions(slug, limit=limit + 1, before=_number_before(cursor))
+    found = [version.wire() for version in versions]
+    last = str(found[limit - 1]["number"]) if len(found) > limit else None
+    return page(found[:limit], last, {"bot": f"{_HERE}/{slug}"})
 
 
 @router.delete("/{slug}", response_model=Envelope[GoneOut])
 async def delete_bot(slug: Slug, served: Served, if_match: IfMatch = None) -> Response:
-    """Remove a bot with its files and all its versions; with `If-Match`, only the version that was seen."""
-    wanted = wanted_revision(if_match)
+    """Remove a bot with its files and all its versions; with `If-Match`, only if it is still as it was seen.
+
+    The number of a version, in quotes, stands for that version as long as nobody has edited its files.
+    """
+    seen = _seen(if_match)
     try:
-        await served.p.bots.delete(slug, wanted)
+        await served.p.bots.delete(slug, seen)
     except Conflict as error:
-        if wanted is None:
+        if seen is None:
             raise
         raise Stale(error.detail) from error
     return reply({"deleted": True, "slug": slug}, links={"bots": _HERE})
