@@ -70,6 +70,10 @@ async def test_skills_are_listed_by_name_page_by_page(plain: Served) -> None:
         names += [each["name"] for each in first["data"]]
     assert names == sorted({each["name"] for each in await plain.client.bots.skills()})
     assert {"aaa", "summarize", "web-search"} <= set(names)
+    whole = (await plain.http.get(f"/skills?limit={len(names)}")).json()
+    assert (len(whole["data"]), whole["meta"]["next_cursor"]) == (len(names), None), "nothing is after the last"
+    for made_up in ("!", "", "AA", "QWRh", "Li4"):
+        assert (await plain.http.get(f"/skills?cursor={made_up}")).status_code == 422, made_up
 
 
 async def test_what_is_no_skill_is_not_found(plain: Served) -> None:

@@ -6,6 +6,8 @@ from fastapi import APIRouter
 from pydantic import BaseModel
 from starlette.responses import Response
 
+from perdure.bots.skills import is_skill_name
+from perdure.errors import Invalid
 from perdure.interfaces.api.envelope import Envelope, from_cursor, page, reply
 from perdure.interfaces.api.surface import BASE, Cursor, Limit, Served
 
@@ -31,10 +33,12 @@ class WholeSkillOut(ListedSkillOut):
 @router.get("", response_model=Envelope[list[ListedSkillOut]])
 async def list_skills(served: Served, limit: Limit = 50, cursor: Cursor = None) -> Response:
     """List the skills that a bot can have, by name."""
-    after = from_cursor(cursor) or ""
+    after = from_cursor(cursor)
+    if after is not None and not is_skill_name(after):
+        raise Invalid("This cursor is none of a list of skills; leave it out to begin anew.")
     known = sorted((skill.wire() for skill in await served.p.skills.list()), key=lambda skill: str(skill["name"]))
-    found = [skill for skill in known if skill["name"] > after][:limit]
-    return page(found, found[-1]["name"] if len(found) == limit else None)
+    found = [skill for skill in known if skill["name"] > (after or "")]
+    return page(found[:limit], found[limit - 1]["name"] if len(found) > limit else None)
 
 
 @router.get("/{name}", response_model=Envelope[WholeSkillOut])
