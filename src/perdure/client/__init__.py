@@ -5,8 +5,8 @@
         async for event in client.goals.follow(goal["id"]):
             print(event["seq"], event["type"])
 
-`client` is the way in, `connection` what goes over the wire, `goals`, `builder` (and its `chat`), `bots` and
-`memory` what can be done, `shapes` what comes back. May import: errors alone.
+`client` is the way in, `connection` what goes over the wire, `sending` what may go there, `goals`, `builder` (and its
+`chat`), `bots` and `memory` what can be done, `shapes` what comes back. May import: errors alone.
 """
 
 from perdure.client.client import Client

@@ -2,9 +2,9 @@
 
 from collections.abc import AsyncIterator
 from typing import Any, cast
-from urllib.parse import quote
 
 from perdure.client.connection import Connection
+from perdure.client.sending import plain_step, steps
 from perdure.client.shapes import BotFile, BotSummary
 
 
@@ -32,7 +32,7 @@ class Bots:
 
         Raises: NotFound
         """
-        return cast("BotFile", await self._connection.data("GET", f"{_bot(slug)}/files/{quote(name)}"))
+        return cast("BotFile", await self._connection.data("GET", f"{_bot(slug)}/files/{steps(name)}"))
 
     async def versions(self, slug: str, *, limit: int = 50) -> list[dict[str, Any]]:
         """Return all versions of a bot, the newest first, `limit` of them with a request.
@@ -62,9 +62,9 @@ class Bots:
 
         Raises: NotFound
         """
-        found: dict[str, Any] = await self._connection.data("GET", f"/skills/{quote(name, safe='')}")
+        found: dict[str, Any] = await self._connection.data("GET", f"/skills/{plain_step(name)}")
         return found
 
 
 def _bot(slug: str) -> str:
-    return f"/bots/{quote(slug, safe='')}"
+    return f"/bots/{plain_step(slug)}"

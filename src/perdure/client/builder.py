@@ -3,16 +3,16 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, cast
-from urllib.parse import quote
 from uuid import uuid4
 
 from websockets.asyncio.client import connect
-from websockets.exceptions import InvalidStatus
+from websockets.exceptions import InvalidStatus, WebSocketException
 
 from perdure.client.chat import Chat
-from perdure.client.connection import Connection
+from perdure.client.connection import Connection, refused
+from perdure.client.sending import plain_step
 from perdure.client.shapes import Answered, Session
-from perdure.errors import Denied, NotFound, Unavailable
+from perdure.errors import Unavailable
 
 _SESSIONS = "/builder/sessions"
 
@@ -58,7 +58,7 @@ class Builder:
 
         Raises: NotFound; Invalid; Conflict when the session is not ready, or has moved on.
         """
-        body = {} if config is None else {"config": dict(config)}
+        body = {} if config is None else {"config": config}
         return _result(await self._post(_path(session_id, "assemble"), body, revision, key))
 
     async def reconfigure(self, bot_slug: str, session_id: str | None = None, *, key: str | None = None) -> Session:
@@ -82,7 +82,7 @@ class Builder:
 
         Raises: NotFound when there is no such session; Invalid; Conflict when there is another skill of that name.
         """
-        request = {"name": name, "description": description, "capabilities": list(capabilities)}
+        request = {"name": name, "description": description, "capabilities": capabilities}
         return _result(await self._post(_path(session_id, "create-skill"), {"skill_request": request}, key=key))
 
     async def delete(self, session_id: str) -> None:
@@ -107,10 +107,8 @@ class Builder:
         try:
             socket = await connect(url, additional_headers=self._connection.headers, proxy=None)
         except InvalidStatus as error:
-            if error.response.status_code == 404:
-                raise NotFound(f"There is no session {session_id[:60]!r}; an id is a UUID.") from error
-            raise Denied(f"The server refused the connection: {error.response.status_code}.") from error
-        except (OSError, TimeoutError) as error:
+            raise refused(error.response.status_code, f"session {session_id[:60]!r}; an id is a UUID") from error
+        except (OSError, WebSocketException) as error:
             raise Unavailable(f"{self._connection.url} cannot be reached: {error}.") from error
         async with socket:
             yield Chat(socket)
@@ -121,7 +119,7 @@ class Builder:
 
 
 def _path(*parts: str) -> str:
-    return "".join(f"/{quote(part, safe='')}" for part in parts)
+    return "".join(f"/{plain_step(part)}" for part in parts)
 
 
 def _result(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,10 +8,12 @@ from uuid import uuid4
 import orjson
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
+from websockets.frames import CloseCode
 
 from perdure.client.connection import told_by_frame
+from perdure.client.sending import to_json
 from perdure.client.shapes import Turn
-from perdure.errors import Unavailable
+from perdure.errors import Invalid, PerdureError, Unavailable
 
 
 class Chat:
@@ -53,8 +55,7 @@ class Chat:
 
         Raises: NotFound; Invalid; Conflict when the session is not ready, or has moved on; Unavailable.
         """
-        frame = {"type": "assemble", "config": None if config is None else dict(config)}
-        return cast("dict[str, Any]", (await self._asked(frame))["result"])
+        return cast("dict[str, Any]", (await self._asked({"type": "assemble", "config": config}))["result"])
 
     async def create_skill(
         self, description: str, *, name: str | None = None, capabilities: Sequence[str] = ()
@@ -63,7 +64,7 @@ class Chat:
 
         Raises: NotFound; Invalid; Conflict when there is another skill of that name; Unavailable.
         """
-        request = {"name": name, "description": description, "capabilities": list(capabilities)}
+        request = {"name": name, "description": description, "capabilities": capabilities}
         reply = await self._asked({"type": "create_skill", "skill_request": request})
         return cast("dict[str, Any]", reply["result"])
 
@@ -73,17 +74,19 @@ class Chat:
     async def _asked(self, frame: Mapping[str, Any]) -> dict[str, Any]:
         """Send a frame, and return its reply; what comes meanwhile is noted.
 
-        Raises: the PerdureError that the reply tells; Unavailable when the connection breaks.
+        Raises: the PerdureError that the reply tells; Invalid when it cannot be sent; Unavailable when the connection
+        breaks.
         """
         frame_id = uuid4().hex
+        text = to_json({**frame, "id": frame_id}).decode()
         async with self._one_at_a_time:
             try:
-                await self._socket.send(orjson.dumps({**frame, "id": frame_id}).decode())
+                await self._socket.send(text)
                 reply = await self._received()
-                while reply.get("reply_to") != frame_id:
+                while not _is_reply(reply, frame_id):
                     reply = await self._received()
             except ConnectionClosed as error:
-                raise Unavailable("The connection broke. Open another chat and resume: every turn is kept.") from error
+                raise _broken(error) from error
         if reply["type"] == "error":
             raise told_by_frame(reply)
         return reply
@@ -93,3 +96,15 @@ class Chat:
         if "turn" in frame:
             self.turn, self.revision = frame["turn"], frame["revision"]
         return frame
+
+
+def _is_reply(frame: Mapping[str, Any], frame_id: str) -> bool:
+    """Tell whether a frame is what was waited for; an error that names no frame is about the only one on its way."""
+    is_nameless = frame["type"] == "error" and "reply_to" not in frame
+    return is_nameless or bool(frame.get("reply_to") == frame_id)
+
+
+def _broken(error: ConnectionClosed) -> PerdureError:
+    if error.rcvd is not None and error.rcvd.code == CloseCode.MESSAGE_TOO_BIG:
+        return Invalid("This is more than one frame may hold. Open another chat and resume: every turn is kept.")
+    return Unavailable("The connection broke. Open another chat and resume: every turn is kept.")

@@ -5,6 +5,7 @@ from typing import Any
 
 import httpx
 
+from perdure.client.sending import require_header, to_json
 from perdure.errors import (
     Conflict,
     Damaged,
@@ -46,8 +47,8 @@ class Connection:
     """The way to one server."""
 
     def __init__(self, url: str, token: str, *, timeout_s: float = 30.0) -> None:
-        self.url = url.rstrip("/")
-        self.headers = {"Authorization": f"Bearer {token}"}
+        self.url = _server(url)
+        self.headers = {"Authorization": f"Bearer {require_header('The token', token)}"}
         self._http = httpx.AsyncClient(base_url=self.url, headers=self.headers, timeout=timeout_s, trust_env=False)
 
     async def close(self) -> None:
@@ -70,18 +71,31 @@ class Connection:
     ) -> dict[str, Any]:
         """Send a request, and return the whole envelope of its answer.
 
-        Raises: the PerdureError that the server tells; Unavailable when it does not answer.
+        Raises: the PerdureError that the server tells; Invalid, before anything is sent, when it cannot be; Unavailable
+        when there is no answer, or none of a server of ours.
         """
-        given = {name: value for name, value in (headers or {}).items() if value is not None}
-        asked = {name: value for name, value in (query or {}).items() if value is not None}
+        request = self._request(method, path, body, query or {}, headers or {})
         try:
-            answer = await self._http.request(method, BASE + path, json=body, params=asked, headers=given)
+            answer = await self._http.send(request)
         except httpx.HTTPError as error:
             raise Unavailable(f"{self.url} does not answer: {error or type(error).__name__}.") from error
         if answer.is_success:
-            found: dict[str, Any] = answer.json()
-            return found
+            return _envelope(answer)
         raise _told(answer)
+
+    def _request(
+        self, method: str, path: str, body: Any, query: Mapping[str, Any], headers: Mapping[str, str | None]
+    ) -> httpx.Request:
+        """Put a request together; nothing is sent yet. Raises: Invalid."""
+        given = {name: require_header(name, value) for name, value in headers.items() if value is not None}
+        asked = {name: value for name, value in query.items() if value is not None}
+        content = None if body is None else to_json(body)
+        if content is not None:
+            given["Content-Type"] = "application/json"
+        try:
+            return self._http.build_request(method, BASE + path, content=content, params=asked, headers=given)
+        except (httpx.InvalidURL, TypeError, ValueError) as error:
+            raise Invalid(f"This can be no request: {error}. Nothing was sent.") from error
 
     async def data(self, method: str, path: str, body: Any = None, **more: Any) -> Any:
         """Send a request, and return the data of its answer."""
@@ -99,16 +113,47 @@ class Connection:
                 return
 
 
+def _server(url: str) -> str:
+    """Return the address of a server, without a slash at its end.
+
+    Raises: Invalid
+    """
+    try:
+        found = httpx.URL(url)
+    except (httpx.InvalidURL, TypeError, ValueError) as error:
+        raise Invalid(f"{url!r} is no address of a server: {error}.") from error
+    if found.scheme not in ("http", "https") or not found.host:
+        raise Invalid(f"{url!r} is no address of a server. Expected one such as http://127.0.0.1:8733.")
+    return str(url).rstrip("/")
+
+
+def _envelope(answer: httpx.Response) -> dict[str, Any]:
+    """Raises: Unavailable when the answer is none of a server of ours."""
+    try:
+        found = answer.json()
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or "data" not in found or not isinstance(found.get("meta"), dict):
+        raise Unavailable(f"{answer.request.url.host} answered with something that no server of ours says.")
+    return found
+
+
 def _told(answer: httpx.Response) -> PerdureError:
     """Make the error that a server tells of one of ours."""
     try:
         problem = answer.json()
         detail, code = str(problem["detail"]), problem.get("code")
-    except (ValueError, KeyError, TypeError):
+        told = [str(each.get("detail", each)) for each in problem.get("errors", [])]
+    except (ValueError, KeyError, TypeError, AttributeError):
         return Unavailable(f"The server answered with {answer.status_code} and no problem that can be read.")
-    told = [str(each.get("detail", each)) for each in problem.get("errors", [])]
     kind = _BY_CODE.get(code) or _BY_STATUS.get(answer.status_code, PerdureError)
     return _made(kind, detail, told, problem.get("current"))
+
+
+def refused(status: int, what: str) -> PerdureError:
+    """Make an error of ours of the status with which a server refuses to open a socket about something."""
+    kind = _BY_STATUS.get(status, Unavailable)
+    return kind(f"There is no {what}." if kind is NotFound else f"The server refused the connection: {status}.")
 
 
 def told_by_frame(frame: Mapping[str, Any]) -> PerdureError:

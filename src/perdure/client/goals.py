@@ -8,9 +8,10 @@ import orjson
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus, WebSocketException
 
-from perdure.client.connection import Connection
+from perdure.client.connection import Connection, refused
+from perdure.client.sending import one_step, plain_step
 from perdure.client.shapes import Event, Goal
-from perdure.errors import Denied, NotFound, Unavailable
+from perdure.errors import Unavailable
 
 _PAUSES_S = (0.1, 0.2, 0.5, 1.0, 2.0)
 _ENDED = "termination"
@@ -44,7 +45,7 @@ class Goals:
 
         Raises: NotFound
         """
-        return await self._goal("GET", f"/{goal_id}")
+        return await self._goal("GET", f"/{plain_step(goal_id)}")
 
     async def each(self, *, status: str | None = None, limit: int = 50) -> AsyncIterator[Goal]:
         """Give all goals, the newest first."""
@@ -53,8 +54,9 @@ class Goals:
 
     async def events(self, goal_id: str, *, after_seq: int = 0) -> AsyncIterator[Event]:
         """Give the events of a goal that are there, after a seq."""
+        path = f"/goals/{plain_step(goal_id)}/events"
         while True:
-            found = await self._connection.data("GET", f"/goals/{goal_id}/events", query={"after_seq": after_seq})
+            found = await self._connection.data("GET", path, query={"after_seq": after_seq})
             for event in found:
                 yield event
                 after_seq = event["seq"]
@@ -88,26 +90,26 @@ class Goals:
 
     async def resume(self, goal_id: str, *, limits: Mapping[str, Any] | None = None) -> Goal:
         """Go on with a goal in the server."""
-        return await self._goal("POST", f"/{goal_id}/resume", {} if limits is None else {"limits": dict(limits)})
+        return await self._goal("POST", f"/{plain_step(goal_id)}/resume", {} if limits is None else {"limits": limits})
 
     async def fork(self, goal_id: str, at: int, *, key: str | None = None) -> Goal:
         """Make a goal that goes on from an event of another."""
-        return await self._goal("POST", f"/{goal_id}/fork", {"at": at}, key=key)
+        return await self._goal("POST", f"/{plain_step(goal_id)}/fork", {"at": at}, key=key)
 
     async def cancel(self, goal_id: str, *, key: str | None = None) -> Goal:
         """End a goal."""
-        return await self._goal("POST", f"/{goal_id}/cancel", {}, key=key)
+        return await self._goal("POST", f"/{plain_step(goal_id)}/cancel", {}, key=key)
 
     async def decide(
         self, goal_id: str, decision: str, *, call_id: str | None = None, value: Any = None, key: str | None = None
     ) -> Goal:
         """Decide about a call that waits for a person."""
         body = {"decision": decision, "call_id": call_id, "value": value}
-        return await self._goal("POST", f"/{goal_id}/decisions", body, key=key)
+        return await self._goal("POST", f"/{plain_step(goal_id)}/decisions", body, key=key)
 
     async def signal(self, goal_id: str, name: str, payload: Any = None, *, key: str | None = None) -> Goal:
         """Tell a goal something."""
-        return await self._goal("POST", f"/{goal_id}/signals", {"name": name, "payload": payload}, key=key)
+        return await self._goal("POST", f"/{plain_step(goal_id)}/signals", {"name": name, "payload": payload}, key=key)
 
     async def approvals(self) -> list[dict[str, Any]]:
         """Return what waits for a person."""
@@ -118,16 +120,12 @@ class Goals:
         return cast("Goal", await self._connection.data(method, f"/goals{path}", body, headers=headers))
 
     async def _one_connection(self, goal_id: str, after_seq: int) -> AsyncIterator[Event]:
-        url = self._connection.socket_url(f"/ws/goals/{goal_id}?after_seq={after_seq}")
+        url = self._connection.socket_url(f"/ws/goals/{plain_step(goal_id)}?after_seq={one_step(str(after_seq))}")
         try:
             async with connect(url, additional_headers=self._connection.headers, proxy=None) as socket:
                 async for text in socket:
                     yield cast("Event", orjson.loads(text))
         except InvalidStatus as error:
-            match error.response.status_code:
-                case 404:
-                    raise NotFound(f"There is no goal {goal_id}.") from error
-                case 429 | 500 | 502 | 503 | 504:
-                    raise  # it may be well again, as after a connection that broke
-                case status:
-                    raise Denied(f"The server refused the connection: {status}.") from error
+            if error.response.status_code in (429, 500, 502, 503, 504):
+                raise  # it may be well again, as after a connection that broke
+            raise refused(error.response.status_code, f"goal {goal_id[:60]!r}") from error

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
-from urllib.parse import quote
 
 from perdure.client.connection import Connection
+from perdure.client.sending import one_step
 from perdure.client.shapes import Added, Matches
 
 
@@ -17,10 +17,11 @@ class Memory:
     async def add(self, record: Mapping[str, Any], *, key: str | None = None) -> Added:
         """Store a record, unless the same was stored within a day; with a key, once. It is durable when this returns.
 
-        Raises: Invalid; Conflict when the key was used for another record; Unavailable.
+        Raises: Invalid; Conflict when the key was used for another record; NotFound when the record that the key stands
+        for was removed since; Unavailable.
         """
         headers = {"Idempotency-Key": key}
-        return cast("Added", await self._connection.data("POST", "/memory/records", dict(record), headers=headers))
+        return cast("Added", await self._connection.data("POST", "/memory/records", record, headers=headers))
 
     async def get(self, record_id: str) -> dict[str, Any]:
         """Return a record, by its id or a beginning of six characters or more that no other has.
@@ -37,29 +38,32 @@ class Memory:
         limit: int = 10,
         repo: str | None = None,
         type: str | None = None,  # noqa: A002 (the record's own word)
+        cursor: str | None = None,
     ) -> Matches:
         """Find records by their words, the best first; each match has its `score`.
 
+        `next_cursor` is there when there are more, which the same call with it as `cursor` gives.
+
         Raises: Invalid
         """
-        return await self._matches("/memory/records", {"text": text, "limit": limit, "repo": repo, "type": type})
+        asked = {"text": text, "limit": limit, "repo": repo, "type": type, "cursor": cursor}
+        return await self._matches("/memory/records", asked)
 
     async def related(
         self,
         *,
-        paths: Sequence[str] = (),
+        paths: str | Sequence[str] = (),
         fingerprint: str | Sequence[str] | None = None,
         limit: int | None = None,
         **more: Any,
     ) -> Matches:
         """Find what has to do with something, the most severe first; each match says `why`.
 
-        `more` is text, repo, sha, pr_number.
+        `more` is text, repo, sha, pr_number, and cursor, as in `search`.
 
         Raises: Invalid
         """
-        parts = [fingerprint] if isinstance(fingerprint, str) else fingerprint
-        asked = {"path": list(paths), "fingerprint": parts and list(parts), "limit": limit, **more}
+        asked = {"path": _listed(paths), "fingerprint": _listed(fingerprint), "limit": limit, **more}
         return await self._matches("/memory/related", asked)
 
     async def status(self) -> dict[str, Any]:
@@ -79,9 +83,13 @@ class Memory:
         """Return what was found in the form in which `p.memory` gives it."""
         found = await self._connection.ask("GET", path, query=query)
         meta = found["meta"]
-        told = {name: meta[name] for name in ("truncated", "disabled") if name in meta}
+        told = {name: meta[name] for name in ("truncated", "disabled", "next_cursor") if meta.get(name) is not None}
         return cast("Matches", {"matches": found["data"], **told})
 
 
 def _record(record_id: str) -> str:
-    return f"/memory/records/{quote(record_id, safe='')}"
+    return f"/memory/records/{one_step(record_id)}"
+
+
+def _listed(given: str | Sequence[str] | None) -> list[str]:
+    return [given] if isinstance(given, str) else list(given or ())

@@ -76,6 +76,7 @@ class Matches(TypedDict):
     matches: list[dict[str, Any]]
     truncated: bool
     disabled: NotRequired[bool]
+    next_cursor: NotRequired[str]
 
 
 class Answered(TypedDict):
