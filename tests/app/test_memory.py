@@ -8,7 +8,7 @@ import pytest
 
 from perdure import Perdure
 from perdure.app.asked import KeyTaken
-from perdure.app.memory import HomeMemory, open_memory
+from perdure.app.memory import HomeMemory, RecordGone, open_memory
 from perdure.errors import Conflict, Invalid, NotFound
 from perdure.kernel.ports import Once
 from perdure.memory.ingest.report import Found
@@ -180,7 +180,8 @@ async def test_what_was_forgotten_does_not_come_back_because_the_call_is_repeate
     async with Perdure.open() as p:
         added = await p.memory.add_once(LESSON, call(LESSON))
         await p.memory.forget(added["id"])
-        assert await p.memory.add_once(LESSON, call(LESSON)) == added
+        with pytest.raises(RecordGone, match="added by this call, and has been removed"):
+            await p.memory.add_once(LESSON, call(LESSON))
         assert [record async for record in p.memory.iter()] == []
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import orjson
 
 from perdure import failpoints
-from perdure.errors import Conflict, Invalid
+from perdure.errors import Conflict, Invalid, NotFound
 from perdure.memory.ingest.report import Found, store
 from perdure.memory.memory import Memory
 from perdure.settings import MemorySettings, Settings
@@ -26,6 +26,14 @@ _PAGE = 200
 _OFF = "The memory is switched off (memory.enabled)."
 _DONE = " done"
 """Put behind a key, it names the answer to its call; a key of somebody else's has no blank."""
+
+
+class RecordGone(NotFound):
+    """The record that a call was about is not in the memory any more."""
+
+    code = "over"
+    title = "Over"
+    http_status = 410
 
 
 class HomeMemory:
@@ -71,7 +79,8 @@ class HomeMemory:
         The id is chosen and kept under the key before anything is stored: whoever repeats the call, because it was
         interrupted or at the same moment, stores the record under that id, and the second one finds it there.
 
-        Raises: KeyTaken when its key was used for another call; otherwise as `add`.
+        Raises: KeyTaken when its key was used for another call; RecordGone when the record was removed since; otherwise
+        as `add`.
         """
         from perdure.app.asked import require_same
 
@@ -81,15 +90,31 @@ class HomeMemory:
         kept = await self._keys.keep(replace(once, subject=ready["id"]))
         require_same(once, kept)
         done = replace(once, key=f"{once.key}{_DONE}")
-        if (known := await self._keys.find(done.key)) is None:
-            failpoints.hit("memory.once.before")
-            answer = await self._call(self._memory.add, {**ready, "id": kept.subject})
-            if record.get("id") is None and answer.get("existing_id") == kept.subject:
-                answer = {"added": True, "id": kept.subject}  # by this very call, when it was made before
-            failpoints.hit("memory.once.after")
-            known = await self._keys.keep(replace(done, subject=orjson.dumps(answer).decode()))
+        if (known := await self._keys.find(done.key)) is not None:
+            return await self._still_there(orjson.loads(known.subject))
+        failpoints.hit("memory.once.before")
+        answer = await self._call(self._memory.add, {**ready, "id": kept.subject})
+        if record.get("id") is None and answer.get("existing_id") == kept.subject:
+            answer = {"added": True, "id": kept.subject}  # by this very call, when it was made before
+        failpoints.hit("memory.once.after")
+        known = await self._keys.keep(replace(done, subject=orjson.dumps(answer).decode()))
         found: dict[str, Any] = orjson.loads(known.subject)
         return found
+
+    async def _still_there(self, answer: dict[str, Any]) -> dict[str, Any]:
+        """Return the answer to a call that was made before, if what it tells is still so.
+
+        Raises: RecordGone
+        """
+        record_id = answer["id"] if answer["added"] else answer["existing_id"]
+        try:
+            is_there = (await self.get(record_id))["id"] == record_id  # and not another that begins so
+        except (NotFound, Conflict):
+            is_there = False
+        if not is_there:
+            did = "added by this call" if answer["added"] else "there when this call was made"
+            raise RecordGone(f"The record {record_id} was {did}, and has been removed or archived since.")
+        return answer
 
     async def get(self, record_id: str) -> dict[str, Any]:
         """Return the record with an id, or with the only one that begins so (at least six characters).

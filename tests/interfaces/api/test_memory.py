@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from perdure.errors import Invalid, NotFound
+from perdure.interfaces.api.envelope import to_cursor
 from tests.interfaces.api.serving import Served, served
 
 LESSON = {"type": "lesson", "title": "The cart caches prices", "paths": ["src/cart.py"], "severity": "high"}
@@ -63,15 +64,38 @@ async def test_a_call_with_a_key_is_done_once_however_often_and_whenever_it_is_m
     assert (again.status_code, again.json()["data"]) == (201, answers[0])
     other = await there.http.post(RECORDS, json={"type": "fact"}, headers={"Idempotency-Key": "k-1"})
     assert (other.status_code, other.json()["code"]) == (422, "key_taken")
-    await there.client.memory.forget(answers[0]["id"])
-    assert await there.client.memory.add(LESSON, key="k-1") == answers[0]
+
+
+async def test_a_call_that_is_repeated_after_its_record_was_removed_says_so(there: Served) -> None:
+    added = await there.client.memory.add(LESSON, key="k-1")
+    found = await there.client.memory.add(LESSON, key="k-2")
+    assert found["existing_id"] == added["id"]
+    await there.client.memory.forget(added["id"])
+    for key, did in (("k-1", "added by this call"), ("k-2", "there when this call was made")):
+        answer = await there.http.post(RECORDS, json=LESSON, headers={"Idempotency-Key": key})
+        problem = answer.json()
+        assert (answer.status_code, problem["code"]) == (410, "over")
+        assert did in problem["detail"]
+        with pytest.raises(NotFound, match="removed"):
+            await there.client.memory.add(LESSON, key=key)
     assert (await there.client.memory.status())["records"] == 0, "what was forgotten stays so"
 
 
+async def test_a_record_that_begins_like_one_that_was_removed_is_not_taken_for_it(there: Served) -> None:
+    record = {"id": "lesson-1", "type": "fact", "title": "one"}
+    await there.client.memory.add(record, key="k-1")
+    await there.client.memory.add({"id": "lesson-11", "type": "fact", "title": "eleven"})
+    assert (await there.client.memory.add(record, key="k-1"))["id"] == "lesson-1"
+    await there.client.memory.forget("lesson-1")
+    with pytest.raises(NotFound):
+        await there.client.memory.add(record, key="k-1")
+
+
 async def test_an_id_that_is_not_like_ours_can_be_shown_and_forgotten(plain: Served) -> None:
-    for odd in ("a/b c?d#e", "ä %2F", "../../token", "x" * 200):
-        record = {"id": odd, "type": "fact", "title": odd}
-        assert (await plain.client.memory.add(record))["id"] == odd
+    for odd in ("a/b c?d#e", "ä %2F", "../../token", "..", ".", "x" * 200):
+        answer = (await plain.http.post(RECORDS, json={"id": odd, "type": "fact", "title": odd})).json()
+        assert answer["data"]["id"] == odd
+        assert (await plain.http.get(plain.server.url + answer["_links"]["record"])).json()["data"]["title"] == odd
         assert (await plain.client.memory.get(odd))["title"] == odd
         assert (await plain.client.memory.forget(odd))["forgotten"] == 1
 
@@ -106,6 +130,52 @@ async def test_a_list_of_matches_has_the_form_of_a_list(plain: Served) -> None:
         answer = (await plain.http.get(path)).json()
         assert len(answer["data"]) == 1
         assert (answer["meta"]["next_cursor"], answer["meta"]["truncated"]) == (None, False)
+
+
+async def walked(plain: Served, path: str) -> list[list[str]]:
+    """Follow the links to the next page, and return the titles on each."""
+    pages = []
+    url: str | None = f"{plain.server.url}/api/v1{path}"
+    while url is not None:
+        answer = (await plain.http.get(url)).json()
+        pages.append([match["record"]["title"] for match in answer["data"]])
+        assert ("next" in answer["_links"]) == (answer["meta"]["next_cursor"] is not None)
+        assert answer["meta"]["truncated"] is False
+        url = plain.server.url + answer["_links"]["next"] if "next" in answer["_links"] else None
+    return pages
+
+
+async def test_matches_are_given_page_by_page_each_once_and_in_order(plain: Served) -> None:
+    await plain.p.memory.add_many([{**LESSON, "title": f"prices {number}"} for number in range(7)], dedupe=False)
+    for path in (f"{RECORDS}?text=prices", "/memory/related?path=src&text=prices"):
+        (whole,) = await walked(plain, f"{path}&limit=7")
+        assert len(whole) == 7
+        pages = await walked(plain, f"{path}&limit=2")
+        assert [len(page) for page in pages] == [2, 2, 2, 1]
+        assert [title for page in pages for title in page] == whole
+    assert [len(page) for page in await walked(plain, "/memory/related?path=src")] == [3, 3, 1], "memory.max_matches"
+
+
+async def test_the_client_asks_for_the_next_matches_with_the_cursor_that_it_got(plain: Served) -> None:
+    await plain.p.memory.add_many([{**LESSON, "title": f"prices {number}"} for number in range(3)], dedupe=False)
+    memory = plain.client.memory
+    first = await memory.search("prices", limit=2)
+    rest = await memory.search("prices", limit=2, cursor=first["next_cursor"])
+    assert (len(first["matches"]), len(rest["matches"]), "next_cursor" in rest) == (2, 1, False)
+    first = await memory.related(paths="src", limit=2)
+    rest = await memory.related(paths=["src"], limit=2, cursor=first["next_cursor"])
+    assert len({match["record"]["id"] for match in first["matches"] + rest["matches"]}) == 3
+
+
+async def test_cursors_lead_ten_thousand_places_deep_and_no_further(plain: Served) -> None:
+    titles = [{"type": "fact", "title": f"prices {number}", "paths": ["a"]} for number in range(10_502)]
+    await plain.p.memory.add_many(titles, dedupe=False)
+    deep = to_cursor("after 9500")
+    for path in (f"{RECORDS}?text=prices", "/memory/related?path=a"):
+        last = (await plain.http.get(f"{path}&limit=500&cursor={deep}", timeout=30)).json()
+        assert (len(last["data"]), last["meta"]["next_cursor"]) == (500, to_cursor("after 10000"))
+        after = (await plain.http.get(f"{path}&limit=500&cursor={to_cursor('after 10000')}", timeout=30)).json()
+        assert (len(after["data"]), after["meta"]["next_cursor"]) == (500, None)
 
 
 @pytest.mark.parametrize(
@@ -151,6 +221,11 @@ async def test_a_record_that_makes_no_sense_is_refused_and_uses_up_no_key(plain:
         "/memory/related?pr_number=-1",
         "/memory/related?pr_number=9223372036854775808",
         "/memory/related?path=a&limit=0",
+        *(f"/memory/related?path=a&cursor={cursor}" for cursor in ("", "!", "Mg", "YWRh", "%ff", "x" * 1001)),
+        *(
+            f"/memory/records?text=x&cursor={to_cursor(place)}"
+            for place in ("2", "after", "after 0", "after -1", "after 02", "after 10001", "after 99999", "after \u0663")
+        ),
         "/memory/related?" + "&".join(["fingerprint=x"] * 51),
         "/memory/related?" + "&".join(["path=x"] * 1001),
     ],

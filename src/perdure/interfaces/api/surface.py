@@ -60,7 +60,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
         403: "Not allowed.",
         404: "There is no such thing.",
         409: "It is in the way of something, or not ready.",
-        410: "The session is over; `_links.bot` is what it has made.",
+        410: "It is over, or gone since; `_links.bot` is what a session has made.",
         412: "It is not what `If-Match` says.",
         413: "Too large.",
         415: "The body is not `application/json`.",

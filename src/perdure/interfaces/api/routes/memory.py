@@ -1,5 +1,6 @@
 """The memory over HTTP: add, find, look, forget."""
 
+import re
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -7,18 +8,23 @@ from fastapi import APIRouter, Body, Query
 from pydantic import BaseModel, ConfigDict
 from starlette.responses import Response
 
-from perdure.interfaces.api.envelope import Envelope, reply
-from perdure.interfaces.api.surface import BASE, Called, Served
+from perdure.errors import Invalid
+from perdure.interfaces.api.envelope import ASKED, Envelope, from_cursor, reply, to_cursor
+from perdure.interfaces.api.surface import BASE, Called, Cursor, Limit, Served
 
 router = APIRouter(prefix="/memory", tags=["memory"])
 
 _RECORDS = f"{BASE}/memory/records"
 _LARGEST = 2**63 - 1
+_DEEPEST = 10_000
+"""So far cursors lead; whoever wants more has to ask for something else."""
+_BUDGET_MS = 50.0
+_MS_PER_PLACE = 0.5
+"""Each page finds those before it again, and has so much more time for each place that it begins after."""
 _EXAMPLE = {"type": "lesson", "title": "The cart caches prices", "paths": ["src/cart.py"], "severity": "high"}
 
 Text = Annotated[str, Query(min_length=1, max_length=10_000, description="Words; never a query language.")]
 Repo = Annotated[str | None, Query(max_length=500, description="Records of this repository, or of none.")]
-Most = Annotated[int, Query(ge=1, le=500, description="How many at most.")]
 Sha = Annotated[str, Query(min_length=1, max_length=200)]
 Type = Annotated[str, Query(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
 Path = Annotated[str, Query(min_length=1, max_length=4096)]
@@ -78,7 +84,10 @@ _NOT_ADDED: dict[str, Any] = {"model": Envelope[AddedOut], "description": "It wa
 
 @router.post("/records", status_code=201, response_model=Envelope[AddedOut], responses={200: _NOT_ADDED})
 async def add_record(record: Record, served: Served, once: Called) -> Response:
-    """Store a record, unless the same was stored within a day: 201, else 200. It is durable when this answers."""
+    """Store a record, unless the same was stored within a day: 201, else 200. It is durable when this answers.
+
+    Repeated with its key after the record was removed, it is 410.
+    """
     memory = served.p.memory
     answer = await (memory.add(record) if once is None else memory.add_once(record, once))
     known = answer.get("id") or answer.get("existing_id")
@@ -92,11 +101,14 @@ async def search_records(
     text: Text,
     type: Type | None = None,  # noqa: A002 (the record's own word)
     repo: Repo = None,
-    limit: Most = 10,
+    limit: Limit = 10,
+    cursor: Cursor = None,
 ) -> Response:
     """Find records by their words, the best first; `meta.truncated` says that there was not time for all."""
-    found = await served.p.memory.search(text, limit=limit, repo=repo, type=type)
-    return _matches(found, _RECORDS)
+    after = _places_before(cursor)
+    most, budget_ms = after + limit + 1, _budget_ms(after)
+    found = await served.p.memory.search(text, limit=most, repo=repo, type=type, budget_ms=budget_ms)
+    return _matches(found, after, limit)
 
 
 @router.get("/records/{record_id:path}", response_model=Envelope[RecordOut])
@@ -123,13 +135,22 @@ async def related_records(  # noqa: PLR0913 (each is a way to find something)
     repo: Repo = None,
     sha: Sha | None = None,
     pr_number: Annotated[int | None, Query(ge=0, le=_LARGEST)] = None,
-    limit: Most | None = None,
+    limit: Limit | None = None,
+    cursor: Cursor = None,
 ) -> Response:
     """Find what has to do with paths, a fingerprint, a text, a commit or a pull request, the most severe first."""
+    after, many = _places_before(cursor), limit or served.p.settings.memory.max_matches
     found = await served.p.memory.related(
-        paths=path or [], fingerprint=fingerprint, text=text, repo=repo, sha=sha, pr_number=pr_number, limit=limit
+        paths=path or [],
+        fingerprint=fingerprint,
+        text=text,
+        repo=repo,
+        sha=sha,
+        pr_number=pr_number,
+        limit=after + many + 1,
+        budget_ms=_budget_ms(after),
     )
-    return _matches(found, f"{BASE}/memory/related")
+    return _matches(found, after, many)
 
 
 @router.get("/status", response_model=Envelope[dict[str, Any]])
@@ -139,10 +160,31 @@ async def memory_status(served: Served) -> Response:
 
 
 def _link(record_id: str) -> str:
-    return f"{_RECORDS}/{quote(record_id)}"
+    """Return the path of a record; an id may be any text, and is one step of the path whatever it looks like."""
+    step = quote(record_id, safe="")
+    return f"{_RECORDS}/{step if step.strip('.') else step.replace('.', '%2E')}"
 
 
-def _matches(found: dict[str, Any], path: str) -> Response:
-    """Answer with what was found; there is no page after it."""
+def _places_before(cursor: str | None) -> int:
+    """Return how many matches were on the pages before.
+
+    Raises: Invalid when it is no cursor of a list of matches.
+    """
+    last = from_cursor(cursor)
+    found = re.fullmatch(r"after ([1-9][0-9]{0,4})", last or "")
+    if last is not None and (found is None or int(found[1]) > _DEEPEST):
+        raise Invalid("This cursor is none of a list of matches; leave it out to begin anew.")
+    return 0 if found is None else int(found[1])
+
+
+def _budget_ms(after: int) -> float:
+    return _BUDGET_MS + _MS_PER_PLACE * after
+
+
+def _matches(found: dict[str, Any], after: int, limit: int) -> Response:
+    """Answer with one page of what was found, and with the way to the next if there is one."""
+    end, matches, asked = after + limit, found["matches"], ASKED.get()
+    cursor = to_cursor(f"after {end}") if end < len(matches) and end <= _DEEPEST else None
+    links = {"self": asked.link()} | ({} if cursor is None else {"next": asked.link(cursor=cursor)})
     told = {name: value for name, value in found.items() if name != "matches"}
-    return reply(found["matches"], links={"self": path}, next_cursor=None, **told)
+    return reply(matches[after:end], links=links, next_cursor=cursor, **told)
