@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from perdure import NotFound, failpoints
+from perdure import Conflict, NotFound, failpoints
 from perdure.bots.folder import read_texts, verify
 from tests import children
 from tests.forge.bots import Home, emptied, home_at, home_in, ready, ready_to_change, url_of
@@ -189,6 +189,38 @@ async def test_a_deletion_that_ends_anywhere_leaves_a_bot_that_opens_or_is_gone(
     except NotFound:
         assert point == "bots.delete.after"
     assert await opened(home) == []
+    assert [path.name for path in home.bots_dir.iterdir()] == [".lock"]
+
+
+async def delete_first_version(place: Place) -> None:
+    async with place.home() as home:
+        await home.assembler.delete("ada", "1")
+
+
+@pytest.mark.parametrize("point", DELETION)
+async def test_a_deletion_of_what_was_seen_that_ends_anywhere_is_completed_by_the_same_call(
+    ended: tuple[Way, Place, Home], point: str
+) -> None:
+    end, place, home = ended
+    await assemble(place)
+    await end(point, delete_first_version, place)
+    try:
+        await delete_first_version(place)
+    except NotFound:
+        assert point == "bots.delete.after"
+    assert await opened(home) == []
+    assert [path.name for path in home.bots_dir.iterdir()] == [".lock"]
+
+
+@pytest.mark.parametrize("point", ASSEMBLY[1:])
+async def test_a_bot_whose_assembly_ended_anywhere_is_deleted_as_the_version_that_it_is(
+    ended: tuple[Way, Place, Home], point: str
+) -> None:
+    end, place, home = ended
+    await end(point, assemble, place)
+    with pytest.raises(Conflict, match="not as it was seen"):
+        await home.assembler.delete("ada", "2")
+    await home.assembler.delete("ada", "1")
     assert [path.name for path in home.bots_dir.iterdir()] == [".lock"]
 
 
