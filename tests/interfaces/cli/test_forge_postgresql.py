@@ -46,7 +46,7 @@ def test_a_bot_is_made_listed_shown_edited_and_changed(perdure: Terminal, home: 
 def test_a_draft_is_listed_found_by_its_beginning_gone_on_with_and_deleted(perdure: Terminal) -> None:
     first, second = begun(perdure, said("Ada")), begun(perdure, wish="a timer for pasta")
     assert [each["session_id"] for each in perdure.json("draft", "list")["drafts"]] == [second, first]
-    assert perdure("draft", "show", first[:4]) == 2
+    assert perdure("draft", "show", first[:4]) == 4
     assert "2 drafts have ids that begin with" in perdure.err
     assert perdure.json("draft", "show", first[:-1])["question_count"] == 1
     assert perdure("draft", "resume", first[:-1], "--answers", written(coding()[1:])) == 0
