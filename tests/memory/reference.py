@@ -18,11 +18,11 @@ DAY_MS = 86_400_000
 
 
 def visible(log: Path) -> list[Record]:
-    """All records that may be found, with their arrival."""
+    """All records that may be found, with their arrival; a tombstone hides what stands before it, and nothing after."""
     records = list(iter_records(log, raw=True))
-    hidden = {record.get("target") for record in records if record.get("type") == "_tombstone"}
-    shown = [record for record in records if not str(record.get("type", "")).startswith("_")]
-    return [record for record in shown if not text(record.get("id")) or record["id"] not in hidden]
+    hidden = {record.get("target"): n for n, record in enumerate(records) if record.get("type") == "_tombstone"}
+    shown = [(n, record) for n, record in enumerate(records) if not str(record.get("type", "")).startswith("_")]
+    return [record for n, record in shown if not text(record.get("id")) or hidden.get(record["id"], -1) < n]
 
 
 def related(log: Path, now_ms: int, limit: int = 3, retention_days: int = 90, **asked: Any) -> list[tuple[Record, Any]]:

@@ -9,11 +9,21 @@ from typing import Any
 import pytest
 
 from perdure.errors import Invalid, NotFound
-from perdure.interfaces.api.envelope import to_cursor
+from perdure.interfaces.api.envelope import ASKED, Asked, to_cursor
+from perdure.interfaces.api.surface import BASE
 from tests.interfaces.api.serving import Served, served
 
 LESSON = {"type": "lesson", "title": "The cart caches prices", "paths": ["src/cart.py"], "severity": "high"}
 RECORDS = "/memory/records"
+
+
+def cursor_of(path: str, place: str) -> str:
+    """Return the cursor that a list would give out for a place."""
+    token = ASKED.set(Asked.now(BASE + path, b""))
+    try:
+        return to_cursor(place)
+    finally:
+        ASKED.reset(token)
 
 
 @pytest.fixture
@@ -170,11 +180,11 @@ async def test_the_client_asks_for_the_next_matches_with_the_cursor_that_it_got(
 async def test_cursors_lead_ten_thousand_places_deep_and_no_further(plain: Served) -> None:
     titles = [{"type": "fact", "title": f"prices {number}", "paths": ["a"]} for number in range(10_502)]
     await plain.p.memory.add_many(titles, dedupe=False)
-    deep = to_cursor("after 9500")
     for path in (f"{RECORDS}?text=prices", "/memory/related?path=a"):
+        deep, deepest = (cursor_of(path.partition("?")[0], f"after {place}") for place in (9500, 10000))
         last = (await plain.http.get(f"{path}&limit=500&cursor={deep}", timeout=30)).json()
-        assert (len(last["data"]), last["meta"]["next_cursor"]) == (500, to_cursor("after 10000"))
-        after = (await plain.http.get(f"{path}&limit=500&cursor={to_cursor('after 10000')}", timeout=30)).json()
+        assert (len(last["data"]), last["meta"]["next_cursor"]) == (500, deepest)
+        after = (await plain.http.get(f"{path}&limit=500&cursor={deepest}", timeout=30)).json()
         assert (len(after["data"]), after["meta"]["next_cursor"]) == (500, None)
 
 
@@ -223,7 +233,7 @@ async def test_a_record_that_makes_no_sense_is_refused_and_uses_up_no_key(plain:
         "/memory/related?path=a&limit=0",
         *(f"/memory/related?path=a&cursor={cursor}" for cursor in ("", "!", "Mg", "YWRh", "%ff", "x" * 1001)),
         *(
-            f"/memory/records?text=x&cursor={to_cursor(place)}"
+            f"/memory/records?text=x&cursor={cursor_of('/memory/records', place)}"
             for place in ("2", "after", "after 0", "after -1", "after 02", "after 10001", "after 99999", "after \u0663")
         ),
         "/memory/related?" + "&".join(["fingerprint=x"] * 51),
