@@ -120,10 +120,10 @@ Targets that were not met in this run:
 - **on tmpfs** a flush costs nothing; what is left is our own time. **flush of 4 ms** is tmpfs too, where each commit
   waits for 4 ms, the floor's and ours alike.
 - **one transaction** is relational work through SQLAlchemy Core on the writer's thread, not the path of events.
-- An **answer over REST** goes over one connection that is kept, to a server in a process of its own; its floor is a route
-  of FastAPI that checks a body and does nothing. The server holds the 256 sessions that were answered last; the line
-  below is an answer to one that it has to read first. **Sockets** ask for their turn once in ten seconds, each at a moment
-  of its own; their floor is the p99 of 800 of them alone.
+- An **answer over REST** goes over one connection that is kept, to a server in a process of its own; its floor is a
+  route of FastAPI that checks a body and does nothing. The server holds the 256 sessions that were answered last; the
+  line below is an answer to one that it has to read first. **Sockets** ask for their turn once in ten seconds, each at
+  a moment of its own; their floor is the p99 of 800 of them alone.
 - A **cold start** is a new process whose modules are compiled already; a **resume** is one that takes the goal, reads
   and folds its events, finds that it waits for a person, and gives it back.
 {memory.section(measured.remembered)}{_beside(measured.comparison)}"""
