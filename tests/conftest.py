@@ -3,6 +3,7 @@
 import asyncio
 import os
 import secrets
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -65,6 +66,20 @@ def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> str:
 def migrated_postgresql(postgres: PostgresServer) -> str:
     """One migrated PostgreSQL database, for tests that leave nothing behind."""
     return _migrated(postgres.new_database("migrated"))
+
+
+@pytest.fixture(scope="module")
+def shared_postgresql(postgres: PostgresServer) -> str:
+    """One migrated PostgreSQL database for all tests of a module, which see to what others have left there."""
+    return _migrated(postgres.new_database(f"shared_{secrets.token_hex(6)}"))
+
+
+@pytest.fixture
+def migrated_url(backend: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A migrated database, made quickly: a file of its own, or the PostgreSQL database of the module."""
+    if backend == "sqlite":
+        return str(shutil.copy(request.getfixturevalue("migrated_sqlite"), tmp_path / "migrated.db"))
+    return str(request.getfixturevalue("shared_postgresql"))
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,6 @@
 """Forge through the app, on both databases: every turn is kept before it is shown, and what fails changes nothing."""
 
 import asyncio
-import secrets
-import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -25,28 +23,15 @@ from perdure.store.once import SqlIdempotencyKeys
 from perdure.store.transaction import Transaction
 from tests.forge.test_drafts import as_version_0
 from tests.forge.test_interview import begun, run
-from tests.postgres import PostgresServer
 
 ID = "0190a1b2-c3d4-7e5f-8a6b-0123456789ab"
 FIRST = {"option_index": 0}
 YES = {"confirm": True}
 
 
-@pytest.fixture(scope="session")
-def forge_url(postgres: PostgresServer) -> str:
-    return postgres.new_database(f"forge_{secrets.token_hex(6)}")
-
-
 @pytest.fixture
-def url(backend: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if backend == "sqlite":
-        return str(shutil.copy(request.getfixturevalue("migrated_sqlite"), tmp_path / "forge.db"))
-    return str(request.getfixturevalue("forge_url"))
-
-
-@pytest.fixture
-async def client(url: str) -> AsyncIterator[DatabaseClient]:
-    async with await DatabaseClient.create(url) as client:
+async def client(migrated_url: str) -> AsyncIterator[DatabaseClient]:
+    async with await DatabaseClient.create(migrated_url) as client:
         await client.transaction(_empty)
         yield client
 
@@ -139,9 +124,9 @@ async def test_a_stale_answer_is_a_conflict_that_shows_what_is_there_now(forge: 
     assert await forge.get(first.session_id) == second
 
 
-async def test_of_two_answers_at_once_one_wins_and_the_other_sees_its_turn(forge: Forge, url: str) -> None:
+async def test_of_two_answers_at_once_one_wins_and_the_other_sees_its_turn(forge: Forge, migrated_url: str) -> None:
     session = await forge.start("a timer for pasta")
-    async with await DatabaseClient.create(url) as other:
+    async with await DatabaseClient.create(migrated_url) as other:
         results = await asyncio.gather(
             forge.answer(session.session_id, {"free_text": "Ada"}, 1),
             opened(other).answer(session.session_id, {"free_text": "Bob"}, 1),
@@ -298,7 +283,7 @@ async def test_a_newer_draft_is_refused_by_name_and_kept(forge: Forge, client: D
 
 
 async def test_a_draft_of_version_0_is_brought_up_and_kept_before_it_is_shown(
-    forge: Forge, url: str, client: DatabaseClient, request: pytest.FixtureRequest
+    forge: Forge, migrated_url: str, client: DatabaseClient, request: pytest.FixtureRequest
 ) -> None:
     """The database itself lets no version 0 in, so that rule is lifted for this test."""
     state = run(begun("I want a coding assistant").model_copy(update={"session_id": ID}))[3]
@@ -317,7 +302,7 @@ async def test_a_draft_of_version_0_is_brought_up_and_kept_before_it_is_shown(
         assert (await forge.answer(ID, FIRST, 2)).revision == 3
     finally:
         await client.transaction(_empty)
-        if "postgresql" in url:
+        if "postgresql" in migrated_url:
             add = f"ALTER TABLE builder_drafts ADD CONSTRAINT {rule} CHECK (schema_version >= 1)"
             await client.transaction(lambda tx: tx.execute(add).close())
 

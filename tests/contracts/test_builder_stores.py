@@ -2,13 +2,10 @@
 
 import asyncio
 import logging
-import secrets
-import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,7 +25,6 @@ from perdure.store.builder.bots import SqlBotStore
 from perdure.store.builder.choices import SqlBuilderMemoryStore
 from perdure.store.builder.drafts import SqlBuilderDraftStore
 from perdure.store.transaction import Transaction
-from tests.postgres import PostgresServer
 
 NOT_TEXTS = ("nul \0", "lone \ud800")
 ODD_TEXTS = ("", "ä 中 🤖", "line\nbreak\ttab", "'; DROP TABLE bots; --", "%s :name ?", "x" * 100_000)
@@ -56,22 +52,9 @@ class Stores:
         )
 
 
-@pytest.fixture(scope="session")
-def builder_url(postgres: PostgresServer) -> str:
-    """One PostgreSQL database for all tests of builders; each finds it empty."""
-    return postgres.new_database(f"builder_{secrets.token_hex(6)}")
-
-
 @pytest.fixture
-def url(backend: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if backend == "sqlite":
-        return str(shutil.copy(request.getfixturevalue("migrated_sqlite"), tmp_path / "builder.db"))
-    return str(request.getfixturevalue("builder_url"))
-
-
-@pytest.fixture
-async def stores(url: str) -> AsyncIterator[Stores]:
-    async with await DatabaseClient.create(url, debug=True) as client:
+async def stores(migrated_url: str) -> AsyncIterator[Stores]:
+    async with await DatabaseClient.create(migrated_url, debug=True) as client:
         await client.transaction(_empty)
         yield Stores.of(client, count(1_000))
 
@@ -177,11 +160,11 @@ async def test_a_draft_that_was_deleted_is_not_made_again_by_a_save(stores: Stor
 
 
 @pytest.mark.parametrize("revision", [0, 1])
-async def test_of_many_saves_at_once_exactly_one_wins(stores: Stores, url: str, revision: int) -> None:
+async def test_of_many_saves_at_once_exactly_one_wins(stores: Stores, migrated_url: str, revision: int) -> None:
     if revision:
         await stores.drafts.save_draft(draft(), 0)
     async with AsyncExitStack() as stack:
-        clients = [await stack.enter_async_context(await DatabaseClient.create(url)) for _ in range(4)]
+        clients = [await stack.enter_async_context(await DatabaseClient.create(migrated_url)) for _ in range(4)]
         rivals = [SqlBuilderDraftStore(client) for client in clients]
         results = await asyncio.gather(
             *(rival.save_draft(draft(state_json=f"{n}"), revision) for n, rival in enumerate(rivals * 3)),
@@ -453,8 +436,8 @@ async def test_a_version_of_a_draft_that_is_gone_is_a_conflict_unless_it_was_tha
     assert await stores.bots.save_version(version("other", session_id="s"), draft_revision=1) == made
 
 
-async def test_of_an_answer_and_a_version_at_once_exactly_one_is_kept(stores: Stores, url: str) -> None:
-    async with await DatabaseClient.create(url) as client:
+async def test_of_an_answer_and_a_version_at_once_exactly_one_is_kept(stores: Stores, migrated_url: str) -> None:
+    async with await DatabaseClient.create(migrated_url) as client:
         rival = SqlBuilderDraftStore(client)
         for number in range(10):
             name = f"s{number}"
@@ -494,9 +477,9 @@ async def test_a_session_that_has_made_a_version_gets_that_one_back(stores: Stor
     assert await stores.memory.recall_recent() == []
 
 
-async def test_of_one_session_that_saves_many_times_at_once_one_bot_comes(stores: Stores, url: str) -> None:
+async def test_of_one_session_that_saves_many_times_at_once_one_bot_comes(stores: Stores, migrated_url: str) -> None:
     async with AsyncExitStack() as stack:
-        clients = [await stack.enter_async_context(await DatabaseClient.create(url)) for _ in range(4)]
+        clients = [await stack.enter_async_context(await DatabaseClient.create(migrated_url)) for _ in range(4)]
         rivals = [SqlBotStore(client) for client in clients]
         made = await asyncio.gather(
             *(
@@ -509,10 +492,10 @@ async def test_of_one_session_that_saves_many_times_at_once_one_bot_comes(stores
     assert len(await stores.memory.recall_recent()) == 1
 
 
-async def test_of_many_next_versions_at_once_exactly_one_is_stored(stores: Stores, url: str) -> None:
+async def test_of_many_next_versions_at_once_exactly_one_is_stored(stores: Stores, migrated_url: str) -> None:
     await stores.bots.save_version(version())
     async with AsyncExitStack() as stack:
-        clients = [await stack.enter_async_context(await DatabaseClient.create(url)) for _ in range(4)]
+        clients = [await stack.enter_async_context(await DatabaseClient.create(migrated_url)) for _ in range(4)]
         rivals = [SqlBotStore(client) for client in clients]
         made = await asyncio.gather(
             *(rival.save_version(version(number=2)) for rival in rivals * 2), return_exceptions=True
@@ -609,9 +592,9 @@ async def test_a_bot_is_deleted_only_as_it_was_seen(stores: Stores) -> None:
 
 
 async def test_a_bot_that_is_changed_while_it_is_deleted_is_deleted_or_stays_with_the_change(
-    stores: Stores, url: str
+    stores: Stores, migrated_url: str
 ) -> None:
-    async with await DatabaseClient.create(url) as client:
+    async with await DatabaseClient.create(migrated_url) as client:
         other = Stores.of(client, count(5_000))
         for round_ in range(10):
             slug = f"bot-{round_}"

@@ -1,12 +1,9 @@
 """The contract of `IdempotencyKeys`, on both databases."""
 
 import asyncio
-import secrets
-import shutil
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +13,6 @@ from perdure.kernel.ports import IdempotencyKeys, Once
 from perdure.store.builder.drafts import SqlBuilderDraftStore
 from perdure.store.once import KEPT_US, SqlIdempotencyKeys
 from perdure.store.transaction import Transaction
-from tests.postgres import PostgresServer
 
 CALL = Once("a-key", "POST /things", b"\1" * 32, "thing-1")
 DRAFT = BuilderDraft(
@@ -48,22 +44,9 @@ class Kept:
         return (await self.client.count_rows())["idempotency_keys"]
 
 
-@pytest.fixture(scope="session")
-def once_url(postgres: PostgresServer) -> str:
-    """One PostgreSQL database for all tests of keys; each finds it empty."""
-    return postgres.new_database(f"once_{secrets.token_hex(6)}")
-
-
 @pytest.fixture
-def url(backend: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if backend == "sqlite":
-        return str(shutil.copy(request.getfixturevalue("migrated_sqlite"), tmp_path / "once.db"))
-    return str(request.getfixturevalue("once_url"))
-
-
-@pytest.fixture
-async def kept(url: str) -> AsyncIterator[Kept]:
-    async with await DatabaseClient.create(url) as client:
+async def kept(migrated_url: str) -> AsyncIterator[Kept]:
+    async with await DatabaseClient.create(migrated_url) as client:
         await client.transaction(_empty)
         yield Kept(client)
 
@@ -87,9 +70,9 @@ async def test_the_first_call_under_a_key_wins_whatever_comes_after(kept: Kept) 
     assert await kept.count() == 1
 
 
-async def test_of_many_who_keep_at_once_one_wins_and_all_are_told_which(kept: Kept, url: str) -> None:
+async def test_of_many_who_keep_at_once_one_wins_and_all_are_told_which(kept: Kept, migrated_url: str) -> None:
     async with AsyncExitStack() as stack:
-        clients = [await stack.enter_async_context(await DatabaseClient.create(url)) for _ in range(4)]
+        clients = [await stack.enter_async_context(await DatabaseClient.create(migrated_url)) for _ in range(4)]
         for key in ("one", "two", "three"):
             calls = [replace(CALL, key=key, subject=f"thing-{number}") for number in range(8)]
             keeping = [Kept(clients[at % 4]).keys.keep(call) for at, call in enumerate(calls)]
@@ -130,8 +113,8 @@ async def test_a_draft_and_the_call_that_it_was_saved_for_are_kept_in_one_transa
     assert await kept.keys.find("b-key") is None, "a draft that was not saved keeps no call"
 
 
-async def test_of_two_drafts_that_are_saved_for_one_call_at_once_one_is(kept: Kept, url: str) -> None:
-    async with await DatabaseClient.create(url) as other:
+async def test_of_two_drafts_that_are_saved_for_one_call_at_once_one_is(kept: Kept, migrated_url: str) -> None:
+    async with await DatabaseClient.create(migrated_url) as other:
         saving = [
             each.drafts.save_draft(replace(DRAFT, session_id=name), 0, replace(CALL, subject=name))
             for each, name in ((kept, "one"), (Kept(other), "two"))

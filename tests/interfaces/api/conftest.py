@@ -1,6 +1,5 @@
 """A real server on a real port, on each kind of database, and ways to speak to it."""
 
-import secrets
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,25 +11,12 @@ from perdure.app import Perdure
 from perdure.client import Client
 from perdure.interfaces.api.doors import read_token
 from perdure.interfaces.api.server import Address, Running, running
-from tests.postgres import PostgresServer
-
-
-@pytest.fixture(scope="session")
-def api_url(postgres: PostgresServer) -> str:
-    """One PostgreSQL database for all tests of the API; they tell their own goals and sessions from others'."""
-    return postgres.new_database(f"api_{secrets.token_hex(6)}")
+from tests.interfaces.api.serving import Served, served
 
 
 @pytest.fixture
-def database(backend: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if backend == "sqlite":
-        return str(shutil.copy(request.getfixturevalue("migrated_sqlite"), tmp_path / "api.db"))
-    return str(request.getfixturevalue("api_url"))
-
-
-@pytest.fixture
-async def home(tmp_path: Path, database: str) -> AsyncIterator[Perdure]:
-    async with Perdure.open(tmp_path / "home", database_url=database) as p:
+async def home(tmp_path: Path, migrated_url: str) -> AsyncIterator[Perdure]:
+    async with Perdure.open(tmp_path / "home", database_url=migrated_url) as p:
         yield p
 
 
@@ -64,3 +50,17 @@ async def known(server: Running, token: str) -> AsyncIterator[httpx.AsyncClient]
     headers = {"Authorization": f"Bearer {token}"}
     async with httpx.AsyncClient(base_url=server.url, headers=headers, trust_env=False) as http:
         yield http
+
+
+@pytest.fixture
+async def there(tmp_path: Path, database_url: str) -> AsyncIterator[Served]:
+    """A home of its own on a database of its own, served."""
+    async with served(tmp_path / "home", database_url) as found:
+        yield found
+
+
+@pytest.fixture
+async def plain(tmp_path: Path, migrated_sqlite: str) -> AsyncIterator[Served]:
+    """The same on one kind of database, for what has nothing to do with it."""
+    async with served(tmp_path / "home", str(shutil.copy(migrated_sqlite, tmp_path / "perdure.db"))) as found:
+        yield found

@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 import re
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -12,12 +11,6 @@ from perdure.bots.writing import locked
 from perdure.errors import Conflict, Invalid, NotFound
 from tests.interfaces.api.serving import Served, served
 from tests.interfaces.api.talks import built, finished
-
-
-@pytest.fixture
-async def there(tmp_path: Path, database_url: str) -> AsyncIterator[Served]:
-    async with served(tmp_path / "home", database_url) as found:
-        yield found
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -12,12 +11,6 @@ from perdure.errors import Conflict, Denied, Invalid, NotFound, Unavailable
 from perdure.interfaces.api.lines import Ending
 from tests.interfaces.api.serving import Served, served
 from tests.interfaces.api.talks import ASKING, FIRST, answer_to, built, finished, ready
-
-
-@pytest.fixture
-async def there(tmp_path: Path, database_url: str) -> AsyncIterator[Served]:
-    async with served(tmp_path / "home", database_url) as found:
-        yield found
 
 
 async def test_an_interview_by_requests_ends_with_a_bot(there: Served) -> None:

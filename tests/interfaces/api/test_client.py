@@ -6,7 +6,6 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -16,7 +15,7 @@ from websockets.asyncio.server import ServerConnection, serve
 from perdure import Invalid
 from perdure.client import Client
 from perdure.errors import NotFound, PerdureError, Unavailable
-from tests.interfaces.api.serving import Served, served
+from tests.interfaces.api.serving import Served
 from tests.interfaces.api.talks import ASKING, built
 
 HALF = "\ud800"
@@ -171,12 +170,6 @@ async def test_nothing_has_an_id_that_is_empty_or_would_be_several_steps() -> No
             with pytest.raises(NotFound):
                 await ask(client)
         assert listener.connections == 0
-
-
-@pytest.fixture
-async def there(tmp_path: Path, database_url: str) -> AsyncIterator[Served]:
-    async with served(tmp_path / "home", database_url) as found:
-        yield found
 
 
 async def test_odd_ids_are_not_found_by_a_server(there: Served) -> None:

@@ -1,8 +1,6 @@
 """The memory over HTTP, on both databases: what is added once is there once, and nothing odd gets through."""
 
 import asyncio
-import shutil
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -24,19 +22,6 @@ def cursor_of(path: str, place: str) -> str:
         return to_cursor(place)
     finally:
         ASKED.reset(token)
-
-
-@pytest.fixture
-async def there(tmp_path: Path, database_url: str) -> AsyncIterator[Served]:
-    async with served(tmp_path / "home", database_url) as found:
-        yield found
-
-
-@pytest.fixture
-async def plain(tmp_path: Path, migrated_sqlite: str) -> AsyncIterator[Served]:
-    """On one database: what has nothing to do with it."""
-    async with served(tmp_path / "home", str(shutil.copy(migrated_sqlite, tmp_path / "perdure.db"))) as found:
-        yield found
 
 
 async def test_what_is_added_is_shown_found_and_forgotten(there: Served) -> None:

@@ -1,32 +1,17 @@
 """Skills over HTTP and over the chat: listed, shown, and made in the course of a session."""
 
 import asyncio
-import shutil
 import uuid
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from perdure.errors import Conflict, Invalid, NotFound
-from tests.interfaces.api.serving import Served, served
+from tests.interfaces.api.serving import Served
 from tests.interfaces.api.talks import CODING, built, ready
 
 MONEY = "Convert amounts between currencies"
 NAME = "convert-amounts-between-currencies"
-
-
-@pytest.fixture
-async def there(tmp_path: Path, database_url: str) -> AsyncIterator[Served]:
-    async with served(tmp_path / "home", database_url) as found:
-        yield found
-
-
-@pytest.fixture
-async def plain(tmp_path: Path, migrated_sqlite: str) -> AsyncIterator[Served]:
-    async with served(tmp_path / "home", str(shutil.copy(migrated_sqlite, tmp_path / "perdure.db"))) as found:
-        yield found
 
 
 async def begun(client: Any) -> str:

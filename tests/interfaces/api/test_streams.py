@@ -82,13 +82,13 @@ async def some(socket: ClientConnection, seqs: list[int]) -> bool:
 
 
 async def test_events_that_another_process_writes_are_heard_of(
-    client: Client, server: Running, token: str, tmp_path: Path, database: str
+    client: Client, server: Running, token: str, tmp_path: Path, migrated_url: str
 ) -> None:
     goal = await client.goals.create(plan=ASKS)
     await waiting(client, goal["id"])
     async with (
         opened(server, token, f"/ws/goals/{goal['id']}?after_seq=2") as socket,
-        Perdure.open(tmp_path / "home", database_url=database) as beside,
+        Perdure.open(tmp_path / "home", database_url=migrated_url) as beside,
     ):
         await beside.goals.signal(goal["id"], "paid", 7)
         event = await heard(socket)
