@@ -12,6 +12,7 @@ from perdure.app.forge import Forge, SessionView
 from perdure.app.goals import Goals
 from perdure.app.memory import HomeMemory
 from perdure.app.skills import Skills
+from perdure.client import Client, bots, builder, chat, goals, memory
 
 INTRODUCTION = """\
 Begin with the [tutorial](../tutorial.md); how to [write a flow](../how-to/write-a-flow.md) and
@@ -32,12 +33,19 @@ MEMORY = (
 RECORDS = ("append_record", "read_records", "iter_records", "get_memory_state_dir")
 FORGE = ("start", "get", "answer", "reconfigure", "changes", "assemble", "create_skill", "drafts", "delete")
 SKILLS = ("list", "get", "create")
+CLIENT = (
+    (goals.Goals, "client.goals"),
+    (builder.Builder, "client.builder"),
+    (chat.Chat, "chat"),
+    (bots.Bots, "client.bots"),
+    (memory.Memory, "client.memory"),
+)
 GOAL = ("step", "sleep", "ask", "signal", "gather", "idempotency_key")
 MAKING = ("create", "exists")
 DATABASE = ("transaction", "read", "tables", "count_rows", "ping", "health", "verify", "backup", "close")
 WORDS = {"Effect": perdure.Effect, "GoalStatus": perdure.GoalStatus, "Status": perdure.Status}
 _WIDTH = 110
-_EACH = {"iter": "record", "export": "line"}
+_EACH = {"iter": "record", "export": "line", "each": "found", "changes": "goal", "drafts": "draft"}
 """What an async generator gives, if not events."""
 
 
@@ -61,6 +69,9 @@ def python_page() -> str:
         *_member(SessionView, "wire", "session"),
         *_section("`p.skills`", Skills),
         *(line for name in SKILLS for line in _member(Skills, name, "p.skills")),
+        *_section("`perdure.client.Client`", Client),
+        *_member(Client, "request", "client"),
+        *(line for kind, name in CLIENT for each in _public(kind) for line in _member(kind, each, name)),
         *_section("`flow`", perdure.flow),
         *_section("`Goal`", perdure.Goal),
         *(line for name in GOAL for line in _member(perdure.Goal, name, "goal")),
@@ -99,6 +110,10 @@ def python_page() -> str:
     return "\n".join(parts)
 
 
+def _public(kind: type) -> list[str]:
+    return [name for name, thing in vars(kind).items() if inspect.isfunction(thing) and not name.startswith("_")]
+
+
 def _section(title: str, thing: Any) -> list[str]:
     return [f"## {title}\n", _prose(thing)]
 
@@ -126,7 +141,11 @@ def _call(function: Callable[..., Any], called: str, name: str) -> str:
     before, after = "await " if isinstance(node, ast.AsyncFunctionDef) else "", f" -> {_text(node.returns)}"
     if inspect.isasyncgenfunction(inner):
         each = _EACH.get(name, "event")
-        before, after = (f"async for {each} in ", "") if inner is function else ("async with ", " as p")
+        before, after = (
+            (f"async for {each} in ", "")
+            if inner is function
+            else ("async with ", " as chat" if name == "chat" else " as p")
+        )
     parameters = _parameters(node.args)
     line = f"{before}{called}.{name}({', '.join(parameters)}){after}"
     if len(line) <= _WIDTH:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from perdure import Goal, Perdure, flow
-from perdure.app.new_goal import of_flow
+from perdure.app.new_goal import of_command, of_flow
 from perdure.app.serving import LOOK_S, Serving
 from perdure.app.system import SystemClock
 from perdure.app.views import GoalView
@@ -86,3 +86,12 @@ async def test_a_goal_whose_code_was_changed_is_not_tried_again_and_again(
     assert [event.seq for event in await p.goals.history(goal.id)] == before
     async with at_work(p):
         assert (await become(p, goal.id, "done")).summary.status == "done"
+
+
+async def test_goals_whose_steps_had_to_be_ended_are_counted(p: Perdure) -> None:
+    async with at_work(p) as serving:
+        await serving.start(of_command("sleep 60"))
+        await serving.start(of_command("sleep 60"))
+        serving.hurry()
+        await serving.close()
+        assert serving.cut_short == 2

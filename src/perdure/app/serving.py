@@ -51,6 +51,8 @@ class Serving:
         self._nudged = asyncio.Event()
         self._hurried = asyncio.Event()
         self._is_closing = False
+        self.cut_short = 0
+        """How many goals had a step that was ended, because it took too long, when this was closed."""
         self._trouble = Trouble(log, "a look for goals")
 
     async def start(self, new: NewGoal) -> GoalView:
@@ -129,6 +131,7 @@ class Serving:
         either: set[asyncio.Future[Any]] = {hurried, steps}
         await asyncio.wait(either, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
         hurried.cancel()
+        self.cut_short = len(self._running)
         for task in list(self._running):
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)

@@ -90,4 +90,5 @@ class GoalView:
             "cost_usd": goal.cost_usd,
             "parent": {"goal_id": parent.goal_id, "seq": parent.seq} if parent else None,
             "output": self.termination.value if self.termination else None,
+            "detail": self.termination.detail if self.termination else None,
         }

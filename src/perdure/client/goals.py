@@ -13,7 +13,8 @@ from perdure.client.sending import one_step, plain_step
 from perdure.client.shapes import Event, Goal
 from perdure.errors import Unavailable
 
-_PAUSES_S = (0.1, 0.2, 0.5, 1.0, 2.0)
+_PAUSES_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+"""How long a connection that broke is not tried again, after one failure, two, and so on."""
 _ENDED = "termination"
 
 
@@ -63,13 +64,13 @@ class Goals:
             if not found:
                 return
 
-    async def follow(self, goal_id: str, *, after_seq: int = 0, tries: int = len(_PAUSES_S)) -> AsyncIterator[Event]:
+    async def follow(self, goal_id: str, *, after_seq: int = 0, tries: int = 12) -> AsyncIterator[Event]:
         """Give the events of a goal after a seq, then those that come, each once and in order, until it has ended.
 
-        A connection that breaks is made again, up to so many times in a row, and goes on after the last event that was
-        given.
+        A connection that breaks is made again, up to so many times in a row (twelve are some forty seconds), and goes
+        on after the last event that was given.
 
-        Raises: NotFound; Denied; Unavailable when the server cannot be reached for a while.
+        Raises: NotFound; Denied; Unavailable when the server cannot be reached for all that time.
         """
         failures = 0
         while True:
@@ -79,18 +80,35 @@ class Goals:
                     yield event
                     if event["type"] == _ENDED:
                         return
-            except (OSError, WebSocketException) as error:
-                if failures >= tries:
-                    raise Unavailable(f"{self._connection.url} cannot be reached: {error}.") from error
-            else:
                 if (await self.get(goal_id))["status"] in ("done", "stopped"):
                     return
+            except (OSError, WebSocketException, Unavailable) as error:
+                if failures >= tries:
+                    raise Unavailable(f"{self._connection.url} cannot be reached: {error}.") from error
             await asyncio.sleep(_PAUSES_S[min(failures, len(_PAUSES_S) - 1)])
             failures += 1
 
-    async def resume(self, goal_id: str, *, limits: Mapping[str, Any] | None = None) -> Goal:
+    async def changes(self) -> AsyncIterator[Goal]:
+        """Give the goals that have not ended, then every goal that changes, as it is then, until the connection breaks.
+
+        Raises: Denied; Unavailable when it breaks; call it again then, which begins anew.
+        """
+        try:
+            async with self._socket("/ws/events") as socket:
+                async for text in socket:
+                    frame = orjson.loads(text)
+                    for goal in frame["goals"] if frame["type"] == "goals" else [frame["goal"]]:
+                        yield cast("Goal", goal)
+        except InvalidStatus as error:
+            raise refused(error.response.status_code, "such socket") from error
+        except (OSError, WebSocketException) as error:
+            raise Unavailable(f"{self._connection.url} cannot be reached: {error}.") from error
+        raise Unavailable(f"{self._connection.url} has closed the connection. Call it again.")
+
+    async def resume(self, goal_id: str, *, limits: Mapping[str, Any] | None = None, key: str | None = None) -> Goal:
         """Go on with a goal in the server."""
-        return await self._goal("POST", f"/{plain_step(goal_id)}/resume", {} if limits is None else {"limits": limits})
+        body = {} if limits is None else {"limits": limits}
+        return await self._goal("POST", f"/{plain_step(goal_id)}/resume", body, key=key)
 
     async def fork(self, goal_id: str, at: int, *, key: str | None = None) -> Goal:
         """Make a goal that goes on from an event of another."""
@@ -120,12 +138,15 @@ class Goals:
         return cast("Goal", await self._connection.data(method, f"/goals{path}", body, headers=headers))
 
     async def _one_connection(self, goal_id: str, after_seq: int) -> AsyncIterator[Event]:
-        url = self._connection.socket_url(f"/ws/goals/{plain_step(goal_id)}?after_seq={one_step(str(after_seq))}")
         try:
-            async with connect(url, additional_headers=self._connection.headers, proxy=None) as socket:
+            path = f"/ws/goals/{plain_step(goal_id)}?after_seq={one_step(str(after_seq))}"
+            async with self._socket(path) as socket:
                 async for text in socket:
                     yield cast("Event", orjson.loads(text))
         except InvalidStatus as error:
             if error.response.status_code in (429, 500, 502, 503, 504):
                 raise  # it may be well again, as after a connection that broke
             raise refused(error.response.status_code, f"goal {goal_id[:60]!r}") from error
+
+    def _socket(self, path: str) -> connect:
+        return connect(self._connection.socket_url(path), additional_headers=self._connection.headers, proxy=None)

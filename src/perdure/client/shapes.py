@@ -20,6 +20,7 @@ class Goal(TypedDict):
     cost_usd: float
     parent: dict[str, Any] | None
     output: Any
+    detail: str | None
 
 
 class Event(TypedDict):

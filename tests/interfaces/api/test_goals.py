@@ -14,6 +14,7 @@ from perdure.app import Perdure
 from perdure.client import Client, Goal
 from perdure.interfaces.api.app import make_app
 from perdure.interfaces.api.server import Running
+from tests.interfaces.api.serving import Served
 
 ASKS = 'goal: a question\nsteps:\n  - id: sure\n    ask: {question: "Publish?", options: ["yes", "no"]}\n'
 WAITS = "goal: a signal\nsteps:\n  - id: nap\n    wait: 1h\n"
@@ -52,7 +53,7 @@ async def test_the_envelope_is_as_specified(known: httpx.AsyncClient) -> None:
     assert body["meta"].keys() == {"request_id", "timestamp", "response_time_ms"}
     assert made.headers["x-request-id"] == body["meta"]["request_id"]
     fields = "id text mind bot status reason waiting_for created_at updated_at last_seq steps cost_usd parent output"
-    assert list(body["data"]) == fields.split()
+    assert list(body["data"]) == [*fields.split(), "detail"]
     missing = await known.get("/api/v1/goals/nothing")
     assert missing.status_code == 404
     assert missing.headers["content-type"] == "application/problem+json"
@@ -347,3 +348,49 @@ async def test_head_is_get_without_a_body(known: httpx.AsyncClient) -> None:
         head, get = await known.head(path), await known.get(path)
         assert (head.status_code, head.content) == (get.status_code, b"")
     assert (await known.head("/api/v1/goals", headers={"Accept": "text/event-stream"})).status_code == 405
+
+
+async def test_a_key_knows_the_same_body_however_its_json_is_written(client: Client, known: httpx.AsyncClient) -> None:
+    headers = {"Idempotency-Key": f"written-{id(client)}", "Content-Type": "application/json"}
+    bodies = (b'{"text": "true", "shell": false}', b'{"shell":false,"text":"\\u0074rue"}')
+    answers = [await known.post("/api/v1/goals", content=body, headers=headers) for body in bodies]
+    assert [answer.status_code for answer in answers] == [201, 201]
+    assert len({answer.json()["data"]["id"] for answer in answers}) == 1
+
+
+async def test_a_goal_that_failed_says_why(client: Client) -> None:
+    failed = await ended(client, (await client.goals.create(text="no-such-program-anywhere"))["id"])
+    assert (failed["status"], failed["reason"]) == ("stopped", "failed")
+    assert "no-such-program-anywhere" in (failed["detail"] or "")
+
+
+async def test_the_last_page_says_that_it_is_also_when_it_is_full(plain: Served) -> None:
+    for _ in range(2):
+        await plain.client.goals.create(plan=ASKS)
+        await plain.client.builder.start("a timer for pasta")
+    for path in ("/goals", "/builder/drafts"):
+        first = (await plain.http.get(f"{path}?limit=1")).json()
+        last = (await plain.http.get(f"{path}?limit=1&cursor={first['meta']['next_cursor']}")).json()
+        assert (len(last["data"]), last["meta"]["next_cursor"]) == (1, None)
+        assert (await plain.http.get(f"{path}?limit=2")).json()["meta"]["next_cursor"] is None
+
+
+async def test_the_description_can_be_made_into_a_client(known: httpx.AsyncClient) -> None:
+    described = await known.get("/openapi.json")
+    calls = [call for calls in described.json()["paths"].values() for call in calls.values()]
+    names = [call["operationId"] for call in calls]
+    assert len(names) == len(set(names))
+    assert {"goals_create_goal", "builder_answer"} < set(names)
+    assert "e+18" not in described.text
+
+
+async def test_every_goal_that_changes_is_heard_of_by_the_client(client: Client) -> None:
+    waits = await client.goals.create(plan=ASKS)
+    await waiting(client, waits["id"])
+    changes = client.goals.changes()
+    while (await anext(changes))["id"] != waits["id"]:
+        pass
+    await client.goals.cancel(waits["id"])
+    while (goal := await anext(changes))["id"] != waits["id"]:
+        pass
+    assert goal["status"] == "stopped"

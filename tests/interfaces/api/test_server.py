@@ -51,6 +51,12 @@ def test_an_address_that_others_can_reach_has_to_be_asked_for(host: str) -> None
         bind(Address(host, 0))
 
 
+@pytest.mark.parametrize("name", ["http://foo", "foo:80", "", "a b", "föö", "x" * 254])
+def test_a_name_that_no_machine_has_is_refused(name: str) -> None:
+    with pytest.raises(Invalid, match="no name of a machine"):
+        bind(Address(port=0, names=[name]))
+
+
 def test_an_address_that_is_taken_or_makes_no_sense_is_told() -> None:
     with contextlib.closing(bind(Address(port=0))) as taken, pytest.raises(Unavailable, match="--port 0"):
         bind(Address(port=taken.getsockname()[1]))

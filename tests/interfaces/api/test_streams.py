@@ -178,6 +178,29 @@ async def test_every_socket_is_told_that_the_server_ends(home: Perdure, token: s
                 assert closed.value.rcvd.code == 1001
 
 
+async def test_a_client_follows_a_goal_through_a_restart_of_the_server(home: Perdure, token: str) -> None:
+    async with running(home, Address(port=0)) as first:
+        port = first.surface.doors.port
+        async with Client(first.url, token) as client:
+            goal = await client.goals.create(plan=ASKS)
+            await waiting(client, goal["id"])
+            following = client.goals.follow(goal["id"])
+            seen = [(await anext(following))["seq"], (await anext(following))["seq"]]
+            rest = asyncio.create_task(_seqs(following))
+            first.end()
+            await asyncio.wait({first.ended})
+            await asyncio.sleep(0.5)  # it comes again, and finds nobody
+            assert not rest.done()
+            async with running(home, Address(port=port)):
+                await home.goals.decide(goal["id"], "answer", value="no")
+                seen += await asyncio.wait_for(rest, 30)
+    assert seen == list(range(1, seen[-1] + 1))
+
+
+async def _seqs(events: AsyncIterator[Any]) -> list[int]:
+    return [event["seq"] async for event in events]
+
+
 async def test_who_has_missed_too_much_is_told_to_connect_again(server: Running, token: str) -> None:
     async with opened(server, token, "/ws/events") as socket:
         assert (await heard(socket))["type"] == "goals"

@@ -17,6 +17,7 @@ from starlette.websockets import WebSocket
 from perdure import __version__
 from perdure.app.forge import SessionOver
 from perdure.errors import Invalid, NotFound, PerdureError
+from perdure.interfaces.api.edge import LARGEST_INTEGER
 from perdure.interfaces.api.envelope import Problem, problem
 from perdure.interfaces.api.gate import OPEN_PATHS, Gate
 from perdure.interfaces.api.problems import NoSuchMethod, Unexpected
@@ -58,6 +59,7 @@ def make_routes(surface: Surface) -> FastAPI:
         redoc_url=None,
         responses=REFUSALS,
         redirect_slashes=False,
+        generate_unique_id_function=lambda route: f"{route.tags[0]}_{route.name}",
     )
     app.state.surface = surface
     for router, prefix in ROUTERS:
@@ -97,7 +99,7 @@ async def _unfit_socket(socket: WebSocket, error: Exception) -> None:
 
 
 def _misfit(errors: Sequence[Any]) -> Invalid:
-    told = [f"{_place(each['loc'])}: {each['msg']}" for each in errors[:_MOST_ERRORS]]
+    told = [f"{_place(each['loc'])}: {each['msg'].removeprefix('Value error, ')}" for each in errors[:_MOST_ERRORS]]
     return Invalid(f"The request does not fit. {told[0]}." if told else "The request does not fit.", errors=told)
 
 
@@ -150,8 +152,17 @@ def _described(app: FastAPI) -> dict[str, Any]:
             parts["schemas"].pop(unused, None)
         parts["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
         schema["security"] = [{"token": []}]
+        _write_bounds_whole(schema)
         for path in OPEN_PATHS:
             for operation in schema["paths"][path].values():
                 operation["security"] = []
         app.openapi_schema = schema
     return app.openapi_schema
+
+
+def _write_bounds_whole(schema: Any) -> None:
+    """Write the largest integers as what they are; FastAPI makes floats of them, which are beyond 64 bits."""
+    for inner in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+        _write_bounds_whole(inner)
+    if isinstance(schema, dict) and schema.get("maximum") == float(LARGEST_INTEGER):
+        schema["maximum"] = LARGEST_INTEGER - 1

@@ -60,6 +60,7 @@ class Meta(BaseModel):
     request_id: str
     timestamp: str
     response_time_ms: float
+    next_cursor: str | None = None
 
 
 class Envelope(BaseModel, Generic[T]):
@@ -81,6 +82,8 @@ class Problem(BaseModel):
     code: str
     errors: list[dict[str, Any]]
     meta: Meta
+    current: dict[str, Any] | None = None
+    """What is there now, with a conflict that can be decided anew from it."""
 
 
 def reply(

@@ -89,14 +89,16 @@ class Gate:
         given = headers.getlist("authorization")
         if given:
             scheme, _, token = given[0].partition(" ")
-            if len(given) == 1 and scheme.lower() == "bearer" and self._doors.is_token(token.strip()):
+            if len(given) > 1 or scheme.lower() != "bearer":
+                raise NoToken("The header was expected to be `Authorization: Bearer TOKEN`, once.")
+            if self._doors.is_token(token.strip()):
                 return "bearer"
             raise NoToken("The token is not the one of this home. `perdure token show` prints it.")
         if any(self._doors.is_token(value) for value in _cookies(headers, self._doors.cookie)):
             return "cookie"
         raise NoToken(
             "A token is needed: `Authorization: Bearer …`. `perdure token show` prints it; a browser comes in by the"
-            " URL that `perdure serve` prints when it is started."
+            " URL that `perdure serve` prints when it is started, or `perdure token url` whenever it is wanted."
         )
 
     def _require_origin(self, scope: Scope, headers: Headers, shown_by: Literal["bearer", "cookie"]) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 import signal
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -30,6 +31,7 @@ PATIENCE_S = 30.0
 _CLOSE_S = 5
 _ROTATION_S = 0.5
 _PAUSE_S = 1.0
+_NAME = re.compile(r"[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]")
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +78,9 @@ def bind(address: Address) -> socket.socket:
 
     Raises: Invalid when others could reach it and nobody has said so; Unavailable when it is taken.
     """
+    for name in address.names:
+        if not _NAME.fullmatch(name):
+            raise Invalid(f"{name!r} is no name of a machine: a name without scheme and port was expected.")
     if not address.is_local and not address.is_exposed:
         raise Invalid(
             f"{address.host} can be reached by other machines, and the connection is not encrypted. Give --expose too"
@@ -156,8 +161,8 @@ async def running(p: Perdure, address: Address) -> AsyncIterator[Running]:
             listener.close()
 
 
-async def serve(p: Perdure, address: Address, on_start: Callable[[Running], None], on_wait: Callable[[], None]) -> None:
-    """Serve a home until a signal comes; a second one ends the steps that still run.
+async def serve(p: Perdure, address: Address, on_start: Callable[[Running], None], on_wait: Callable[[], None]) -> int:
+    """Serve a home until a signal comes; a second one ends the steps that still run. Return how many goals had one.
 
     `on_wait` is called at the end, before running steps are waited for.
 
@@ -170,6 +175,7 @@ async def serve(p: Perdure, address: Address, on_start: Callable[[Running], None
             await asyncio.wait({server.ended})
             if server.surface.serving.is_busy:
                 on_wait()
+        return server.surface.serving.cut_short
 
 
 class _Heard:

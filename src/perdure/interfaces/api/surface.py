@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass
 from typing import Annotated, Any, cast
 
+import orjson
 from fastapi import Depends, Header, Query, Request
 from starlette.requests import HTTPConnection
 
@@ -75,7 +76,9 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 async def _once(request: Request, key: Key = None) -> Once | None:
     if key is None:
         return None
-    return Once(key, f"{request.method} {request.url.path}", hashlib.sha256(await request.body()).digest())
+    body = await request.body()
+    said = orjson.dumps(orjson.loads(body), option=orjson.OPT_SORT_KEYS) if body else b""  # however it is written
+    return Once(key, f"{request.method} {request.url.path}", hashlib.sha256(said).digest())
 
 
 Called = Annotated[Once | None, Depends(_once)]

@@ -10,6 +10,7 @@ import typer
 from perdure.app import open_home
 from perdure.interfaces.cli.answer import Answer, print_answer
 from perdure.interfaces.cli.command import Options, command
+from perdure.interfaces.cli.exact import exact
 
 if TYPE_CHECKING:
     from perdure.interfaces.api.server import Running
@@ -37,9 +38,8 @@ def register(app: typer.Typer) -> None:
         settings = options.settings()
         address = Address(host, port, is_exposed=expose, names=tuple(name or ()))
         async with open_home(settings) as p:
-            await run(p, address, partial(_told, options), _waits)
-        ended = "Ended. Goals that were running go on when the server is started again."
-        return Answer({}, [ended], is_told=True)
+            cut_short = await run(p, address, partial(_told, options), _waits)
+        return Answer({}, [_ended(options, cut_short)], is_told=True)
 
 
 def _told(options: Options, server: "Running") -> None:
@@ -49,10 +49,20 @@ def _told(options: Options, server: "Running") -> None:
         told = Answer({"url": server.url, "login_url": login_url, "pid": os.getpid()})
         print_answer(told, as_json=True)
     print(f"Open this once in a browser, within ten minutes:\n  {login_url}\n", file=sys.stderr)
-    print(
-        "Programs use the token that `perdure token show` prints. Ctrl-C ends the server.", file=sys.stderr, flush=True
-    )
+    shown = exact(options, "token", "show")
+    print(f"Programs use the token that `{shown}` prints. Ctrl-C ends the server.", file=sys.stderr, flush=True)
 
 
 def _waits() -> None:
     print("Ending; steps that run have ten seconds to finish. Ctrl-C ends them now.", file=sys.stderr, flush=True)
+
+
+def _ended(options: Options, cut_short: int) -> str:
+    if not cut_short:
+        return "Ended. Goals that were running go on when the server is started again."
+    waiting = exact(options, "goal", "list", "--status", "waiting")
+    goals = "1 goal was" if cut_short == 1 else f"{cut_short} goals were"
+    return (
+        f"Ended, and the steps that {goals} at. They go on when the server is started again; a goal that cannot know"
+        f" whether its step happened asks first: `{waiting}`."
+    )

@@ -33,14 +33,14 @@ class ApprovalOut(BaseModel):
 @router.get("", response_model=Envelope[list[ApprovalOut]])
 async def list_approvals(served: Served, limit: Limit = 50, cursor: Cursor = None) -> Response:
     """List the calls of so many waiting goals, the newest goal first, that wait for a person to decide."""
-    goals = await served.p.goals.list(limit=limit, status="waiting", before=from_cursor(cursor))
+    goals = await served.p.goals.list(limit=limit + 1, status="waiting", before=from_cursor(cursor))
     found = [
         waiting
-        for goal in goals
+        for goal in goals[:limit]
         if goal.summary.waiting_for == "person"
         for waiting in _waiting(await served.p.goals.state(goal.id))
     ]
-    return page(found, goals[-1].id if len(goals) == limit else None)
+    return page(found, goals[limit - 1].id if len(goals) > limit else None)
 
 
 def _waiting(state: GoalState) -> list[dict[str, Any]]:

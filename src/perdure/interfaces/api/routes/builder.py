@@ -215,9 +215,9 @@ async def delete(session_id: str, served: Served, if_match: IfMatch = None) -> R
 @router.get("/drafts", response_model=Envelope[list[DraftOut]])
 async def list_drafts(served: Served, limit: Limit = 50, cursor: Cursor = None) -> Response:
     """List the sessions that are not finished, the newest change first."""
-    found = await served.p.forge.drafts(limit=limit, before=_place(from_cursor(cursor)))
-    last = " ".join(map(str, found[-1].summary.place)) if len(found) == limit else None
-    return page([draft.wire() for draft in found], last)
+    found = await served.p.forge.drafts(limit=limit + 1, before=_place(from_cursor(cursor)))
+    last = " ".join(map(str, found[limit - 1].summary.place)) if len(found) > limit else None
+    return page([draft.wire() for draft in found[:limit]], last)
 
 
 def _place(text: str | None) -> DraftPlace | None:

@@ -138,6 +138,7 @@ class GoalOut(BaseModel):
     cost_usd: float
     parent: dict[str, Any] | None
     output: Any
+    detail: str | None
 
 
 class EventOut(BaseModel):
@@ -180,8 +181,8 @@ async def list_goals(
     status: Annotated[Status | None, Query(description="`open` is running or interrupted.")] = None,
 ) -> Response:
     """List goals, the newest first; `output` is null in a list, also when a goal has one."""
-    found = await served.p.goals.list(limit=limit, status=status, before=from_cursor(cursor))
-    return page([goal.wire() for goal in found], found[-1].id if len(found) == limit else None)
+    found = await served.p.goals.list(limit=limit + 1, status=status, before=from_cursor(cursor))
+    return page([goal.wire() for goal in found[:limit]], found[limit - 1].id if len(found) > limit else None)
 
 
 @router.get("/{goal_id}", response_model=_GOAL)
@@ -201,7 +202,8 @@ async def list_events(
 ) -> Response:
     """List the events of a goal after a seq; with `Accept: text/event-stream`, go on with those that come.
 
-    A cursor counts more than `after_seq`. A stream ends with the goal; who asks for more gets 204.
+    A cursor counts more than `after_seq`, and so does `Last-Event-ID` with a stream. A stream ends with the goal; who
+    asks for more gets 204.
     """
     goal = await served.p.goals.find(goal_id)
     if wants_stream(request.headers):
