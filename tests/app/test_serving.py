@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -95,3 +96,35 @@ async def test_goals_whose_steps_had_to_be_ended_are_counted(p: Perdure) -> None
         serving.hurry()
         await serving.close()
         assert serving.cut_short == 2
+
+
+@flow
+async def pressing(goal: Goal, where: str) -> None:
+    if where == "body":
+        raise KeyboardInterrupt
+    if where == "step":
+        await goal.step(press)
+    if where == "async step":
+        await goal.step(press_later)
+    await goal.gather(goal.step(press), goal.step(first))
+
+
+def press() -> None:
+    raise KeyboardInterrupt
+
+
+async def press_later() -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("where", ["body", "step", "async step", "branch"])
+async def test_code_that_presses_ctrl_c_itself_ends_its_goal_and_not_the_server(
+    p: Perdure, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, monkeypatch.undo)  # as a server hears it
+    try:
+        async with at_work(p) as serving:
+            goal = await serving.start(of_flow(pressing, [where], {}))
+            assert (await become(p, goal.id, "stopped")).reason in ("failed", "fatal_error")
+    finally:
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)

@@ -144,7 +144,14 @@ async def test_a_save_over_another_revision_is_a_conflict_and_changes_nothing(st
 
 async def test_a_save_over_exactly_one_draft_is_a_conflict_when_there_is_another(stores: Stores) -> None:
     saved = await stores.drafts.save_draft(draft(), 0)
-    for other in ({"created_at_us": saved.created_at_us - 1}, {"schema_version": 2}, {"state_json": "{}"}):
+    others: list[dict[str, Any]] = [
+        {"created_at_us": saved.created_at_us - 1},
+        {"schema_version": 2},
+        {"phase": BuilderPhase.REVIEW},
+        {"mode": BuilderMode.SKILL},
+        {"state_json": "{}"},
+    ]
+    for other in others:
         with pytest.raises(Conflict):
             await stores.drafts.save_draft(draft(state_json="new"), 1, over=replace(saved, **other))
         assert await stores.drafts.load_draft(saved.session_id) == saved

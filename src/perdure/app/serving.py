@@ -21,6 +21,7 @@ from perdure.kernel.ports import Clock, IdempotencyKeys, Once
 LOOK_S = 0.5
 MOST_RUNNING = 64
 _PAGE = 200
+_MOMENT_S = 2.0
 _PATIENCE_S = 60.0
 """A goal that could not be gone on with is tried again after this, or when something has happened to it."""
 
@@ -163,8 +164,7 @@ class Serving:
         try:
             await self._begun(goal.id, lambda manner: self._goals.go_on(goal.id, manner), is_woken=is_woken)
         except PerdureError as error:
-            log.warning("%s could not be gone on with: %s", goal.id, error.detail)
-            self._note_failure(goal.id, goal.summary.last_seq)
+            self._note_failure(goal.id, goal.summary.last_seq, error)
 
     def _is_hopeless(self, goal: GoalView) -> bool:
         failed = self._failed.get(goal.id)
@@ -215,9 +215,11 @@ class Serving:
         if error is None:
             self.nudge()
             return
-        log.warning("%s was given up here: %s", goal_id or "a new goal", error)
-        if loop is not None and not isinstance(error, Unavailable):
-            self._note_failure(goal_id, loop.state.tip.seq)
+        if loop is not None:
+            self._note_failure(goal_id, loop.state.tip.seq, error)
 
-    def _note_failure(self, goal_id: str, last_seq: int) -> None:
-        self._failed[goal_id] = _Failed(last_seq, self._clock.boottime_s() + _PATIENCE_S)
+    def _note_failure(self, goal_id: str, last_seq: int, error: BaseException) -> None:
+        """Leave a goal alone for a while that could not go on; for a moment, when something outside was in the way."""
+        log.warning("%s was given up here: %s", goal_id, error)
+        patience_s = _MOMENT_S if isinstance(error, Unavailable) else _PATIENCE_S
+        self._failed[goal_id] = _Failed(last_seq, self._clock.boottime_s() + patience_s)

@@ -16,7 +16,7 @@ from perdure.kernel.events import Action, Termination, ToolCall, iso
 from perdure.kernel.ports import Decided, GoalState
 from perdure.minds.flow import Flow, Goal
 from perdure.minds.flow_calls import BRANCH, Branch, Pause, Question, Request, Work
-from perdure.minds.mistakes import told
+from perdure.minds.mistakes import is_interrupt, told
 from perdure.minds.plan_shape import NO_RETRY, Retry
 from perdure.minds.recorded import Recorded
 from perdure.minds.standing import Standing, standing
@@ -141,8 +141,10 @@ class FlowMind:
             BRANCH.set(branch)
             try:
                 return await coroutine
-            except SystemExit as error:
-                raise Invalid(f"A branch of goal.gather raised SystemExit: {error}.") from error
+            except (SystemExit, KeyboardInterrupt) as error:
+                if is_interrupt(error):
+                    raise
+                raise Invalid(f"A branch of goal.gather raised {type(error).__name__}: {error}.") from error
             finally:
                 left -= 1
                 if left:
@@ -161,10 +163,8 @@ class FlowMind:
             result = await self._flow.fn(Goal(goal_id, self), *self._args, **self._kwargs)
             await self._require_nothing_open()
             self._end = Termination("done", value=to_json(result, f"What {self._flow.name} returned"))
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:
-            if self._is_closed:
+            if self._is_closed or is_interrupt(error):
                 raise
             self._end = _ending(error, self._flow.path)
         finally:

@@ -1,7 +1,9 @@
 """What went wrong in somebody's own code: in words, with the line where it did; the whole traceback goes to the log."""
 
+import asyncio
 import logging
 import os
+import signal
 import sysconfig
 import traceback
 from pathlib import Path
@@ -19,6 +21,18 @@ def described(fn: object) -> str:
     name = getattr(fn, "__qualname__", None) or repr(fn)
     code = getattr(fn, "__code__", None)
     return f"{name} ({shown(code.co_filename)}, line {code.co_firstlineno})" if code is not None else name
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Tell whether somebody may have pressed Ctrl-C. Where that is heard otherwise, as in a server, code has raised it.
+
+    It is raised by Python's own handler, and by the one of `asyncio.run` when Ctrl-C is pressed twice.
+    """
+    if not isinstance(error, KeyboardInterrupt):
+        return False
+    handler = signal.getsignal(signal.SIGINT)
+    of_runner = getattr(getattr(handler, "func", None), "__self__", None)
+    return handler is signal.default_int_handler or isinstance(of_runner, asyncio.Runner)
 
 
 def told(error: BaseException, where: str) -> str:

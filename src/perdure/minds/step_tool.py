@@ -13,7 +13,7 @@ from perdure.errors import Invalid, PerdureError
 from perdure.kernel.events import ToolError, ToolOutput
 from perdure.kernel.ports import CallContext, Check
 from perdure.minds.flow_calls import KEY, Request, Work
-from perdure.minds.mistakes import told
+from perdure.minds.mistakes import is_interrupt, told
 from perdure.minds.standing import BAD_RESULT, NOT_HAPPENED, TIMEOUT
 from perdure.minds.values import to_json
 
@@ -62,9 +62,9 @@ class StepTool:
             if _is_being_cancelled():
                 raise
             return None, ToolError("CancelledError", "The step raised it itself.")
-        except KeyboardInterrupt:
-            raise
-        except BaseException as raised:  # noqa: BLE001 (whatever a step raises is its outcome)
+        except BaseException as raised:
+            if is_interrupt(raised):
+                raise
             if isinstance(raised, TimeoutError) and limit.expired():
                 return await self._timed_out(context)
             return None, _failure(raised, context.call.call_id)

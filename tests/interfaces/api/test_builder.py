@@ -339,3 +339,18 @@ async def test_a_turn_that_is_sent_again_is_what_the_next_answer_is_about(server
         await socket.send(json.dumps({"type": "answer", "answer": {"confirm": True}}))
         conflict = await heard(socket)
         assert (conflict["code"], conflict["revision"]) == ("conflict", 2)
+
+
+async def test_an_id_that_was_used_for_another_frame_is_refused_on_the_same_socket(server: Running, token: str) -> None:
+    async with opened(server, token, f"/ws/builder/{uuid4()}") as socket:
+        for frame, answered in (
+            ({"type": "start", "description": "a timer for pasta", "id": "1"}, "turn"),
+            ({"type": "answer", "answer": {"free_text": "Ada"}, "id": "1"}, "key_taken"),
+            ({"type": "answer", "answer": {"free_text": "Ada"}, "id": "2"}, "turn"),
+            ({"type": "answer", "answer": {"free_text": "Bob"}, "id": "2"}, "key_taken"),
+            ({"type": "answer", "answer": {"free_text": "Ada"}, "id": "2"}, "turn"),
+        ):
+            await socket.send(json.dumps(frame))
+            told = await heard(socket)
+            assert (told.get("code", told["type"]), told["reply_to"]) == (answered, frame["id"])
+        assert told["revision"] == 2

@@ -320,12 +320,12 @@ async def test_a_code_from_before_the_token_was_changed_lets_nobody_in(
 
 def test_a_code_is_good_for_ten_minutes(tmp_path: Path) -> None:
     code, late = new_code(tmp_path), new_code(tmp_path)
-    assert spend_code(tmp_path, code)
+    assert spend_code(tmp_path, code, read_token(tmp_path))
     [left] = (tmp_path / "login-codes").iterdir()
     before_s = time.time() - LASTS_S
     os.utime(left, (before_s, before_s))
-    assert not spend_code(tmp_path, late)
-    assert not spend_code(tmp_path, "ü\ud800")
+    assert not spend_code(tmp_path, late, read_token(tmp_path))
+    assert not spend_code(tmp_path, "ü\ud800", read_token(tmp_path))
 
 
 @pytest.mark.parametrize("scheme", ["", "token ", "Basic "])
@@ -338,8 +338,10 @@ async def test_who_forgets_the_word_bearer_is_told(http: httpx.AsyncClient, toke
 def test_a_code_is_used_once_by_whoever_is_first(tmp_path: Path) -> None:
     code = new_code(tmp_path)
     with ThreadPoolExecutor(8) as many:
-        assert sum(many.map(lambda _: spend_code(tmp_path, code), range(8))) == 1
-    assert not any(spend_code(tmp_path, wrong) for wrong in ("", ".", "..", "../token", "/", "x" * 10_000))
+        assert sum(many.map(lambda _: spend_code(tmp_path, code, read_token(tmp_path)), range(8))) == 1
+    assert not any(
+        spend_code(tmp_path, wrong, read_token(tmp_path)) for wrong in ("", ".", "..", "../token", "/", "x" * 10_000)
+    )
     assert read_token(tmp_path)
 
 
@@ -347,8 +349,48 @@ def test_codes_that_nobody_uses_do_not_pile_up_and_tell_nothing(tmp_path: Path) 
     codes = [new_code(tmp_path) for _ in range(40)]
     files = list((tmp_path / "login-codes").iterdir())
     assert len(files) == 16
-    assert spend_code(tmp_path, codes[-1])
+    assert spend_code(tmp_path, codes[-1], read_token(tmp_path))
     assert not any(code in file.name or file.read_bytes() for code in codes for file in files if file.exists())
+
+
+def test_what_else_lies_beside_the_codes_is_left_alone(tmp_path: Path) -> None:
+    new_code(tmp_path)
+    folder = tmp_path / "login-codes"
+    (folder / "README").write_text("mine")
+    (folder / ("a" * 64)).mkdir()
+    for path in folder.iterdir():
+        os.utime(path, (1, 1))
+    assert spend_code(tmp_path, new_code(tmp_path), read_token(tmp_path))
+    assert {path.name for path in folder.iterdir()} == {"README", "a" * 64}
+
+
+def test_many_make_codes_at_once(tmp_path: Path) -> None:
+    read_token(tmp_path)
+    with ThreadPoolExecutor(8) as many:
+        assert len(set(many.map(lambda _: new_code(tmp_path), range(200)))) == 200
+
+
+def test_codes_are_not_kept_where_a_link_leads(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "login-codes").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(Denied, match="link"):
+        new_code(tmp_path)
+
+
+async def test_head_uses_up_no_code(server: Running, http: httpx.AsyncClient) -> None:
+    url = server.login_url()
+    assert (await http.head(url)).status_code == 405
+    assert (await http.get(url)).status_code == 303
+
+
+async def test_a_home_that_was_moved_away_is_not_made_anew(server: Running, known: httpx.AsyncClient) -> None:
+    home = server.surface.p.settings.home
+    home.rename(home.with_name("moved"))
+    assert (await known.get("/api/v1/goals")).status_code == 401
+    await asyncio.sleep(0.6)  # the watch over the token looks twice a second
+    assert not home.exists()
+    home.with_name("moved").rename(home)
+    assert (await known.get("/api/v1/goals")).status_code == 200
 
 
 async def test_another_url_for_a_browser_is_made_beside_the_server(

@@ -208,3 +208,14 @@ async def test_nothing_that_strangers_send_and_no_query_comes_into_the_log(
         writer.transport.abort()
     assert token not in caplog.text
     assert [record for record in caplog.records if record.levelno > logging.INFO] == []
+
+
+@pytest.mark.parametrize("line", ["GET /ws/events", "POST /ws/events", "HEAD /ws/events"])
+@pytest.mark.parametrize("changed", [("13", "12"), ("Sec-WebSocket-Key", "X-Key"), ("AAAA==", "A=")])
+async def test_a_refused_upgrade_is_dressed_like_every_answer(
+    server: Running, line: str, changed: tuple[str, str]
+) -> None:
+    answer = await rest(await connected(server, request(server, line, UPGRADE.replace(*changed), is_known=False)))
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    for header in (b"application/problem+json", b"x-request-id: ", b"nosniff", b"no-store"):
+        assert header in answer

@@ -10,7 +10,7 @@ from perdure.app import Perdure
 from perdure.app.new_goal import of_plan_text
 from perdure.app.runner import Manner
 from perdure.interfaces.api.codes import spend_code
-from perdure.interfaces.api.doors import TOKEN_FILE
+from perdure.interfaces.api.doors import TOKEN_FILE, read_token
 from perdure.settings import load_settings
 from tests.interfaces.cli.terminal import Terminal
 
@@ -29,7 +29,8 @@ def test_a_token_is_made_shown_and_renewed(perdure: Terminal) -> None:
 def test_a_url_for_a_browser_is_printed_whenever_it_is_wanted(perdure: Terminal) -> None:
     told = perdure.json("token", "url", "--port", "8755")
     assert told["url"].startswith("http://127.0.0.1:8755/login?code=")
-    assert spend_code(load_settings().home, told["url"].partition("=")[2])
+    home = load_settings().home
+    assert spend_code(home, told["url"].partition("=")[2], read_token(home))
     assert perdure("token", "url") == 0
     assert perdure.out.startswith("http://127.0.0.1:8733/login?code=")
 

@@ -6,7 +6,9 @@ same one. The name of the file tells the code to nobody, and is another when the
 
 import hmac
 import os
+import re
 import secrets
+import stat
 import time
 from pathlib import Path
 
@@ -18,6 +20,7 @@ LASTS_S = 600.0
 _FOLDER = "login-codes"
 _MOST = 16
 _CODE_BYTES = 32
+_NAME = re.compile("[0-9a-f]{64}")
 
 
 def login_url(server: str, home: Path) -> str:
@@ -36,6 +39,8 @@ def new_code(home: Path) -> str:
     code, folder = secrets.token_urlsafe(_CODE_BYTES), home / _FOLDER
     path = folder / _name(code, read_token(home))
     ensure_folder(folder)
+    if folder.is_symlink():
+        raise Denied(f"{folder} is a link; a folder of our own was expected.")
     try:
         _forget_old(folder)
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE))
@@ -44,18 +49,15 @@ def new_code(home: Path) -> str:
     return code
 
 
-def spend_code(home: Path, given: str) -> bool:
-    """Use up a code; false when it is none, too old, was used before, or was made for a token that was changed.
-
-    Raises: Damaged or Denied when there is no token.
-    """
-    path = home / _FOLDER / _name(given, read_token(home))
+def spend_code(home: Path, given: str, token: str) -> bool:
+    """Use up a code; false when it is none, too old, was used before, or was made for another token."""
+    path = home / _FOLDER / _name(given, token)
+    made_s = _made_s(path)
     try:
-        made_s = path.stat().st_mtime
         path.unlink()  # of two who try, one can
     except OSError:
         return False
-    return time.time() - made_s < LASTS_S
+    return made_s is not None and abs(time.time() - made_s) < LASTS_S
 
 
 def _name(code: str, token: str) -> str:
@@ -63,8 +65,18 @@ def _name(code: str, token: str) -> str:
 
 
 def _forget_old(folder: Path) -> None:
-    """Remove the codes that are too old, and the oldest of too many."""
-    made = sorted(((entry.stat().st_mtime, entry.path) for entry in os.scandir(folder)), reverse=True)
-    for at, (made_s, path) in enumerate(made):
+    """Remove the codes that are too old, and the oldest of too many; whatever else lies there is left alone."""
+    made = [(made_s, path) for path in folder.iterdir() if (made_s := _made_s(path)) is not None]
+    for at, (made_s, path) in enumerate(sorted(made, reverse=True)):
         if at >= _MOST - 1 or time.time() - made_s >= LASTS_S:
-            Path(path).unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
+
+
+def _made_s(path: Path) -> float | None:
+    """Return when a code was made; None for what is none, or gone."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return None
+    is_code = _NAME.fullmatch(path.name) is not None and stat.S_ISREG(found.st_mode) and found.st_size == 0
+    return found.st_mtime if is_code else None

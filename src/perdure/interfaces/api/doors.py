@@ -119,8 +119,8 @@ class Doors:
         seen = _signature(self._file)
         if seen is None or seen != self._seen:
             try:
-                self._token = read_token(self.home)
-            except PerdureError:
+                self._token = _read(self.home / TOKEN_FILE)  # none is made here: a home that was moved away stays away
+            except (FileNotFoundError, PerdureError):
                 self._token = None
             self._seen = seen
         return self._token

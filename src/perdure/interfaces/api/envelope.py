@@ -124,7 +124,7 @@ def from_cursor(cursor: str | None) -> str | None:
         )
     except (binascii.Error, ValueError):
         of_list, is_ours, last = "", "", ""
-    if not is_ours or of_list != _list():
+    if not is_ours or of_list != _list() or not last.isprintable():
         raise Invalid("This cursor is none that this list gave out; leave it out to begin anew.")
     return last
 

@@ -14,7 +14,7 @@ from perdure.interfaces.api.problems import NoToken, TooLarge, WrongType
 
 LARGEST_BODY = 1 << 20
 _MOST_READ = 8 << 20
-_MOST_COOKIES = 8
+_MOST_COOKIES = 256
 LONGEST_QUERY = 16_384
 OPEN_PATHS = frozenset({"/healthz", "/login"})
 """What may be asked for without a token: whether we live, and the trade of a one-time code for a cookie."""
@@ -182,9 +182,12 @@ async def _whole_body(receive: Receive) -> bytes:
 
 
 def _as_get(scope: Scope) -> Scope:
-    """Let HEAD be what GET is: whoever speaks HTTP for us leaves out the body. A stream has no end to wait for."""
-    is_head = scope["type"] == "http" and scope["method"] == "HEAD" and not wants_stream(Headers(scope=scope))
-    return {**scope, "method": "GET"} if is_head else scope
+    """Let HEAD be what GET is: whoever speaks HTTP for us leaves out the body.
+
+    Not of a stream, which has no end to wait for, and not of a login, which would use up its code.
+    """
+    is_head = scope["type"] == "http" and scope["method"] == "HEAD" and scope["path"] != "/login"
+    return {**scope, "method": "GET"} if is_head and not wants_stream(Headers(scope=scope)) else scope
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:

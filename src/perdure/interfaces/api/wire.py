@@ -4,6 +4,7 @@ import asyncio
 import logging
 import resource
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any
 
 import h11
@@ -12,6 +13,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import CloseCode, Frame
+from websockets.http11 import Request
 
 from perdure.interfaces.api.envelope import Asked
 from perdure.interfaces.api.gate import ON_EVERY_ANSWER
@@ -166,9 +168,19 @@ class PatientSocket(WebSocketsSansIOProtocol):
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         if not self.handshake_initiated:  # it came whole, and could not be read
-            self.close_sent = self.handshake_complete = True
-            self.transport.write(_refusal("This is no request for a WebSocket."))
-            self.transport.close()
+            self._refuse()
+
+    def handle_connect(self, event: Request) -> None:
+        """Open a socket; what is no request for one is answered like everything else."""
+        if self.conn.accept(event).status_code == HTTPStatus.SWITCHING_PROTOCOLS:
+            super().handle_connect(event)
+        else:
+            self._refuse()
+
+    def _refuse(self) -> None:
+        self.close_sent = self.handshake_initiated = self.handshake_complete = True
+        self.transport.write(_refusal("This is no request for a WebSocket."))
+        self.transport.close()
 
     def shutdown(self) -> None:
         """Close because the server ends, with the code that says so; uvicorn would say that it starts again."""

@@ -26,7 +26,7 @@ _UPDATE = (
     " question_count = ?, updated_at = ?, state_json = ? WHERE session_id = ? AND revision = ?{exactly}"
     " RETURNING created_at"
 )
-_EXACTLY = " AND created_at = ? AND schema_version = ? AND state_json = ?"
+_EXACTLY = " AND created_at = ? AND schema_version = ? AND phase = ? AND mode = ? AND state_json = ?"
 _DELETE = "DELETE FROM builder_drafts WHERE session_id = ? RETURNING revision"
 
 
@@ -89,7 +89,7 @@ def _save(raw: RawTransaction, draft: BuilderDraft, once: Once | None, over: Bui
     if draft.revision == 1:
         row = raw.first(_INSERT, draft.session_id, draft.updated_at_us, *_changing(draft))
     else:
-        exactly = () if over is None else (over.created_at_us, over.schema_version, over.state_json)
+        exactly = () if over is None else _exactly(over)
         update = _UPDATE.format(exactly=_EXACTLY if exactly else "")
         row = raw.first(update, *_changing(draft), draft.session_id, draft.revision - 1, *exactly)
     if row is None:
@@ -97,6 +97,10 @@ def _save(raw: RawTransaction, draft: BuilderDraft, once: Once | None, over: Bui
     if once is not None:
         keep_once(raw, once, draft.updated_at_us)
     return int(row[0])
+
+
+def _exactly(draft: BuilderDraft) -> Values:
+    return draft.created_at_us, draft.schema_version, str(draft.phase), str(draft.mode), draft.state_json
 
 
 def _delete(raw: RawTransaction, session_id: str, expected_revision: int | None) -> None:

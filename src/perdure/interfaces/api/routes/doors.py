@@ -29,7 +29,7 @@ async def healthz() -> Response:
 async def login(served: Served, code: Annotated[str, Query(min_length=1, max_length=200)]) -> Response:
     """Trade a one-time code, as `perdure serve` prints it, for a cookie."""
     token = served.doors.token()
-    if token is None or not spend_code(served.doors.home, code):
+    if token is None or not spend_code(served.doors.home, code, token):
         raise NoToken(
             "This code was used before, is too old, is older than the token, or is none."
             " `perdure token url` prints another."

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import orjson
@@ -10,8 +11,9 @@ from fastapi import APIRouter, WebSocket
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from starlette.websockets import WebSocketDisconnect
 
+from perdure.app.asked import KeyTaken
 from perdure.app.forge import SessionView, known_form
-from perdure.errors import Conflict, Invalid, NotFound, PerdureError
+from perdure.errors import Conflict, Invalid, NotFound, PerdureError, Unavailable
 from perdure.interfaces.api.edge import read_json
 from perdure.interfaces.api.lines import Line
 from perdure.interfaces.api.sockets.telling import refuse, until_ended
@@ -91,6 +93,14 @@ async def chat(socket: WebSocket, session_id: str, served: Served) -> None:
         await until_ended(socket, line, _Chat(socket, served, known).run(line))
 
 
+@dataclass(frozen=True)
+class _Replied:
+    """A frame with an id, and the reply that it gets however often it is sent."""
+
+    frame: Frame
+    reply: Plain
+
+
 class _Chat:
     """One socket: reads a frame, does what it says, sends the reply, and reads the next."""
 
@@ -100,7 +110,7 @@ class _Chat:
         self._session_id = session_id
         self._revision: int | None = None
         """That of the last turn that was sent here."""
-        self._replies: dict[str, Plain] = {}
+        self._replies: dict[str, _Replied] = {}
 
     async def run(self, line: Line) -> None:
         try:
@@ -123,11 +133,17 @@ class _Chat:
             return _error(error) | _reply_to(received)
         if frame.id is None:
             return await self._done(frame)
-        if frame.id not in self._replies:
-            self._replies[frame.id] = {**await self._done(frame), "reply_to": frame.id}
+        known = self._replies.get(frame.id)
+        if known is not None and known.frame != frame:
+            taken = KeyTaken(f"The id {frame.id!r} was used for another frame. Use a new one.")
+            return _error(taken) | {"reply_to": frame.id}
+        if known is None:
+            known = _Replied(frame, {**await self._done(frame), "reply_to": frame.id})
+            if known.reply.get("code") != Unavailable.code:  # nothing was done, and may be when it is sent again
+                self._replies[frame.id] = known
             if len(self._replies) > _MOST_REPLIES:
                 del self._replies[next(iter(self._replies))]
-        return self._replies[frame.id]
+        return known.reply
 
     async def _done(self, frame: Frame) -> Plain:
         try:
