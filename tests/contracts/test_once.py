@@ -70,6 +70,17 @@ async def test_the_first_call_under_a_key_wins_whatever_comes_after(kept: Kept) 
     assert await kept.count() == 1
 
 
+async def test_the_key_of_a_call_that_was_refused_is_free_again_and_no_other(kept: Kept) -> None:
+    await kept.keys.keep(CALL)
+    await kept.keys.forget(replace(CALL, route="POST /else"))
+    await kept.keys.forget(replace(CALL, body_sha256=b"\2" * 32))
+    await kept.keys.forget(replace(CALL, key="another"))
+    assert await kept.keys.find(CALL.key) == CALL
+    await kept.keys.forget(CALL)
+    await kept.keys.forget(CALL)
+    assert await kept.keys.find(CALL.key) is None
+
+
 async def test_of_many_who_keep_at_once_one_wins_and_all_are_told_which(kept: Kept, migrated_url: str) -> None:
     async with AsyncExitStack() as stack:
         clients = [await stack.enter_async_context(await DatabaseClient.create(migrated_url)) for _ in range(4)]

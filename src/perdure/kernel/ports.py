@@ -294,6 +294,10 @@ class IdempotencyKeys(Protocol):
         """Note a call whose change is not in the database, durably; return the one that was first under its key."""
         ...
 
+    async def forget(self, once: Once) -> None:
+        """Free the key of a call that was refused, and has changed nothing; another call's key stays."""
+        ...
+
 
 class Mind(Protocol):
     """What decides. It is never asked again for a decision that is in the history."""

@@ -11,6 +11,7 @@ from perdure.store.raw import RawTransaction
 KEPT_US = 24 * 3600 * 1_000_000
 _FIND = "SELECT key, route, body_sha256, subject FROM idempotency_keys WHERE key = ? AND created_at > ?"
 _FORGET = "DELETE FROM idempotency_keys WHERE created_at <= ?"
+_FREE = "DELETE FROM idempotency_keys WHERE key = ? AND route = ? AND body_sha256 = ?"
 _KEEP = (
     "INSERT INTO idempotency_keys (key, route, body_sha256, subject, created_at) VALUES (?, ?, ?, ?, ?)"
     " ON CONFLICT (key) DO NOTHING RETURNING key"
@@ -38,6 +39,10 @@ class SqlIdempotencyKeys:
                 raise
             return known
         return once
+
+    async def forget(self, once: Once) -> None:
+        """See IdempotencyKeys.forget."""
+        await self._client.write_raw(lambda raw: raw.execute(_FREE, once.key, once.route, once.body_sha256) and None)
 
 
 def keep_once(raw: RawTransaction, once: Once, now_us: int) -> None:

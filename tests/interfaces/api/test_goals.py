@@ -394,3 +394,18 @@ async def test_every_goal_that_changes_is_heard_of_by_the_client(client: Client)
     while (goal := await anext(changes))["id"] != waits["id"]:
         pass
     assert goal["status"] == "stopped"
+
+
+async def test_a_call_that_was_refused_leaves_its_key_free(client: Client, known: httpx.AsyncClient) -> None:
+    goal = await client.goals.create(plan=ASKS)
+    await waiting(client, goal["id"])
+    here = f"/api/v1/goals/{goal['id']}"
+    for path, wrong, right in (
+        ("/api/v1/goals", {"text": "echo 'a"}, {"text": "true"}),
+        (f"{here}/fork", {"at": 99}, {"at": 1}),
+        (f"{here}/decisions", {"decision": "retry"}, {"decision": "answer", "value": "yes"}),
+    ):
+        headers = {"Idempotency-Key": f"free-{path.rpartition('/')[2]}-{goal['id']}"}
+        assert (await known.post(path, json=wrong, headers=headers)).status_code in (409, 422)
+        for _ in range(2):
+            assert (await known.post(path, json=right, headers=headers)).status_code in (200, 201)

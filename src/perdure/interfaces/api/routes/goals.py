@@ -1,6 +1,7 @@
 """Goals over HTTP: start, look, go on, decide, signal, fork, end."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
@@ -12,7 +13,7 @@ from perdure.app.asked import require_same
 from perdure.app.flows import load_flow
 from perdure.app.new_goal import NewGoal, of_command, of_flow, of_plan_text
 from perdure.app.views import GoalView
-from perdure.errors import Denied, Invalid, NotFound
+from perdure.errors import Conflict, Denied, Exhausted, Invalid, NotFound
 from perdure.interfaces.api.envelope import Envelope, from_cursor, page, reply
 from perdure.interfaces.api.gate import wants_stream
 from perdure.interfaces.api.streams import event_stream
@@ -169,8 +170,10 @@ async def create_goal(body: GoalBody, served: Served, once: Called) -> Response:
 
     It is durable when this answers. A command or a plan runs in a folder of its own, `work/<id>` in the home.
     """
-    new = replace(await _new(body, served), key=await _named(served, once))
-    return await _reply(served, await served.serving.start(new), status=201)
+    new = await _new(body, served)
+    async with _named(served, once) as key:
+        goal = await served.serving.start(replace(new, key=key))
+    return await _reply(served, goal, status=201)
 
 
 @router.get("", response_model=Envelope[list[GoalOut]])
@@ -229,8 +232,9 @@ async def resume_goal(goal_id: GoalId, served: Served, once: Called, body: Resum
 async def fork_goal(goal_id: GoalId, body: ForkBody, served: Served, once: Called) -> Response:
     """Make a goal that goes on from an event of another; it does not run until it is resumed."""
     goal = await served.p.goals.find(goal_id)
-    key = await _named(served, once, goal.id)
-    return await _reply(served, await served.p.goals.fork(goal.id, body.at, key=key), status=201)
+    async with _named(served, once, goal.id) as key:
+        fork = await served.p.goals.fork(goal.id, body.at, key=key)
+    return await _reply(served, fork, status=201)
 
 
 @router.post("/{goal_id}/cancel", response_model=_GOAL)
@@ -238,24 +242,27 @@ async def cancel_goal(goal_id: GoalId, served: Served, once: Called, body: Cance
     """End a goal."""
     del body
     goal = await served.p.goals.find(goal_id)
-    return await _reply(served, await served.p.goals.cancel(goal.id, key=await _named(served, once, goal.id)))
+    async with _named(served, once, goal.id) as key:
+        cancelled = await served.p.goals.cancel(goal.id, key=key)
+    return await _reply(served, cancelled)
 
 
 @router.post("/{goal_id}/decisions", response_model=_GOAL)
 async def decide(goal_id: GoalId, body: DecisionBody, served: Served, once: Called) -> Response:
     """Decide about a call that waits for a person."""
     goal = await served.p.goals.find(goal_id)
-    key = await _named(served, once, goal.id)
-    decided = await served.p.goals.decide(goal.id, body.decision, call_id=body.call_id, value=body.value, key=key)
-    return await _gone_on(served, decided)
+    async with _named(served, once, goal.id) as key:
+        told = await served.p.goals.decide(goal.id, body.decision, call_id=body.call_id, value=body.value, key=key)
+    return await _gone_on(served, told)
 
 
 @router.post("/{goal_id}/signals", response_model=_GOAL)
 async def signal(goal_id: GoalId, body: SignalBody, served: Served, once: Called) -> Response:
     """Tell a goal something that it waits for, or will wait for."""
     goal = await served.p.goals.find(goal_id)
-    key = await _named(served, once, goal.id)
-    return await _gone_on(served, await served.p.goals.signal(goal.id, body.name, body.payload, key=key))
+    async with _named(served, once, goal.id) as key:
+        told = await served.p.goals.signal(goal.id, body.name, body.payload, key=key)
+    return await _gone_on(served, told)
 
 
 async def _gone_on(served: Surface, goal: GoalView) -> Response:
@@ -264,15 +271,23 @@ async def _gone_on(served: Surface, goal: GoalView) -> Response:
     return await _reply(served, goal)
 
 
-async def _named(served: Surface, once: Once | None, goal_id: str = "") -> str | None:
-    """Note a call under its key, and return the key: the goal is then told once, however often that is repeated.
+@asynccontextmanager
+async def _named(served: Surface, once: Once | None, goal_id: str = "") -> AsyncIterator[str | None]:
+    """Note a call under its key for the time that it is made; the goal is then told once, however often it is repeated.
+
+    A call that is refused, and so has changed nothing, leaves its key free.
 
     Raises: KeyTaken when the key names another call.
     """
     if once is None:
-        return None
+        yield None
+        return
     require_same(once, await served.p.keys.keep(replace(once, subject=goal_id)))
-    return once.key
+    try:
+        yield once.key
+    except (Invalid, NotFound, Conflict, Denied, Exhausted):
+        await served.p.keys.forget(once)
+        raise
 
 
 async def _new(body: GoalBody, served: Surface) -> NewGoal:
