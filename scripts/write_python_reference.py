@@ -12,7 +12,7 @@ from perdure.app.forge import Forge, SessionView
 from perdure.app.goals import Goals
 from perdure.app.memory import HomeMemory
 from perdure.app.skills import Skills
-from perdure.client import Client, bots, builder, chat, goals, memory
+from perdure.client import Client, Event, Goal, Session, Turn, bots, builder, chat, goals, memory
 
 INTRODUCTION = """\
 Begin with the [tutorial](../tutorial.md); how to [write a flow](../how-to/write-a-flow.md) and
@@ -20,6 +20,13 @@ Begin with the [tutorial](../tutorial.md); how to [write a flow](../how-to/write
 except the four functions for a memory log alone. `from perdure import …` imports a name when it
 is first asked for, so `import perdure` costs next to nothing. Where a goal's id is wanted, its beginning is enough.
 Every error is one of [these](errors.md).
+"""
+
+CLIENT_INTRODUCTION = """\
+`from perdure.client import Client`: the goals, interviews, bots and memory of a [server](../how-to/serve-over-http.md),
+from another process. All is async. Every error is one of [these](errors.md), as the server tells it, or `Unavailable`
+when it does not answer; what cannot be sent is `Invalid`, before anything is. A `key` names one call: repeated, it is
+done once.
 """
 
 GOALS = (
@@ -69,9 +76,6 @@ def python_page() -> str:
         *_member(SessionView, "wire", "session"),
         *_section("`p.skills`", Skills),
         *(line for name in SKILLS for line in _member(Skills, name, "p.skills")),
-        *_section("`perdure.client.Client`", Client),
-        *_member(Client, "request", "client"),
-        *(line for kind, name in CLIENT for each in _public(kind) for line in _member(kind, each, name)),
         *_section("`flow`", perdure.flow),
         *_section("`Goal`", perdure.Goal),
         *(line for name in GOAL for line in _member(perdure.Goal, name, "goal")),
@@ -106,6 +110,20 @@ def python_page() -> str:
         *_section("`DatabaseClient`", perdure.DatabaseClient),
         *(line for name in MAKING for line in _member(perdure.DatabaseClient, name, "DatabaseClient")),
         *(line for name in DATABASE for line in _member(perdure.DatabaseClient, name, "db")),
+    ]
+    return "\n".join(parts)
+
+
+def client_page() -> str:
+    """Return the text of the page about the client of a server, without its title."""
+    parts = [
+        CLIENT_INTRODUCTION,
+        *_section("`Client`", Client),
+        *_member(Client, "request", "client"),
+        *(line for kind, name in CLIENT for each in _public(kind) for line in _member(kind, each, name)),
+        "## What comes back\n",
+        "Plain dictionaries, with these keys:\n",
+        *(line for shape in (Goal, Event, Session, Turn) for line in (f"### `{shape.__name__}`\n", _fields(shape))),
     ]
     return "\n".join(parts)
 

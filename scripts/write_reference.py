@@ -12,7 +12,7 @@ from perdure.interfaces.cli.tree import build
 from perdure.settings import DEFINITIONS
 from perdure.store.schema import metadata
 from scripts.write_api_reference import api_page
-from scripts.write_python_reference import python_page
+from scripts.write_python_reference import client_page, python_page
 
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
 NOTE = "<!-- Written by `make docs`; do not edit. -->\n"
@@ -25,6 +25,7 @@ def pages() -> dict[Path, str]:
         REFERENCE / "settings.md": f"# Settings\n\n{NOTE}\n{_settings()}",
         REFERENCE / "database.md": f"# Database\n\n{NOTE}\n{_database()}",
         REFERENCE / "python.md": f"# Python\n\n{NOTE}\n{python_page()}",
+        REFERENCE / "client.md": f"# Client\n\n{NOTE}\n{client_page()}",
         REFERENCE / "api.md": f"# API\n\n{NOTE}\n{api_page()}",
     }
 
