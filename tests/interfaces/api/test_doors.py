@@ -328,11 +328,11 @@ def test_a_code_is_good_for_ten_minutes(tmp_path: Path) -> None:
     assert not spend_code(tmp_path, "ü\ud800", read_token(tmp_path))
 
 
-@pytest.mark.parametrize("scheme", ["", "token ", "Basic "])
-async def test_who_forgets_the_word_bearer_is_told(http: httpx.AsyncClient, token: str, scheme: str) -> None:
-    answer = await http.get("/api/v1/goals", headers={"Authorization": f"{scheme}{token}"})
-    assert answer.status_code == 401
-    assert "Bearer TOKEN" in answer.json()["detail"]
+async def test_who_forgets_the_word_bearer_is_told(http: httpx.AsyncClient, token: str) -> None:
+    for scheme in ("", "token ", "Basic "):
+        answer = await http.get("/api/v1/goals", headers={"Authorization": f"{scheme}{token}"})
+        assert answer.status_code == 401
+        assert "Bearer TOKEN" in answer.json()["detail"]
 
 
 def test_a_code_is_used_once_by_whoever_is_first(tmp_path: Path) -> None:

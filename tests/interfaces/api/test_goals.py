@@ -337,10 +337,11 @@ async def test_the_same_fork_asked_for_many_times_at_once_is_one(client: Client,
     assert len({answer.json()["data"]["id"] for answer in answers}) == 1
 
 
-@pytest.mark.parametrize("cursor", ["", "zz", "bm9wZQ", "x" * 900])
-@pytest.mark.parametrize("path", ["goals", "bots", "skills", "approvals", "builder/drafts"])
-async def test_a_cursor_that_no_list_gave_out_is_refused(known: httpx.AsyncClient, path: str, cursor: str) -> None:
-    assert (await known.get(f"/api/v1/{path}?cursor={cursor}")).status_code == 422
+async def test_a_cursor_that_no_list_gave_out_is_refused(known: httpx.AsyncClient) -> None:
+    for path in ("goals", "bots", "skills", "approvals", "builder/drafts"):
+        for cursor in ("", "zz", "bm9wZQ", "x" * 900):
+            answer = await known.get(f"/api/v1/{path}?cursor={cursor}")
+            assert answer.status_code == 422, (path, cursor)
 
 
 async def test_head_is_get_without_a_body(known: httpx.AsyncClient) -> None:
