@@ -54,7 +54,7 @@ docs: install ## Write the generated reference pages anew
 
 lock: ## Resolve pyproject.toml anew into the hashed locks (needs uv)
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-annotate -U pyproject.toml -o requirements/runtime.txt
-	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-annotate -U --extra postgres --extra dev pyproject.toml -o $(LOCK)
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-annotate -U --extra postgres --extra dev --group codegen pyproject.toml -o $(LOCK)
 
 clean: ## Remove what was built; never a home
 	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage
