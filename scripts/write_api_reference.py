@@ -30,7 +30,6 @@ Every call needs the token of the home, `Authorization: Bearer …`; only `/heal
 
 In the last column `?` is behind what may be left out; what is in `{{}}` is the body.
 """
-_TITLES = {"doors": "At the door"}
 
 
 def api_page() -> str:
@@ -38,7 +37,7 @@ def api_page() -> str:
     described = make_routes(cast("Surface", None)).openapi()
     parts = [INTRODUCTION]
     for tag in dict.fromkeys(operation["tags"][0] for _, _, operation in _operations(described)):
-        parts += [f"## {_TITLES.get(tag, tag.capitalize())}\n", "| call | what it does | takes |", "|---|---|---|"]
+        parts += [f"## {tag.capitalize()}\n", "| call | what it does | takes |", "|---|---|---|"]
         parts += [
             f"| `{method.upper()} {path.removeprefix(BASE)}` | {_sentences(operation['description'])} "
             f"| {_takes(operation, described)} |"
@@ -74,19 +73,16 @@ def _takes(operation: Mapping[str, Any], described: Mapping[str, Any]) -> str:
     if "requestBody" in operation:
         schema = _resolved(operation["requestBody"]["content"]["application/json"]["schema"], described)
         needed = schema.get("required", [])
-        known = {"…": None} if schema.get("additionalProperties") else schema.get("properties", {})
-        keys = [f"{key}{'' if key in needed or key == '…' else '?'}" for key in known]
-        given.insert(0, f"`{{{', '.join(keys)}}}`")
+        keys = [f"{key}{'' if key in needed else '?'}" for key in schema.get("properties", {})]
+        keys += ["…"] if schema.get("additionalProperties") else []
+        given.insert(0, f"`{{{', '.join(keys)}}}{'' if operation['requestBody']['required'] else '?'}`")
     return ", ".join(given)
 
 
 def _resolved(schema: Mapping[str, Any], described: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the form that a schema stands for; that of a body which may be left out too."""
-    for each in (schema, *schema.get("anyOf", [])):
-        if "$ref" in each:
-            found: Mapping[str, Any] = described["components"]["schemas"][each["$ref"].rsplit("/", 1)[1]]
-            return found
-    return schema
+    """Return the schema that the schema of a body refers to."""
+    found: Mapping[str, Any] = described["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]]
+    return found
 
 
 def _sockets() -> Iterator[tuple[str, str]]:

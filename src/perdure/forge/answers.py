@@ -34,6 +34,7 @@ class Confirm(_Answer):
 class Back(_Answer):
     """To an earlier phase; None is the one before."""
 
+    model_config = ConfigDict(json_schema_extra={"required": ["back"]})  # `{}` is not an answer
     back: BuilderPhase | None = None
 
 

@@ -11,7 +11,8 @@ from perdure.forge.vocabulary import BuilderPhase
 class Wire(BaseModel):
     """A value that goes over the wire and into a draft: nothing unknown, nothing changed."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # Every field is written, also one that has its default: a schema of what is sent has to say so.
+    model_config = ConfigDict(extra="forbid", frozen=True, json_schema_serialization_defaults_required=True)
 
 
 class Option(Wire):

@@ -1,4 +1,4 @@
-"""A real server on a real port, on each kind of database, and ways to speak to it."""
+"""A real server on a real port, on each kind of database, and ways to speak to it; each checks what it receives."""
 
 import shutil
 from collections.abc import AsyncIterator
@@ -11,6 +11,7 @@ from perdure.app import Perdure
 from perdure.client import Client
 from perdure.interfaces.api.doors import read_token
 from perdure.interfaces.api.server import Address, Running, running
+from tests.interfaces.api.document import documented, documented_client
 from tests.interfaces.api.serving import Served, served
 
 
@@ -34,14 +35,14 @@ def token(server: Running) -> str:
 @pytest.fixture
 async def client(server: Running, token: str) -> AsyncIterator[Client]:
     async with Client(server.url, token) as client:
-        yield client
+        yield documented_client(client)
 
 
 @pytest.fixture
 async def http(server: Running) -> AsyncIterator[httpx.AsyncClient]:
     """Somebody who has shown nothing."""
     async with httpx.AsyncClient(base_url=server.url, trust_env=False) as http:
-        yield http
+        yield documented(http)
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ async def known(server: Running, token: str) -> AsyncIterator[httpx.AsyncClient]
     """Somebody who shows the token."""
     headers = {"Authorization": f"Bearer {token}"}
     async with httpx.AsyncClient(base_url=server.url, headers=headers, trust_env=False) as http:
-        yield http
+        yield documented(http)
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from perdure.client import Client
 from perdure.interfaces.api.doors import read_token
 from perdure.interfaces.api.server import Address, Running, running
 from perdure.interfaces.api.surface import BASE
+from tests.interfaces.api.document import documented, documented_client
 
 
 @dataclass(frozen=True)
@@ -35,4 +36,4 @@ async def served(home: Path, database_url: str) -> AsyncIterator[Served]:
             Client(server.url, token) as client,
             httpx.AsyncClient(base_url=f"{server.url}{BASE}", headers=headers, trust_env=False) as http,
         ):
-            yield Served(p, server, client, http)
+            yield Served(p, server, documented_client(client), documented(http))

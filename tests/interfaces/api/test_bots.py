@@ -49,12 +49,12 @@ async def test_a_bot_has_the_form_that_is_described(there: Served) -> None:
     await built(there.client)
     described = (await there.http.get(f"{there.server.url}/openapi.json")).json()["components"]["schemas"]
     answers = {
-        "WholeBotOut": "/bots/ada",
-        "BotOut": "/bots",
-        "VersionOut": "/bots/ada/versions",
-        "FileOut": "/bots/ada/files/SOUL.md",
-        "ListedSkillOut": "/skills",
-        "WholeSkillOut": "/skills/summarize",
+        "Bot": "/bots/ada",
+        "BotSummary": "/bots",
+        "BotVersion": "/bots/ada/versions",
+        "BotFile": "/bots/ada/files/SOUL.md",
+        "SkillSummary": "/skills",
+        "Skill": "/skills/summarize",
     }
     for name, path in answers.items():
         data = (await there.http.get(path)).json()["data"]

@@ -1,4 +1,4 @@
-"""Whatever is sent, nothing is answered with a 5xx and nothing hangs: described calls, and bytes that are none."""
+"""Whatever is sent, no response is a 5xx, hangs or differs from the document: described calls, and any bytes."""
 
 import asyncio
 import os
@@ -16,6 +16,7 @@ import schemathesis
 from hypothesis import HealthCheck, given, settings
 from hypothesis.errors import Unsatisfiable
 from schemathesis import GenerationMode
+from schemathesis.specs.openapi import checks
 
 from perdure.app import Perdure
 from perdure.interfaces.api.app import make_routes
@@ -24,6 +25,12 @@ from perdure.interfaces.api.server import Address, Running, running
 from tests.conftest import BACKENDS
 from tests.postgres import PostgresServer
 
+CONFORMANCE = [
+    checks.status_code_conformance,
+    checks.content_type_conformance,
+    checks.response_headers_conformance,
+    checks.response_schema_conformance,
+]
 EXAMPLES = int(os.environ.get("PERDURE_TORTURE", "4"))
 LONGEST_S = 2.0
 
@@ -105,6 +112,7 @@ def _try(calls: Any, reached: Reached) -> None:
         begun = time.monotonic()
         answer = case.call(base_url=reached.url, headers=reached.headers)
         require_sense(answer, time.monotonic() - begun)
+        case.validate_response(answer, checks=CONFORMANCE)
 
     call()
 

@@ -6,7 +6,6 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError, WebSocketRequestValidationError
-from fastapi.openapi.utils import get_openapi
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -17,15 +16,15 @@ from starlette.websockets import WebSocket
 from perdure import __version__
 from perdure.app.forge import SessionOver
 from perdure.errors import Invalid, NotFound, PerdureError
-from perdure.interfaces.api.edge import LARGEST_INTEGER
-from perdure.interfaces.api.envelope import Problem, problem
-from perdure.interfaces.api.gate import OPEN_PATHS, Gate
+from perdure.interfaces.api.envelope import problem
+from perdure.interfaces.api.gate import Gate
+from perdure.interfaces.api.openapi import describe
 from perdure.interfaces.api.problems import NoSuchMethod, Unexpected
 from perdure.interfaces.api.routes import approvals, bots, builder, doors, goals, memory, skills
 from perdure.interfaces.api.sockets import builder as builder_socket
 from perdure.interfaces.api.sockets import goals as goal_sockets
 from perdure.interfaces.api.sockets.telling import refuse
-from perdure.interfaces.api.surface import BASE, REFUSALS, Surface
+from perdure.interfaces.api.surface import BASE, Surface
 
 ROUTERS = (
     (doors.router, ""),
@@ -57,9 +56,7 @@ def make_routes(surface: Surface) -> FastAPI:
         summary="A home for AI agents that cannot lose their work.",
         docs_url=None,
         redoc_url=None,
-        responses=REFUSALS,
         redirect_slashes=False,
-        generate_unique_id_function=lambda route: f"{route.tags[0]}_{route.name}",
     )
     app.state.surface = surface
     for router, prefix in ROUTERS:
@@ -71,7 +68,7 @@ def make_routes(surface: Surface) -> FastAPI:
     app.add_exception_handler(HTTPException, _unrouted)
     app.add_exception_handler(Exception, _unexpected)
     app.router.default = _nowhere
-    app.openapi = lambda: _described(app)  # type: ignore[method-assign]
+    app.openapi = lambda: describe(app)  # type: ignore[method-assign]
     return app
 
 
@@ -137,32 +134,3 @@ async def _unexpected(request: Request, error: Exception) -> Response:
 
 def _place(loc: tuple[int | str, ...]) -> str:
     return ".".join(str(part) for part in loc)
-
-
-def _described(app: FastAPI) -> dict[str, Any]:
-    """Describe the API once, with the problem and the two ways to show who one is."""
-    if app.openapi_schema is None:
-        schema = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
-        parts = schema.setdefault("components", {})
-        parts.setdefault("schemas", {})["Problem"] = Problem.model_json_schema(
-            ref_template="#/components/schemas/{model}"
-        )
-        parts["schemas"] |= parts["schemas"]["Problem"].pop("$defs", {})
-        for unused in ("HTTPValidationError", "ValidationError"):
-            parts["schemas"].pop(unused, None)
-        parts["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-        schema["security"] = [{"token": []}]
-        _write_bounds_whole(schema)
-        for path in OPEN_PATHS:
-            for operation in schema["paths"][path].values():
-                operation["security"] = []
-        app.openapi_schema = schema
-    return app.openapi_schema
-
-
-def _write_bounds_whole(schema: Any) -> None:
-    """Write the largest integers as what they are; FastAPI makes floats of them, which are beyond 64 bits."""
-    for inner in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
-        _write_bounds_whole(inner)
-    if isinstance(schema, dict) and schema.get("maximum") == float(LARGEST_INTEGER):
-        schema["maximum"] = LARGEST_INTEGER - 1

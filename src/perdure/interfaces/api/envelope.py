@@ -8,17 +8,14 @@ from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Generic, TypeVar
+from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 from uuid_utils import uuid7
 
 from perdure.errors import Invalid, PerdureError
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -51,39 +48,6 @@ class Asked:
 
 
 ASKED: ContextVar[Asked] = ContextVar("perdure_asked")
-
-
-class Meta(BaseModel):
-    """About an answer; `next_cursor` is there with lists, and null at the end of one."""
-
-    model_config = ConfigDict(extra="allow")
-    request_id: str
-    timestamp: str
-    response_time_ms: float
-    next_cursor: str | None = None
-
-
-class Envelope(BaseModel, Generic[T]):
-    """What a success looks like."""
-
-    data: T
-    meta: Meta
-    links: dict[str, str] = Field(alias="_links")
-
-
-class Problem(BaseModel):
-    """What a failure looks like (RFC 9457)."""
-
-    type: str
-    title: str
-    status: int
-    detail: str
-    instance: str
-    code: str
-    errors: list[dict[str, Any]]
-    meta: Meta
-    current: dict[str, Any] | None = None
-    """What is there now, with a conflict that can be decided anew from it."""
 
 
 def reply(

@@ -3,7 +3,7 @@
 import hashlib
 import re
 from dataclasses import dataclass
-from typing import Annotated, Any, cast
+from typing import Annotated, cast
 
 import orjson
 from fastapi import Depends, Header, Query, Request
@@ -36,8 +36,8 @@ async def _surface(connection: HTTPConnection) -> Surface:  # async: else FastAP
 
 
 Served = Annotated[Surface, Depends(_surface)]
-Limit = Annotated[int, Query(ge=1, le=500, description="How many at most.")]
-Cursor = Annotated[str | None, Query(max_length=1000, description="`meta.next_cursor` of the page before.")]
+Limit = Annotated[int, Query(ge=1, le=500, description="Maximum number of items.")]
+Cursor = Annotated[str | None, Query(max_length=1000, description="`meta.next_cursor` of the previous page.")]
 Key = Annotated[
     str | None,
     Header(
@@ -45,32 +45,10 @@ Key = Annotated[
         min_length=1,
         max_length=200,
         pattern=r"^[!-~]+$",
-        description="Names this one call: the same key with the same body is done once, and answered again.",
+        description="Identifies this call. A repetition with the same key and body is executed once.",
     ),
 ]
 IfMatch = Annotated[str | None, Header(alias="If-Match", description="The `ETag` that was seen last, with its quotes.")]
-
-REFUSALS: dict[int | str, dict[str, Any]] = {
-    status: {
-        "description": about,
-        "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
-    }
-    for status, about in {
-        400: "The body is not JSON.",
-        401: "No token, or a wrong one.",
-        403: "Not allowed.",
-        404: "There is no such thing.",
-        409: "It is in the way of something, or not ready.",
-        410: "It is over, or gone since; `_links.bot` is what a session has made.",
-        412: "It is not what `If-Match` says.",
-        413: "Too large.",
-        415: "The body is not `application/json`.",
-        422: "The body or a parameter does not fit.",
-        429: "A limit is used up.",
-        503: "Something outside does not answer.",
-    }.items()
-}
-"""What any route may answer with; each has the form of a `Problem`."""
 
 
 async def _once(request: Request, key: Key = None) -> Once | None:

@@ -1,12 +1,14 @@
 """What waits for a person, over all goals."""
 
-from typing import Any, Literal
+from typing import Any
 
 from fastapi import APIRouter
-from pydantic import BaseModel
 from starlette.responses import Response
 
-from perdure.interfaces.api.envelope import Envelope, from_cursor, page
+from perdure.interfaces.api.envelope import from_cursor, page
+from perdure.interfaces.api.schemas.envelopes import Page, PageMeta
+from perdure.interfaces.api.schemas.goals import Approval
+from perdure.interfaces.api.schemas.problems import refusals
 from perdure.interfaces.api.surface import Cursor, Limit, Served
 from perdure.kernel.events import Ask, ToolCall, iso
 from perdure.kernel.fold import CallState, GoalState
@@ -14,23 +16,7 @@ from perdure.kernel.fold import CallState, GoalState
 router = APIRouter(prefix="/approvals", tags=["approvals"])
 
 
-class ApprovalOut(BaseModel):
-    """A call that waits for a person, and what may be decided about it."""
-
-    goal_id: str
-    call_id: str
-    kind: Literal["approval", "question", "unknown"]
-    step: str
-    since: str
-    decisions: list[str]
-    question: str | None
-    options: list[str] | None
-    tool: str | None
-    arguments: dict[str, Any] | None
-    why: str | None
-
-
-@router.get("", response_model=Envelope[list[ApprovalOut]])
+@router.get("", operation_id="list_approvals", response_model=Page[Approval, PageMeta], responses=refusals(409))
 async def list_approvals(served: Served, limit: Limit = 50, cursor: Cursor = None) -> Response:
     """List the calls of so many waiting goals, the newest goal first, that wait for a person to decide."""
     goals = await served.p.goals.list(limit=limit + 1, status="waiting", before=from_cursor(cursor))

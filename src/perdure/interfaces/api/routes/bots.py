@@ -2,17 +2,18 @@
 
 import re
 from hashlib import sha256
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Depends
-from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from perdure.bots.folder import require_bot_path
 from perdure.bots.slugs import require_slug
 from perdure.errors import Conflict, Invalid, NotFound
-from perdure.interfaces.api.envelope import Envelope, from_cursor, page, reply
+from perdure.interfaces.api.envelope import from_cursor, page, reply
 from perdure.interfaces.api.problems import Stale
+from perdure.interfaces.api.schemas.bots import Bot, BotFile, BotSummary, BotVersion, DeletedBot
+from perdure.interfaces.api.schemas.envelopes import Envelope, Page, PageMeta, with_etag
 from perdure.interfaces.api.surface import BASE, Cursor, IfMatch, Limit, Served
 
 router = APIRouter(prefix="/bots", tags=["bots"])
@@ -68,90 +69,29 @@ Slug = Annotated[str, Depends(_known_slug)]
 Name = Annotated[str, Depends(_known_name)]
 
 
-class BotOut(BaseModel):
-    """A bot in a list."""
-
-    id: str
-    slug: str
-    name: str
-    category: str
-    version: int
-    state: str
-    created_at: str
-    updated_at: str
-
-
-class WholeBotOut(BaseModel):
-    """A bot as its files say it is now; `edits` has a diff for each file that was edited by hand.
-
-    `etag` is the header of that name without its quotes, and another as soon as a file is edited.
-    """
-
-    id: str
-    slug: str
-    name: str
-    category: str
-    tone: str
-    traits: list[str]
-    purpose: str
-    boundaries: list[str]
-    settings: dict[str, Any] = Field(alias="model_config")
-    skills: list[str]
-    version: int
-    files: list[str]
-    edits: dict[str, str]
-    etag: str
-    prompt: str
-
-
-class FileOut(BaseModel):
-    """One file of a bot."""
-
-    name: str
-    text: str
-    sha256: str
-
-
-class VersionOut(BaseModel):
-    """A version of a bot; `sha256` is by file."""
-
-    number: int
-    state: str
-    origin: str
-    sha256: dict[str, str]
-    created_at: str
-
-
-class GoneOut(BaseModel):
-    """What is gone."""
-
-    deleted: bool
-    slug: str
-
-
-@router.get("", response_model=Envelope[list[BotOut]])
+@router.get("", operation_id="list_bots", response_model=Page[BotSummary, PageMeta])
 async def list_bots(served: Served, limit: Limit = 50, cursor: Cursor = None) -> Response:
     """List bots, by slug."""
     found = [bot.wire() for bot in await served.p.bots.list(limit=limit + 1, before=_slug_before(cursor))]
     return page(found[:limit], found[limit - 1]["slug"] if len(found) > limit else None)
 
 
-@router.get("/{slug}", response_model=Envelope[WholeBotOut])
+@router.get("/{slug}", operation_id="get_bot", response_model=Envelope[Bot], responses=with_etag())
 async def show_bot(slug: Slug, served: Served) -> Response:
-    """Show a bot as its files say it is now, with what was edited by hand and what a model is told."""
+    """Return a bot as its files on disk define it, with edits by hand and the prompt for the model."""
     bot = await served.p.bots.whole(slug)
     return reply(bot.wire(), links=_links(slug), headers={"ETag": f'"{bot.mark}"'})
 
 
-@router.get("/{slug}/files/{name:path}", response_model=Envelope[FileOut])
+@router.get("/{slug}/files/{name:path}", operation_id="get_bot_file", response_model=Envelope[BotFile])
 async def show_file(slug: Slug, name: Name, served: Served) -> Response:
-    """Show one file of a bot, as it is on disk now."""
+    """Return one file of a bot as it is on disk."""
     text = await served.p.bots.file(slug, name)
     data = {"name": name, "text": text, "sha256": sha256(text.encode()).hexdigest()}
     return reply(data, links={"self": f"{_HERE}/{slug}/files/{name}", "bot": f"{_HERE}/{slug}"})
 
 
-@router.get("/{slug}/versions", response_model=Envelope[list[VersionOut]])
+@router.get("/{slug}/versions", operation_id="list_bot_versions", response_model=Page[BotVersion, PageMeta])
 async def list_versions(slug: Slug, served: Served, limit: Limit = 50, cursor: Cursor = None) -> Response:
     """List the versions of a bot, the newest first."""
     versions = await served.p.bots.versions(slug, limit=limit + 1, before=_number_before(cursor))
@@ -160,9 +100,9 @@ async def list_versions(slug: Slug, served: Served, limit: Limit = 50, cursor: C
     return page(found[:limit], last, {"bot": f"{_HERE}/{slug}"})
 
 
-@router.delete("/{slug}", response_model=Envelope[GoneOut])
+@router.delete("/{slug}", operation_id="delete_bot", response_model=Envelope[DeletedBot])
 async def delete_bot(slug: Slug, served: Served, if_match: IfMatch = None) -> Response:
-    """Remove a bot with its files and all its versions; with `If-Match`, only if it is still as it was seen.
+    """Delete a bot with its files and all its versions. With `If-Match`, only if it is unchanged.
 
     The number of a version, in quotes, stands for that version as long as nobody has edited its files.
     """

@@ -1,17 +1,31 @@
 """Forge over HTTP: begin an interview, answer, build the bot. A socket on the same session speaks to the same draft."""
 
 import re
-from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from perdure.app.forge import SessionView, known_form
 from perdure.errors import Conflict, Invalid
 from perdure.forge.ports import DraftPlace
-from perdure.interfaces.api.envelope import Envelope, from_cursor, page, reply
+from perdure.interfaces.api.envelope import from_cursor, page, reply
 from perdure.interfaces.api.problems import Stale
+from perdure.interfaces.api.schemas.builder import (
+    AnswerBody,
+    AssembleBody,
+    Assembly,
+    CreateSkillBody,
+    DeletedSession,
+    Draft,
+    NewSession,
+    NextTurn,
+    ReconfigureBody,
+    Session,
+    SessionBody,
+    SkillCreation,
+)
+from perdure.interfaces.api.schemas.envelopes import Envelope, Page, PageMeta, with_etag
+from perdure.interfaces.api.schemas.problems import refusals
 from perdure.interfaces.api.surface import BASE, Called, Cursor, IfMatch, Limit, Served, wanted_revision
 
 router = APIRouter(prefix="/builder", tags=["builder"])
@@ -19,150 +33,38 @@ router = APIRouter(prefix="/builder", tags=["builder"])
 _SESSIONS = f"{BASE}/builder/sessions"
 
 
-class SessionBody(BaseModel):
-    """What somebody wants a bot for."""
-
-    model_config = ConfigDict(
-        extra="forbid", strict=True, json_schema_extra={"examples": [{"description": "a timer for pasta"}]}
-    )
-    description: Annotated[str, Field(max_length=100_000)]
-    mode: Literal["bot"] = "bot"
-    engine: Literal["builtin"] = "builtin"
-
-
-class AnswerBody(BaseModel):
-    """An answer to the pending turn, in the form of the turn."""
-
-    model_config = ConfigDict(
-        extra="forbid",
-        strict=True,
-        json_schema_extra={"examples": [{"answer": {"option_index": 0}}, {"answer": {"free_text": "Ada"}}]},
-    )
-    answer: Any
-
-
-class AssembleBody(BaseModel):
-    """The whole config, as `ready_to_assemble` showed it or edited; without one, as it was shown."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra={"examples": [{}]})
-    config: dict[str, Any] | None = None
-
-
-class ReconfigureBody(BaseModel):
-    """The bot that is to be changed."""
-
-    model_config = ConfigDict(
-        extra="forbid", strict=True, json_schema_extra={"examples": [{"bot_slug": "pasta-timer"}]}
-    )
-    bot_slug: Annotated[str, Field(min_length=1, max_length=200)]
-
-
-class SkillRequestBody(BaseModel):
-    """What a skill is for; a name is made of the description when it is left out."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-    description: Annotated[str, Field(min_length=1, max_length=10_000)]
-    name: Annotated[str, Field(min_length=1, max_length=64)] | None = None
-    capabilities: Annotated[list[Annotated[str, Field(min_length=1, max_length=200)]], Field(max_length=20)] = []
-
-
-class CreateSkillBody(BaseModel):
-    """The skill that is wanted."""
-
-    model_config = ConfigDict(
-        extra="forbid",
-        strict=True,
-        json_schema_extra={"examples": [{"skill_request": {"description": "Convert amounts between currencies"}}]},
-    )
-    skill_request: SkillRequestBody
-
-
-class BegunOut(BaseModel):
-    """A session that has begun, and its first turn."""
-
-    session_id: str
-    mode: str
-    turn: dict[str, Any]
-
-
-class SessionOut(BegunOut):
-    """A session as it stands."""
-
-    phase: str
-    initial_description: str
-    question_count: int
-    revision: int
-
-
-class SkillOut(BaseModel):
-    """A skill, and where its file is, relative to the home."""
-
-    name: str
-    description: str
-    origin: str
-    path: str
-
-
-class StateSummary(BaseModel):
-    """How far a session has come."""
-
-    phase: str
-    question_count: int
-
-
-class AnsweredOut(BaseModel):
-    """The next turn."""
-
-    turn: dict[str, Any]
-    state_summary: StateSummary
-
-
-class AssembledOut(BaseModel):
-    """The bot that was built."""
-
-    result: dict[str, Any]
-
-
-class SkillMadeOut(BaseModel):
-    """The skill that was made."""
-
-    result: SkillOut
-
-
-class DeletedOut(BaseModel):
-    """What is gone."""
-
-    deleted: bool
-    session_id: str
-
-
-class DraftOut(BaseModel):
-    """A draft in a list; phase and mode are null when it is damaged."""
-
-    session_id: str
-    initial_description: str
-    phase: str | None
-    mode: str | None
-    revision: int
-    updated_at: str
-
-
-@router.post("/sessions", status_code=201, response_model=Envelope[BegunOut])
+@router.post(
+    "/sessions",
+    operation_id="start_session",
+    status_code=201,
+    response_model=Envelope[NewSession],
+    responses=refusals(404, 410) | with_etag(201),
+)
 async def begin(body: SessionBody, served: Served, once: Called) -> Response:
-    """Begin an interview about a new bot."""
+    """Start a session that builds a new bot."""
     return _begun(await served.p.forge.start(body.description, body.mode, once=once))
 
 
-@router.get("/sessions/{session_id}", response_model=Envelope[SessionOut])
+@router.get(
+    "/sessions/{session_id}",
+    operation_id="get_session",
+    response_model=Envelope[Session],
+    responses=refusals(409, 410) | with_etag(),
+)
 async def show(session_id: str, served: Served) -> Response:
-    """Show where a session stands, with the turn that waits for an answer."""
+    """Return a session, with the turn that waits for an answer."""
     session = await served.p.forge.get(session_id)
     return reply(session.wire(), links=_links(session.session_id), headers=_etag(session))
 
 
-@router.post("/sessions/{session_id}/answer", response_model=Envelope[AnsweredOut])
+@router.post(
+    "/sessions/{session_id}/answer",
+    operation_id="answer_turn",
+    response_model=Envelope[NextTurn],
+    responses=refusals(410) | with_etag(),
+)
 async def answer(session_id: str, body: AnswerBody, served: Served, once: Called, if_match: IfMatch = None) -> Response:
-    """Answer the pending turn, and get the next; nothing is built by it."""
+    """Answer the pending turn and return the next one. An answer never builds the bot."""
     wanted = wanted_revision(if_match)
     try:
         session = await served.p.forge.answer(session_id, body.answer, wanted, once=once)
@@ -174,11 +76,16 @@ async def answer(session_id: str, body: AnswerBody, served: Served, once: Called
     return reply(data, links=_links(session.session_id), headers=_etag(session))
 
 
-@router.post("/sessions/{session_id}/assemble", response_model=Envelope[AssembledOut])
+@router.post(
+    "/sessions/{session_id}/assemble",
+    operation_id="assemble_bot",
+    response_model=Envelope[Assembly],
+    responses=refusals(410),
+)
 async def assemble(
     session_id: str, served: Served, once: Called, body: AssembleBody | None = None, if_match: IfMatch = None
 ) -> Response:
-    """Build the bot; the draft is gone afterwards, and a second call gets the same result."""
+    """Build the bot. This ends the session; a second call returns the same result."""
     wanted = wanted_revision(if_match)
     try:
         result = await served.p.forge.assemble(session_id, (body or AssembleBody()).config, wanted, once=once)
@@ -187,23 +94,39 @@ async def assemble(
     return reply({"result": result.model_dump(mode="json")}, links={"bot": f"{BASE}/bots/{result.bot_slug}"})
 
 
-@router.post("/sessions/{session_id}/reconfigure", status_code=201, response_model=Envelope[BegunOut])
+@router.post(
+    "/sessions/{session_id}/reconfigure",
+    operation_id="reconfigure_bot",
+    status_code=201,
+    response_model=Envelope[NewSession],
+    responses=refusals(410) | with_etag(201),
+)
 async def reconfigure(session_id: str, body: ReconfigureBody, served: Served, once: Called) -> Response:
-    """Begin an interview about a bot that is there; the session has the id of the path, which must be a new one."""
+    """Start a session that changes an existing bot, under a session id that is not in use."""
     return _begun(await served.p.forge.reconfigure(body.bot_slug, known_form(session_id), once=once))
 
 
-@router.post("/sessions/{session_id}/create-skill", response_model=Envelope[SkillMadeOut])
+@router.post(
+    "/sessions/{session_id}/create-skill",
+    operation_id="create_skill",
+    response_model=Envelope[SkillCreation],
+    responses=refusals(410),
+)
 async def create_skill(session_id: str, body: CreateSkillBody, served: Served, once: Called) -> Response:
-    """Make a skill of a description, for all bots of the home; the same request again gets the same result."""
+    """Create a skill, for all bots of the home, from a description. The same request again returns the same result."""
     made = await served.p.forge.create_skill(session_id, body.skill_request.model_dump(), once=once)
     links = {"skill": f"{BASE}/skills/{made.skill.name}", "session": f"{_SESSIONS}/{session_id}"}
     return reply({"result": made.made()}, links=links)
 
 
-@router.delete("/sessions/{session_id}", response_model=Envelope[DeletedOut])
+@router.delete(
+    "/sessions/{session_id}",
+    operation_id="delete_session",
+    response_model=Envelope[DeletedSession],
+    responses=refusals(410),
+)
 async def delete(session_id: str, served: Served, if_match: IfMatch = None) -> Response:
-    """Remove the draft of a session; with `If-Match`, only as it was seen."""
+    """Delete a session that is not finished. With `If-Match`, only at that revision."""
     wanted = wanted_revision(if_match)
     try:
         await served.p.forge.delete(session_id, wanted)
@@ -212,9 +135,9 @@ async def delete(session_id: str, served: Served, if_match: IfMatch = None) -> R
     return reply({"deleted": True, "session_id": session_id}, links={"drafts": f"{BASE}/builder/drafts"})
 
 
-@router.get("/drafts", response_model=Envelope[list[DraftOut]])
+@router.get("/drafts", operation_id="list_drafts", response_model=Page[Draft, PageMeta])
 async def list_drafts(served: Served, limit: Limit = 50, cursor: Cursor = None) -> Response:
-    """List the sessions that are not finished, the newest change first."""
+    """List the sessions that are not finished, the most recently changed first."""
     found = await served.p.forge.drafts(limit=limit + 1, before=_place(from_cursor(cursor)))
     last = " ".join(map(str, found[limit - 1].summary.place)) if len(found) > limit else None
     return page([draft.wire() for draft in found[:limit]], last)

@@ -7,11 +7,14 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from perdure import __version__
 from perdure.interfaces.api.codes import spend_code
-from perdure.interfaces.api.envelope import Envelope, reply
+from perdure.interfaces.api.envelope import reply
 from perdure.interfaces.api.problems import NoToken
+from perdure.interfaces.api.schemas.envelopes import Envelope
+from perdure.interfaces.api.schemas.problems import refusals
+from perdure.interfaces.api.schemas.server import Health
 from perdure.interfaces.api.surface import Served
 
-router = APIRouter(tags=["doors"])
+router = APIRouter(tags=["server"])
 
 _WELCOME = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Perdure</title>
 <h1>You are in.</h1>
@@ -19,15 +22,15 @@ _WELCOME = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Perdur
 """
 
 
-@router.get("/healthz", response_model=Envelope[dict[str, str]])
+@router.get("/healthz", operation_id="check_health", response_model=Envelope[Health])
 async def healthz() -> Response:
-    """Tell that the server lives."""
+    """Report that the server answers."""
     return reply({"status": "ok", "version": __version__})
 
 
-@router.get("/login", status_code=303, response_class=RedirectResponse)
+@router.get("/login", operation_id="log_in", status_code=303, response_class=RedirectResponse, responses=refusals(401))
 async def login(served: Served, code: Annotated[str, Query(min_length=1, max_length=200)]) -> Response:
-    """Trade a one-time code, as `perdure serve` prints it, for a cookie."""
+    """Exchange a one-time code, which `perdure serve` prints, for a cookie."""
     token = served.doors.token()
     if token is None or not spend_code(served.doors.home, code, token):
         raise NoToken(
@@ -39,7 +42,7 @@ async def login(served: Served, code: Annotated[str, Query(min_length=1, max_len
     return response
 
 
-@router.get("/", response_class=HTMLResponse)
+@router.get("/", operation_id="show_start_page", response_class=HTMLResponse)
 async def welcome() -> Response:
-    """Greet whoever has come in with a browser."""
+    """Return the start page."""
     return HTMLResponse(_WELCOME)

@@ -3,10 +3,9 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.responses import Response, StreamingResponse
 
 from perdure.app.asked import require_same
@@ -14,157 +13,39 @@ from perdure.app.flows import load_flow
 from perdure.app.new_goal import NewGoal, of_command, of_flow, of_plan_text
 from perdure.app.views import GoalView
 from perdure.errors import Conflict, Denied, Exhausted, Invalid, NotFound
-from perdure.interfaces.api.envelope import Envelope, from_cursor, page, reply
+from perdure.interfaces.api.envelope import from_cursor, page, reply
 from perdure.interfaces.api.gate import wants_stream
+from perdure.interfaces.api.schemas.envelopes import Envelope, Page, PageMeta
+from perdure.interfaces.api.schemas.events import Event
+from perdure.interfaces.api.schemas.goals import (
+    LARGEST,
+    CancelBody,
+    DecisionBody,
+    ForkBody,
+    Goal,
+    GoalBody,
+    ResumeBody,
+    SignalBody,
+)
+from perdure.interfaces.api.schemas.problems import refusals
 from perdure.interfaces.api.streams import event_stream
 from perdure.interfaces.api.surface import BASE, Called, Cursor, Limit, Served, Surface
-from perdure.kernel.events import Limits
 from perdure.kernel.ports import Once, Status
 
 router = APIRouter(prefix="/goals", tags=["goals"])
 
 _HERE = f"{BASE}/goals"
-_LARGEST = 2**63 - 1
 _ENDED = ("done", "stopped")
-Whole = Annotated[int, Field(ge=1, le=_LARGEST)]
-Amount = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-
-
-class LimitsBody(BaseModel):
-    """How much a goal may use; what is left out has no limit."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-    iterations: Whole | None = None
-    tokens: Whole | None = None
-    usd: Amount | None = None
-    seconds: Amount | None = None
-
-    def as_limits(self) -> Limits:
-        """Return what the kernel counts by."""
-        return Limits(self.iterations, self.tokens, self.usd, self.seconds)
-
-
-class GoalBody(BaseModel):
-    """A goal to be started: one of `text`, `plan` and `flow`."""
-
-    model_config = ConfigDict(
-        extra="forbid",
-        strict=True,
-        json_schema_extra={
-            "examples": [
-                {"text": "echo hello"},
-                {"plan": "goal: two steps\nsteps:\n  - id: a\n    exec: echo one\n  - id: b\n    exec: echo two\n"},
-            ]
-        },
-    )
-    text: Annotated[str, Field(min_length=1, max_length=100_000)] | None = None
-    """A command line; it is run by a shell only when `shell` is true."""
-    plan: Annotated[str, Field(min_length=1, max_length=500_000)] | None = None
-    """The text of a plan."""
-    flow: Annotated[str, Field(min_length=1, max_length=500)] | None = None
-    """A flow, `module:function`, that the setting `flows` names."""
-    args: list[Any] | dict[str, Any] | None = None
-    bot: Annotated[str, Field(min_length=1, max_length=100)] | None = None
-    limits: LimitsBody = LimitsBody()
-    shell: bool = False
-
-    @model_validator(mode="after")
-    def _is_one(self) -> "GoalBody":
-        if sum(each is not None for each in (self.text, self.plan, self.flow)) != 1:
-            raise ValueError("expected exactly one of text, plan and flow")
-        if self.args is not None and self.flow is None:
-            raise ValueError("only a flow takes args")
-        if self.shell and self.text is None:
-            raise ValueError("only a text is run by a shell")
-        return self
-
-
-class ResumeBody(BaseModel):
-    """Limits that are raised."""
-
-    model_config = ConfigDict(
-        extra="forbid", strict=True, json_schema_extra={"examples": [{}, {"limits": {"seconds": 600}}]}
-    )
-    limits: LimitsBody = LimitsBody()
-
-
-class ForkBody(BaseModel):
-    """Where a goal is forked: after this event."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra={"examples": [{"at": 1}]})
-    at: Whole
-
-
-class CancelBody(BaseModel):
-    """Nothing is needed to end a goal."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra={"examples": [{}]})
-
-
-class DecisionBody(BaseModel):
-    """What somebody has decided about an open call; without an id, about the only one that it fits."""
-
-    model_config = ConfigDict(
-        extra="forbid", strict=True, json_schema_extra={"examples": [{"decision": "answer", "value": "yes"}]}
-    )
-    decision: Literal["approve", "deny", "answer", "retry", "skip", "abort"]
-    call_id: Annotated[str, Field(max_length=500)] | None = None
-    value: Any = None
-
-
-class SignalBody(BaseModel):
-    """Something that a goal is told."""
-
-    model_config = ConfigDict(
-        extra="forbid", strict=True, json_schema_extra={"examples": [{"name": "paid", "payload": {"order": 7}}]}
-    )
-    name: Annotated[str, Field(min_length=1, max_length=200)]
-    payload: Any = None
-
-
-class GoalOut(BaseModel):
-    """A goal."""
-
-    id: str
-    text: str
-    mind: Literal["command", "plan", "flow", "model"]
-    bot: str | None
-    status: Literal["running", "interrupted", "waiting", "done", "stopped"]
-    reason: str | None
-    waiting_for: Literal["person", "signal", "timer", "limit"] | None
-    created_at: str
-    updated_at: str
-    last_seq: int
-    steps: int
-    cost_usd: float
-    parent: dict[str, Any] | None
-    output: Any
-    detail: str | None
-
-
-class EventOut(BaseModel):
-    """One event of a goal."""
-
-    v: int
-    goal_id: str
-    seq: int
-    id: str
-    type: str
-    iteration: int
-    timestamp: str
-    payload: dict[str, Any]
-    hash: str
-
-
 GoalId = str
-_GOAL = Envelope[GoalOut]
+_GOAL = Envelope[Goal]
 _STREAM: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}},
-    204: {"description": "To a stream: all was seen, and nothing more will come."},
+    204: {"description": "No more events: the goal has ended (event streams only)."},
+    **refusals(409),
 }
 
 
-@router.post("", status_code=201, response_model=_GOAL)
+@router.post("", operation_id="start_goal", status_code=201, response_model=_GOAL, responses=refusals(404, 429))
 async def create_goal(body: GoalBody, served: Served, once: Called) -> Response:
     """Start a goal; it runs in the server, and goes on when that is started anew.
 
@@ -176,7 +57,7 @@ async def create_goal(body: GoalBody, served: Served, once: Called) -> Response:
     return await _reply(served, goal, status=201)
 
 
-@router.get("", response_model=Envelope[list[GoalOut]])
+@router.get("", operation_id="list_goals", response_model=Page[Goal, PageMeta])
 async def list_goals(
     served: Served,
     limit: Limit = 50,
@@ -188,18 +69,18 @@ async def list_goals(
     return page([goal.wire() for goal in found[:limit]], found[limit - 1].id if len(found) > limit else None)
 
 
-@router.get("/{goal_id}", response_model=_GOAL)
+@router.get("/{goal_id}", operation_id="get_goal", response_model=_GOAL, responses=refusals(409))
 async def show_goal(goal_id: GoalId, served: Served) -> Response:
     """Show a goal, by its id or a beginning of it that no other has."""
     return await _reply(served, await served.p.goals.find(goal_id))
 
 
-@router.get("/{goal_id}/events", response_model=Envelope[list[EventOut]], responses=_STREAM)
+@router.get("/{goal_id}/events", operation_id="list_events", response_model=Page[Event, PageMeta], responses=_STREAM)
 async def list_events(
     request: Request,
     goal_id: GoalId,
     served: Served,
-    after_seq: Annotated[int, Query(ge=0, le=_LARGEST)] = 0,
+    after_seq: Annotated[int, Query(ge=0, le=LARGEST)] = 0,
     limit: Limit = 200,
     cursor: Cursor = None,
 ) -> Response:
@@ -221,23 +102,23 @@ async def list_events(
     return page([event.wire() for event in found], str(found[-1].seq) if has_more else None, links)
 
 
-@router.post("/{goal_id}/resume", response_model=_GOAL)
+@router.post("/{goal_id}/resume", operation_id="resume_goal", response_model=_GOAL, responses=refusals(429))
 async def resume_goal(goal_id: GoalId, served: Served, once: Called, body: ResumeBody | None = None) -> Response:
-    """Go on with a goal in the server, with limits raised where they are given."""
+    """Resume a goal in the server, with raised limits if any are given."""
     limits = (body or ResumeBody()).limits.as_limits()
     return await _reply(served, await served.serving.go_on(goal_id, limits, once=once))
 
 
-@router.post("/{goal_id}/fork", status_code=201, response_model=_GOAL)
+@router.post("/{goal_id}/fork", operation_id="fork_goal", status_code=201, response_model=_GOAL)
 async def fork_goal(goal_id: GoalId, body: ForkBody, served: Served, once: Called) -> Response:
-    """Make a goal that goes on from an event of another; it does not run until it is resumed."""
+    """Fork a goal after one of its events. The fork does not run until it is resumed."""
     goal = await served.p.goals.find(goal_id)
     async with _named(served, once, goal.id) as key:
         fork = await served.p.goals.fork(goal.id, body.at, key=key)
     return await _reply(served, fork, status=201)
 
 
-@router.post("/{goal_id}/cancel", response_model=_GOAL)
+@router.post("/{goal_id}/cancel", operation_id="cancel_goal", response_model=_GOAL)
 async def cancel_goal(goal_id: GoalId, served: Served, once: Called, body: CancelBody | None = None) -> Response:
     """End a goal."""
     del body
@@ -247,7 +128,7 @@ async def cancel_goal(goal_id: GoalId, served: Served, once: Called, body: Cance
     return await _reply(served, cancelled)
 
 
-@router.post("/{goal_id}/decisions", response_model=_GOAL)
+@router.post("/{goal_id}/decisions", operation_id="decide_call", response_model=_GOAL)
 async def decide(goal_id: GoalId, body: DecisionBody, served: Served, once: Called) -> Response:
     """Decide about a call that waits for a person."""
     goal = await served.p.goals.find(goal_id)
@@ -256,9 +137,9 @@ async def decide(goal_id: GoalId, body: DecisionBody, served: Served, once: Call
     return await _gone_on(served, told)
 
 
-@router.post("/{goal_id}/signals", response_model=_GOAL)
+@router.post("/{goal_id}/signals", operation_id="send_signal", response_model=_GOAL)
 async def signal(goal_id: GoalId, body: SignalBody, served: Served, once: Called) -> Response:
-    """Tell a goal something that it waits for, or will wait for."""
+    """Send a signal that a goal waits for, or will wait for."""
     goal = await served.p.goals.find(goal_id)
     async with _named(served, once, goal.id) as key:
         told = await served.p.goals.signal(goal.id, body.name, body.payload, key=key)

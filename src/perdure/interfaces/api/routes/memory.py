@@ -4,12 +4,23 @@ import re
 from typing import Annotated, Any
 from urllib.parse import quote
 
-from fastapi import APIRouter, Body, Query
-from pydantic import BaseModel, ConfigDict
+from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from perdure.errors import Invalid
-from perdure.interfaces.api.envelope import ASKED, Envelope, from_cursor, reply, to_cursor
+from perdure.interfaces.api.envelope import ASKED, from_cursor, reply, to_cursor
+from perdure.interfaces.api.schemas.envelopes import Envelope, Page
+from perdure.interfaces.api.schemas.memory import (
+    AddedRecord,
+    DeletedRecord,
+    MatchesMeta,
+    MemoryRecord,
+    MemoryStatus,
+    Record,
+    RelatedMatch,
+    SearchMatch,
+)
+from perdure.interfaces.api.schemas.problems import refusals
 from perdure.interfaces.api.surface import BASE, Called, Cursor, Limit, Served
 
 router = APIRouter(prefix="/memory", tags=["memory"])
@@ -21,7 +32,6 @@ _DEEPEST = 10_000
 _BUDGET_MS = 50.0
 _MS_PER_PLACE = 0.5
 """Each page finds those before it again, and has so much more time for each place that it begins after."""
-_EXAMPLE = {"type": "lesson", "title": "The cart caches prices", "paths": ["src/cart.py"], "severity": "high"}
 
 Text = Annotated[str, Query(min_length=1, max_length=10_000, description="Words; never a query language.")]
 Repo = Annotated[str | None, Query(max_length=500, description="Records of this repository, or of none.")]
@@ -29,60 +39,18 @@ Sha = Annotated[str, Query(min_length=1, max_length=200)]
 Type = Annotated[str, Query(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
 Path = Annotated[str, Query(min_length=1, max_length=4096)]
 Part = Annotated[str, Query(min_length=1, max_length=1000)]
-Record = Annotated[dict[str, Any], Body(examples=[_EXAMPLE], description="`type` is needed; other keys are kept.")]
 
 
-class AddedOut(BaseModel):
-    """What became of a record: `id` when it was added; else `reason`, and `existing_id` of its duplicate."""
-
-    added: bool
-    id: str | None = None
-    reason: str | None = None
-    existing_id: str | None = None
+_NOT_ADDED: dict[str, Any] = {"model": Envelope[AddedRecord], "description": "Not added; `reason` says why."}
 
 
-class RecordOut(BaseModel):
-    """A record, with the keys that it was added with; one that another program has written may have fewer."""
-
-    model_config = ConfigDict(extra="allow")
-    id: str
-    type: str | None = None
-    timestamp: str | None = None
-
-
-class FoundOut(BaseModel):
-    """A record that was found by words, and how well it fits."""
-
-    record: RecordOut
-    score: float
-
-
-class ReasonOut(BaseModel):
-    """Why a record was found."""
-
-    model_config = ConfigDict(extra="allow")
-    kind: str
-    value: Any
-
-
-class RelatedOut(BaseModel):
-    """A record that has to do with what was asked."""
-
-    record: RecordOut
-    why: list[ReasonOut]
-
-
-class ForgottenOut(BaseModel):
-    """What is gone."""
-
-    forgotten: int
-    id: str
-
-
-_NOT_ADDED: dict[str, Any] = {"model": Envelope[AddedOut], "description": "It was not added, and `reason` says why."}
-
-
-@router.post("/records", status_code=201, response_model=Envelope[AddedOut], responses={200: _NOT_ADDED})
+@router.post(
+    "/records",
+    operation_id="add_record",
+    status_code=201,
+    response_model=Envelope[AddedRecord],
+    responses={**refusals(410), 200: _NOT_ADDED},
+)
 async def add_record(record: Record, served: Served, once: Called) -> Response:
     """Store a record, unless the same was stored within a day: 201, else 200. It is durable when this answers.
 
@@ -95,7 +63,7 @@ async def add_record(record: Record, served: Served, once: Called) -> Response:
     return reply(answer, links=links, status=201 if answer["added"] else 200)
 
 
-@router.get("/records", response_model=Envelope[list[FoundOut]])
+@router.get("/records", operation_id="search_records", response_model=Page[SearchMatch, MatchesMeta])
 async def search_records(
     served: Served,
     text: Text,
@@ -104,28 +72,33 @@ async def search_records(
     limit: Limit = 10,
     cursor: Cursor = None,
 ) -> Response:
-    """Find records by their words, the best first; `meta.truncated` says that there was not time for all."""
+    """Find records by words, the best match first. `meta.truncated` is true if the time was up before the end."""
     after = _places_before(cursor)
     most, budget_ms = after + limit + 1, _budget_ms(after)
     found = await served.p.memory.search(text, limit=most, repo=repo, type=type, budget_ms=budget_ms)
     return _matches(found, after, limit)
 
 
-@router.get("/records/{record_id:path}", response_model=Envelope[RecordOut])
+@router.get(
+    "/records/{record_id:path}",
+    operation_id="get_record",
+    response_model=Envelope[MemoryRecord],
+    responses=refusals(409),
+)
 async def show_record(record_id: str, served: Served) -> Response:
-    """Show a record, by its id or a beginning of six characters or more that no other has."""
+    """Return a record by its id. Any unique prefix of at least six characters works."""
     record = await served.p.memory.get(record_id)
     return reply(record, links={"self": _link(record["id"])})
 
 
-@router.delete("/records/{record_id:path}", response_model=Envelope[ForgottenOut])
+@router.delete("/records/{record_id:path}", operation_id="delete_record", response_model=Envelope[DeletedRecord])
 async def forget_record(record_id: str, served: Served) -> Response:
-    """Remove a record for good, from the log and the archive; the whole id is needed."""
+    """Delete a record from the log and the archive. The whole id is required."""
     gone = await served.p.memory.forget(record_id)
     return reply({"forgotten": gone["forgotten"], "id": record_id})
 
 
-@router.get("/related", response_model=Envelope[list[RelatedOut]])
+@router.get("/related", operation_id="find_related_records", response_model=Page[RelatedMatch, MatchesMeta])
 async def related_records(  # noqa: PLR0913 (each is a way to find something)
     served: Served,
     *,
@@ -138,7 +111,7 @@ async def related_records(  # noqa: PLR0913 (each is a way to find something)
     limit: Limit | None = None,
     cursor: Cursor = None,
 ) -> Response:
-    """Find what has to do with paths, a fingerprint, a text, a commit or a pull request, the most severe first."""
+    """Find records related to paths, a fingerprint, a text, a commit or a pull request, the most severe first."""
     after, many = _places_before(cursor), limit or served.p.settings.memory.max_matches
     found = await served.p.memory.related(
         paths=path or [],
@@ -153,9 +126,9 @@ async def related_records(  # noqa: PLR0913 (each is a way to find something)
     return _matches(found, after, many)
 
 
-@router.get("/status", response_model=Envelope[dict[str, Any]])
+@router.get("/status", operation_id="get_memory_status", response_model=Envelope[MemoryStatus])
 async def memory_status(served: Served) -> Response:
-    """Tell how much there is, how large it is, and how the log and its index stand."""
+    """Return the size of the memory, and the state of its log and index."""
     return reply(await served.p.memory.status())
 
 

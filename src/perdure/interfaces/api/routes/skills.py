@@ -1,14 +1,13 @@
 """Skills over HTTP: those that a bot can have, built in or made here."""
 
-from typing import Literal
-
 from fastapi import APIRouter
-from pydantic import BaseModel
 from starlette.responses import Response
 
 from perdure.bots.skills import is_skill_name
 from perdure.errors import Invalid
-from perdure.interfaces.api.envelope import Envelope, from_cursor, page, reply
+from perdure.interfaces.api.envelope import from_cursor, page, reply
+from perdure.interfaces.api.schemas.envelopes import Envelope, Page, PageMeta
+from perdure.interfaces.api.schemas.skills import Skill, SkillSummary
 from perdure.interfaces.api.surface import BASE, Cursor, Limit, Served
 
 router = APIRouter(prefix="/skills", tags=["skills"])
@@ -16,21 +15,7 @@ router = APIRouter(prefix="/skills", tags=["skills"])
 _HERE = f"{BASE}/skills"
 
 
-class ListedSkillOut(BaseModel):
-    """A skill in a list."""
-
-    name: str
-    description: str
-    origin: Literal["builtin", "custom", "builder-created"]
-
-
-class WholeSkillOut(ListedSkillOut):
-    """A skill with what it tells a bot."""
-
-    instructions: str
-
-
-@router.get("", response_model=Envelope[list[ListedSkillOut]])
+@router.get("", operation_id="list_skills", response_model=Page[SkillSummary, PageMeta])
 async def list_skills(served: Served, limit: Limit = 50, cursor: Cursor = None) -> Response:
     """List the skills that a bot can have, by name."""
     after = from_cursor(cursor)
@@ -41,8 +26,8 @@ async def list_skills(served: Served, limit: Limit = 50, cursor: Cursor = None) 
     return page(found[:limit], found[limit - 1]["name"] if len(found) > limit else None)
 
 
-@router.get("/{name}", response_model=Envelope[WholeSkillOut])
+@router.get("/{name}", operation_id="get_skill", response_model=Envelope[Skill])
 async def show_skill(name: str, served: Served) -> Response:
-    """Show what a skill tells a bot."""
+    """Return a skill, with its instructions."""
     skill = await served.p.skills.get(name)
     return reply(skill.whole(), links={"self": f"{_HERE}/{skill.skill.name}"})

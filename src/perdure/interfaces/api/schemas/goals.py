@@ -1,0 +1,156 @@
+"""Goals and approvals: what a caller sends to start and steer one, and how one is shown."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from perdure.app.views import GoalStatus
+from perdure.interfaces.api.schemas.envelopes import Moment
+from perdure.kernel.events import Limits, MindKind, Parent, Reason
+from perdure.kernel.ports import WaitingFor
+
+LARGEST = 2**63 - 1
+Whole = Annotated[int, Field(ge=1, le=LARGEST)]
+Amount = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+PersonDecision = Literal["approve", "deny", "answer", "retry", "skip", "abort"]
+
+
+class LimitsBody(BaseModel):
+    """How much a goal may use; a limit that is left out or null does not apply."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    iterations: Whole | None = None
+    tokens: Whole | None = None
+    usd: Amount | None = None
+    seconds: Amount | None = None
+
+    def as_limits(self) -> Limits:
+        """Return what the kernel counts by."""
+        return Limits(self.iterations, self.tokens, self.usd, self.seconds)
+
+
+class GoalBody(BaseModel):
+    """A goal to start: exactly one of `text`, `plan` and `flow`."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        json_schema_extra={
+            "examples": [
+                {"text": "echo hello"},
+                {"plan": "goal: two steps\nsteps:\n  - id: a\n    exec: echo one\n  - id: b\n    exec: echo two\n"},
+            ]
+        },
+    )
+    text: (
+        Annotated[
+            str,
+            Field(min_length=1, max_length=100_000, description="A command line. A shell runs it if `shell` is true."),
+        ]
+        | None
+    ) = None
+    plan: Annotated[str, Field(min_length=1, max_length=500_000, description="The text of a plan.")] | None = None
+    flow: (
+        Annotated[
+            str,
+            Field(
+                min_length=1, max_length=500, description="A flow, `module:function`, that the setting `flows` names."
+            ),
+        ]
+        | None
+    ) = None
+    args: list[Any] | dict[str, Any] | None = Field(
+        default=None, description="Arguments of the flow, by position or by name."
+    )
+    bot: Annotated[str, Field(min_length=1, max_length=100)] | None = None
+    limits: LimitsBody = LimitsBody()
+    shell: bool = False
+
+    @model_validator(mode="after")
+    def _is_one(self) -> "GoalBody":
+        if sum(each is not None for each in (self.text, self.plan, self.flow)) != 1:
+            raise ValueError("expected exactly one of text, plan and flow")
+        if self.args is not None and self.flow is None:
+            raise ValueError("only a flow takes args")
+        if self.shell and self.text is None:
+            raise ValueError("only a text is run by a shell")
+        return self
+
+
+class ResumeBody(BaseModel):
+    """Limits to raise."""
+
+    model_config = ConfigDict(
+        extra="forbid", strict=True, json_schema_extra={"examples": [{}, {"limits": {"seconds": 600}}]}
+    )
+    limits: LimitsBody = LimitsBody()
+
+
+class ForkBody(BaseModel):
+    """The seq of the last event that the fork shares with its parent."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra={"examples": [{"at": 1}]})
+    at: Whole
+
+
+class CancelBody(BaseModel):
+    """No options."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra={"examples": [{}]})
+
+
+class DecisionBody(BaseModel):
+    """A decision about an open call. Without `call_id`, it is about the only call that it fits."""
+
+    model_config = ConfigDict(
+        extra="forbid", strict=True, json_schema_extra={"examples": [{"decision": "answer", "value": "yes"}]}
+    )
+    decision: PersonDecision
+    call_id: Annotated[str, Field(max_length=500)] | None = None
+    value: Any = None
+
+
+class SignalBody(BaseModel):
+    """A signal for a goal."""
+
+    model_config = ConfigDict(
+        extra="forbid", strict=True, json_schema_extra={"examples": [{"name": "paid", "payload": {"order": 7}}]}
+    )
+    name: Annotated[str, Field(min_length=1, max_length=200)]
+    payload: Any = None
+
+
+class Goal(BaseModel):
+    """A goal. `output` and `detail` are null until it has ended, and in lists."""
+
+    id: str
+    text: str
+    mind: MindKind
+    bot: str | None
+    status: GoalStatus
+    reason: Reason | None
+    waiting_for: WaitingFor | None
+    created_at: Moment
+    updated_at: Moment
+    last_seq: int
+    steps: int
+    cost_usd: float
+    parent: Parent | None
+    output: Any
+    detail: str | None
+
+
+class Approval(BaseModel):
+    """A call that waits for a person, and the decisions that it takes."""
+
+    goal_id: str
+    call_id: str
+    kind: Literal["approval", "question", "unknown"]
+    step: str
+    since: Moment
+    decisions: list[PersonDecision]
+    question: str | None
+    options: list[str] | None
+    tool: str | None
+    arguments: dict[str, Any] | None
+    why: str | None

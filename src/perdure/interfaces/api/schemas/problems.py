@@ -1,0 +1,61 @@
+"""Failures: the one form of a problem, and which statuses a route can answer with."""
+
+from typing import Any
+
+from pydantic import BaseModel, Field
+from pydantic.json_schema import SkipJsonSchema
+
+from perdure.interfaces.api.schemas.builder import Session
+from perdure.interfaces.api.schemas.envelopes import Links, Meta
+
+_DESCRIPTIONS = {
+    400: "The body is not JSON.",
+    401: "The token is missing or wrong.",
+    403: "The request is not allowed.",
+    404: "The resource does not exist.",
+    409: "The resource is in another state than the request needs, or a concurrent change came first.",
+    410: "The session is finished or the record was removed. `_links.bot` is the bot that the session built.",
+    412: "The resource is not at the version that `If-Match` names.",
+    413: "The body or the query is too large.",
+    415: "The body is not `application/json`.",
+    422: "The body or a parameter is invalid, or the idempotency key was used for another call.",
+    429: "A limit is reached. Retry later.",
+    500: "Stored data is damaged, or the server failed.",
+    503: "The database or another service does not answer. Retry later.",
+}
+
+
+class ProblemError(BaseModel):
+    """One of several things that are wrong."""
+
+    detail: str
+
+
+class Problem(BaseModel):
+    """A failed request (RFC 9457). `code` is the stable name of the kind of failure."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    instance: str
+    code: str
+    errors: list[ProblemError]
+    meta: Meta
+    current: Session | dict[str, Any] | SkipJsonSchema[None] = None
+    """The present state of the resource, where a conflict can be resolved from it."""
+    last_seq: int | SkipJsonSchema[None] = None
+    """The seq of the goal's last event, where `after_seq` is beyond it."""
+    links: Links | SkipJsonSchema[None] = Field(default=None, alias="_links")
+
+
+def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Describe the failures of a route, by status."""
+    schema = {"$ref": "#/components/schemas/Problem"}
+    return {
+        status: {
+            "description": _DESCRIPTIONS[status],
+            "content": {"application/problem+json": {"schema": schema}},
+        }
+        for status in statuses
+    }
