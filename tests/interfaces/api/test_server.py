@@ -148,7 +148,7 @@ async def test_a_mistake_in_a_chore_is_logged_and_does_not_end_it(caplog: pytest
 async def test_what_the_how_to_says_works(server: Running, token: str, tmp_path: Path) -> None:
     blocks = re.findall(r"```(sh|python)\n(.*?)```", HOW_TO.read_text(), re.DOTALL)
     shell = "\n".join(text for kind, text in blocks if kind == "sh" and "curl" in text)
-    (program,) = [text for kind, text in blocks if kind == "python"]
+    (program,) = [text for kind, text in blocks if kind == "python" and "perdure.client" in text]
     environment = {
         **os.environ,
         "TOKEN": token,
@@ -156,7 +156,7 @@ async def test_what_the_how_to_says_works(server: Running, token: str, tmp_path:
         "PERDURE_URL": server.url,
         "PERDURE_TOKEN": token,
     }
-    assert shell.count("curl") == 5
+    assert shell.count("curl") == 6
     if shutil.which("curl"):
         told = await run(
             environment, tmp_path, "sh", "-ec", shell.replace("curl -s", "curl -sS --fail-with-body -w '\\n'")
@@ -164,6 +164,7 @@ async def test_what_the_how_to_says_works(server: Running, token: str, tmp_path:
         answers = [json.loads(line) for line in told.splitlines() if line]
         assert len(answers) == 5
         assert all(answer.keys() == {"data", "meta", "_links"} for answer in answers)
+        assert json.loads((tmp_path / "openapi.json").read_text())["openapi"] == "3.1.0"
     told = await run(environment, tmp_path, sys.executable, "-c", program)
     assert told.splitlines() == ["1 goal", "2 action", "3 tool_output", "4 termination", "hello"]
 
