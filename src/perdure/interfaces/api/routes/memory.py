@@ -86,7 +86,7 @@ async def search_records(
     responses=refusals(409),
 )
 async def show_record(record_id: str, served: Served) -> Response:
-    """Return a record by its id. Any unique prefix of at least six characters works."""
+    """Show a record, by its id or a beginning of six characters or more that no other has."""
     record = await served.p.memory.get(record_id)
     return reply(record, links={"self": _link(record["id"])})
 

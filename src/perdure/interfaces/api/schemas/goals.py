@@ -121,7 +121,7 @@ class SignalBody(BaseModel):
 
 
 class Goal(BaseModel):
-    """A goal. `output` and `detail` are null until it has ended, and in lists."""
+    """A goal. `output` is null until it has ended, and in lists. `detail` says more about its status or its end."""
 
     id: str
     text: str
@@ -141,12 +141,15 @@ class Goal(BaseModel):
 
 
 class Approval(BaseModel):
-    """A call that waits for a person, and the decisions that it takes."""
+    """A call that waits for a person, and the decisions that it takes.
+
+    `damaged` is a goal whose history cannot be read: it has no call, and `why` says what is wrong.
+    """
 
     goal_id: str
-    call_id: str
-    kind: Literal["approval", "question", "unknown"]
-    step: str
+    call_id: str | None
+    kind: Literal["approval", "question", "unknown", "damaged"]
+    step: str | None
     since: Moment
     decisions: list[PersonDecision]
     question: str | None

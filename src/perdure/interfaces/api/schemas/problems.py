@@ -19,10 +19,12 @@ _DESCRIPTIONS = {
     413: "The body or the query is too large.",
     415: "The body is not `application/json`.",
     422: "The body or a parameter is invalid, or the idempotency key was used for another call.",
-    429: "A limit is reached. Retry later.",
+    429: "A limit is reached. `Retry-After` says in how many seconds to retry.",
     500: "Stored data is damaged, or the server failed.",
     503: "The database or another service does not answer. Retry later.",
 }
+
+_HEADERS = {429: {"headers": {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}}}}}
 
 
 class ProblemError(BaseModel):
@@ -51,11 +53,8 @@ class Problem(BaseModel):
 
 def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Describe the failures of a route, by status."""
-    schema = {"$ref": "#/components/schemas/Problem"}
+    content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
     return {
-        status: {
-            "description": _DESCRIPTIONS[status],
-            "content": {"application/problem+json": {"schema": schema}},
-        }
+        status: {"description": _DESCRIPTIONS[status], "content": content, **_HEADERS.get(status, {})}
         for status in statuses
     }
