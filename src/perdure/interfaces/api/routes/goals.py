@@ -111,7 +111,7 @@ async def resume_goal(goal_id: GoalId, served: Served, once: Called, body: Resum
 
 @router.post("/{goal_id}/fork", operation_id="fork_goal", status_code=201, response_model=_GOAL)
 async def fork_goal(goal_id: GoalId, body: ForkBody, served: Served, once: Called) -> Response:
-    """Fork a goal after one of its events. The fork does not run until it is resumed."""
+    """Make a goal that goes on from an event of another; it does not run until it is resumed."""
     goal = await served.p.goals.find(goal_id)
     async with _named(served, once, goal.id) as key:
         fork = await served.p.goals.fork(goal.id, body.at, key=key)
@@ -139,7 +139,7 @@ async def decide(goal_id: GoalId, body: DecisionBody, served: Served, once: Call
 
 @router.post("/{goal_id}/signals", operation_id="send_signal", response_model=_GOAL)
 async def signal(goal_id: GoalId, body: SignalBody, served: Served, once: Called) -> Response:
-    """Send a signal that a goal waits for, or will wait for."""
+    """Tell a goal something that it waits for, or will wait for."""
     goal = await served.p.goals.find(goal_id)
     async with _named(served, once, goal.id) as key:
         told = await served.p.goals.signal(goal.id, body.name, body.payload, key=key)
