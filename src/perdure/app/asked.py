@@ -5,7 +5,9 @@ from typing import Any, get_args
 
 from perdure.app.views import GoalResult, GoalView
 from perdure.errors import Conflict, Invalid
-from perdure.kernel.ports import Once, Status
+from perdure.kernel.decisions import denied
+from perdure.kernel.events import Decision, content_of
+from perdure.kernel.ports import Once, Status, Summary
 
 _LARGEST = 2**63 - 1
 
@@ -46,10 +48,24 @@ def same_decision(key: str, known: tuple[str, Mapping[str, Any]], given: Mapping
     Raises: KeyTaken
     """
     kind, payload = known
-    if kind != "decision":
+    if kind not in ("decision", "tool_output"):
         raise KeyTaken(f"The key {key!r} was used for something else: a {kind}.")
-    if not all(payload.get(name) == value for name, value in given.items() if value is not None):
-        raise KeyTaken(f"The key {key!r} was used for another decision: {payload.get('decision')}.")
+    is_denial = kind == "tool_output"  # its key is on the last event of a denial, which is the outcome of the call
+    is_same = _is_denial(payload, given) if is_denial else _agree(payload, given)
+    if not is_same:
+        decided = "deny" if is_denial else payload.get("decision")
+        raise KeyTaken(f"The key {key!r} was used for another decision: {decided}.")
+
+
+def _agree(payload: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
+    return all(payload.get(name) == value for name, value in given.items() if value is not None)
+
+
+def _is_denial(outcome: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
+    """Tell whether an outcome is what a denial leads to."""
+    expected = content_of(denied(Decision(outcome["call_id"], "deny", given["value"])))
+    is_its_call = given["call_id"] in (None, outcome["call_id"])
+    return is_its_call and given["decision"] == "deny" and outcome.get("error") == expected["error"]
 
 
 def require_same(once: Once, known: Once) -> None:

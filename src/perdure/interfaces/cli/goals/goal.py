@@ -142,7 +142,8 @@ async def show(
         parts.append(one_line(state.termination.detail))
     if found.summary.start_key is not None:
         parts.append(one_line(f"Its key is {found.summary.start_key!r}."))
-    parts += [timeline(state, now_us=now_us), *map(pending_line, pending)]
+    is_over = state.termination is not None
+    parts += [timeline(state, now_us=now_us), *(pending_line(row, is_over=is_over) for row in pending)]
     return Answer(data, [*parts, *next_commands(options, state, is_running=seen.is_running)])
 
 
