@@ -190,8 +190,8 @@ async def list_goals(
 
 @router.get("/{goal_id}", response_model=_GOAL)
 async def show_goal(goal_id: GoalId, served: Served) -> Response:
-    """Show a goal, by its id or a beginning of it that no other has."""
-    return await _reply(served, await served.p.goals.find(goal_id))
+    """Show a goal."""
+    return await _reply(served, await served.p.goals.get(goal_id))
 
 
 @router.get("/{goal_id}/events", response_model=Envelope[list[EventOut]], responses=_STREAM)
@@ -208,7 +208,7 @@ async def list_events(
     A cursor counts more than `after_seq`, and so does `Last-Event-ID` with a stream. A stream ends with the goal; who
     asks for more gets 204.
     """
-    goal = await served.p.goals.find(goal_id)
+    goal = await served.p.goals.get(goal_id)
     if wants_stream(request.headers):
         after = _last_event_id(request.headers.get("last-event-id"), after_seq)
         if goal.status in _ENDED and after >= goal.summary.last_seq:
@@ -231,7 +231,7 @@ async def resume_goal(goal_id: GoalId, served: Served, once: Called, body: Resum
 @router.post("/{goal_id}/fork", status_code=201, response_model=_GOAL)
 async def fork_goal(goal_id: GoalId, body: ForkBody, served: Served, once: Called) -> Response:
     """Make a goal that goes on from an event of another; it does not run until it is resumed."""
-    goal = await served.p.goals.find(goal_id)
+    goal = await served.p.goals.get(goal_id)
     async with _named(served, once, goal.id) as key:
         fork = await served.p.goals.fork(goal.id, body.at, key=key)
     return await _reply(served, fork, status=201)
@@ -241,7 +241,7 @@ async def fork_goal(goal_id: GoalId, body: ForkBody, served: Served, once: Calle
 async def cancel_goal(goal_id: GoalId, served: Served, once: Called, body: CancelBody | None = None) -> Response:
     """End a goal."""
     del body
-    goal = await served.p.goals.find(goal_id)
+    goal = await served.p.goals.get(goal_id)
     async with _named(served, once, goal.id) as key:
         cancelled = await served.p.goals.cancel(goal.id, key=key)
     return await _reply(served, cancelled)
@@ -250,7 +250,7 @@ async def cancel_goal(goal_id: GoalId, served: Served, once: Called, body: Cance
 @router.post("/{goal_id}/decisions", response_model=_GOAL)
 async def decide(goal_id: GoalId, body: DecisionBody, served: Served, once: Called) -> Response:
     """Decide about a call that waits for a person."""
-    goal = await served.p.goals.find(goal_id)
+    goal = await served.p.goals.get(goal_id)
     async with _named(served, once, goal.id) as key:
         told = await served.p.goals.decide(goal.id, body.decision, call_id=body.call_id, value=body.value, key=key)
     return await _gone_on(served, told)
@@ -259,7 +259,7 @@ async def decide(goal_id: GoalId, body: DecisionBody, served: Served, once: Call
 @router.post("/{goal_id}/signals", response_model=_GOAL)
 async def signal(goal_id: GoalId, body: SignalBody, served: Served, once: Called) -> Response:
     """Tell a goal something that it waits for, or will wait for."""
-    goal = await served.p.goals.find(goal_id)
+    goal = await served.p.goals.get(goal_id)
     async with _named(served, once, goal.id) as key:
         told = await served.p.goals.signal(goal.id, body.name, body.payload, key=key)
     return await _gone_on(served, told)

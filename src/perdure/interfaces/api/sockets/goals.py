@@ -26,7 +26,7 @@ async def follow_goal(
 ) -> None:
     """Send every event of a goal after a seq, once and in order, then those that come; close when it has ended."""
     try:
-        goal = await served.p.goals.find(goal_id)
+        goal = await served.p.goals.get(goal_id)
     except PerdureError as error:
         await refuse(socket, error)
         return

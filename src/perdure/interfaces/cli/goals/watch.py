@@ -11,7 +11,7 @@ from perdure.app.goals import Goals
 from perdure.app.views import GoalView
 from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options, command
-from perdure.interfaces.cli.goals.flags import Goal, refuse_both
+from perdure.interfaces.cli.goals.flags import SeenGoal, refuse_both
 from perdure.interfaces.cli.goals.hints import next_commands
 from perdure.interfaces.cli.goals.progress import write_value
 from perdure.interfaces.cli.goals.stage import Showing, raise_failure, view_of
@@ -34,7 +34,7 @@ def register(app: typer.Typer) -> None:
 async def watch(
     options: Options,
     *,
-    goal: Goal,
+    goal: SeenGoal,
     after: Annotated[
         int, typer.Option("--after", min=0, metavar="SEQ", help="Leave out the events up to this number.")
     ] = 0,
