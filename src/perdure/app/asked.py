@@ -20,6 +20,30 @@ class KeyTaken(Conflict):
     http_status = 422
 
 
+class AfterEnd(Conflict):
+    """A seq after which nothing can follow: the goal has fewer events than the caller has seen."""
+
+    def __init__(self, summary: Summary, after: int) -> None:
+        super().__init__(
+            f"{summary.goal_id} has events up to {summary.last_seq}, so nothing comes after {after}. The caller has"
+            " seen another goal, or the database is an older copy; read it again from the beginning."
+        )
+        self.last_seq = summary.last_seq
+
+    def problem(self) -> dict[str, Any]:
+        """See PerdureError.problem."""
+        return super().problem() | {"last_seq": self.last_seq}
+
+
+def reached(summary: Summary, after: int) -> None:
+    """Check that a goal has the event after which it is to be read.
+
+    Raises: AfterEnd
+    """
+    if after > summary.last_seq:
+        raise AfterEnd(summary, after)
+
+
 def goal_id(given: Any) -> str:
     """Return the id of a goal, or its beginning.
 

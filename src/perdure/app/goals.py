@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from perdure.app.new_goal import NewGoal
     from perdure.minds.flow import Flow
 
+PAGE_BYTES = 4 << 20
+"""How much JSON a page of a history has at most; a larger event is a page of its own."""
 _PAGE = 200
 _FOLLOW_S = 0.25
 _ENDED = ("done", "stopped")
@@ -166,15 +168,20 @@ class Goals:
         return await self._store.load((await self._found(prefix)).goal_id)
 
     async def follow(self, prefix: str, *, after: int = 0) -> AsyncIterator[Event]:
-        """Give the events of a goal after a seq, then those that come, each once and in order, until it has ended."""
-        goal_id = (await self._found(prefix)).goal_id
-        after = asked.number("after", after, 0)
+        """Give the events of a goal after a seq, then those that come, each once and in order, until it has ended.
+
+        Raises: NotFound; Invalid; Conflict, with `last_seq`, when the goal does not have so many events.
+        """
+        summary = await self._found(prefix)
+        goal_id, after = summary.goal_id, asked.number("after", after, 0)
+        asked.reached(summary, after)
         has_ended = False
         while not has_ended:
             has_ended = (await self._store.find(goal_id)).status in _ENDED
-            for event in await self._store.load(goal_id, after=after):
-                after = event.seq
-                yield event
+            while page := await self._store.load(goal_id, after=after, max_bytes=PAGE_BYTES):
+                for event in page:
+                    after = event.seq
+                    yield event
             if not has_ended:
                 await self._clock.sleep(_FOLLOW_S)
 
@@ -192,15 +199,22 @@ class Goals:
         self._require_open()
         return await self._store.changes(after)
 
-    async def events(self, goal_id: str, *, after: int = 0, limit: int | None = None) -> Sequence[Event]:
-        """Return the events of a goal after a seq, in order, at most so many.
+    async def events(
+        self, goal_id: str, *, after: int = 0, limit: int | None = None, max_bytes: int | None = None
+    ) -> Sequence[Event]:
+        """Return the events of a goal after a seq, in order: at most `limit`, and at most `max_bytes` of JSON.
 
-        Raises: NotFound; Invalid.
+        One event is returned in any case, if there is one.
+
+        Raises: NotFound; Invalid; Conflict, with `last_seq`, when the goal does not have so many events.
         """
         self._require_open()
         after = asked.number("after", after, 0)
         upto = None if limit is None else after + asked.number("limit", limit, 1)
-        return await self._store.load(asked.goal_id(goal_id), after=after, upto=upto)
+        found = await self._store.load(asked.goal_id(goal_id), after=after, upto=upto, max_bytes=max_bytes)
+        if not found and after:
+            asked.reached(await self._store.find(goal_id), after)
+        return found
 
     async def state(self, goal_id: str) -> GoalState:
         """Return what the events of a goal say."""

@@ -84,6 +84,8 @@ class Problem(BaseModel):
     meta: Meta
     current: dict[str, Any] | None = None
     """What is there now, with a conflict that can be decided anew from it."""
+    last_seq: int | None = None
+    """The last event that a goal has, when `after_seq` is beyond it."""
 
 
 def reply(

@@ -9,8 +9,9 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.responses import Response, StreamingResponse
 
-from perdure.app.asked import require_same
+from perdure.app.asked import reached, require_same
 from perdure.app.flows import load_flow
+from perdure.app.goals import PAGE_BYTES
 from perdure.app.new_goal import NewGoal, of_command, of_flow, of_plan_text
 from perdure.app.views import GoalView
 from perdure.errors import Conflict, Denied, Exhausted, Invalid, NotFound
@@ -206,16 +207,18 @@ async def list_events(
     """List the events of a goal after a seq; with `Accept: text/event-stream`, go on with those that come.
 
     A cursor counts more than `after_seq`, and so does `Last-Event-ID` with a stream. A stream ends with the goal; who
-    asks for more gets 204.
+    asks for more gets 204. A page has at most 4 MiB of events, but at least one event. A seq that the goal has not
+    reached is 409, and `last_seq` says how far it is.
     """
     goal = await served.p.goals.get(goal_id)
     if wants_stream(request.headers):
         after = _last_event_id(request.headers.get("last-event-id"), after_seq)
-        if goal.status in _ENDED and after >= goal.summary.last_seq:
+        reached(goal.summary, after)
+        if goal.status in _ENDED and after == goal.summary.last_seq:
             return Response(status_code=204)  # or a browser would connect again and again, for nothing
         return StreamingResponse(event_stream(served, goal.id, after), media_type="text/event-stream")
     after = after_seq if cursor is None else _place(cursor)
-    found = await served.p.goals.events(goal.id, after=after, limit=limit)
+    found = await served.p.goals.events(goal.id, after=after, limit=limit, max_bytes=PAGE_BYTES)
     has_more = bool(found) and found[-1].seq < goal.summary.last_seq
     links = {"goal": f"{_HERE}/{goal.id}"}
     return page([event.wire() for event in found], str(found[-1].seq) if has_more else None, links)

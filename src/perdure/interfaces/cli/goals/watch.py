@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from perdure.app import open_home
+from perdure.app.asked import reached
 from perdure.app.goals import Goals
 from perdure.app.views import GoalView
 from perdure.interfaces.cli.answer import Answer
@@ -44,9 +45,10 @@ async def watch(
     refuse_both(json=options.json, jsonl=jsonl)
     audience = _Audience(Showing(options, is_jsonl=jsonl), after)
     async with open_home(options.settings(), debug=options.verbose) as p:
-        goal_id = (await p.goals.find(goal)).summary.goal_id
+        found = (await p.goals.find(goal)).summary
+        reached(found, after)
         try:
-            state = await audience.follow(p.goals, goal_id)
+            state = await audience.follow(p.goals, found.goal_id)
             return await audience.end(state)
         finally:
             await audience.close()
