@@ -18,7 +18,8 @@ INTRODUCTION = """\
 Begin with the [tutorial](../tutorial.md); how to [write a flow](../how-to/write-a-flow.md) and
 [use the database](../how-to/use-the-database.md), [remember and find](../how-to/remember-and-find.md). All is async,
 except the four functions for a memory log alone. `from perdure import …` imports a name when it
-is first asked for, so `import perdure` costs next to nothing. Where a goal's id is wanted, its beginning is enough.
+is first asked for, so `import perdure` costs next to nothing. What changes a goal needs
+its whole id; what only reads it accepts a unique prefix.
 Every error is one of [these](errors.md).
 """
 

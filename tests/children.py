@@ -43,6 +43,7 @@ _PRELOADED = [
     "tests.memory.jobs",
     "tests.forge.bots",
     "tests.rows",
+    "tests.waiting",
     "uuid_utils",
 ]
 _TIMEOUT_S = 60

@@ -1,5 +1,6 @@
 """The use cases of goals, as every surface calls them, on each kind of store."""
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,49 @@ async def test_an_unknown_goal_is_not_found(goals: Goals) -> None:
     for verb in (goals.go_on, goals.find, goals.cancel, goals.replay):
         with pytest.raises(NotFound):
             await verb("2026")
+
+
+CHANGING: dict[str, Callable[[Goals, str], Awaitable[object]]] = {
+    "resume": lambda goals, goal_id: goals.resume(goal_id),
+    "go_on": lambda goals, goal_id: goals.go_on(goal_id),
+    "decide": lambda goals, goal_id: goals.decide(goal_id, "answer", value="yes"),
+    "signal": lambda goals, goal_id: goals.signal(goal_id, "paid"),
+    "cancel": lambda goals, goal_id: goals.cancel(goal_id),
+    "fork": lambda goals, goal_id: goals.fork(goal_id, 1),
+    "delete": lambda goals, goal_id: goals.delete(goal_id),
+    "get": lambda goals, goal_id: goals.get(goal_id),
+}
+
+
+@pytest.mark.parametrize("verb", CHANGING)
+async def test_what_changes_a_goal_needs_its_whole_id(goals: Goals, folder: Path, verb: str) -> None:
+    goal_id = (await goals.start(plan(ASKING, folder))).state.goal_id
+    before = await goals.history(goal_id)
+    with pytest.raises(NotFound, match=f"No goal has the id '{goal_id[:-1]}'. Did you mean {goal_id}?"):
+        await CHANGING[verb](goals, goal_id[:-1])
+    await goals.start(plan(ASKING, folder))
+    with pytest.raises(NotFound, match="No goal has the id '20'. Commands that change"):
+        await CHANGING[verb](goals, "20")
+    assert await goals.history(goal_id) == before
+    assert len(await goals.list()) == 2
+
+
+async def test_what_only_reads_a_goal_accepts_a_prefix(goals: Goals, folder: Path) -> None:
+    goal_id = (await goals.start(command("true", folder))).state.goal_id
+    events = await goals.history(goal_id[:-1])
+    assert [event async for event in goals.follow(goal_id[:-1])] == events
+    assert (await goals.find(goal_id[:-1])).id == (await goals.replay(goal_id[:-1])).state.goal_id == goal_id
+
+
+async def test_a_seq_beyond_the_end_of_a_goal_is_a_conflict_that_says_where_it_ends(goals: Goals, folder: Path) -> None:
+    goal_id = (await goals.start(command("true", folder))).state.goal_id
+    last = (await goals.get(goal_id)).summary.last_seq
+    assert await goals.events(goal_id, after=last) == []
+    assert [event async for event in goals.follow(goal_id, after=last)] == []
+    for read in (goals.events(goal_id, after=last + 1), anext(goals.follow(goal_id, after=last + 1))):
+        with pytest.raises(Conflict, match=f"events up to {last}") as beyond:
+            await read
+        assert beyond.value.problem()["last_seq"] == last
 
 
 async def test_what_makes_no_sense_is_refused_before_anything_is_stored(goals: Goals, folder: Path) -> None:

@@ -421,6 +421,14 @@ async def test_a_first_version_makes_the_bot_remembers_the_choice_and_takes_the_
     assert (bot.bot_id, bot.slug, bot.name, bot.version, bot.state) == ("id-ada", "ada", "Ada", 1, "pending")
 
 
+async def test_a_session_that_has_made_a_bot_gets_no_second_draft(stores: Stores) -> None:
+    await stores.drafts.save_draft(draft("s"), 0)
+    await stores.bots.save_version(version(session_id="s"), entry("x"))
+    with pytest.raises(Conflict, match="draft s was changed, made or deleted"):
+        await stores.drafts.save_draft(draft("s"), 0)
+    assert await stores.drafts.list_drafts() == []
+
+
 @pytest.mark.parametrize("revision", [1, 3])
 async def test_a_version_of_a_draft_that_has_moved_on_is_a_conflict_and_changes_nothing(
     stores: Stores, revision: int

@@ -1,14 +1,15 @@
 """The contract of `StateStore`: the same in memory, on SQLite and on PostgreSQL."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from perdure import Conflict, Invalid, NotFound
-from perdure.kernel.events import GoalBegun, Message, MindSpec, Parent, Signal, Termination, content_of
-from perdure.kernel.ports import Appended
+from perdure.kernel.events import Event, GoalBegun, Message, MindSpec, Parent, Signal, Termination, content_of, size_of
+from perdure.kernel.ports import Appended, InboxRow
 from tests.contracts.histories import HELLO, NOW, WORKER, History, Stored, begin, end, said
 
 
@@ -325,6 +326,114 @@ async def test_a_post_needs_a_goal_that_has_not_ended_and_a_payload_of_json(stor
     with pytest.raises(NotFound):
         await stored.store.post("unknown", "signal", {}, key="k")
     assert await stored.store.inbox("g") == await stored.store.inbox("unknown") == []
+
+
+async def test_a_post_is_admitted_by_the_newer_events_and_what_is_still_pending(stored: Stored) -> None:
+    goal = await begin(stored)
+    await goal.append(HELLO)
+    await stored.store.post("g", "signal", content_of(Signal("a")), key="a")
+    seen: list[tuple[list[int], list[str]]] = []
+
+    def admit(events: Sequence[Event], pending: Sequence[InboxRow]) -> None:
+        seen.append((said(events), [row.key for row in pending]))
+
+    for after in (0, 1, 2):
+        assert await stored.store.post("g", "signal", {"name": "x"}, key=f"{after}", after=after, admit=admit)
+    assert seen == [([1, 2], ["a"]), ([2], ["a", "0"]), ([], ["a", "0", "1"])]
+
+
+async def test_a_post_to_a_fork_is_admitted_by_its_own_newer_events(stored: Stored) -> None:
+    goal = await begin(stored, "g", HELLO, HELLO)
+    fork = await goal.fork("f", 2)
+    await fork.append(HELLO)
+    await goal.append(HELLO)
+    seen: list[tuple[str, int]] = []
+
+    def admit(events: Sequence[Event], _pending: Sequence[InboxRow]) -> None:
+        seen.extend((event.goal_id, event.seq) for event in events)
+
+    await stored.store.post("f", "cancel", {}, key="k", after=3, admit=admit)
+    assert seen == [("f", 4)]
+
+
+async def test_a_post_that_is_not_admitted_leaves_nothing(stored: Stored) -> None:
+    goal = await begin(stored)
+
+    def refuse(_events: Sequence[Event], _pending: Sequence[InboxRow]) -> None:
+        raise Conflict("not now")
+
+    with pytest.raises(Conflict, match="not now"):
+        await stored.store.post("g", "cancel", {}, key="k", admit=refuse)
+    assert await stored.store.inbox("g") == []
+    assert await goal.append(HELLO) == Appended(2, inbox_waiting=False)
+    await stored.store.post("g", "cancel", {}, key="k")
+    assert not await stored.store.post("g", "cancel", {}, key="k", admit=refuse), "it was posted before"
+
+
+async def test_a_post_to_an_ended_goal_is_refused_by_what_admits_it_first(stored: Stored) -> None:
+    await end(await begin(stored))
+
+    def refuse(events: Sequence[Event], _pending: Sequence[InboxRow]) -> None:
+        raise Conflict(f"its last event is {events[-1].type}")
+
+    with pytest.raises(Conflict, match="termination"):
+        await stored.store.post("g", "cancel", {}, key="k", admit=refuse)
+    with pytest.raises(Conflict, match="has ended"):
+        await stored.store.post("g", "cancel", {}, key="k", admit=lambda _events, _pending: None)
+
+
+async def test_of_posts_at_once_that_admit_one_another_one_is_posted(stored: Stored) -> None:
+    await begin(stored)
+
+    def is_first(_events: Sequence[Event], pending: Sequence[InboxRow]) -> None:
+        if pending:
+            raise Conflict("not the first")
+
+    posts = [stored.store.post("g", "cancel", {}, key=f"{n}", admit=is_first) for n in range(8)]
+    done = await asyncio.gather(*posts, return_exceptions=True)
+    assert sorted(type(result).__name__ for result in done) == [*["Conflict"] * 7, "bool"]
+    assert len(await stored.store.inbox("g")) == 1
+
+
+async def test_a_page_has_as_many_events_as_fit_and_at_least_one(stored: Stored) -> None:
+    sizes = [10, 20_000, 20_000, 50_000, 10, 10]
+    goal = await begin(stored, "g", *(Message("x" * size) for size in sizes))
+    small = size_of(len(goal.events[0].payload)) + size_of(len(goal.events[1].payload))
+
+    async def page(max_bytes: int, **options: int) -> list[int]:
+        return said(await stored.store.load("g", max_bytes=max_bytes, **options))
+
+    assert await page(1 << 20) == [1, 2, 3, 4, 5, 6, 7]
+    assert await page(small) == [1, 2]
+    assert await page(small - 1) == [1]
+    assert await page(45_000) == [1, 2, 3, 4]
+    assert await page(45_000, after=2) == [3, 4]
+    assert await page(45_000, after=4) == [5], "one that is too large for any page is one by itself"
+    assert await page(45_000, after=5, upto=6) == [6]
+    assert await page(1, after=7) == []
+    assert await stored.store.load("g", after=2, max_bytes=45_000) == goal.events[2:4]
+
+
+async def test_a_page_counts_bytes_and_not_characters(stored: Stored) -> None:
+    await begin(stored, "g", Message("🦀" * 1000), Message("🦀" * 1000))
+    assert said(await stored.store.load("g", after=1, max_bytes=8000)) == [2]
+
+
+async def test_pages_of_a_fork_lead_from_its_parents_to_its_own_events(stored: Stored) -> None:
+    parent = await begin(stored, "g", *(Message("x" * 1000) for _ in range(5)))
+    fork = await parent.fork("f", 4)
+    await fork.append(Message("y" * 1000), Message("y" * 1000))
+    after, pages = 0, []
+    while page := await stored.store.load("f", after=after, max_bytes=3500):
+        after = page[-1].seq
+        pages.append(said(page))
+    assert pages == [[1, 2, 3], [4, 5, 6], [7]]
+
+
+async def test_a_page_of_a_long_history_is_found_without_its_end(stored: Stored) -> None:
+    goal = await begin(stored, "g", *(HELLO for _ in range(1200)))
+    one = size_of(len(goal.events[1].payload))
+    assert said(await stored.store.load("g", after=1, max_bytes=one * 700)) == list(range(2, 702))
 
 
 async def test_goals_are_listed_newest_first_page_by_page_and_by_status(stored: Stored) -> None:

@@ -1,15 +1,16 @@
 """Decisions of people: posted to the inbox, taken once, in order, by the goal's owner; refused when they fit none."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from perdure import Conflict, Damaged, Invalid, Unavailable
-from perdure.kernel.decisions import choose
+from perdure.kernel.decisions import admit_decision, choose
 from perdure.kernel.events import Decision, Limits, Termination, ToolCall, decode, fingerprint
 from perdure.kernel.fold import GoalState, fold
-from perdure.kernel.ports import Check, Decided
+from perdure.kernel.ports import Check, Decided, InboxRow
 from tests.contracts.histories import Stored
 from tests.kernel.test_loop import ASKING, PLAN, Died, die
 from tests.kernel.world import FixedPolicy, ScriptedMind, World
@@ -113,6 +114,54 @@ async def test_a_decision_that_fits_nothing_is_refused(
     state = await state_of(world)
     with pytest.raises(kind):
         choose(state, verdict, call_id, value)
+
+
+async def test_a_decision_is_admitted_by_what_has_happened_since_it_was_chosen(world: World) -> None:
+    await world.start(ASKING)
+    state = await state_of(world)
+    yes, no = choose(state, "answer", None, "yes"), choose(state, "answer", None, "no")
+    admit = admit_decision(state, no)
+    admit([], [])
+    await post(world, yes, "k1")
+    with pytest.raises(Conflict, match=r"^sure\.1 was already decided: answer\.$"):
+        admit([], await world.store.inbox("goal-a"))
+    before = state.tip.seq
+    await world.settle()
+    newer = await world.store.load("goal-a", after=before)
+    for _ in range(2):  # a store may repeat its transaction
+        with pytest.raises(Conflict, match=r"^sure\.1 was already decided: answer\.$"):
+            admit(newer, [])
+
+
+async def test_a_decision_on_another_call_is_no_obstacle(world: World) -> None:
+    await world.start(ASKING)
+    state = await state_of(world)
+    other = InboxRow("i", "decision", {"call_id": "other.1", "decision": "retry"}, "k", 0)
+    admit_decision(state, choose(state, "answer", None, "yes"))([], [other])
+
+
+async def test_a_call_that_has_ended_meanwhile_says_how(world: World) -> None:
+    state = await parked(world)
+    decision = choose(state, "approve", None)
+    await post(world, decision)
+    world.minds = [scripted_end()]
+    await world.resume()
+    ended = await state_of(world)
+    with pytest.raises(Conflict, match=r"^act\.1 was already decided: approve\.$"):
+        choose(ended, "deny", "act.1")
+    unasked = replace(ended.calls["act.1"], decision=None)
+    ended.calls["act.1"] = unasked
+    with pytest.raises(Conflict, match=r"^act\.1 has already ended: ok\.$"):
+        choose(ended, "deny", "act.1")
+
+
+async def test_a_decision_that_was_posted_unchecked_and_fits_nothing_is_reported(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    await world.start(ASKING)
+    await post(world, Decision("sure.1", "retry"))
+    await world.settle()
+    assert "fits nothing that is open, and is dropped: retry on sure.1" in caplog.text
 
 
 async def test_of_two_answers_the_first_counts(world: World) -> None:

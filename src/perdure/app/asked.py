@@ -5,7 +5,9 @@ from typing import Any, get_args
 
 from perdure.app.views import GoalResult, GoalView
 from perdure.errors import Conflict, Invalid
-from perdure.kernel.ports import Once, Status
+from perdure.kernel.decisions import denied
+from perdure.kernel.events import Decision, content_of
+from perdure.kernel.ports import Once, Status, Summary
 
 _LARGEST = 2**63 - 1
 
@@ -16,6 +18,30 @@ class KeyTaken(Conflict):
     code = "key_taken"
     title = "Key taken"
     http_status = 422
+
+
+class AfterEnd(Conflict):
+    """A seq after which nothing can follow: the goal has fewer events than the caller has seen."""
+
+    def __init__(self, summary: Summary, after: int) -> None:
+        super().__init__(
+            f"{summary.goal_id} has events up to {summary.last_seq}, so nothing comes after {after}. The caller has"
+            " seen another goal, or the database is an older copy; read it again from the beginning."
+        )
+        self.last_seq = summary.last_seq
+
+    def problem(self) -> dict[str, Any]:
+        """See PerdureError.problem."""
+        return super().problem() | {"last_seq": self.last_seq}
+
+
+def reached(summary: Summary, after: int) -> None:
+    """Check that a goal has the event after which it is to be read.
+
+    Raises: AfterEnd
+    """
+    if after > summary.last_seq:
+        raise AfterEnd(summary, after)
 
 
 def goal_id(given: Any) -> str:
@@ -46,10 +72,24 @@ def same_decision(key: str, known: tuple[str, Mapping[str, Any]], given: Mapping
     Raises: KeyTaken
     """
     kind, payload = known
-    if kind != "decision":
+    if kind not in ("decision", "tool_output"):
         raise KeyTaken(f"The key {key!r} was used for something else: a {kind}.")
-    if not all(payload.get(name) == value for name, value in given.items() if value is not None):
-        raise KeyTaken(f"The key {key!r} was used for another decision: {payload.get('decision')}.")
+    is_denial = kind == "tool_output"  # its key is on the last event of a denial, which is the outcome of the call
+    is_same = _is_denial(payload, given) if is_denial else _agree(payload, given)
+    if not is_same:
+        decided = "deny" if is_denial else payload.get("decision")
+        raise KeyTaken(f"The key {key!r} was used for another decision: {decided}.")
+
+
+def _agree(payload: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
+    return all(payload.get(name) == value for name, value in given.items() if value is not None)
+
+
+def _is_denial(outcome: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
+    """Tell whether an outcome is what a denial leads to."""
+    expected = content_of(denied(Decision(outcome["call_id"], "deny", given["value"])))
+    is_its_call = given["call_id"] in (None, outcome["call_id"])
+    return is_its_call and given["decision"] == "deny" and outcome.get("error") == expected["error"]
 
 
 def require_same(once: Once, known: Once) -> None:

@@ -27,7 +27,7 @@ async def ingest_goals(
     states: list[GoalState] = []
     for goal_id in ids or await _newest(goals, limit, only_failed=only_failed):
         try:
-            state = await goals.state((await goals.find(goal_id)).summary.goal_id)
+            state = await goals.state((await goals.get(goal_id)).id)
         except PerdureError as error:
             found.skip(f"{goal_id}: {error.detail}")
             continue

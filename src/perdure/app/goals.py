@@ -1,6 +1,6 @@
 """What can be done with goals: run, resume, look, decide, signal, fork, cancel, replay."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,11 +12,11 @@ from perdure.app.views import GoalResult, GoalView
 from perdure.app.worker import LEASE_S
 from perdure.errors import Conflict, Invalid, NotFound, Unavailable
 from perdure.kernel.compare import Parted, compare
-from perdure.kernel.decisions import choose
+from perdure.kernel.decisions import admit_decision, choose, refuse_while_cancelled
 from perdure.kernel.events import Event, Limits, Signal, content_of
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.loop import Ran
-from perdure.kernel.ports import Changes, InboxRow, Leases, StateStore, Status, Summary
+from perdure.kernel.ports import Admit, Changes, InboxRow, Leases, StateStore, Status, Summary
 from perdure.kernel.ports import Runner as RunnerKind
 from perdure.kernel.replay import Replayed, replay
 
@@ -24,13 +24,16 @@ if TYPE_CHECKING:
     from perdure.app.new_goal import NewGoal
     from perdure.minds.flow import Flow
 
+PAGE_BYTES = 4 << 20
+"""How much JSON a page of a history has at most; a larger event is a page of its own."""
 _PAGE = 200
 _FOLLOW_S = 0.25
 _ENDED = ("done", "stopped")
+_WHOLE_ID = "Commands that change a goal need the whole id, and so do all requests over HTTP."
 
 
 class Goals:
-    """The goals of a home.
+    """The goals of a home. A method that changes a goal needs its whole id; one that only reads accepts a prefix.
 
     async with Perdure.open() as p:
         result = await p.goals.run(nightly, "2026-11-15", key="nightly-2026-11-15")
@@ -62,12 +65,12 @@ class Goals:
         new = replace(new_goal(what, args, kwargs), key=asked.key(key))
         return GoalResult.of((await self.start_once(new)).state)
 
-    async def resume(self, prefix: str) -> GoalResult:
+    async def resume(self, goal_id: str) -> GoalResult:
         """Go on with a goal, and say how that ended; one that has ended is left as it is.
 
         Raises: NotFound; Conflict when another live worker runs it, or its flow was changed.
         """
-        return GoalResult.of((await self.go_on(prefix)).state)
+        return GoalResult.of((await self.go_on(goal_id)).state)
 
     async def start(self, new: "NewGoal", manner: Manner | None = None) -> Ran:
         """Start a goal and run it until it ends, waits for somebody, or is stopped.
@@ -93,12 +96,12 @@ class Goals:
                     raise
         return await self.go_on(known, manner)
 
-    async def go_on(self, prefix: str, manner: Manner | None = None, limits: Limits | None = None) -> Ran:
+    async def go_on(self, goal_id: str, manner: Manner | None = None, limits: Limits | None = None) -> Ran:
         """Go on with a goal, with limits raised where they are given; one that has ended is left as it is.
 
         Raises: NotFound; Conflict when another live worker runs it; Invalid when a limit is not above what was used.
         """
-        summary = await self._found(prefix)
+        summary = await self._whole(goal_id)
         if summary.status in _ENDED:
             return Ran("ended", await self.state(summary.goal_id))
         return await self._runner.go_on(summary.goal_id, manner or Manner(), limits or Limits())
@@ -153,20 +156,32 @@ class Goals:
         """
         return (await self._seen([await self._found(prefix)]))[0]
 
+    async def get(self, goal_id: str) -> GoalView:
+        """Return the goal with an id; a prefix of it is not enough.
+
+        Raises: NotFound
+        """
+        return (await self._seen([await self._whole(goal_id)]))[0]
+
     async def history(self, prefix: str) -> Sequence[Event]:
         """Return all events of a goal; a fork's begin with its parents'."""
         return await self._store.load((await self._found(prefix)).goal_id)
 
     async def follow(self, prefix: str, *, after: int = 0) -> AsyncIterator[Event]:
-        """Give the events of a goal after a seq, then those that come, each once and in order, until it has ended."""
-        goal_id = (await self._found(prefix)).goal_id
-        after = asked.number("after", after, 0)
+        """Give the events of a goal after a seq, then those that come, each once and in order, until it has ended.
+
+        Raises: NotFound; Invalid; Conflict, with `last_seq`, when the goal does not have so many events.
+        """
+        summary = await self._found(prefix)
+        goal_id, after = summary.goal_id, asked.number("after", after, 0)
+        asked.reached(summary, after)
         has_ended = False
         while not has_ended:
             has_ended = (await self._store.find(goal_id)).status in _ENDED
-            for event in await self._store.load(goal_id, after=after):
-                after = event.seq
-                yield event
+            while page := await self._store.load(goal_id, after=after, max_bytes=PAGE_BYTES):
+                for event in page:
+                    after = event.seq
+                    yield event
             if not has_ended:
                 await self._clock.sleep(_FOLLOW_S)
 
@@ -184,15 +199,22 @@ class Goals:
         self._require_open()
         return await self._store.changes(after)
 
-    async def events(self, goal_id: str, *, after: int = 0, limit: int | None = None) -> Sequence[Event]:
-        """Return the events of a goal after a seq, in order, at most so many.
+    async def events(
+        self, goal_id: str, *, after: int = 0, limit: int | None = None, max_bytes: int | None = None
+    ) -> Sequence[Event]:
+        """Return the events of a goal after a seq, in order: at most `limit`, and at most `max_bytes` of JSON.
 
-        Raises: NotFound; Invalid.
+        One event is returned in any case, if there is one.
+
+        Raises: NotFound; Invalid; Conflict, with `last_seq`, when the goal does not have so many events.
         """
         self._require_open()
         after = asked.number("after", after, 0)
         upto = None if limit is None else after + asked.number("limit", limit, 1)
-        return await self._store.load(asked.goal_id(goal_id), after=after, upto=upto)
+        found = await self._store.load(asked.goal_id(goal_id), after=after, upto=upto, max_bytes=max_bytes)
+        if not found and after:
+            asked.reached(await self._store.find(goal_id), after)
+        return found
 
     async def state(self, goal_id: str) -> GoalState:
         """Return what the events of a goal say."""
@@ -215,42 +237,65 @@ class Goals:
         return compare(await self.history(left), await self.history(right))
 
     async def decide(
-        self, prefix: str, decision: str, *, call_id: str | None = None, value: Any = None, key: str | None = None
+        self, goal_id: str, decision: str, *, call_id: str | None = None, value: Any = None, key: str | None = None
     ) -> GoalView:
         """Settle an open call, durably; the goal does not run because of it, unless somebody runs it anyway.
 
-        Without a call's id, the only one that the decision fits is meant. The same key decides once.
+        Without a call's id, the only one that the decision fits is meant. The same key decides once. Of two decisions
+        on one call at the same moment, one is accepted.
 
-        Raises: NotFound; Invalid; Conflict when it fits nothing that is open, or the key has decided something else.
+        Raises: NotFound; Invalid; Conflict, which says what was decided before, when it fits nothing that is open, or
+        the key has decided something else.
         """
-        goal_id, key = (await self._found(prefix)).goal_id, asked.key(key)
-        if key is not None and (known := await self._store.posted_as(goal_id, key)) is not None:
-            asked.same_decision(key, known, {"decision": decision, "value": value, "call_id": call_id})
-            return replace(await self.find(goal_id), is_news=False)
-        chosen = choose(await self.state(goal_id), decision, call_id, value)
-        for row in await self._store.inbox(goal_id):
-            if row.payload.get("call_id") == chosen.call_id:
-                raise Conflict(f"{chosen.call_id} is decided already ({row.payload.get('decision')}, pending).")
-        return await self._post(goal_id, "decision", content_of(chosen), key=key)
+        key, goal_id = asked.key(key), (await self._whole(goal_id)).goal_id
+        given = {"decision": decision, "value": value, "call_id": call_id}
+        if (known := await self._decided(goal_id, key, given)) is not None:
+            return known
+        try:
+            state = await self.state(goal_id)
+            chosen = choose(state, decision, call_id, value)
+            admit = admit_decision(state, chosen)
+            return await self._post(goal_id, "decision", content_of(chosen), key=key, after=state.tip.seq, admit=admit)
+        except Conflict:
+            if (known := await self._decided(goal_id, key, given)) is not None:
+                return known  # the same call, made twice at once
+            raise
 
-    async def signal(self, prefix: str, name: str, payload: Any = None, *, key: str | None = None) -> GoalView:
+    async def _decided(self, goal_id: str, key: str | None, given: Mapping[str, Any]) -> GoalView | None:
+        """Return the goal if a key has made a decision on it before.
+
+        Raises: KeyTaken when that was another decision.
+        """
+        known = None if key is None else await self._store.posted_as(goal_id, key)
+        if key is None or known is None:
+            return None
+        asked.same_decision(key, known, given)
+        return replace(await self.find(goal_id), is_news=False)
+
+    async def signal(self, goal_id: str, name: str, payload: Any = None, *, key: str | None = None) -> GoalView:
         """Tell a goal something that it waits for, or will wait for; the same key tells it once.
 
-        Raises: NotFound; Invalid; Conflict when it has ended, or was told something else with the same key.
+        Raises: NotFound; Invalid; Conflict when it has ended or is being cancelled, or was told something else with the
+        same key.
         """
         if not isinstance(name, str) or not name.strip():
             raise Invalid(f"A signal has a name, which is a text; found {name!r}.")
-        goal_id = (await self._found(prefix)).goal_id
-        return await self._post(goal_id, "signal", content_of(Signal(name, payload)), key=asked.key(key))
+        key, goal = asked.key(key), await self._whole(goal_id)
 
-    async def cancel(self, prefix: str, *, key: str | None = None) -> GoalView:
+        def admit(_events: Sequence[Event], pending: Sequence[InboxRow]) -> None:
+            refuse_while_cancelled(goal_id, pending)
+
+        content = content_of(Signal(name, payload))
+        return await self._post(goal.goal_id, "signal", content, key=key, after=goal.last_seq, admit=admit)
+
+    async def cancel(self, goal_id: str, *, key: str | None = None) -> GoalView:
         """End a goal; whoever runs it does so, else it is done here.
 
         Raises: NotFound; Conflict when it has ended, unless the same key has ended it.
         """
-        return await self._post((await self._found(prefix)).goal_id, "cancel", {}, key=asked.key(key))
+        return await self._post((await self._whole(goal_id)).goal_id, "cancel", {}, key=asked.key(key))
 
-    async def fork(self, prefix: str, at: int, *, key: str | None = None) -> GoalView:
+    async def fork(self, goal_id: str, at: int, *, key: str | None = None) -> GoalView:
         """Make a goal that goes on from event `at` of another; what is open there is decided anew. It does not run yet.
 
         With a key, the same call makes one fork.
@@ -259,9 +304,9 @@ class Goals:
         """
         if isinstance(at, bool) or not isinstance(at, int):
             raise Invalid(f"A fork is made at the number of an event, found {at!r}.")
-        events = await self.history(prefix)
+        events = await self._store.load((await self._whole(goal_id)).goal_id)
         if not 1 <= at <= len(events):
-            raise Conflict(f"{prefix} has events 1 to {len(events)}; there is no event {at} to fork from.")
+            raise Conflict(f"{goal_id} has events 1 to {len(events)}; there is no event {at} to fork from.")
         key = asked.key(key)
         if key is not None and (known := await self._store.started(key)) is not None:
             return await self._same_fork(known, events[at - 1])
@@ -273,12 +318,12 @@ class Goals:
                 raise
             return await self._same_fork(known, events[at - 1])  # somebody else was quicker with the same key
 
-    async def delete(self, prefix: str) -> str:
+    async def delete(self, goal_id: str) -> str:
         """Remove the history of a finished goal that has no forks, and return its id.
 
         Raises: NotFound; Conflict.
         """
-        goal_id = (await self._found(prefix)).goal_id
+        goal_id = (await self._whole(goal_id)).goal_id
         await self._store.delete(goal_id)
         return goal_id
 
@@ -291,14 +336,37 @@ class Goals:
         self._require_open()
         return await self._store.find(asked.goal_id(prefix))
 
+    async def _whole(self, goal_id: str) -> Summary:
+        """Return the goal with an id.
+
+        Raises: NotFound, naming the only goal whose id begins so.
+        """
+        try:
+            found = await self._found(goal_id)
+        except Conflict as error:  # a prefix of several ids
+            raise NotFound(f"No goal has the id {goal_id!r}. {_WHOLE_ID}") from error
+        if found.goal_id != goal_id:
+            raise NotFound(f"No goal has the id {goal_id!r}. Did you mean {found.goal_id}? {_WHOLE_ID}")
+        return found
+
     def _require_open(self) -> None:
         if self._is_closed:
             raise Unavailable("These goals are of a home that is closed. Use them inside its `async with` block.")
 
-    async def _post(self, goal_id: str, kind: str, payload: dict[str, Any], *, key: str | None = None) -> GoalView:
+    async def _post(
+        self,
+        goal_id: str,
+        kind: str,
+        payload: dict[str, Any],
+        *,
+        key: str | None = None,
+        after: int = 0,
+        admit: Admit | None = None,
+    ) -> GoalView:
         """Put something into a goal's inbox, and record it there and then when nobody runs the goal."""
+        post_key = key or self._ids.event_id()
         try:
-            is_news = await self._store.post(goal_id, kind, payload, key=key or self._ids.event_id())
+            is_news = await self._store.post(goal_id, kind, payload, key=post_key, after=after, admit=admit)
         except Conflict as error:
             if key is not None and await self._store.posted_as(goal_id, key) is not None:
                 raise asked.KeyTaken(error.detail) from error

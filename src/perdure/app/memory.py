@@ -24,6 +24,7 @@ T = TypeVar("T")
 
 _PAGE = 200
 _OFF = "The memory is switched off (memory.enabled)."
+_WHOLE_ID = "Only commands that read the memory accept a prefix of an id."
 _DONE = " done"
 """Put behind a key, it names the answer to its call; a key of somebody else's has no blank."""
 
@@ -122,6 +123,19 @@ class HomeMemory:
         Raises: NotFound
         """
         return await self._call(self._memory.get, record_id)
+
+    async def get_exact(self, record_id: str) -> dict[str, Any]:
+        """Return the record with an id; a prefix of it is not enough.
+
+        Raises: NotFound, naming the only record whose id begins so; otherwise as `get`.
+        """
+        try:
+            found = await self.get(record_id)
+        except Conflict as error:
+            raise NotFound(f"No record has the id {record_id!r}. {_WHOLE_ID}") from error
+        if found["id"] != record_id:
+            raise NotFound(f"No record has the id {record_id!r}. Did you mean {found['id']!r}? {_WHOLE_ID}")
+        return found
 
     async def related(  # noqa: PLR0913 (each is a way to find something)
         self,

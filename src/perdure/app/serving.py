@@ -80,7 +80,7 @@ class Serving:
         Raises: NotFound; Conflict when another live worker runs it, or the key was used for another call; Invalid when
         a limit is not above what was used; Exhausted when too many goals run.
         """
-        goal = await self._goals.find(prefix)
+        goal = await self._goals.get(prefix)
         if once is not None:
             known = await self._keys.find(once.key)
             if known is not None:

@@ -8,7 +8,7 @@ import orjson
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus, WebSocketException
 
-from perdure.client.connection import Connection, refused
+from perdure.client.connection import Connection, refused, told_by_frame
 from perdure.client.sending import one_step, plain_step
 from perdure.client.shapes import Event, Goal
 from perdure.errors import Unavailable
@@ -70,7 +70,8 @@ class Goals:
         A connection that breaks is made again, up to so many times in a row (twelve are some forty seconds), and goes
         on after the last event that was given.
 
-        Raises: NotFound; Denied; Unavailable when the server cannot be reached for all that time.
+        Raises: NotFound; Denied; Conflict when the goal does not have the event `after_seq`; Unavailable when the
+        server cannot be reached for all that time.
         """
         failures = 0
         while True:
@@ -142,7 +143,10 @@ class Goals:
             path = f"/ws/goals/{plain_step(goal_id)}?after_seq={one_step(str(after_seq))}"
             async with self._socket(path) as socket:
                 async for text in socket:
-                    yield cast("Event", orjson.loads(text))
+                    frame = orjson.loads(text)
+                    if frame["type"] == "error":
+                        raise told_by_frame(frame)
+                    yield cast("Event", frame)
         except InvalidStatus as error:
             if error.response.status_code in (429, 500, 502, 503, 504):
                 raise  # it may be well again, as after a connection that broke

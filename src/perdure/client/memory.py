@@ -24,7 +24,7 @@ class Memory:
         return cast("Added", await self._connection.data("POST", "/memory/records", record, headers=headers))
 
     async def get(self, record_id: str) -> dict[str, Any]:
-        """Return a record, by its id or a beginning of six characters or more that no other has.
+        """Return the record with an id.
 
         Raises: NotFound
         """

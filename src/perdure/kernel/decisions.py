@@ -1,11 +1,12 @@
 """Which decisions fit a goal as it is, and the events that they become."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from perdure.errors import Conflict, Invalid
-from perdure.kernel.events import Ask, Body, Decision, ToolError, ToolOutput, Verdict, fingerprint
-from perdure.kernel.fold import CallState, GoalState
+from perdure.kernel.events import Ask, Body, Decision, Event, ToolError, ToolOutput, Verdict, fingerprint
+from perdure.kernel.fold import CallState, GoalState, apply
+from perdure.kernel.ports import Admit, InboxRow
 
 BY_PERSON: tuple[Verdict, ...] = ("approve", "deny", "answer", "retry", "skip", "abort")
 """What somebody may decide; a timer's `elapsed` is the kernel's own."""
@@ -29,8 +30,46 @@ def choose(state: GoalState, verdict: str, call_id: str | None, value: Any = Non
     return Decision(call.call_id, verdict, value, shown_sha256=shown)
 
 
+def admit_decision(state: GoalState, decision: Decision) -> Admit:
+    """Make the check that a store runs in the transaction of the post, so that a decision it accepts always fits later.
+
+    The state is continued with the events that are newer than it. Only four things change what a decision fits: another
+    decision on the call, its outcome, the end of the goal, and a cancellation, which ends the goal. The first is either
+    in the events or pending in the inbox. No outcome is recorded of a call that waits for a person. Of a goal that has
+    ended the store accepts nothing. A cancellation that is pending is rejected here, because the owner takes it first.
+
+    The check raises: Conflict, which names what was decided before.
+    """
+
+    def admit(events: Sequence[Event], pending: Sequence[InboxRow]) -> None:
+        for event in events:
+            if event.seq > state.tip.seq:  # a store that repeats its transaction shows an event twice
+                apply(state, event)
+        for row in pending:
+            if row.kind == "decision" and row.payload.get("call_id") == decision.call_id:
+                raise Conflict(f"{decision.call_id} was already decided: {row.payload.get('decision')}.")
+        refuse_while_cancelled(state.goal_id, pending)
+        call = state.open_calls.get(decision.call_id)
+        if call is None or not _fits(call, decision.decision):
+            raise _refusal(state, decision.decision, decision.call_id, [])
+
+    return admit
+
+
+def refuse_while_cancelled(goal_id: str, pending: Sequence[InboxRow]) -> None:
+    """Reject what is posted behind a cancellation: the goal would end before it is taken.
+
+    Raises: Conflict
+    """
+    if any(row.kind == "cancel" for row in pending):
+        raise Conflict(f"{goal_id} is being cancelled.")
+
+
 def events_of(state: GoalState, payload: Mapping[str, Any]) -> list[Body]:
-    """Return what a posted decision becomes; nothing when it no longer fits what is open, or other bytes were shown."""
+    """Return what a posted decision becomes; nothing when it does not fit what is open, or other bytes were shown.
+
+    A decision that was posted through `admit_decision` always fits.
+    """
     decision = Decision(**payload)
     call = state.open_calls.get(decision.call_id)
     if call is None or not _fits(call, decision.decision):
@@ -61,7 +100,33 @@ def _fits(call: CallState, verdict: str) -> bool:
 def _refusal(state: GoalState, verdict: str, call_id: str | None, fitting: list[str]) -> Conflict:
     if call_id is None and fitting:
         return Conflict(f"Several calls of {state.goal_id} can take {verdict!r}: name one of {', '.join(fitting)}.")
+    known = _last_decided(state) if call_id is None else state.calls.get(call_id)
+    settled = None if known is None else _settled(known)
+    if settled is not None and call_id is not None:
+        return Conflict(f"{settled}.")
     what = "Nothing" if call_id is None else f"No call {call_id!r}"
     instead = f"; {', '.join(fitting)} would" if fitting else ""
     is_open = f"; open is {', '.join(state.open_calls)}" if state.open_calls and not fitting else ""
-    return Conflict(f"{what} in {state.goal_id} waits for {verdict!r}{instead}{is_open}.")
+    before = f"; {settled}" if settled is not None and not fitting else ""
+    return Conflict(f"{what} in {state.goal_id} waits for {verdict!r}{instead}{is_open}{before}.")
+
+
+def _settled(call: CallState) -> str | None:
+    """Say how a call was settled; None for one that was not."""
+    call_id = call.call.call_id
+    if call.is_open and call.unknown is not None:
+        return None
+    if call.decision is not None:
+        by = "" if call.decision.by == "person" else f" (by {call.decision.by})"
+        return f"{call_id} was already decided: {call.decision.decision}{by}"
+    if call.outcome is not None:
+        error = call.outcome.error
+        how = "ok" if call.outcome.ok or error is None else f"failed ({error.code})"
+        return f"{call_id} has already ended: {how}"
+    return f"{call_id} has already ended: signal {call.signal.name!r}" if call.signal is not None else None
+
+
+def _last_decided(state: GoalState) -> CallState | None:
+    """Return the call that a person decided on last."""
+    decided = [call for call in state.calls.values() if call.decision is not None and call.decision.by == "person"]
+    return max(decided, key=lambda call: (call.ended_us or call.began_us, call.seq), default=None)

@@ -18,6 +18,8 @@ from perdure.errors import Conflict, Damaged, Invalid
 SCHEMA_VERSION = 1
 NO_HASH = bytes(32)
 """Stands before the first event of a goal."""
+FRAME_BYTES = 400
+"""How many bytes of JSON an event has at most beside its payload: ids, seq, type, timestamp and hash."""
 
 Effect = Literal["pure", "idempotent", "once"]
 Verdict = Literal["approve", "deny", "answer", "retry", "skip", "abort", "elapsed"]
@@ -308,6 +310,11 @@ def expected_hash(event: Event, previous: bytes) -> bytes:
         *(event.iteration, event.timestamp_us, event.payload),
     ]
     return _chain(previous, content)
+
+
+def size_of(payload_bytes: int) -> int:
+    """Return the size of an event in its JSON form, by the size of its payload: at most a few bytes too much."""
+    return payload_bytes + FRAME_BYTES
 
 
 def fingerprint(body: Body) -> str:

@@ -1,5 +1,6 @@
 """What others have posted to a goal, turned into events by whoever owns it: in order of arrival, each exactly once."""
 
+import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import get_args
 
@@ -21,6 +22,8 @@ from perdure.kernel.ports import InboxRow, StateStore, Tool
 from perdure.kernel.recovery import give_up
 
 _LIMITS = get_args(LimitName)
+
+log = logging.getLogger(__name__)
 
 
 async def take_posts(
@@ -49,10 +52,18 @@ async def take_posts(
         if is_end:
             unended = await end_all()
             journal.record(*_cut_short(journal.state, journal.now_us(), unended))
+        if not bodies:
+            _warn_dropped(row, journal.goal_id)
         journal.record(*bodies)
         await journal.commit(key=row.key if bodies else None, taken=[row.id], release=is_end)
         if is_end:
             return
+
+
+def _warn_dropped(row: InboxRow, goal_id: str) -> None:
+    """Report a decision that fits nothing: `admit_decision` accepts none, so it was posted without that check."""
+    said = f"{row.payload.get('decision')} on {row.payload.get('call_id')}"
+    log.warning("a decision that was posted to %s fits nothing that is open, and is dropped: %s", goal_id, said)
 
 
 def _is_approval(row: InboxRow) -> bool:

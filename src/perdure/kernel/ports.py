@@ -8,6 +8,7 @@ from perdure.kernel.events import Action, Event, MindKind, Parent, Termination, 
 from perdure.kernel.fold import GoalState, Status, WaitingFor
 
 __all__ = [
+    "Admit",
     "Appended",
     "CallContext",
     "Changes",
@@ -94,6 +95,11 @@ class InboxRow:
     created_us: int
 
 
+Admit = Callable[[Sequence[Event], Sequence[InboxRow]], None]
+"""Decides whether something may be posted: it is called with the newer events of the goal and with the inbox rows that
+are still pending, and raises to reject the post. A store may call it more than once for one post."""
+
+
 @dataclass(frozen=True, slots=True)
 class Worker:
     """A process that runs goals; its id is new at each start."""
@@ -171,8 +177,13 @@ class StateStore(Protocol):
         """
         ...
 
-    async def load(self, goal_id: str, *, after: int = 0, upto: int | None = None) -> list[Event]:
+    async def load(
+        self, goal_id: str, *, after: int = 0, upto: int | None = None, max_bytes: int | None = None
+    ) -> list[Event]:
         """Return the events of a goal after a seq, up to another, in seq order; a fork's begin with its parents'.
+
+        With `max_bytes`, return only the first events whose sizes (see `events.size_of`) add up to at most that, but
+        at least one event if there is one. The store does not read the payloads of the other events.
 
         Raises: NotFound
         """
@@ -216,12 +227,24 @@ class StateStore(Protocol):
         """
         ...
 
-    async def post(self, goal_id: str, kind: str, payload: dict[str, Any], *, key: str) -> bool:
+    async def post(
+        self,
+        goal_id: str,
+        kind: str,
+        payload: dict[str, Any],
+        *,
+        key: str,
+        after: int = 0,
+        admit: Admit | None = None,
+    ) -> bool:
         """Put something into a goal's inbox, durably; tell whether that was news.
 
         What the inbox or the history has under the same key is not posted again, also when the goal has ended.
+        `admit` is called in the transaction of the post, with the events after seq `after` and the pending inbox rows.
+        Nothing is appended or posted to the goal between that call and the commit.
 
-        Raises: NotFound; Conflict when the goal has ended, or the key names something else.
+        Raises: NotFound; Conflict when the goal has ended, or the key names something else; what `admit` raises, and
+        nothing is posted then.
         """
         ...
 

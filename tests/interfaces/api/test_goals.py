@@ -283,19 +283,6 @@ async def test_lists_lead_from_page_to_page_with_what_was_asked_for(client: Clie
     assert (await known.get(f"{here}?cursor=eA")).status_code == 422
 
 
-async def test_a_page_without_an_approval_leads_on_to_those_that_have_some(
-    client: Client, known: httpx.AsyncClient
-) -> None:
-    asks = [(await waiting(client, (await client.goals.create(plan=ASKS))["id"]))["id"] for _ in range(2)]
-    page = (await known.get("/api/v1/approvals?limit=1")).json()
-    found = page["data"]
-    while page["meta"]["next_cursor"] is not None:
-        assert "limit=1" in page["_links"]["next"]
-        page = (await known.get(page["_links"]["next"])).json()
-        found += page["data"]
-    assert {each["goal_id"] for each in found} >= set(asks)
-
-
 async def test_a_key_names_one_call_whatever_it_is_about(client: Client, known: httpx.AsyncClient) -> None:
     goal = await client.goals.create(plan=ASKS)
     await waiting(client, goal["id"])
@@ -357,6 +344,55 @@ async def test_a_key_knows_the_same_body_however_its_json_is_written(client: Cli
     answers = [await known.post("/api/v1/goals", content=body, headers=headers) for body in bodies]
     assert [answer.status_code for answer in answers] == [201, 201]
     assert len({answer.json()["data"]["id"] for answer in answers}) == 1
+
+
+CALLS: dict[str, tuple[str, Any]] = {
+    "": ("GET", None),
+    "/events": ("GET", None),
+    "/resume": ("POST", {}),
+    "/fork": ("POST", {"at": 1}),
+    "/cancel": ("POST", {}),
+    "/decisions": ("POST", {"decision": "answer", "value": "yes"}),
+    "/signals": ("POST", {"name": "paid"}),
+}
+
+
+@pytest.mark.parametrize("path", CALLS)
+async def test_a_prefix_of_an_id_names_no_goal(client: Client, known: httpx.AsyncClient, path: str) -> None:
+    goal = await waiting(client, (await client.goals.create(plan=ASKS))["id"])
+    method, body = CALLS[path]
+    answer = await known.request(method, f"/api/v1/goals/{goal['id'][:-1]}{path}", json=body)
+    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+    assert f"Did you mean {goal['id']}?" in answer.json()["detail"]
+    assert (await client.goals.get(goal["id"])) == goal
+
+
+async def test_events_after_the_end_of_a_goal_are_a_conflict_with_its_last_seq(
+    client: Client, known: httpx.AsyncClient
+) -> None:
+    goal = await waiting(client, (await client.goals.create(plan=ASKS))["id"])
+    here, last = f"/api/v1/goals/{goal['id']}/events", goal["last_seq"]
+    assert (await known.get(here, params={"after_seq": last})).json()["data"] == []
+    stream = {"Accept": "text/event-stream"}
+    for headers in ({}, stream, {**stream, "Last-Event-ID": str(last + 1)}):
+        after_seq = last if "Last-Event-ID" in headers else last + 1
+        answer = await known.get(here, params={"after_seq": after_seq}, headers=headers)
+        assert (answer.status_code, answer.json()["code"], answer.json()["last_seq"]) == (409, "conflict", last)
+
+
+async def test_a_page_of_events_has_at_most_four_mebibytes_or_one_event(there: Served) -> None:
+    goal = await waiting(there.client, (await there.client.goals.create(plan=ASKS))["id"])
+    for size in (1_500_000, 1_500_000, 1_500_000, 5_000_000, 10):
+        await there.p.goals.signal(goal["id"], "more", "x" * size)
+    pages, params = [], {"limit": 500}
+    while params:
+        answer = await there.http.get(f"/goals/{goal['id']}/events", params=params)
+        pages.append(answer.json()["data"])
+        assert len(answer.content) <= 4 << 20 or len(pages[-1]) == 1
+        cursor = answer.json()["meta"]["next_cursor"]
+        params = {} if cursor is None else {"limit": 500, "cursor": cursor}
+    assert [len(page) for page in pages] == [goal["last_seq"] + 2, 1, 1, 1]
+    assert [event["seq"] for page in pages for event in page] == list(range(1, goal["last_seq"] + 6))
 
 
 async def test_a_goal_that_failed_says_why(client: Client) -> None:

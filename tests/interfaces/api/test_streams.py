@@ -13,7 +13,7 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from perdure import NotFound
+from perdure import Conflict, NotFound
 from perdure.app import Perdure
 from perdure.client import Client
 from perdure.interfaces.api.lines import Ending
@@ -245,6 +245,31 @@ async def test_a_stream_of_a_goal_that_has_ended_and_was_seen_tells_a_browser_no
     assert (more.status_code, more.text.startswith(f"id: {last}\n")) == (200, True)
     nothing = await known.get(path, headers={**accept, "Last-Event-ID": str(last)})
     assert (nothing.status_code, nothing.content) == (204, b"")
+
+
+async def test_a_socket_that_begins_after_the_end_is_told_where_that_is(
+    client: Client, server: Running, token: str
+) -> None:
+    goal = await client.goals.create(plan=plan_of(1))
+    last = [event["seq"] async for event in client.goals.follow(goal["id"])][-1]
+    async with opened(server, token, f"/ws/goals/{goal['id']}?after_seq={last + 1}") as socket:
+        frame = await heard(socket)
+        with pytest.raises(ConnectionClosed) as closed:
+            await heard(socket)
+    assert (frame["type"], frame["code"], frame["last_seq"]) == ("error", "conflict", last)
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == 4409
+    with pytest.raises(Conflict, match=f"events up to {last}"):
+        await anext(client.goals.follow(goal["id"], after_seq=last + 1))
+    assert [event async for event in client.goals.follow(goal["id"], after_seq=last)] == []
+
+
+async def test_a_socket_needs_the_whole_id_of_a_goal(client: Client, server: Running, token: str) -> None:
+    goal = await client.goals.create(plan=plan_of(1))
+    with pytest.raises(InvalidStatus) as refused:
+        async with opened(server, token, f"/ws/goals/{goal['id'][:-1]}"):
+            pass
+    assert refused.value.response.status_code == 404
 
 
 async def test_no_more_of_a_history_is_held_for_a_connection_than_a_page_or_one_event(

@@ -15,8 +15,9 @@ import pytest
 from perdure import Perdure
 from perdure.app.system import SystemClock, SystemIds, WorkerIdentity
 from perdure.interfaces.cli.edge import run
-from perdure.kernel.events import GoalBegun, MindSpec, ToolCall, fingerprint
+from perdure.kernel.events import GoalBegun, MindSpec, Termination, ToolCall, fingerprint
 from perdure.kernel.journal import Desk, Journal
+from tests.waiting import waiting_goal, worker_of
 
 CALL = ToolCall("c1", "write", "exec", {"argv": ["rm", "-r", "\x1b[8mhidden"]}, "once")
 
@@ -69,6 +70,26 @@ def test_what_is_stored_for_a_live_worker_is_no_conflict_when_going_on_is_asked_
     assert run(["goal", "approve", goal, "--resume"]) == 0
     assert capsys.readouterr().out == f"Stored for the worker that runs {goal}.\n"
     assert len(pending(goal, capsys)) == 1
+
+
+def test_a_decision_that_a_goal_ended_before_is_shown_as_too_late(
+    ready: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A goal may end by itself between the acknowledgement of a decision and the moment that its owner takes it."""
+
+    async def ended() -> str:
+        async with Perdure.open() as p:
+            store = p.database.state_store()
+            goal_id = await waiting_goal(store, "unknown", ready, is_held=True)
+            await store.post(goal_id, "decision", {"call_id": "pay.1", "decision": "retry"}, key="k")
+            desk = Desk(store, SystemClock(), SystemIds(), worker_of(ready))
+            journal = Journal(desk, await p.goals.state(goal_id), epoch=1)
+            journal.record(Termination("failed"))
+            await journal.commit(release=True)
+            return goal_id
+
+    assert run(["goal", "show", asyncio.run(ended())]) == 0
+    assert "Posted too late, the goal ended first: decision retry pay.1" in capsys.readouterr().out
 
 
 def test_a_denial_carries_its_reason(goal: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,7 @@ from perdure import failpoints
 from perdure.minds import flow
 from tests.crash import program
 from tests.interfaces.cli.terminal import Terminal
+from tests.interfaces.cli.test_damaged import edit
 
 PLAN = """
 goal: sleeps
@@ -67,6 +68,19 @@ def test_a_goal_that_fails_is_told_and_ends_with_one_and_the_others_go_on(
     assert "Step after failed" in perdure.out
     assert {goal["id"]: goal["status"] for goal in perdure.goals()} == {due: "done", fails: "stopped"}
     assert perdure(*WAKE) == 0
+
+
+def test_a_damaged_goal_is_told_and_keeps_no_other_from_going_on(
+    perdure: Terminal, ready: Path, due: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    (ready / "damaged_flow.py").write_text(FLOW)
+    damaged = asleep(perdure, "--flow", "damaged_flow:sleeps")
+    edit(f"UPDATE events SET payload = '{{' WHERE goal_no = (SELECT goal_no FROM goals WHERE id = '{damaged}')")
+    assert perdure(*WAKE) == 1
+    assert f"Event 1 of {damaged}" in " ".join(perdure.out.split())
+    assert {goal["id"]: goal["status"] for goal in perdure.goals()} == {due: "done", damaged: "waiting"}
 
 
 def test_a_flow_is_left_where_its_code_is_not(

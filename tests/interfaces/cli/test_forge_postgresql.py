@@ -43,14 +43,17 @@ def test_a_bot_is_made_listed_shown_edited_and_changed(perdure: Terminal, home: 
     assert not (home / "perdure.db").exists()
 
 
-def test_a_draft_is_listed_found_by_its_beginning_gone_on_with_and_deleted(perdure: Terminal) -> None:
+def test_a_draft_is_listed_shown_by_a_prefix_and_changed_by_its_whole_id(perdure: Terminal) -> None:
     first, second = begun(perdure, said("Ada")), begun(perdure, wish="a timer for pasta")
     assert [each["session_id"] for each in perdure.json("draft", "list")["drafts"]] == [second, first]
     assert perdure("draft", "show", first[:4]) == 4
     assert "2 drafts have ids that begin with" in perdure.err
     assert perdure.json("draft", "show", first[:-1])["question_count"] == 1
-    assert perdure("draft", "resume", first[:-1], "--answers", written(coding()[1:])) == 0
-    assert perdure("draft", "delete", second[:-1], "--yes") == 0
+    assert perdure("draft", "resume", first[:-1], "--answers", written(coding()[1:])) == 3
+    assert f"Did you mean {first}?" in perdure.err
+    assert perdure("draft", "delete", second[:-1], "--yes") == 3
+    assert perdure("draft", "resume", first, "--answers", written(coding()[1:])) == 0
+    assert perdure("draft", "delete", second, "--yes") == 0
     assert perdure.json("draft", "list") == {"drafts": []}
     assert [bot["slug"] for bot in perdure.json("bot", "list")["bots"]] == ["ada"]
 

@@ -215,13 +215,15 @@ def test_resume_takes_the_newest_draft_or_the_one_that_is_named(perdure: Termina
     assert perdure("new", "--resume", "--answers", written([])) == 2
     assert newer in perdure.err
     unique = next(older[:n] for n in range(1, 37) if not newer.startswith(older[:n]))
-    assert perdure("new", "--resume", unique.upper(), "--yes") == 0
+    assert perdure("new", "--resume", unique, "--yes") == 3
+    assert f"Did you mean {older}? Commands that change a draft need the whole id." in perdure.err
+    assert perdure("new", "--resume", older.upper(), "--yes") == 0
     assert perdure.out.startswith("Older is ready")
 
 
 def test_a_beginning_that_several_ids_share_is_told_with_some_of_them(perdure: Terminal) -> None:
     ids = [begun(perdure, wish=f"{WISH} {number}") for number in range(3)]
-    assert perdure("new", "--resume", ids[0][:4], "--yes") == 4
+    assert perdure("draft", "show", ids[0][:4]) == 4
     assert perdure.err.startswith(f"perdure: 3 drafts have ids that begin with '{ids[0][:4]}'. Type more of it.\n")
     assert f"  {ids[1]}  {WISH} 1\n" in perdure.err
 

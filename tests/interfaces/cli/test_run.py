@@ -69,11 +69,12 @@ def test_a_resumed_run_tells_only_of_its_own_events(perdure: Terminal, plan: Pat
 def test_a_goal_that_has_ended_is_told_again_and_left_as_it_is(perdure: Terminal) -> None:
     perdure("run", "echo hello")
     before = perdure.goals()
-    for arguments in (["run", "--resume", "20"], ["goal", "resume", "20"]):
+    goal_id = perdure.newest()
+    for arguments in (["run", "--resume", goal_id], ["goal", "resume", goal_id]):
         assert perdure(*arguments) == 0
         assert perdure.out == "hello\n"
         assert "has ended already" in perdure.err
-    assert perdure("run", "--resume", "20", "--jsonl") == 0
+    assert perdure("run", "--resume", goal_id, "--jsonl") == 0
     assert perdure.out == ""
     assert perdure.goals() == before
 

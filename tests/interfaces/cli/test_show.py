@@ -39,7 +39,7 @@ def test_every_step_of_a_plan_is_shown(perdure: Terminal) -> None:
     assert re.search(r"^ +send +not begun$", perdure.out, re.MULTILINE)
     assert "at (UTC)" in perdure.out
     assert "cost" not in perdure.out
-    assert perdure("goal", "answer", "20", "no", "--resume") == 0
+    assert perdure("goal", "answer", perdure.newest(), "no", "--resume") == 0
     assert not Path("sent").exists()
     perdure("goal", "show", "20")
     assert re.search(r"^ +send +skipped$", perdure.out, re.MULTILINE)
@@ -73,7 +73,7 @@ def test_the_output_of_a_step_is_printed_as_the_history_has_it(perdure: Terminal
     assert perdure.json("goal", "show", "20", "--output", "fetch")["output"]["exit_code"] == 0
     assert perdure("goal", "show", "20", "--output", "sure") == 3
     assert "fetch" in perdure.err
-    perdure("goal", "answer", "20", "yes")
+    perdure("goal", "answer", perdure.newest(), "yes")
     perdure("goal", "show", "20", "--output", "sure")
     assert perdure.out == "yes\n"
 

@@ -240,5 +240,5 @@ def test_only_a_finished_goal_without_forks_is_deleted(perdure: Terminal, asking
 @pytest.mark.parametrize("flags", [[], ["--no-input"], ["--json"]])
 def test_where_nobody_can_be_asked_nothing_is_deleted_without_yes(perdure: Terminal, flags: list[str]) -> None:
     perdure("run", "true")
-    assert perdure("goal", "delete", "20", *flags) == 4
+    assert perdure("goal", "delete", perdure.newest(), *flags) == 4
     assert len(perdure.goals()) == 1

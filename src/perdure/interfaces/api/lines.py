@@ -21,6 +21,8 @@ class Ending(IntEnum):
     """What was followed is not there any more."""
     RESYNC = 4408
     """Too much has happened to be told one by one: connect again, with the seq that was seen last."""
+    AFTER_END = 4409
+    """The goal does not have the event after which it was to be followed."""
 
 
 class Line:

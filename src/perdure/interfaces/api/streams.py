@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import AsyncIterator, Sequence
-from itertools import accumulate
 
 from perdure.errors import PerdureError
 from perdure.interfaces.api.lines import Line
@@ -11,7 +10,7 @@ from perdure.kernel.events import Event
 
 PAGE_BYTES = 1 << 18
 """So much of a history is held for one connection, or one event, if that is larger."""
-_FIRST, _MOST = 4, 500
+_MOST = 500
 PATIENCE_S = 5.0
 _ENDED = ("done", "stopped")
 
@@ -23,15 +22,14 @@ async def pages(served: Surface, line: Line, goal_id: str, after: int) -> AsyncI
 
     A page is read when the one before was taken: whoever is slow holds up nobody, and nothing piles up. An empty page
     comes when nothing has happened for a while.
+
+    Raises: NotFound; Conflict, with `last_seq`, when the goal does not have so many events.
     """
-    limit = _FIRST
     with served.feed.following(goal_id) as news:
         while True:
             has_ended = (await served.p.goals.find(goal_id)).summary.status in _ENDED
-            while read := await served.p.goals.events(goal_id, after=after, limit=limit):
-                found = _first_page(read)
-                after, limit = found[-1].seq, _next_limit(found)
-                del read
+            while found := await served.p.goals.events(goal_id, after=after, limit=_MOST, max_bytes=PAGE_BYTES):
+                after = found[-1].seq
                 yield found
             if has_ended:
                 return
@@ -39,18 +37,6 @@ async def pages(served: Surface, line: Line, goal_id: str, after: int) -> AsyncI
                 return
             if not await news.wait(PATIENCE_S):
                 yield []
-
-
-def _first_page(read: Sequence[Event]) -> Sequence[Event]:
-    """Keep as much as makes up a page, or one event: the rest is read again when this was taken."""
-    sizes = accumulate(len(event.payload) for event in read)
-    return read[: max(1, sum(size <= PAGE_BYTES for size in sizes))]
-
-
-def _next_limit(found: Sequence[Event]) -> int:
-    """Return how many events like these make up a page; at most four times as many."""
-    size = sum(len(event.payload) for event in found)
-    return max(1, min(len(found) * PAGE_BYTES // max(size, 1), len(found) * 4, _MOST))
 
 
 async def event_stream(served: Surface, goal_id: str, after: int) -> AsyncIterator[bytes]:

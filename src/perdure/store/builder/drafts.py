@@ -26,6 +26,7 @@ _UPDATE = (
     " question_count = ?, updated_at = ?, state_json = ? WHERE session_id = ? AND revision = ?{exactly}"
     " RETURNING created_at"
 )
+_MADE = "SELECT 1 FROM bot_versions WHERE session_id = ?"
 _EXACTLY = " AND created_at = ? AND schema_version = ? AND phase = ? AND mode = ? AND state_json = ?"
 _DELETE = "DELETE FROM builder_drafts WHERE session_id = ? RETURNING revision"
 
@@ -94,6 +95,9 @@ def _save(raw: RawTransaction, draft: BuilderDraft, once: Once | None, over: Bui
         row = raw.first(update, *_changing(draft), draft.session_id, draft.revision - 1, *exactly)
     if row is None:
         raise Conflict("no draft of that revision")
+    if draft.revision == 1 and raw.first(_MADE, draft.session_id) is not None:
+        # asked behind the insert, which waits for an assembly of the same session to end
+        raise Conflict("the session has made a bot")
     if once is not None:
         keep_once(raw, once, draft.updated_at_us)
     return int(row[0])

@@ -3,13 +3,15 @@
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Any
 
 import orjson
 from uuid_utils import uuid7
 
 from perdure.errors import Conflict, NotFound
-from perdure.kernel.ports import Appended, Changes, Event, InboxRow, Parent, Runner, Status, Summary, Worker
+from perdure.kernel.events import size_of
+from perdure.kernel.ports import Admit, Appended, Changes, Event, InboxRow, Parent, Runner, Status, Summary, Worker
 from perdure.store.goals.append import ENDED, Append, ended, json_text, missing, require_key, require_same_post, the_one
 from perdure.store.goals.leases import IsDead, Lease, nobody_is_dead, owned
 
@@ -94,8 +96,17 @@ class InMemoryStateStore:
             raise append.refusal(goal.summary.status, goal.summary.last_seq, goal.epoch)
         return goal.take(append)
 
-    async def load(self, goal_id: str, *, after: int = 0, upto: int | None = None) -> list[Event]:
+    async def load(
+        self, goal_id: str, *, after: int = 0, upto: int | None = None, max_bytes: int | None = None
+    ) -> list[Event]:
         """See StateStore.load."""
+        events = self._history(goal_id, after, upto)
+        if max_bytes is None:
+            return events
+        sizes = accumulate(size_of(len(event.payload.encode())) for event in events)
+        return events[: max(1, sum(size <= max_bytes for size in sizes))]
+
+    def _history(self, goal_id: str, after: int, upto: int | None = None) -> list[Event]:
         goal = self._goal(goal_id)
         parts = [goal.events]
         goal_end = left_at = goal.summary.last_seq
@@ -157,7 +168,16 @@ class InMemoryStateStore:
         self._start_keys.pop(goal.summary.start_key or "", None)
         self._goals[goal_id] = _Goal(replace(goal.summary, text="", bot=None, workdir=None), is_deleted=True)
 
-    async def post(self, goal_id: str, kind: str, payload: dict[str, Any], *, key: str) -> bool:
+    async def post(
+        self,
+        goal_id: str,
+        kind: str,
+        payload: dict[str, Any],
+        *,
+        key: str,
+        after: int = 0,
+        admit: Admit | None = None,
+    ) -> bool:
         """See StateStore.post."""
         require_key(key)
         row = InboxRow(str(uuid7()), kind, orjson.loads(json_text(payload)), key, self._now_us())
@@ -165,6 +185,8 @@ class InMemoryStateStore:
         for known_kind, known_payload in _posts(goal, key):
             require_same_post(goal_id, row, known_kind, known_payload)
             return False
+        if admit is not None:
+            admit(self._history(goal_id, after), list(goal.inbox.values()))
         if goal.has_ended:
             raise ended(goal_id)
         goal.inbox[row.id] = row

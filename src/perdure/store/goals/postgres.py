@@ -122,6 +122,8 @@ def _events(n: int, append: Append) -> Iterator[dict[str, object]]:
 class PostgresStateStore(SqlStateStore):
     """The histories of goals in PostgreSQL. See StateStore."""
 
+    _payload_bytes = "octet_length(payload)"
+
     def __init__(self, database: RawDatabase) -> None:
         super().__init__(database, PostgresAppends())
 

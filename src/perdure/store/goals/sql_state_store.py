@@ -6,19 +6,19 @@ from typing import Any
 
 import orjson
 
-from perdure.errors import Conflict, Damaged
-from perdure.kernel.ports import Appended, Changes, Event, InboxRow, Runner, Status, Summary
+from perdure.errors import Conflict
+from perdure.kernel.ports import Admit, Appended, Changes, Event, InboxRow, Runner, Status, Summary
 from perdure.store.goals.append import (
     ENDED,
     Append,
     ended,
     json_text,
-    lost_parent,
     missing,
     require_key,
     require_same_post,
     the_one,
 )
+from perdure.store.goals.history import Page, load
 from perdure.store.goals.rows import (
     BY_ID,
     BY_KEY,
@@ -29,7 +29,6 @@ from perdure.store.goals.rows import (
     LAST_EVENT,
     POSTED,
     due_listing,
-    events_of,
     inbox_row_of,
     listing,
     summary_of,
@@ -39,10 +38,7 @@ from perdure.store.raw import RawDatabase, RawTransaction
 
 _LATE = 256
 """PostgreSQL gives out numbers before it commits: so many events may become visible after one with a higher number."""
-_OWN_EVENTS = (
-    "SELECT seq, id, type, iteration, timestamp, payload, hash, v FROM events"
-    " WHERE goal_no = ? AND seq > ? AND seq <= ? ORDER BY seq"
-)
+_INBOX = "SELECT id, kind, payload, key, created_at FROM inbox WHERE goal_no = ? ORDER BY inbox_no"
 _DELETE = (
     "UPDATE goals SET deleted_at = ?, text = '', bot = NULL, workdir = NULL, start_key = NULL, inbox_count = 0"
     " WHERE id = ? AND deleted_at IS NULL AND status IN ('done', 'stopped') RETURNING goal_no"
@@ -51,6 +47,9 @@ _DELETE = (
 
 class SqlStateStore:
     """The histories of goals in a SQL database. See StateStore."""
+
+    _payload_bytes: str
+    """The SQL expression for the size of a payload in bytes; each kind of database has its own."""
 
     def __init__(
         self, database: RawDatabase, appends: Appends, *, now_us: Callable[[], int] = lambda: time.time_ns() // 1000
@@ -91,9 +90,12 @@ class SqlStateStore:
         self._active.discard(goal_id)
         self._appends.forget(goal_id)
 
-    async def load(self, goal_id: str, *, after: int = 0, upto: int | None = None) -> list[Event]:
+    async def load(
+        self, goal_id: str, *, after: int = 0, upto: int | None = None, max_bytes: int | None = None
+    ) -> list[Event]:
         """See StateStore.load."""
-        return await self._database.read_raw(lambda raw: _load(raw, goal_id, after, upto))
+        page = None if max_bytes is None else Page.of(max_bytes, self._payload_bytes)
+        return await self._database.read_raw(lambda raw: load(raw, goal_id, after, upto, page))
 
     async def list_goals(
         self,
@@ -128,11 +130,20 @@ class SqlStateStore:
         """See StateStore.delete."""
         await self._database.write_raw(lambda raw: _delete(raw, goal_id, self._now_us()))
 
-    async def post(self, goal_id: str, kind: str, payload: dict[str, Any], *, key: str) -> bool:
+    async def post(
+        self,
+        goal_id: str,
+        kind: str,
+        payload: dict[str, Any],
+        *,
+        key: str,
+        after: int = 0,
+        admit: Admit | None = None,
+    ) -> bool:
         """See StateStore.post."""
         require_key(key)
         row = InboxRow("", kind, orjson.loads(json_text(payload)), key, self._now_us())
-        return await self._database.write_raw(lambda raw: _post(raw, goal_id, row))
+        return await self._database.write_raw(lambda raw: _post(raw, goal_id, row, after, admit))
 
     async def inbox(self, goal_id: str) -> list[InboxRow]:
         """See StateStore.inbox."""
@@ -180,36 +191,6 @@ def _find(raw: RawTransaction, prefix: str) -> tuple[list[Summary], list[str]]:
     return [summary_of(row) for row in rows], [row[0] for row in deleted]
 
 
-def _load(raw: RawTransaction, goal_id: str, after: int, upto: int | None) -> list[Event]:
-    """Read the goal's own events, then those of its parents up to where they were left."""
-    query = "SELECT goal_no, last_seq, last_hash, parent_id, parent_seq FROM goals WHERE id = ? AND deleted_at IS NULL"
-    parts: dict[str, list[Event]] = {}
-    owner: str | None = goal_id
-    left_at: int | None = None
-    while owner is not None and (left_at is None or after < left_at):
-        row = raw.first(query, owner)
-        if row is None:
-            raise missing(owner) if owner == goal_id else lost_parent(goal_id, owner)
-        if owner in parts:
-            raise Damaged(f"{goal_id} is said to be a fork of {owner}, which is said to be a fork of itself.")
-        goal_no, last_seq, last_hash, parent_id, parent_seq = row
-        end = last_seq if left_at is None else min(left_at, last_seq)
-        until = end if upto is None else min(end, upto)
-        own = events_of(owner, raw.execute(_OWN_EVENTS, goal_no, after, until).fetchall())
-        if left_at is None and after < last_seq == until:
-            _refuse_cut_tail(goal_id, own, last_seq, last_hash)
-        parts[owner] = own
-        owner, left_at = parent_id, end if parent_seq is None else min(end, parent_seq)
-    return [event for part in reversed(parts.values()) for event in part]
-
-
-def _refuse_cut_tail(goal_id: str, own: Sequence[Event], last_seq: int, last_hash: bytes) -> None:
-    if not own or own[-1].seq != last_seq:
-        raise Damaged(f"Event {last_seq} of {goal_id} is missing; it was the last.")
-    if own[-1].hash != last_hash:
-        raise Damaged(f"Event {last_seq} of {goal_id} is not what was written.")
-
-
 def _delete(raw: RawTransaction, goal_id: str, now_us: int) -> None:
     row = raw.first(_DELETE, now_us, goal_id)
     if row is None:
@@ -223,7 +204,8 @@ def _delete(raw: RawTransaction, goal_id: str, now_us: int) -> None:
     raw.execute("DELETE FROM inbox WHERE goal_no = ?", row[0])
 
 
-def _post(raw: RawTransaction, goal_id: str, post: InboxRow) -> bool:
+def _post(raw: RawTransaction, goal_id: str, post: InboxRow, after: int, admit: Admit | None) -> bool:
+    """Post, after `admit` has seen what is newer; the goal's row is held from the first statement to the commit."""
     from uuid_utils import uuid7
 
     held = "UPDATE goals SET inbox_count = inbox_count WHERE id = ? AND deleted_at IS NULL RETURNING goal_no, status"
@@ -235,6 +217,8 @@ def _post(raw: RawTransaction, goal_id: str, post: InboxRow) -> bool:
     if found is not None:
         require_same_post(goal_id, post, found[0], orjson.loads(found[1]))
         return False
+    if admit is not None:
+        admit(load(raw, goal_id, after, None), [inbox_row_of(each) for each in raw.execute(_INBOX, goal_no)])
     if status in ENDED:
         raise ended(goal_id)
     insert = "INSERT INTO inbox (goal_no, id, kind, payload, key, created_at) VALUES (?, ?, ?, ?, ?, ?)"

@@ -66,6 +66,8 @@ def _goes_on(raw: RawTransaction, append: Append, goal_no: int) -> bool:
 class SqliteStateStore(SqlStateStore):
     """The histories of goals in SQLite. See StateStore."""
 
+    _payload_bytes = "length(CAST(payload AS BLOB))"
+
     def __init__(self, database: RawDatabase) -> None:
         super().__init__(database, SqliteAppends())
 

@@ -8,8 +8,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response, StreamingResponse
 
-from perdure.app.asked import require_same
+from perdure.app.asked import reached, require_same
 from perdure.app.flows import load_flow
+from perdure.app.goals import PAGE_BYTES
 from perdure.app.new_goal import NewGoal, of_command, of_flow, of_plan_text
 from perdure.app.views import GoalView
 from perdure.errors import Conflict, Denied, Exhausted, Invalid, NotFound
@@ -71,8 +72,8 @@ async def list_goals(
 
 @router.get("/{goal_id}", operation_id="get_goal", response_model=_GOAL, responses=refusals(409))
 async def show_goal(goal_id: GoalId, served: Served) -> Response:
-    """Show a goal, by its id or a beginning of it that no other has."""
-    return await _reply(served, await served.p.goals.find(goal_id))
+    """Show a goal."""
+    return await _reply(served, await served.p.goals.get(goal_id))
 
 
 @router.get("/{goal_id}/events", operation_id="list_events", response_model=Page[Event, PageMeta], responses=_STREAM)
@@ -87,16 +88,18 @@ async def list_events(
     """List the events of a goal after a seq; with `Accept: text/event-stream`, go on with those that come.
 
     A cursor counts more than `after_seq`, and so does `Last-Event-ID` with a stream. A stream ends with the goal; who
-    asks for more gets 204.
+    asks for more gets 204. A page has at most 4 MiB of events, but at least one event. A seq that the goal has not
+    reached is 409, and `last_seq` says how far it is.
     """
-    goal = await served.p.goals.find(goal_id)
+    goal = await served.p.goals.get(goal_id)
     if wants_stream(request.headers):
         after = _last_event_id(request.headers.get("last-event-id"), after_seq)
-        if goal.status in _ENDED and after >= goal.summary.last_seq:
+        reached(goal.summary, after)
+        if goal.status in _ENDED and after == goal.summary.last_seq:
             return Response(status_code=204)  # or a browser would connect again and again, for nothing
         return StreamingResponse(event_stream(served, goal.id, after), media_type="text/event-stream")
     after = after_seq if cursor is None else _place(cursor)
-    found = await served.p.goals.events(goal.id, after=after, limit=limit)
+    found = await served.p.goals.events(goal.id, after=after, limit=limit, max_bytes=PAGE_BYTES)
     has_more = bool(found) and found[-1].seq < goal.summary.last_seq
     links = {"goal": f"{_HERE}/{goal.id}"}
     return page([event.wire() for event in found], str(found[-1].seq) if has_more else None, links)
@@ -112,7 +115,7 @@ async def resume_goal(goal_id: GoalId, served: Served, once: Called, body: Resum
 @router.post("/{goal_id}/fork", operation_id="fork_goal", status_code=201, response_model=_GOAL)
 async def fork_goal(goal_id: GoalId, body: ForkBody, served: Served, once: Called) -> Response:
     """Make a goal that goes on from an event of another; it does not run until it is resumed."""
-    goal = await served.p.goals.find(goal_id)
+    goal = await served.p.goals.get(goal_id)
     async with _named(served, once, goal.id) as key:
         fork = await served.p.goals.fork(goal.id, body.at, key=key)
     return await _reply(served, fork, status=201)
@@ -122,7 +125,7 @@ async def fork_goal(goal_id: GoalId, body: ForkBody, served: Served, once: Calle
 async def cancel_goal(goal_id: GoalId, served: Served, once: Called, body: CancelBody | None = None) -> Response:
     """End a goal."""
     del body
-    goal = await served.p.goals.find(goal_id)
+    goal = await served.p.goals.get(goal_id)
     async with _named(served, once, goal.id) as key:
         cancelled = await served.p.goals.cancel(goal.id, key=key)
     return await _reply(served, cancelled)
@@ -131,7 +134,7 @@ async def cancel_goal(goal_id: GoalId, served: Served, once: Called, body: Cance
 @router.post("/{goal_id}/decisions", operation_id="decide_call", response_model=_GOAL)
 async def decide(goal_id: GoalId, body: DecisionBody, served: Served, once: Called) -> Response:
     """Decide about a call that waits for a person."""
-    goal = await served.p.goals.find(goal_id)
+    goal = await served.p.goals.get(goal_id)
     async with _named(served, once, goal.id) as key:
         told = await served.p.goals.decide(goal.id, body.decision, call_id=body.call_id, value=body.value, key=key)
     return await _gone_on(served, told)
@@ -140,7 +143,7 @@ async def decide(goal_id: GoalId, body: DecisionBody, served: Served, once: Call
 @router.post("/{goal_id}/signals", operation_id="send_signal", response_model=_GOAL)
 async def signal(goal_id: GoalId, body: SignalBody, served: Served, once: Called) -> Response:
     """Tell a goal something that it waits for, or will wait for."""
-    goal = await served.p.goals.find(goal_id)
+    goal = await served.p.goals.get(goal_id)
     async with _named(served, once, goal.id) as key:
         told = await served.p.goals.signal(goal.id, body.name, body.payload, key=key)
     return await _gone_on(served, told)

@@ -86,8 +86,8 @@ async def search_records(
     responses=refusals(409),
 )
 async def show_record(record_id: str, served: Served) -> Response:
-    """Show a record, by its id or a beginning of six characters or more that no other has."""
-    record = await served.p.memory.get(record_id)
+    """Show a record."""
+    record = await served.p.memory.get_exact(record_id)
     return reply(record, links={"self": _link(record["id"])})
 
 

@@ -6,6 +6,7 @@ from typing import Annotated
 import orjson
 from fastapi import APIRouter, Query, WebSocket
 
+from perdure.app.asked import AfterEnd
 from perdure.errors import NotFound, PerdureError
 from perdure.interfaces.api.lines import Ending, Line
 from perdure.interfaces.api.sockets.telling import refuse, tell
@@ -24,9 +25,12 @@ _MOST_TOLD = 500
 async def follow_goal(
     socket: WebSocket, goal_id: str, served: Served, after_seq: Annotated[int, Query(ge=0, le=2**63 - 1)] = 0
 ) -> None:
-    """Send every event of a goal after a seq, once and in order, then those that come; close when it has ended."""
+    """Send every event of a goal after a seq, once and in order, then those that come; close when it has ended.
+
+    A seq that the goal has not reached gets an error frame with `last_seq`, and the socket is closed with 4409.
+    """
     try:
-        goal = await served.p.goals.find(goal_id)
+        goal = await served.p.goals.get(goal_id)
     except PerdureError as error:
         await refuse(socket, error)
         return
@@ -44,9 +48,14 @@ async def follow_all(socket: WebSocket, served: Served) -> None:
 
 
 async def _events(served: Surface, line: Line, goal_id: str, after: int) -> AsyncIterator[str]:
-    async for found in pages(served, line, goal_id, after):
-        for event in found:
-            yield event.line()
+    """Give the frames of a goal; a browser cannot read why an upgrade was refused, so that is a frame too."""
+    try:
+        async for found in pages(served, line, goal_id, after):
+            for event in found:
+                yield event.line()
+    except AfterEnd as error:
+        yield _text({"type": "error", "code": error.code, "message": error.detail, "last_seq": error.last_seq})
+        line.end(Ending.AFTER_END)
 
 
 async def _changes(served: Surface, line: Line) -> AsyncIterator[str]:

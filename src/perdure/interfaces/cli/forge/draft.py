@@ -11,7 +11,8 @@ from perdure.interfaces.cli.exact import exact
 from perdure.interfaces.cli.forge.new import Answers, Yes
 from perdure.interfaces.cli.sure import require_sure
 
-Draft = Annotated[str, typer.Argument(metavar="DRAFT", help="The id of a draft, or its beginning.")]
+Draft = Annotated[str, typer.Argument(metavar="DRAFT", help="The whole id of a draft.")]
+SeenDraft = Annotated[str, typer.Argument(metavar="DRAFT", help="The id of a draft, or a unique prefix of it.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -40,7 +41,7 @@ async def list_drafts(
     return Answer({"drafts": drafts}, parts or ["There are no drafts. `perdure new` begins one."])
 
 
-async def show(options: Options, *, draft: Draft) -> Answer:
+async def show(options: Options, *, draft: SeenDraft) -> Answer:
     """Show a draft: where it is, what was answered, and what is asked."""
     from perdure.interfaces.cli.forge.asking import headline, offers
 
@@ -66,7 +67,7 @@ async def resume(options: Options, *, draft: Draft, answers: Answers = None, yes
 
     asker = asker_for(options, answers, is_content=yes)
     async with open_home(options.settings(), debug=options.verbose) as p:
-        return await interview(options, p, await p.forge.get(await p.forge.find(draft)), asker)
+        return await interview(options, p, await p.forge.get(await p.forge.require_whole_id(draft)), asker)
 
 
 async def delete(
@@ -74,7 +75,7 @@ async def delete(
 ) -> Answer:
     """Remove a draft, for good; asks on a terminal, needs --yes elsewhere."""
     async with open_home(options.settings(), debug=options.verbose) as p:
-        session_id = await p.forge.find(draft)
+        session_id = await p.forge.require_whole_id(draft)
         if not yes:
             require_sure(options, f"draft {session_id}")
         await p.forge.delete(session_id)

@@ -75,13 +75,13 @@ async def interview(options: Options, p: Perdure, session: SessionView, asker: A
         raise
 
 
-async def draft_id(p: Perdure, prefix: str | None) -> str:
+async def draft_id(p: Perdure, given: str | None) -> str:
     """Return the id of a draft: the one that is named, or the newest.
 
     Raises: NotFound; Invalid
     """
-    if prefix is not None:
-        return await p.forge.find(prefix)
+    if given is not None:
+        return await p.forge.require_whole_id(given)
     newest = await p.forge.drafts(limit=1)
     if not newest:
         raise Invalid("There is no draft to go on with. `perdure new` begins one.")

@@ -11,7 +11,7 @@ from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options, command
 
 Description = Annotated[
-    str | None, typer.Argument(metavar="[TEXT]", help="What the bot is for; with --resume the id of a draft.")
+    str | None, typer.Argument(metavar="[TEXT]", help="What the bot is for; with --resume the whole id of a draft.")
 ]
 Answers = Annotated[Path | None, typer.Option("--answers", metavar="FILE", help="A JSON list of answers, one a turn.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Take what is suggested, or the first option, and confirm.")]

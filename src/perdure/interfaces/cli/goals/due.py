@@ -75,7 +75,11 @@ class _Waking:
         async with asyncio.TaskGroup() as group:
             async for view in self.goals.each_due():
                 goal_id = view.summary.goal_id
-                why_not = await self._why_not(view)
+                try:
+                    why_not = await self._why_not(view)
+                except PerdureError as error:  # a damaged goal keeps no other from going on
+                    told[goal_id] = Told(view, error.detail, is_bad=True)
+                    continue
                 told[goal_id] = Told(view, why_not or TAKEN)
                 if why_not is None and not view.is_running:
                     await slots.acquire()

@@ -10,19 +10,22 @@ from perdure.kernel.events import Limits
 
 
 def filled(value: str | None) -> str | None:
-    """Refuse an id that is empty, as that of a variable that was never set: it is the beginning of all of them.
+    """Refuse an id that is empty, as that of a variable that was never set: it is a prefix of every id.
 
     Raises: Invalid
     """
     if value is not None and not value.strip():
-        raise Invalid("An id, or its beginning, was expected; it is empty.")
+        raise Invalid("Invalid id of a goal or call: it is empty.")
     return value
 
 
-Goal = Annotated[str, typer.Argument(metavar="ID", help="The goal's id, or its beginning.", callback=filled)]
-MaybeGoal = Annotated[
-    str | None, typer.Argument(metavar="ID", help="The goal's id, or its beginning.", callback=filled)
+Goal = Annotated[str, typer.Argument(metavar="ID", help="The whole id of the goal.", callback=filled)]
+"""A goal that a command changes: a prefix could name another goal than the user thinks of."""
+SeenGoal = Annotated[
+    str, typer.Argument(metavar="ID", help="The goal's id, or a unique prefix of it.", callback=filled)
 ]
+"""A goal that a command only reads."""
+MaybeGoal = Annotated[str | None, typer.Argument(metavar="ID", help="The whole id of the goal.", callback=filled)]
 Jobs = Annotated[int, typer.Option("--jobs", min=1, metavar="N", help="How many steps may run at once.")]
 Jsonl = Annotated[
     bool, typer.Option("--jsonl", help="Print each event of this run as one line of JSON, when it is durable.")

@@ -67,14 +67,14 @@ def look_in(folder: str) -> None:
         sys.path.insert(0, folder)
 
 
-async def go_on(options: Options, goals: Goals, prefix: str, manner: Manner, limits: Limits | None = None) -> Ran:
+async def go_on(options: Options, goals: Goals, goal_id: str, manner: Manner, limits: Limits | None = None) -> Ran:
     """Go on with a goal; the module of a flow is looked for where the goal was started, wherever we are now.
 
     The current folder may be somebody else's repository, and a module of the same name there is not the flow.
 
     Raises: what Goals.go_on raises.
     """
-    found = (await goals.find(prefix)).summary
+    found = (await goals.get(goal_id)).summary
     if found.mind == "flow" and found.workdir is not None:
         look_in(found.workdir)
     with forks_offered(options):
@@ -98,12 +98,12 @@ def forks_offered(options: Options) -> Iterator[None]:
         raise ChangedFlow(error.what, error.goal_id, error.at, command) from error
 
 
-async def require_code(goals: Goals, prefix: str) -> None:
+async def require_code(goals: Goals, goal_id: str) -> None:
     """See that a goal can be gone on with here, before something is recorded that is to be followed by that.
 
     Raises: NotFound, Invalid when it is a flow whose code is not here.
     """
-    found = await goals.find(prefix)
+    found = await goals.get(goal_id)
     if found.summary.mind != "flow" or found.is_running:
         return
     from perdure.app.flows import require_flow

@@ -14,7 +14,7 @@ from perdure.errors import Invalid
 from perdure.interfaces.cli.answer import Answer, Table
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.exact import exact
-from perdure.interfaces.cli.goals.flags import Goal, Resume
+from perdure.interfaces.cli.goals.flags import Goal, Resume, SeenGoal
 from perdure.interfaces.cli.goals.settle import settled
 from perdure.kernel.compare import Parted
 from perdure.kernel.events import Event
@@ -66,8 +66,10 @@ async def fork(
 async def diff(
     options: Options,
     *,
-    goal: Goal,
-    other: Annotated[str, typer.Argument(metavar="OTHER", help="The goal to compare it with.")],
+    goal: SeenGoal,
+    other: Annotated[
+        str, typer.Argument(metavar="OTHER", help="The goal to compare it with: its id, or a unique prefix of it.")
+    ],
 ) -> Answer:
     """Show where the histories of two goals part: exit 0 when they are the same, 1 when they are not.
 

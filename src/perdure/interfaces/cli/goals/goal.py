@@ -17,12 +17,12 @@ from perdure.interfaces.cli.exact import exact
 from perdure.interfaces.cli.goals import forks, records, settle, watch
 from perdure.interfaces.cli.goals.flags import (
     BudgetUsd,
-    Goal,
     Jobs,
     Jsonl,
     MaxIterations,
     MaxTokens,
     MaybeGoal,
+    SeenGoal,
     Timeout,
     filled,
     limits_of,
@@ -114,7 +114,7 @@ def _shortened(text: str) -> str:
 async def show(
     options: Options,
     *,
-    goal: Goal,
+    goal: SeenGoal,
     output: Annotated[
         str | None,
         typer.Option("--output", metavar="STEP", help="Print only what this step, or call, gave.", callback=filled),
@@ -142,7 +142,8 @@ async def show(
         parts.append(one_line(state.termination.detail))
     if found.summary.start_key is not None:
         parts.append(one_line(f"Its key is {found.summary.start_key!r}."))
-    parts += [timeline(state, now_us=now_us), *map(pending_line, pending)]
+    is_over = state.termination is not None
+    parts += [timeline(state, now_us=now_us), *(pending_line(row, is_over=is_over) for row in pending)]
     return Answer(data, [*parts, *next_commands(options, state, is_running=seen.is_running)])
 
 
@@ -170,23 +171,23 @@ async def resume(  # noqa: PLR0913 (each is an option of the command)
     return await resumed(Showing(options, is_jsonl=jsonl), goal, jobs, limits)
 
 
-async def resumed(showing: Showing, prefix: str | None, jobs: int, limits: Limits) -> Answer:
+async def resumed(showing: Showing, goal: str | None, jobs: int, limits: Limits) -> Answer:
     """Go on with a goal, or with the newest of this folder that can go on.
 
     Raises: what Goals.resume and Goals.newest_open raise.
     """
-    filled(prefix)
+    filled(goal)
     options = showing.options
 
     async def act(stage: Stage) -> Ran:
         async with open_home(options.settings(), debug=options.verbose) as p:
-            goal_id = prefix or (await p.goals.newest_open(Path.cwd())).summary.goal_id
+            goal_id = goal or (await p.goals.newest_open(Path.cwd())).summary.goal_id
             return await go_on(options, p.goals, goal_id, Manner(jobs, watch=stage.watch), limits)
 
     return await staged(showing, act)
 
 
-async def replay(options: Options, *, goal: Goal) -> Answer:
+async def replay(options: Options, *, goal: SeenGoal) -> Answer:
     """Fold the history again, checking every event; exit 7 when one was changed or is missing."""
     async with open_home(options.settings(), debug=options.verbose) as p:
         replayed = await p.goals.replay(goal)

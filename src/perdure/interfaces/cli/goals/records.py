@@ -13,7 +13,7 @@ from perdure.errors import Unavailable
 from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.files import write_file
-from perdure.interfaces.cli.goals.flags import Goal
+from perdure.interfaces.cli.goals.flags import Goal, SeenGoal
 from perdure.interfaces.cli.goals.timeline import headline
 from perdure.interfaces.cli.goals.writer import write_out
 from perdure.interfaces.cli.sure import require_sure
@@ -31,7 +31,7 @@ def register(app: typer.Typer) -> None:
 async def export(
     options: Options,
     *,
-    goal: Goal,
+    goal: SeenGoal,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="A new file; standard output when left out.")
     ] = None,
@@ -79,7 +79,7 @@ async def delete(
 ) -> Answer:
     """Remove the history of a finished goal that has no forks, for good; asks on a terminal, needs --yes elsewhere."""
     async with open_home(options.settings(), debug=options.verbose) as p:
-        found = await p.goals.find(goal)
+        found = await p.goals.get(goal)
         if not yes:
             require_sure(options, f"{headline(found)}, {found.summary.last_seq} events")
         goal_id = await p.goals.delete(found.summary.goal_id)

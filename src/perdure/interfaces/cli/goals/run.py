@@ -60,7 +60,9 @@ Key = Annotated[
         help="Names this start: again with the same key, it goes on with that goal, or prints how it ended.",
     ),
 ]
-GoOnWith = Annotated[str | None, typer.Option("--resume", metavar="ID", help="Go on with a goal.")]
+GoOnWith = Annotated[
+    str | None, typer.Option("--resume", metavar="ID", help="Resume the goal with this id; a prefix is not enough.")
+]
 Continue = Annotated[
     bool, typer.Option("--continue", help="Go on with the newest goal of this folder that is interrupted or waits.")
 ]

@@ -63,7 +63,7 @@ async def approve(
     """Allow a call that waits for approval; what will be run is shown, and asked about on a terminal."""
 
     async def act(goals: Goals) -> GoalView:
-        state = await goals.state((await goals.find(goal)).summary.goal_id)
+        state = await goals.state((await goals.get(goal)).summary.goal_id)
         chosen = choose(state, "approve", call)
         about = state.calls[chosen.call_id].call
         if isinstance(about, ToolCall) and not options.json:
@@ -136,7 +136,7 @@ async def decide(
     output = None if value is None else from_json("--value", value)
 
     async def act(goals: Goals) -> GoalView:
-        found = await goals.find(goal)
+        found = await goals.get(goal)
         state = await goals.state(found.id)
         known = state.calls.get(call) if call is not None else _only_cut_off(state)
         if known is not None and known.runs:

@@ -202,10 +202,11 @@ def pending_object(row: InboxRow) -> dict[str, Any]:
     return {"kind": row.kind, "payload": row.payload, "created_at": iso(row.created_us)}
 
 
-def pending_line(row: InboxRow) -> str:
-    """Say what was posted and not yet taken."""
+def pending_line(row: InboxRow, *, is_over: bool = False) -> str:
+    """Say what was posted and not yet taken; of a goal that has ended, it never will be."""
     what = " ".join(str(row.payload[name]) for name in ("decision", "call_id", "name") if row.payload.get(name))
-    return one_line(f"Pending since {moment(row.created_us)}: {row.kind} {what}".rstrip())
+    when = "Posted too late, the goal ended first" if is_over else f"Pending since {moment(row.created_us)}"
+    return one_line(f"{when}: {row.kind} {what}".rstrip())
 
 
 def origin(state: GoalState) -> list[str]:

@@ -7,11 +7,12 @@ from typing import Annotated
 import typer
 
 from perdure.app import open_home
+from perdure.app.asked import reached
 from perdure.app.goals import Goals
 from perdure.app.views import GoalView
 from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options, command
-from perdure.interfaces.cli.goals.flags import Goal, refuse_both
+from perdure.interfaces.cli.goals.flags import SeenGoal, refuse_both
 from perdure.interfaces.cli.goals.hints import next_commands
 from perdure.interfaces.cli.goals.progress import write_value
 from perdure.interfaces.cli.goals.stage import Showing, raise_failure, view_of
@@ -34,7 +35,7 @@ def register(app: typer.Typer) -> None:
 async def watch(
     options: Options,
     *,
-    goal: Goal,
+    goal: SeenGoal,
     after: Annotated[
         int, typer.Option("--after", min=0, metavar="SEQ", help="Leave out the events up to this number.")
     ] = 0,
@@ -44,9 +45,10 @@ async def watch(
     refuse_both(json=options.json, jsonl=jsonl)
     audience = _Audience(Showing(options, is_jsonl=jsonl), after)
     async with open_home(options.settings(), debug=options.verbose) as p:
-        goal_id = (await p.goals.find(goal)).summary.goal_id
+        found = (await p.goals.find(goal)).summary
+        reached(found, after)
         try:
-            state = await audience.follow(p.goals, goal_id)
+            state = await audience.follow(p.goals, found.goal_id)
             return await audience.end(state)
         finally:
             await audience.close()

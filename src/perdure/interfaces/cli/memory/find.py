@@ -144,7 +144,11 @@ async def search(
 
 
 async def show(
-    options: Options, *, record: Annotated[str, typer.Argument(metavar="ID", help="The record's id, or its beginning.")]
+    options: Options,
+    *,
+    record: Annotated[
+        str, typer.Argument(metavar="ID", help="The record's id, or a unique prefix of it (at least six characters).")
+    ],
 ) -> Answer:
     """Show a record with all that it holds."""
     async with open_memory(options.settings()) as memory:

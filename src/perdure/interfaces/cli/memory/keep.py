@@ -10,7 +10,7 @@ from perdure.interfaces.cli.answer import Answer, Table
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.memory.records import described
 
-Record = Annotated[str, typer.Argument(metavar="ID", help="The record's id, or its beginning.")]
+Record = Annotated[str, typer.Argument(metavar="ID", help="The whole id of the record.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -89,20 +89,26 @@ async def forget(
 ) -> Answer:
     """Remove a record for good, from the log and the archive; asks on a terminal, needs --yes elsewhere."""
     async with open_memory(options.settings()) as memory:
-        record, about = await _meant(memory, record)
+        known = await _known(memory, record)
+        is_it = known is not None and known["id"] == record
         if not yes:
-            _ask(options, about)
-        found = await memory.forget(record)
+            _ask(options, list(described(known)) if known and is_it else [f"{record}, if it is in the archive"])
+        try:
+            found = await memory.forget(record)
+        except NotFound as error:
+            if known is None or is_it:
+                raise
+            meant = f"Did you mean {known['id']!r}? Commands that change the memory need the whole id."
+            raise NotFound(f"No record has the id {record!r}. {meant}") from error
     return Answer(found, [f"{record} is forgotten."])
 
 
-async def _meant(memory: HomeMemory, record: str) -> tuple[str, list[str]]:
-    """Return the whole id of a record, and what it is; of one in the archive, only what was given."""
+async def _known(memory: HomeMemory, record: str) -> dict[str, Any] | None:
+    """Return the record with an id, or the only one whose id begins so; one in the archive is not found."""
     try:
-        found = await memory.get(record)
-    except NotFound:
-        return record, [f"{record}, if it is in the archive"]
-    return str(found.get("id", record)), list(described(found))
+        return await memory.get(record)
+    except (NotFound, Conflict):
+        return None
 
 
 def _ask(options: Options, about: list[str]) -> None:

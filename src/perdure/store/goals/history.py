@@ -1,0 +1,95 @@
+"""How the history of a goal is read from a SQL database: through all parents of a fork, wholly or page by page."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from perdure.errors import Damaged
+from perdure.kernel.events import size_of
+from perdure.kernel.ports import Event
+from perdure.store.goals.append import lost_parent, missing
+from perdure.store.goals.rows import events_of
+from perdure.store.raw import RawTransaction
+
+_OWN_EVENTS = (
+    "SELECT seq, id, type, iteration, timestamp, payload, hash, v FROM events"
+    " WHERE goal_no = ? AND seq > ? AND seq <= ? ORDER BY seq"
+)
+_SIZES = "SELECT seq, {bytes} FROM events WHERE goal_no = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT 500"
+
+
+@dataclass
+class Page:
+    """How much of a history is still to be read, and the query that tells the sizes of events."""
+
+    bytes_left: int
+    sizes: str
+    is_empty: bool = True
+    is_full: bool = False
+
+    @classmethod
+    def of(cls, max_bytes: int, payload_bytes: str) -> "Page":
+        """Make a page of a size; `payload_bytes` is the SQL expression for the size of a payload."""
+        return cls(max_bytes, _SIZES.format(bytes=payload_bytes))
+
+    def end(self, raw: RawTransaction, goal_no: int, after: int, until: int) -> int:
+        """Return the seq of the last event of a goal that fits on the page."""
+        while rows := raw.execute(self.sizes, goal_no, after, until).fetchall():
+            for seq, payload_bytes in rows:
+                self.bytes_left -= size_of(payload_bytes)
+                if self.bytes_left < 0 and not self.is_empty:
+                    self.is_full = True
+                    return after
+                after, self.is_empty = seq, False
+        return until
+
+
+def load(raw: RawTransaction, goal_id: str, after: int, upto: int | None, page: Page | None = None) -> list[Event]:
+    """Read the events of the goal's parents up to where they were left, then its own."""
+    events: list[Event] = []
+    for part in reversed(_parts(raw, goal_id, after)):
+        until = part.end if upto is None else min(part.end, upto)
+        if page is not None:
+            until = page.end(raw, part.goal_no, after, until)
+        own = events_of(part.owner, raw.execute(_OWN_EVENTS, part.goal_no, after, until).fetchall())
+        if part.owner == goal_id and after < part.end == until:
+            _refuse_cut_tail(goal_id, own, part.end, part.last_hash)
+        events += own
+        if page is not None and page.is_full:
+            break
+    return events
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The events of one goal, up to a seq, in the history of that goal or of a fork."""
+
+    owner: str
+    goal_no: int
+    end: int
+    last_hash: bytes
+
+
+def _parts(raw: RawTransaction, goal_id: str, after: int) -> list[_Part]:
+    """Return what a history after a seq consists of, the goal's own part first, its parents' behind it."""
+    query = "SELECT goal_no, last_seq, last_hash, parent_id, parent_seq FROM goals WHERE id = ? AND deleted_at IS NULL"
+    parts: dict[str, _Part] = {}
+    owner: str | None = goal_id
+    left_at: int | None = None
+    while owner is not None and (left_at is None or after < left_at):
+        row = raw.first(query, owner)
+        if row is None:
+            raise missing(owner) if owner == goal_id else lost_parent(goal_id, owner)
+        if owner in parts:
+            raise Damaged(f"{goal_id} is said to be a fork of {owner}, which is said to be a fork of itself.")
+        goal_no, last_seq, last_hash, parent_id, parent_seq = row
+        end = last_seq if left_at is None else min(left_at, last_seq)
+        parts[owner] = _Part(owner, goal_no, end, last_hash)
+        owner, left_at = parent_id, end if parent_seq is None else min(end, parent_seq)
+    return list(parts.values())
+
+
+def _refuse_cut_tail(goal_id: str, own: Sequence[Event], last_seq: int, last_hash: bytes) -> None:
+    if not own or own[-1].seq != last_seq:
+        raise Damaged(f"Event {last_seq} of {goal_id} is missing; it was the last.")
+    if own[-1].hash != last_hash:
+        raise Damaged(f"Event {last_seq} of {goal_id} is not what was written.")
