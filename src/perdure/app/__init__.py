@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from perdure import __version__
+from perdure.app.startup_code import examine_startup_code
 from perdure.errors import Damaged, Denied, Invalid, NotFound, PerdureError, Unavailable, from_os_error
 from perdure.settings import FILE_MODE, FOLDER_MODE, Settings, ensure_folder, load_settings
 from perdure.store.archive import Manifest, write_archive
@@ -249,6 +250,7 @@ async def examine(settings: Settings, *, fix: bool = False) -> list[Check]:
         _examine_sqlite(),
         _examine_memory(settings),
         _examine_git(),
+        Check("python-path", *examine_startup_code()),
     ]
 
 

@@ -63,9 +63,11 @@ def in_archive(places: Places, names: Collection[str]) -> Archived:
 
     Raises: Denied; Unavailable; Damaged.
     """
+    if not names:
+        return Archived((), {})
     signature = _signature(places)
     records: dict[str, Plain] = {}
-    for path in archive_files(places) if names else []:
+    for path in archive_files(places):
         for line in _lines_with(path, names):
             if line.is_served and (name := named(line)) in names and name is not None:
                 records[name] = line.record
