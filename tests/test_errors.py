@@ -1,5 +1,7 @@
 """The tree of errors, and the public names of the package."""
 
+import errno
+import os
 from typing import get_args
 
 import pytest
@@ -112,3 +114,17 @@ def test_public_names_are_sorted_and_come_once() -> None:
 def test_a_name_that_is_not_public_is_no_attribute(name: str) -> None:
     with pytest.raises(AttributeError, match="has no attribute"):
         getattr(perdure, name)
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [
+        *((each, errors.Unavailable) for each in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE)),
+        *((each, errors.Unavailable) for each in (errno.ENFILE, errno.ENOMEM, errno.ETIMEDOUT, errno.EBUSY)),
+        *((each, errors.Denied) for each in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EINVAL)),
+    ],
+)
+def test_what_runs_out_is_unavailable_and_what_is_forbidden_is_denied(number: int, kind: type[PerdureError]) -> None:
+    error = errors.from_os_error("/x cannot be written", OSError(number, "whatever"))
+    assert type(error) is kind
+    assert error.detail.startswith(f"/x cannot be written: {os.strerror(number)}.")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from perdure.kernel.events import Effect, Event
     from perdure.kernel.fold import Status
     from perdure.kernel.replay import Replayed
-    from perdure.memory.log import append_record
+    from perdure.memory.append import append_record
     from perdure.memory.places import get_memory_state_dir
     from perdure.memory.reading import iter_records, read_records
     from perdure.memory.record import MemoryRecord
@@ -92,7 +92,7 @@ _HOMES = {
     "Replayed": "perdure.kernel.replay",
     "Status": "perdure.kernel.fold",
     "MemoryRecord": "perdure.memory.record",
-    "append_record": "perdure.memory.log",
+    "append_record": "perdure.memory.append",
     "flow": "perdure.minds.flow",
     "idempotency_key": "perdure.minds.flow",
     "get_memory_state_dir": "perdure.memory.places",

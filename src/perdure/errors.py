@@ -13,6 +13,8 @@
 A message says what was expected, what was found and what to do next. It never contains a secret.
 """
 
+import errno
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -127,3 +129,24 @@ class Unavailable(PerdureError):
     title = "Unavailable"
     http_status = 503
     exit_code = 8
+
+
+_EXHAUSTED_SYSTEM = frozenset(
+    {
+        *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG),  # no room
+        *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOBUFS),  # no descriptors, no memory
+        *(errno.EIO, errno.ETIMEDOUT, errno.ESTALE, errno.EBUSY, errno.EINTR),  # the device or the server behind it
+    }
+)
+
+
+def from_os_error(what: str, error: OSError) -> Denied | Unavailable:
+    """Return the error for what the operating system refused; `what` says what cannot be done.
+
+    Where something ran out or does not answer, the same call may succeed later: Unavailable. Otherwise a person has to
+    change something first, permissions most often: Denied.
+    """
+    why = os.strerror(error.errno) if error.errno else str(error)
+    if error.errno in _EXHAUSTED_SYSTEM:
+        return Unavailable(f"{what}: {why}. Try again when that is solved.")
+    return Denied(f"{what}: {why}.")

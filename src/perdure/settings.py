@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from perdure.errors import Denied, Invalid
+from perdure.errors import Invalid, from_os_error
 
 CONFIG_FILE = "config.toml"
 DATABASE_FILE = "perdure.db"
@@ -270,7 +270,7 @@ def ensure_folder(path: Path) -> None:
     except (FileExistsError, NotADirectoryError) as error:
         raise Invalid(f"{path} was expected to be a folder, but something else is there.") from error
     except OSError as error:
-        raise Denied(f"The folder {path} cannot be created: {error.strerror}.") from error
+        raise from_os_error(f"The folder {path} cannot be created", error) from error
 
 
 def shown_location(text: str) -> str:
@@ -366,7 +366,7 @@ def _read_config(path: Path) -> dict[str, object]:
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
-        raise Denied(f"{path} cannot be read: {error.strerror}.") from error
+        raise from_os_error(f"{path} cannot be read", error) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise Invalid(f"{path} is not valid TOML: {error}.") from error
 

@@ -197,3 +197,23 @@ async def test_keys_need_a_database(tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="without a database"):
         await found.add_once(LESSON, call(LESSON))
     await found.close()
+
+
+async def test_a_taken_id_is_a_conflict_that_uses_up_no_key() -> None:
+    async with Perdure.open() as p:
+        mine = {**LESSON, "id": "my-own-id"}
+        await p.memory.add(mine)
+        other = {**mine, "title": "something else"}
+        with pytest.raises(Conflict, match="'my-own-id' is taken"):
+            await p.memory.add_once(other, call(other))
+        free = {**other, "id": "another-id"}
+        assert (await p.memory.add_once(free, call(free)))["added"]
+
+
+async def test_a_record_with_an_id_that_is_sent_again_under_its_key_is_a_repeat() -> None:
+    async with Perdure.open() as p:
+        mine = {**LESSON, "id": "my-own-id"}
+        for _ in range(2):
+            assert await p.memory.add_once(mine, call(mine)) == {"added": True, "id": "my-own-id"}
+        again = {"added": False, "reason": "duplicate", "existing_id": "my-own-id"}
+        assert await p.memory.add_once(mine, call(mine, "b-key")) == again

@@ -1,25 +1,30 @@
 """What child processes do with a memory, until they end or are killed."""
 
+import asyncio
 import errno
 import hashlib
 import os
 import random
 import resource
+import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from perdure import Perdure
-from perdure.errors import Conflict, Damaged, PerdureError
+from perdure.errors import Conflict, Damaged, NotFound, PerdureError
 from perdure.failpoints import armed
 from perdure.kernel.ports import Once
 from perdure.memory import compaction
+from perdure.memory.append import append_record
 from perdure.memory.lines import line_of
 from perdure.memory.lock import LogLock
-from perdure.memory.log import Log, append_record, now_ms
+from perdure.memory.log import Log, now_ms
 from perdure.memory.memory import Memory
 from perdure.memory.normalise import moment
 from perdure.memory.places import LOG_FILE, Places
@@ -222,3 +227,112 @@ async def add_once(home: Path, record: dict[str, Any], key: str) -> None:
 
 def once_of(record: dict[str, Any], key: str) -> Once:
     return Once(key, "POST /memory/records", hashlib.sha256(repr(record).encode()).digest())
+
+
+async def add_under_one_id(folder: Path, rival: int, rounds: int, barrier: Barrier, pipe: Connection) -> None:
+    """Race with others for one id in each round: by `add`, by `append_record` or by an import."""
+    with opened(folder) as memory:
+        for number in range(rounds):
+            record = {**record_of(f"r{number}", age_days=400 * (number % 2)), "title": str(rival)}
+            barrier.wait()
+            pipe.send((record["id"], rival, _taken(memory, record, rival % 3)))
+
+
+def _taken(memory: Memory, record: dict[str, Any], way: int) -> str:
+    if way == 0:
+        answer = memory.import_lines([orjson.dumps(record)])
+        return "added" if answer["added"] else "conflict" if answer["conflicts"] else "skipped"
+    try:
+        if way == 1:
+            append_record(memory.places.log, record)
+        else:
+            memory.add(record, dedupe=False)
+    except Conflict:
+        return "conflict"
+    return "added"
+
+
+async def compact_on(folder: Path, rounds: int, barrier: Barrier) -> None:
+    """Move old records into the archive while others add."""
+    with opened(folder) as memory:
+        for _ in range(rounds):
+            barrier.wait()
+            try:
+                memory.compact(now_ms=NOW_MS)
+            except Conflict:
+                continue
+
+
+def overwrite(index: Path, chance: random.Random) -> None:
+    """Write random bytes at a random place."""
+    with index.open("r+b") as file:
+        file.seek(chance.randrange(index.stat().st_size))
+        file.write(chance.randbytes(chance.choice([1, 2, 16, 512, 4096])))
+
+
+def zero(index: Path, chance: random.Random) -> None:
+    with index.open("r+b") as file:
+        file.seek(chance.randrange(index.stat().st_size))
+        file.write(bytes(chance.choice([64, 4096, 20_000])))
+
+
+def cut(index: Path, chance: random.Random) -> None:
+    os.truncate(index, chance.randrange(index.stat().st_size))
+
+
+def keep_the_header(index: Path, chance: random.Random) -> None:
+    """Leave the first 100 bytes, which is what SQLite knows a database by."""
+    with index.open("r+b") as file:
+        file.seek(100)
+        file.write(chance.randbytes(index.stat().st_size - 100))
+
+
+def put_garbage(index: Path, chance: random.Random) -> None:
+    other = index.with_name("other")
+    other.write_bytes(chance.randbytes(20_000))
+    other.replace(index)
+
+
+def put_another_database(index: Path, chance: random.Random) -> None:
+    other = index.with_name(f"other-{chance.random()}")
+    connection = sqlite3.connect(other)
+    connection.execute("CREATE TABLE noted (device, inode)")
+    connection.execute("INSERT INTO noted VALUES (1, 2)")
+    connection.execute(f"PRAGMA application_id = {0x50524D58 * chance.randrange(2)}")
+    connection.execute("PRAGMA user_version = 3")
+    connection.commit()
+    connection.close()
+    other.replace(index)
+
+
+def delete(index: Path, _: random.Random) -> None:
+    index.unlink()
+
+
+DAMAGES = [overwrite, zero, cut, keep_the_header, put_garbage, put_another_database, delete]
+
+
+async def damage_on(folder: Path, barrier: Barrier) -> None:
+    """Damage the index again and again, until killed."""
+    index = Places(folder / LOG_FILE).index
+    chance = random.Random(1)
+    barrier.wait()
+    while True:
+        with suppress(OSError, ValueError):
+            chance.choice(DAMAGES)(index, chance)
+        await asyncio.sleep(chance.random() / 100)
+
+
+async def look_and_append(folder: Path, name: str, rounds: int, barrier: Barrier, pipe: Connection) -> None:
+    """Append and look up; every error but one of ours ends the child, and with it the test."""
+    with opened(folder) as memory:
+        barrier.wait()
+        for number in range(rounds):
+            record = record_of(f"{name}-{number}")
+            assert memory.add(record)["added"]
+            pipe.send(record["id"])
+            memory.search("retry")
+            memory.related(paths=["src"])
+            memory.status()
+            with suppress(NotFound):
+                memory.get(record["id"])

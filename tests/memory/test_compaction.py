@@ -258,7 +258,8 @@ def test_of_eight_processes_that_compact_at_once_all_leave_the_same(memory: Memo
 def test_what_is_forgotten_is_nowhere_any_more(memory: Memory) -> None:
     put(memory, record_of("a", age_days=91), record_of("b", age_days=91))
     compacted(memory)
-    append_record(memory.places.log, {"id": "a", "title": "again"})
+    with memory.places.log.open("ab") as log:  # as another program does it
+        log.write(line_of({"id": "a", "title": "again"}, NOW_MS))
     memory.add(record_of("c"))
     assert memory.forget("a") == {"forgotten": 2}
     assert ids(year(memory, "2025")) == ["b"]

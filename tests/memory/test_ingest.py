@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from perdure.errors import NotFound, Unavailable
+from perdure.errors import Unavailable
 from perdure.memory.ingest.goals import Ending, goal_outcome
 from perdure.memory.ingest.junit import LARGEST_BYTES, junit
 from perdure.memory.ingest.report import Found, store
@@ -24,17 +24,14 @@ class Shelf:
         self.records: dict[str, dict[str, Any]] = {}
         self.is_broken = False
 
-    def add_many(self, records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    def add_many(self, records: Sequence[dict[str, Any]], *, skip_taken: bool) -> list[dict[str, Any]]:
         if self.is_broken:
             raise Unavailable("The disk is full.")
+        assert skip_taken
         news = [normalised(record, 0) for record in records]
+        answers = [{"added": record["id"] not in self.records, "id": record["id"]} for record in news]
         self.records |= {record["id"]: record for record in news}
-        return [{"added": True, "id": record["id"]} for record in news]
-
-    def get(self, record_id: str, /) -> dict[str, Any]:
-        if record_id not in self.records:
-            raise NotFound(record_id)
-        return self.records[record_id]
+        return answers
 
 
 def found_reverts(repository: GitRepository, **options: Any) -> list[dict[str, Any]]:

@@ -266,7 +266,7 @@ ODD = [
 @pytest.mark.parametrize("odd", ODD, ids=lambda odd: ascii(odd)[:40])
 def test_odd_records_stop_nobody(memory: Memory, odd: Plain) -> None:
     put(memory, {"title": "findme", "fingerprint": "f", "paths": ["p/q"], **odd}, {"id": "good", "fingerprint": "f"})
-    append_record(memory.places.log, {"title": "findme", "paths": ["p/q"], **odd})
+    put(memory, {"title": "findme", "paths": ["p/q"], **odd})
     found = ids(ask(memory, fingerprint="f"))
     assert "good" in found
     if not {"type", "fingerprint", "timestamp"} & set(odd):

@@ -46,7 +46,7 @@ def test_what_is_exported_and_imported_is_the_same(memory: Memory, other: Memory
     memory.add({"type": "lesson", "title": "\u2028 é \0", "links": ["https://x"]})
     exported = b"".join(memory.export(raw=raw, archive=True))
     answer = other.import_lines([exported])
-    assert answer == {"added": 41, "skipped": 0, "bad_lines": 0, "bad": []}
+    assert answer == {"added": 41, "skipped": 0, "conflicts": 0, "conflicting": [], "bad_lines": 0, "bad": []}
     assert sorted(ids(other)) == sorted(orjson.loads(line)["id"] for line in exported.splitlines())
     assert list(other.iter())[-1] == list(memory.iter())[-1]
     assert other.verify()["records"] == 41
@@ -74,7 +74,8 @@ def test_an_export_leaves_out_what_is_damaged_or_to_be_forgotten(memory: Memory)
 
 def test_nothing_is_exported_from_what_is_not_there(memory: Memory) -> None:
     assert list(memory.export(archive=True)) == []
-    assert memory.import_lines([]) == {"added": 0, "skipped": 0, "bad_lines": 0, "bad": []}
+    nothing = {"added": 0, "skipped": 0, "conflicts": 0, "conflicting": [], "bad_lines": 0, "bad": []}
+    assert memory.import_lines([]) == nothing
     assert memory.import_lines([b"\n \n"])["bad_lines"] == 0
     assert not memory.places.log.exists()
 
@@ -173,5 +174,6 @@ def test_records_without_an_id_are_imported_once(memory: Memory) -> None:
 def test_of_two_records_with_one_id_the_first_is_imported(memory: Memory) -> None:
     lines = b'{"id":"1","type":"fact","title":"a"}\n{"id":"1","type":"fact","title":"b"}\n'
     answer = memory.import_lines([lines])
-    assert (answer["added"], answer["skipped"]) == (1, 1)
+    assert (answer["added"], answer["skipped"], answer["conflicts"]) == (1, 1, 1)
+    assert answer["conflicting"] == [{"line": 2, "id": "1"}]
     assert [record["title"] for record in memory.iter()] == ["a"]

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from perdure import __version__
-from perdure.errors import Damaged, Denied, Invalid, NotFound, PerdureError, Unavailable
+from perdure.app.startup_code import examine_startup_code
+from perdure.errors import Damaged, Denied, Invalid, NotFound, PerdureError, Unavailable, from_os_error
 from perdure.settings import FILE_MODE, FOLDER_MODE, Settings, ensure_folder, load_settings
 from perdure.store.archive import Manifest, write_archive
 from perdure.store.client import DatabaseClient
@@ -204,7 +205,7 @@ def _scratch_folder(parent: Path) -> Iterator[Path]:
     try:
         folder = Path(tempfile.mkdtemp(prefix=".perdure-backup-", dir=parent))
     except OSError as error:
-        raise Denied(f"The folder {parent} cannot be written: {error.strerror}.") from error
+        raise from_os_error(f"The folder {parent} cannot be written", error) from error
     try:
         yield folder
     finally:
@@ -249,6 +250,7 @@ async def examine(settings: Settings, *, fix: bool = False) -> list[Check]:
         _examine_sqlite(),
         _examine_memory(settings),
         _examine_git(),
+        Check("python-path", *examine_startup_code()),
     ]
 
 
@@ -336,4 +338,4 @@ def _make_private(settings: Settings) -> None:
         try:
             path.chmod(FOLDER_MODE if path.is_dir() else FILE_MODE)
         except OSError as error:
-            raise Denied(f"{path} cannot be made private: {error.strerror}.") from error
+            raise from_os_error(f"{path} cannot be made private", error) from error

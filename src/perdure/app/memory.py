@@ -59,14 +59,14 @@ class HomeMemory:
         """Store a record, unless the same was stored within a day: `{"added": True, "id"}`, else `added` is False.
 
         It is on stable storage when this returns. `reason` says why it was not added: `duplicate`, with `existing_id`,
-        or `disabled`.
+        or `disabled`. The same record with the id of one that is there is a duplicate, too, however old that is.
 
-        Raises: Invalid; Unavailable; Denied; Damaged.
+        Raises: Invalid; Conflict when its id is taken by another record; Unavailable; Denied; Damaged.
         """
         return (await self.add_many([record], dedupe=dedupe))[0]
 
     async def add_many(self, records: Sequence[Mapping[str, Any]], *, dedupe: bool = True) -> list[dict[str, Any]]:
-        """Store several records with one write and one flush; all or, when one is invalid, none.
+        """Store several records with one write and one flush; all or, when one is refused, none.
 
         Raises: what `add` raises.
         """
@@ -94,7 +94,11 @@ class HomeMemory:
         if (known := await self._keys.find(done.key)) is not None:
             return await self._still_there(orjson.loads(known.subject))
         failpoints.hit("memory.once.before")
-        answer = await self._call(self._memory.add, {**ready, "id": kept.subject})
+        try:
+            answer = await self._call(self._memory.add, {**record, "id": kept.subject})
+        except Conflict:  # nothing was stored, so that the key is free for a record that can be
+            await self._keys.forget(kept)
+            raise
         if record.get("id") is None and answer.get("existing_id") == kept.subject:
             answer = {"added": True, "id": kept.subject}  # by this very call, when it was made before
         failpoints.hit("memory.once.after")
@@ -266,7 +270,8 @@ class HomeMemory:
     async def import_lines(self, chunks: Iterable[bytes]) -> dict[str, Any]:
         """Add every line of JSON whose id is not there yet; the chunks may be cut anywhere.
 
-        Gives `added`, `skipped`, `bad_lines`, and under `bad` the first of those with their numbers.
+        Gives `added`, `skipped`, `bad_lines`, and under `bad` the first of those with their numbers. `conflicts` counts
+        those of the skipped whose id is taken by another record, and `conflicting` has the first of them.
 
         Raises: Conflict when the memory is switched off; Unavailable; Denied; Damaged.
         """

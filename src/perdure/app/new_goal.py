@@ -8,7 +8,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from perdure.errors import Invalid, NotFound
+from perdure.errors import Invalid, NotFound, Unavailable, from_os_error
 from perdure.kernel.events import GoalBegun, Limits, MindSpec
 from perdure.minds.flow import Flow
 from perdure.minds.mistakes import described
@@ -124,7 +124,8 @@ def of_plan(path: Path) -> NewGoal:
         with path.open("rb") as file:
             text = plan_text(file.read(MAX_BYTES + 1), str(path))
     except OSError as error:
-        raise NotFound(f"{path} cannot be read: {error.strerror}.") from error
+        found = from_os_error(f"{path} cannot be read", error)
+        raise (found if isinstance(found, Unavailable) else NotFound(found.detail)) from error
     return of_plan_text(text, str(path))
 
 

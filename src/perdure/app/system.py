@@ -14,7 +14,7 @@ from pathlib import Path
 
 from uuid_utils import uuid7
 
-from perdure.errors import Denied
+from perdure.errors import from_os_error
 from perdure.kernel.ports import Worker
 from perdure.settings import FILE_MODE, ensure_folder
 from perdure.tools.processes import boot_id
@@ -154,7 +154,7 @@ def _home_id(home: Path) -> str:
             _put_text(path, f"{secrets.token_hex(16)} {place}", is_new=not made_for)
             name = _read_text(path).partition(" ")[0]
     except OSError as error:
-        raise Denied(f"{path} cannot be read or written: {error.strerror}.") from error
+        raise from_os_error(f"{path} cannot be read or written", error) from error
     return name
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from perdure.bots.bot import MOST_FILES, parse_bot
 from perdure.bots.documents import MAX_BYTES, decoded
 from perdure.bots.folder import NEW, require_bot_path
-from perdure.errors import Damaged, Denied, Invalid, NotFound
+from perdure.errors import Damaged, Invalid, NotFound, from_os_error
 
 FORMAT = 1
 MANIFEST = "perdure-bot.json"
@@ -65,7 +65,7 @@ def read_archive(path: Path) -> PackedBot:
         with path.open("rb") as file:
             data = file.read(MAX_ARCHIVE_BYTES + 1)
     except OSError as error:
-        raise Denied(f"{path} cannot be read: {error.strerror}.") from error
+        raise from_os_error(f"{path} cannot be read", error) from error
     return unpack_bot(data, str(path))
 
 

@@ -13,7 +13,7 @@ from perdure.bots.bot import FILES, SKILLS, Bot, parse_bot, skill_path
 from perdure.bots.documents import MAX_BYTES, decoded
 from perdure.bots.skills import parse_skill_list
 from perdure.bots.slugs import require_slug
-from perdure.errors import Denied, Invalid, NotFound, PerdureError
+from perdure.errors import Invalid, NotFound, PerdureError, from_os_error
 from perdure.settings import FILE_MODE, FOLDER_MODE
 
 NEW = ".new"
@@ -79,9 +79,12 @@ class BotFolder:
             if not stat.S_ISREG(os.fstat(file).st_mode):
                 raise Invalid(f"{shown} is no plain file.")
             with os.fdopen(file, "rb", closefd=False) as stream:
-                return decoded(stream.read(MAX_BYTES + 1), shown)
+                data = stream.read(MAX_BYTES + 1)
+        except OSError as error:
+            raise from_os_error(f"{shown} cannot be read", error) from error
         finally:
             os.close(file)
+        return decoded(data, shown)
 
     def skills(self) -> list[str]:
         """Return the names of the folders of skills, sorted; nothing when there are none.
@@ -97,13 +100,15 @@ class BotFolder:
         try:
             with os.scandir(folder) as entries:
                 return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+        except OSError as error:
+            raise from_os_error(f"{self.name}/skills cannot be read", error) from error
         finally:
             os.close(folder)
 
     def write(self, path: str, text: str) -> None:
         """Put a text in place of a file: after a crash the old one is there, or the new one.
 
-        Raises: Invalid when something that is no file is in its place; Denied.
+        Raises: Invalid when something that is no file is in its place; Denied; Unavailable when there is no room.
         """
         shown = f"{self.name}/{path}"
         with self._denied(shown), self._parent(path, make=True) as (folder, name):
@@ -181,7 +186,7 @@ class BotFolder:
         except IsADirectoryError as error:
             raise Invalid(f"{shown} is a folder; a file was expected there. Move it away.") from error
         except OSError as error:
-            raise Denied(f"{shown} cannot be written: {error.strerror}.") from error
+            raise from_os_error(f"{shown} cannot be written", error) from error
 
 
 def read_texts(path: Path) -> dict[str, str]:
@@ -236,10 +241,10 @@ def _asides(name: str) -> Iterator[str]:
 def _no_folder(shown: str, error: OSError) -> PerdureError:
     if error.errno in (errno.ENOTDIR, errno.ELOOP):
         return Invalid(f"{shown} is no folder; a link is not followed.")
-    return Denied(f"{shown} cannot be opened: {error.strerror}.")
+    return from_os_error(f"{shown} cannot be opened", error)
 
 
 def _unreadable(shown: str, error: OSError) -> PerdureError:
-    if isinstance(error, PermissionError):
-        return Denied(f"{shown} cannot be read: {error.strerror}.")
-    return Invalid(f"{shown} is no plain file; a link is not followed.")
+    if error.errno in (errno.ELOOP, errno.ENXIO, errno.ENOTDIR, errno.EISDIR):
+        return Invalid(f"{shown} is no plain file; a link is not followed.")
+    return from_os_error(f"{shown} cannot be read", error)

@@ -17,7 +17,7 @@ from perdure import failpoints
 from perdure.bots.folder import NEW, BotFolder
 from perdure.bots.merge import merge_file
 from perdure.bots.slugs import require_slug
-from perdure.errors import Denied, Invalid, PerdureError, Unavailable
+from perdure.errors import Denied, Invalid, PerdureError, Unavailable, from_os_error
 from perdure.settings import FILE_MODE, FOLDER_MODE, ensure_folder
 
 WAIT_S = 30.0
@@ -49,7 +49,7 @@ async def locked(bots_dir: Path, wait_s: float = WAIT_S) -> AsyncIterator[None]:
     try:
         file = os.open(bots_dir / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
     except OSError as error:
-        raise Denied(f"The folder {bots_dir} cannot be written: {error.strerror}.") from error
+        raise from_os_error(f"The folder {bots_dir} cannot be written", error) from error
     try:
         deadline = asyncio.get_running_loop().time() + wait_s
         while not _is_taken(file):
@@ -65,7 +65,9 @@ async def locked(bots_dir: Path, wait_s: float = WAIT_S) -> AsyncIterator[None]:
 def write_bot(bots_dir: Path, slug: str, update: Update) -> tuple[str, ...]:
     """Bring a version to disk, and return the names under which edits that gave way are kept.
 
-    Doing it again changes nothing. Raises: Invalid when something is in the way; Denied.
+    Doing it again changes nothing.
+
+    Raises: Invalid when something is in the way; Denied; Unavailable when there is no room.
     """
     folder = bots_dir / require_slug(slug)
     if not os.path.lexists(folder):
@@ -95,7 +97,7 @@ def remove_bot(bots_dir: Path, slug: str) -> bool:
         failpoints.hit("bots.delete.after")
         _remove(gone)
     except OSError as error:
-        raise Denied(f"{folder} cannot be removed: {error.strerror}.") from error
+        raise from_os_error(f"{folder} cannot be removed", error) from error
     except RecursionError as error:
         raise Denied(f"{gone} has too many folders inside each other. Remove it by hand.") from error
     return True
@@ -115,7 +117,7 @@ def _write_whole(folder: Path, files: Mapping[str, str]) -> None:
         _fsync(folder.parent)
         failpoints.hit("bots.folder.after")
     except OSError as error:
-        raise Denied(f"{folder} cannot be written: {error.strerror}.") from error
+        raise from_os_error(f"{folder} cannot be written", error) from error
     finally:
         with suppress(OSError):
             _remove(part)
@@ -167,10 +169,13 @@ def _sweep(bots_dir: Path) -> None:
 
     What cannot be removed stays, and is told of by whoever needs its name.
     """
-    for entry in os.scandir(bots_dir):
-        if _LEFT.fullmatch(entry.name):
-            with suppress(OSError, RecursionError):
-                _remove(bots_dir / entry.name)
+    try:
+        left = [entry.name for entry in os.scandir(bots_dir) if _LEFT.fullmatch(entry.name)]
+    except OSError as error:
+        raise from_os_error(f"The folder {bots_dir} cannot be read", error) from error
+    for name in left:
+        with suppress(OSError, RecursionError):
+            _remove(bots_dir / name)
 
 
 def _is_taken(file: int) -> bool:

@@ -79,7 +79,7 @@ class BotAssembler(BotLibrary):
         A session that was assembled before gets the same result again. `revision` is that of the draft with the state.
 
         Raises: Conflict when the session is not ready, its draft was changed meanwhile, or the bot was changed since
-        it began; Invalid; Denied.
+        it began; Invalid; Denied; Unavailable when there is no room: called again, it completes what is there.
         """
         made = await self.assembled(state.session_id)
         if made is not None:

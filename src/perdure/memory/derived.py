@@ -1,29 +1,32 @@
 """The index of a log in its file: found, checked, caught up, made anew; and what it lacks, in a private one.
 
-Whoever writes the file holds its lock, so that a deleted and a new file never share a journal. After each commit the
-file gets a time stamp that the commit has noted: when somebody else has changed a byte, the two differ.
+Whoever writes the file holds its lock, so that a deleted and a new file never share a journal. A look-up trusts the
+file only if it was as its last writer left it, both before and after the look.
 """
 
 import os
-import stat
 import threading
 import time
 import weakref
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from perdure import failpoints
 from perdure.errors import NotFound, PerdureError, Unavailable
 from perdure.memory.files import open_file, told
-from perdure.memory.index import Database, Noted, Unusable, nothing_of
+from perdure.memory.index import Database
+from perdure.memory.index_file import ABANDONED, PAUSE_S, WAIT_S, IndexFile
 from perdure.memory.lines import Line
 from perdure.memory.lock import LogLock
+from perdure.memory.noted import Noted, nothing_of
 from perdure.memory.places import Places
 from perdure.memory.reading import lines_of
 from perdure.memory.record import Plain
+from perdure.memory.rows import Unusable
 from perdure.memory.view import Stale, View
 
 T = TypeVar("T")
@@ -35,8 +38,6 @@ _LARGE_BATCH_BYTES = 1 << 26
 _MUCH_BYTES = 1 << 24
 _SHORT = 1 << 16
 _WAIT_S = 2.0
-_PAUSE_S = 0.005
-_KEYS_WAIT_S = 0.05
 _STAMP_NS = 2_000_000_000
 """Stamps are whole even seconds, which every file system keeps exactly."""
 
@@ -50,7 +51,7 @@ class Index:
 
     def __init__(self, places: Places) -> None:
         self._places = places
-        self._file = _IndexFile(places.index)
+        self._file = IndexFile(places.index)
         self._tail: Database | None = None
         self._lock = LogLock(places.index_lock, wait_s=0)
         self._threads = threading.RLock()
@@ -85,6 +86,7 @@ class Index:
                 self._drop_tail()
                 if isinstance(error, Stale) or error.is_broken:
                     self._file.distrust()
+                self._file.close()  # a connection that has failed may be stuck in a transaction
         try:
             return work(View(self._private(fd), fd, self._places.log, is_lenient=True))
         except Unusable as error:
@@ -118,13 +120,12 @@ class Index:
                 raise NotFound(f"There is no log at {self._places.log}, so there is nothing to index.") from None
             try:
                 with told(self._places.index):
-                    noted = self._make(fd)
+                    noted, size = self._make(fd), self._file.size()
             except Unusable as error:
                 raise Unavailable(f"{self._places.index} cannot be made: {error}.") from error
             finally:
                 os.close(fd)
         lock.close()
-        size = self._places.index.stat().st_size
         return {"records": noted.records, "bytes": size, "seconds": round(time.monotonic() - begun, 3)}
 
     def state(self) -> Plain:
@@ -159,7 +160,7 @@ class Index:
         """Start anew in a child process: what SQLite has opened belongs to the parent."""
         self._file.forget()
         if self._tail is not None:
-            _abandoned.append(self._tail)
+            ABANDONED.append(self._tail)
         self._tail = None
         self._threads = threading.RLock()
 
@@ -169,7 +170,7 @@ class Index:
         except (PerdureError, OSError):
             return None, False
         try:
-            noted = self._file.usable(fd, wait_s=_KEYS_WAIT_S)
+            noted = self._file.usable(fd, wait_s=WAIT_S)
             return noted, noted is not None and _has_more(fd, noted.upto)
         except (Unusable, OSError):
             return None, False
@@ -192,6 +193,8 @@ class Index:
             parts = [self._file.database, tail] if tail is not None else [self._file.database]
             self._look_again(parts, fd)
             yield parts
+            if not self._file.is_as(noted):
+                raise _Changed
 
     def _private(self, fd: int) -> list[Database]:
         tail = self._lacking(fd, 0, 1)
@@ -221,7 +224,7 @@ class Index:
                 with self._lock:
                     return self._bring_up(fd)
             except Unavailable:
-                time.sleep(_PAUSE_S if noted is None else 0)  # somebody else is writing it
+                time.sleep(PAUSE_S if noted is None else 0)  # somebody else is writing it
             except (Unusable, PerdureError, OSError):
                 return noted
         return noted
@@ -244,7 +247,8 @@ class Index:
         if noted is None or (at_most is None and _lacks_most(fd, noted)):
             return self._make(fd, at_most=at_most)
         for lines in _batches(fd, self._places.log, noted.upto, at_most):
-            noted = self._file.database.take_in(lines, fd, replace(noted, stamp=_stamp()))
+            is_untouched = partial(self._file.is_as, noted)
+            noted = self._file.database.take_in(lines, fd, replace(noted, stamp=_stamp()), is_untouched)
             os.utime(self._places.index, ns=(noted.stamp, noted.stamp))
         return noted
 
@@ -305,104 +309,6 @@ class Index:
             self._tail = None
 
 
-class Keys:
-    """Finds by dedupe key in the file, as far as it goes; see `KeyIndex`. Used under the lock of the log."""
-
-    def __init__(self, places: Places) -> None:
-        self._file = _IndexFile(places.index)
-        _keys.add(self)
-
-    def covered(self, fd: int) -> int | None:
-        """See `KeyIndex.covered`."""
-        try:
-            noted = self._file.usable(fd, wait_s=_KEYS_WAIT_S)
-        except (Unusable, OSError):
-            return None
-        return noted.upto if noted is not None else None
-
-    def first_with(self, keys: Collection[bytes], since_ms: int) -> Mapping[bytes, str] | None:
-        """See `KeyIndex.first_with`."""
-        try:
-            return self._file.database.first_with(keys, since_ms)
-        except Unusable:
-            return None
-
-    def close(self) -> None:
-        """Close the file; it may be used again."""
-        self._file.close()
-
-    def forget(self) -> None:
-        """Start anew in a child process."""
-        self._file.forget()
-
-
-class _IndexFile:
-    """The index in its file, opened again when another file has taken its place."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._database: Database | None = None
-        self._identity = (0, 0)
-        self._distrusted = (0, 0)
-
-    @property
-    def database(self) -> Database:
-        if self._database is None:
-            raise Unusable("it is not open", is_broken=False)
-        return self._database
-
-    def usable(self, fd: int, *, wait_s: float = 0) -> Noted | None:
-        """Return what the file notes; None when it is missing, of another log, or not as its last writer left it.
-
-        A file that is being written is looked at again for a while.
-
-        Raises: Unusable
-        """
-        deadline = time.monotonic() + wait_s
-        while (there := self._opened()) is not None:
-            noted = self.database.noted()
-            if noted.stamp == there.st_mtime_ns:
-                return noted if noted.fits(fd) else None
-            if time.monotonic() > deadline:
-                break
-            time.sleep(_PAUSE_S)
-        return None
-
-    def distrust(self) -> None:
-        """Treat the file that is open as broken from now on."""
-        self._distrusted = self._identity
-
-    def close(self) -> None:
-        if self._database is not None:
-            self._database.close()
-            self._database = None
-
-    def trust(self) -> None:
-        """Judge the file by what it is: it was made anew."""
-        self._distrusted = (0, 0)
-
-    def forget(self) -> None:
-        if self._database is not None:
-            _abandoned.append(self._database)
-            self._database = None
-
-    def _opened(self) -> os.stat_result | None:
-        while True:
-            try:
-                there = os.stat(self._path)
-            except FileNotFoundError:
-                self.close()
-                return None
-            if not stat.S_ISREG(there.st_mode):
-                raise Unusable("it is not a file", is_broken=False)
-            if self._distrusted == (there.st_dev, there.st_ino):
-                raise Unusable("it was found to be wrong", is_broken=True)
-            if self._database is not None and self._identity == (there.st_dev, there.st_ino):
-                return there
-            self.close()
-            self._database, self._identity = Database.open(self._path), (there.st_dev, there.st_ino)
-
-
 def _batches(
     fd: int, log: Path, start: int, at_most: int | None, *, each: int = _BATCH_BYTES
 ) -> Iterator[Iterator[Line]]:
@@ -448,9 +354,6 @@ def _flush(path: Path) -> None:
 
 
 _indexes: "weakref.WeakSet[Index]" = weakref.WeakSet()
-_keys: "weakref.WeakSet[Keys]" = weakref.WeakSet()
-_abandoned: list[Database] = []
-"""What a child process got from its parent and must neither use nor close."""
 _held: list[Index] = []
 
 
@@ -469,8 +372,6 @@ def _after_fork_in_child() -> None:
     _held.clear()
     for index in list(_indexes):
         index.forget()
-    for keys in list(_keys):
-        keys.forget()
 
 
 os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)

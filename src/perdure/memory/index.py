@@ -8,22 +8,23 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import astuple, dataclass, replace
+from contextlib import contextmanager, suppress
+from dataclasses import astuple, fields, replace
 from functools import wraps
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 from zlib import crc32
 
-from perdure.memory.dedupe import WINDOW_MS, dedupe_key, latest
+from perdure.memory.dedupe import dedupe_key, latest
 from perdure.memory.facts import BAND, MOST_OFTEN, UNDATED, Facts, facts_of, is_ours, target_of, words_of
 from perdure.memory.lines import Line
-from perdure.memory.log import now_ms
 from perdure.memory.normalise import SEVERITIES
+from perdure.memory.noted import Noted, ending
 from perdure.memory.reading import LONGEST
 from perdure.memory.record import Plain
+from perdure.memory.rows import Held, OutOfTime, Row, Unusable, is_span, name_of, row_of
 from perdure.settings import FILE_MODE
 
 P = ParamSpec("P")
@@ -31,11 +32,7 @@ T = TypeVar("T")
 
 _APPLICATION = 0x50524D58
 _VERSION = 3
-_KEYED_MS = WINDOW_MS + 60 * 60 * 1000
-"""Older records are no duplicates any more, also for who has another time than we."""
 _WAIT_S = 0.5
-_ENDING = 4096
-_LARGEST = (1 << 63) - 1
 _LENGTH_BITS = 8
 _LONGEST = (1 << _LENGTH_BITS) - 1
 _OPCODES = 2000
@@ -44,6 +41,8 @@ _AT_ONCE = 256
 """So few lines are taken apart together that they stay near the processor."""
 _SORTED_KB = 4096
 """What is sorted in pieces that fit into the processor's cache, and then merged, takes a third less time."""
+_LITTLE = 1 << 16
+"""What is made of so many bytes of a log fits into the cache: SQLite writes none of it before the end."""
 _SHORT = 64
 _ROWS = 100
 _BANDS = len(SEVERITIES)
@@ -67,77 +66,14 @@ _NOT_HIDDEN = "NOT EXISTS (SELECT 1 FROM hidden WHERE hidden.id = r.id AND r.at 
 _WANTED = f"(:repo = '' OR r.repo IN ('', :repo)) AND {_NOT_HIDDEN}"
 
 
-class Unusable(Exception):
-    """An index cannot be used now; `is_broken` when it never will be, and may be replaced."""
-
-    def __init__(self, why: str, *, is_broken: bool) -> None:
-        super().__init__(why)
-        self.is_broken = is_broken
+_FAILURES = (sqlite3.Error, MemoryError)
+"""What SQLite raises; a damaged length may ask for more memory than there is."""
 
 
-class OutOfTime(Exception):
-    """The time for an answer is over."""
-
-
-class Row(NamedTuple):
-    """Where a record is in the log, and what decides whether and where it stands in an answer."""
-
-    n: int
-    at: int
-    length: int
-    id: str
-    place: int
-    repo: str
-    type: str
-
-
-@dataclass(frozen=True)
-class Noted:
-    """What an index knows about the log that it was made of: which file, from where, how far, and how that ends.
-
-    Records that arrived before `keyed_since` have no dedupe key: they were too old to be asked for when it was made.
-    `unsummed` is the sum of all lines that have no right one of their own, which would tell when they are edited.
-    """
-
-    device: int
-    inode: int
-    start: int
-    upto: int
-    crc: int
-    first: int
-    records: int
-    words: int
-    unsummed: int
-    keyed_since: int
-    stamp: int
-
-    def fits(self, fd: int) -> bool:
-        """Tell whether the log that is open here begins with what was taken in."""
-        is_same = _identity(fd) == (self.device, self.inode) and os.fstat(fd).st_size >= self.upto
-        return is_same and ending(fd, self.upto) == self.crc
-
-    @property
-    def next(self) -> int:
-        """The number of the next record."""
-        return self.first + self.records
-
-
-def nothing_of(fd: int, *, start: int = 0, first: int = 1, stamp: int = 0) -> Noted:
-    """Return the note of an index that has taken in nothing of a log, and will begin there."""
-    device, inode = _identity(fd)
-    keyed_since = now_ms() - _KEYED_MS
-    return Noted(device, inode, start, start, ending(fd, start), first, 0, 0, 0, keyed_since, stamp)
-
-
-def _identity(fd: int) -> tuple[int, int]:
-    found = os.fstat(fd)
-    return found.st_dev & _LARGEST, found.st_ino & _LARGEST
-
-
-def ending(fd: int, upto: int) -> int:
-    """Return the sum of the last bytes before an offset: those hold the sum of the last line."""
-    size = min(_ENDING, upto)
-    return crc32(os.pread(fd, size, upto - size))
+def _require(is_untouched: bool) -> None:
+    """Raises: Unusable when somebody else has written the file."""
+    if not is_untouched:
+        raise Unusable("something else has written it", is_broken=True)
 
 
 def _told(work: Callable[P, T]) -> Callable[P, T]:
@@ -147,19 +83,23 @@ def _told(work: Callable[P, T]) -> Callable[P, T]:
     def telling(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return work(*args, **kwargs)
-        except sqlite3.Error as error:
+        except _FAILURES as error:
             raise _meaning(error) from error
 
     return telling
 
 
-def _meaning(error: sqlite3.Error) -> Exception:
-    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+def _meaning(error: sqlite3.Error | MemoryError) -> Exception:
+    code = sqlite3.SQLITE_NOMEM if isinstance(error, MemoryError) else _code(error)
     if code == sqlite3.SQLITE_INTERRUPT:
         return OutOfTime()
     outside = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
-    full = (sqlite3.SQLITE_PERM, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_NOMEM)
-    return Unusable(str(error), is_broken=code not in (*outside, *full))
+    full = (sqlite3.SQLITE_PERM, sqlite3.SQLITE_FULL, sqlite3.SQLITE_NOMEM)
+    return Unusable(str(error) or "out of memory", is_broken=code not in (*outside, *full))
+
+
+def _code(error: sqlite3.Error) -> int:
+    return int(getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)) & 0xFF
 
 
 class Database:
@@ -217,21 +157,34 @@ class Database:
     @_told
     def noted(self) -> Noted:
         rows = self._connection.execute("SELECT * FROM noted").fetchall()
-        if len(rows) != 1 or not all(type(value) is int for value in rows[0]):
+        if len(rows) != 1 or [type(value) for value in rows[0]] != [int] * len(fields(Noted)):
             raise Unusable("its note is not readable", is_broken=True)
-        return Noted(*rows[0])
+        noted = Noted(*rows[0])
+        if not noted.is_sound:
+            raise Unusable("its note makes no sense", is_broken=True)
+        return noted
 
     @_told
-    def take_in(self, lines: Iterable[Line], fd: int, noted: Noted) -> Noted:
-        """Take in the lines that follow what is noted, and note how far that is, in one transaction."""
-        lines = iter(lines)
+    def take_in(
+        self, lines: Iterable[Line], fd: int, noted: Noted, is_untouched: Callable[[], bool] = lambda: True
+    ) -> Noted:
+        """Take in the lines that follow what is noted, and note how far that is, in one transaction.
+
+        `is_untouched` says whether the file is as its last writer left it. It is asked before the first change, which
+        would hide the time of a foreign one; and again at the end, unless SQLite may have begun to write by then.
+
+        Raises: Unusable
+        """
+        lines, start = iter(lines), noted.upto
         with self._transaction():
+            _require(is_untouched())
             while (more := self._insert(islice(lines, _AT_ONCE), fd, noted)).upto > noted.upto:
                 noted = more
             noted = replace(noted, crc=ending(fd, noted.upto))
             values = (noted.upto, noted.crc, noted.records, noted.words, noted.unsummed, noted.stamp)
             changed = "upto = ?, crc = ?, records = ?, words = ?, unsummed = ?, stamp = ?"
             self._connection.execute(f"UPDATE noted SET {changed}", values)
+            _require(noted.upto - start > _LITTLE or is_untouched())
         return noted
 
     @_told
@@ -239,6 +192,8 @@ class Database:
         """Tell whether all lines that have no right sum of their own are what they were when they were taken in."""
         found = 0
         for at, length in self._connection.execute("SELECT at, length FROM unsummed ORDER BY at"):
+            if not is_span(at, length):
+                return False
             found = _summed(fd, at, length, found)
         return found == self.noted().unsummed
 
@@ -294,11 +249,11 @@ class Database:
         try:
             self._connection.execute("BEGIN")
             yield
-        except sqlite3.Error as error:
+        except _FAILURES as error:
             raise _meaning(error) from error
         finally:
-            if self._connection.in_transaction:
-                self._connection.execute("COMMIT")
+            with suppress(sqlite3.Error):  # a damaged file can fail even here, when nothing is to be lost any more
+                self._connection.rollback()
 
     def until(self, deadline_s: float | None) -> None:
         """End every query from now on with OutOfTime when a moment of the monotonic clock is reached."""
@@ -357,20 +312,20 @@ class Database:
         try:
             for (rowid,) in self._connection.execute(query, (_quoted([_mark(word, times)]), newest)):
                 yield rowid >> _LENGTH_BITS, rowid & _LONGEST
-        except sqlite3.Error as error:
+        except _FAILURES as error:
             raise _meaning(error) from error
 
     @_told
     def row(self, n: int) -> Row | None:
         """Return a record by its number."""
         found = self._connection.execute(f"SELECT {_ROW} FROM records r WHERE n = ?", (n,)).fetchone()
-        return Row(*found) if found else None
+        return row_of(found) if found else None
 
     @_told
     def called(self, name: str) -> list[Row]:
         """Return the last record with an id."""
         query = f"SELECT {_ROW} FROM records r WHERE id = ? ORDER BY n DESC LIMIT 1"
-        return [Row(*found) for found in self._connection.execute(query, (name,))]
+        return [row_of(found) for found in self._connection.execute(query, (name,))]
 
     @_told
     def ids_from(self, beginning: str, at_most: int) -> list[str]:
@@ -379,7 +334,7 @@ class Database:
             f"SELECT DISTINCT id FROM records r WHERE id >= :low AND id < :high AND {_NOT_HIDDEN} ORDER BY id LIMIT :n"
         )
         values = {"low": beginning, "high": beginning + "\U0010ffff", "n": at_most}
-        return [name for (name,) in self._connection.execute(query, values)]
+        return [name_of(found) for found in self._connection.execute(query, values)]
 
     @_told
     def is_hidden(self, row: Row) -> bool:
@@ -398,13 +353,27 @@ class Database:
         )
         until_ms = latest(since_ms)
         found = {key: self._connection.execute(query, (key, since_ms, until_ms)).fetchone() for key in keys}
-        return {key: row[0] for key, row in found.items() if row}
+        return {key: name_of(row) for key, row in found.items() if row}
+
+    @_told
+    def holders(self, names: Collection[str]) -> dict[str, Held]:
+        """See `IdIndex.holders`."""
+        hidden = "SELECT before FROM hidden WHERE id = ?"
+        found: dict[str, Held] = {}
+        for name in names:
+            tombstone = self._connection.execute(hidden, (name,)).fetchone()
+            if tombstone is not None and type(tombstone[0]) is not int:
+                raise Unusable("a tombstone in it is not readable", is_broken=True)
+            rows = [row for row in self.called(name) if tombstone is None or row.at >= tombstone[0]]
+            if rows or tombstone is not None:
+                found[name] = (rows[0].at, rows[0].length) if rows else None
+        return found
 
     def _rows(self, query: str, values: dict[str, object]) -> Iterator[Row]:
         try:
             for found in self._connection.execute(query, values):
-                yield Row(*found)
-        except sqlite3.Error as error:
+                yield row_of(found)
+        except _FAILURES as error:
             raise _meaning(error) from error
 
     def _check(self) -> None:
@@ -424,8 +393,8 @@ class Database:
             yield
             self._connection.execute("COMMIT")
         except BaseException:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
+            with suppress(sqlite3.Error):
+                self._connection.rollback()
             raise
 
 
@@ -469,18 +438,35 @@ def _quoted(marks: Iterable[str]) -> str:
 
 
 class Names:
-    """A set of names that need not fit into memory; it is gone when it is closed."""
+    """Where the records with some ids are; they need not fit into memory, and are gone when this is closed."""
 
     def __init__(self) -> None:
+        """Raises: Unusable."""
         self._connection = sqlite3.connect("", isolation_level=None)  # no name: SQLite removes the file by itself
-        self._connection.execute("CREATE TABLE names (name BLOB PRIMARY KEY) WITHOUT ROWID")
-        self._connection.execute("BEGIN")
+        self._run("CREATE TABLE names (name BLOB PRIMARY KEY, file INTEGER, at INTEGER) WITHOUT ROWID")
+        self._run("BEGIN")
 
-    def take(self, name: str) -> bool:
-        """Note a name; tell whether it is new."""
-        digest = blake2b(name.encode(), digest_size=16).digest()
-        return self._connection.execute("INSERT OR IGNORE INTO names VALUES (?)", (digest,)).rowcount == 1
+    def put(self, name: str, file: int, at: int) -> None:
+        """Note the place of the last record with an id: the number of a file, and an offset."""
+        self._run("INSERT OR REPLACE INTO names VALUES (?, ?, ?)", _digest(name), file, at)
+
+    def drop(self, name: str) -> None:
+        """Forget an id."""
+        self._run("DELETE FROM names WHERE name = ?", _digest(name))
+
+    def find(self, name: str) -> tuple[int, int] | None:
+        """Return the place of the last record with an id."""
+        found: tuple[int, int] | None = self._run("SELECT file, at FROM names WHERE name = ?", _digest(name)).fetchone()
+        return found
 
     def close(self) -> None:
         """Forget all of it."""
         self._connection.close()
+
+    @_told
+    def _run(self, statement: str, *values: object) -> sqlite3.Cursor:
+        return self._connection.execute(statement, values)
+
+
+def _digest(name: str) -> bytes:
+    return blake2b(name.encode(errors="surrogatepass"), digest_size=16).digest()

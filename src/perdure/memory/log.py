@@ -2,33 +2,19 @@
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from perdure import failpoints
 from perdure.errors import Conflict, Damaged, PerdureError
 from perdure.memory.files import OpenFile, flush_file, flush_folder, identity, open_file, read_at, told, write_all
-from perdure.memory.lines import line_of
 from perdure.memory.lock import WAIT_S, LogLock
 from perdure.memory.places import Places
-from perdure.memory.record import plain
 
 _not_flushed: dict[Path, tuple[int, int]] = {}
 """Logs whose flush failed while not even that could be written down; this process at least knows."""
-
-
-def append_record(path: str | os.PathLike[str], record: Mapping[str, Any]) -> None:
-    """Store one record as it is given; it is on stable storage when the call returns.
-
-    Raises: Invalid when it has no JSON; Unavailable; Denied; Damaged when a flush fails, or has failed before.
-    """
-    log = Log(Places(Path(path)))
-    try:
-        log.append([line_of(plain(record), now_ms())])
-    finally:
-        log.close()
 
 
 def now_ms() -> int:

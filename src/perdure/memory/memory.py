@@ -11,8 +11,12 @@ import orjson
 from perdure.errors import Conflict, NotFound, PerdureError
 from perdure.memory import compaction
 from perdure.memory.asked import budget_of, days_of, fingerprint_of, limit_of, number_of, paths_of, text_of, word_of
-from perdure.memory.dedupe import LONG_BYTES, WINDOW_MS, Recent, dedupe_key
-from perdure.memory.derived import Index, Keys
+from perdure.memory.batch import Batch
+from perdure.memory.dedupe import LONG_BYTES, WINDOW_MS, Recent
+from perdure.memory.derived import Index
+from perdure.memory.files import OpenFile, open_file
+from perdure.memory.ids import TakenIds, in_archive
+from perdure.memory.index_file import Keys
 from perdure.memory.lines import line_of
 from perdure.memory.log import Log
 from perdure.memory.log import now_ms as clock_ms
@@ -43,11 +47,12 @@ class Memory:
         self._index = Index(self.places)
         self._keys = Keys(self.places)
         self._recent = Recent(self.places.log, self._keys)
+        self._taken = TakenIds(self.places, self._keys)
 
     def add(self, record: Mapping[str, Any], *, dedupe: bool = True) -> Plain:
         """Store a record, unless the same was stored within a day; return whether, and under which id.
 
-        Raises: Invalid; Unavailable; Denied; Damaged.
+        Raises: Invalid; Conflict when another record has its id; Unavailable; Denied; Damaged.
         """
         return self.add_many([record], dedupe=dedupe)[0]
 
@@ -61,36 +66,41 @@ class Memory:
         line_of(found, arrival_ms)
         return found
 
-    def add_many(self, records: Sequence[Mapping[str, Any]], *, dedupe: bool = True) -> list[Plain]:
-        """Store several records with one write and one flush; all or, when one is invalid, none.
+    def add_many(
+        self, records: Sequence[Mapping[str, Any]], *, dedupe: bool = True, skip_taken: bool = False
+    ) -> list[Plain]:
+        """Store several records with one write and one flush; all or, when one is refused, none.
+
+        A record whose id is taken is a duplicate when it says the same, however old that is; otherwise the batch is
+        refused. With `skip_taken` a taken id is always a duplicate.
 
         Raises: what `add` raises.
         """
-        arrival_ms = clock_ms()
-        news = [normalised(record, arrival_ms) for record in records]
-        lines = [line_of(record, arrival_ms) for record in news]
-        if not dedupe:
-            self._log.append(lines)
-            return [_added(record) for record in news]
-        answers: list[Plain] = []
-        keys = [dedupe_key(record) for record in news]
+        batch = Batch(records, clock_ms(), dedupe=dedupe, skip_taken=skip_taken)
+        if not dedupe and not batch.names:
+            self._log.append([each.line for each in batch.news])
+            return batch.all_added()
+        self._prepare(batch)
+        archived = in_archive(self.places, batch.names)
 
         def choose(fd: int, size: int) -> Sequence[bytes]:
-            known = self._recent.find(set(keys), fd, size, arrival_ms - WINDOW_MS)
-            chosen = []
-            for record, key, line in zip(news, keys, lines, strict=True):
-                if key in known:
-                    answers.append({"added": False, "reason": "duplicate", "existing_id": known[key]})
-                else:
-                    known[key] = record["id"]
-                    answers.append(_added(record))
-                    chosen.append(line)
-            return chosen
+            held = self._taken.find(batch.names, fd, size, archived)
+            keys = batch.keys
+            known = self._recent.find(keys, fd, size, batch.arrival_ms - WINDOW_MS) if keys else {}
+            return batch.choose(held, known)
 
         self._log.append_chosen(choose)
-        if self._recent.read_bytes > LONG_BYTES:
+        if max(self._recent.read_bytes, self._taken.read_bytes) > LONG_BYTES:
             self._index.catch_up(at_most=_STEP_BYTES)
-        return answers
+        return batch.answers
+
+    def _prepare(self, batch: Batch) -> None:
+        """Bring the index up before the lock is taken, where much would have to be read under it."""
+        if batch.names:
+            with suppress(FileNotFoundError):
+                file = OpenFile(open_file(self.places.log, os.O_RDONLY))
+                if self._taken.unread_bytes(file.fd) > _STEP_BYTES:
+                    self._index.use(lambda _view: None)
 
     def related(  # noqa: PLR0913  each is something that a person may ask by
         self,
@@ -248,7 +258,3 @@ def _called(view: View, name: str) -> list[Plain]:
 
 def _nothing() -> Plain:
     return {"matches": [], "truncated": False}
-
-
-def _added(record: Plain) -> Plain:
-    return {"added": True, "id": record["id"]}

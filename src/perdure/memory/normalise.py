@@ -9,7 +9,7 @@ import orjson
 from uuid_utils import uuid7
 
 from perdure.errors import Invalid
-from perdure.memory.record import Plain, plain
+from perdure.memory.record import Plain, plain, require_printable
 
 SEVERITIES: Final = ("critical", "high", "medium", "low", "unknown")
 """The worst first."""
@@ -144,7 +144,7 @@ def _from_text(text: str) -> datetime:
 def _id(value: Any, key: str) -> str:
     if not isinstance(value, str) or not value.strip() or len(value) > LONGEST_ID:
         raise Invalid(f"{key} was expected to be a text of 1 to {LONGEST_ID} characters.")
-    return value
+    return require_printable(value, key)
 
 
 def _type(value: Any, key: str) -> str:

@@ -1,6 +1,7 @@
 """A record: what it may hold, and how its values become JSON."""
 
 import math
+import unicodedata
 from collections.abc import Mapping
 from datetime import date
 from pathlib import PurePath
@@ -17,6 +18,9 @@ LARGEST_BYTES = 1 << 20
 OURS = ("_t", "_c")
 """Keys that end a line: when it arrived, and the sum of all bytes before."""
 TOMBSTONE = "_tombstone"
+_SHOWN = 200
+_CONTROLS = ("Cc", "Zl", "Zp")
+"""Categories of Unicode: controls, and separators of lines and paragraphs."""
 
 Plain = dict[str, Any]
 
@@ -55,6 +59,26 @@ def plain(record: Mapping[str, Any]) -> Plain:
         return {_key(key, ""): _plain(value, _key(key, "")) for key, value in record.items()}
     except RecursionError:
         raise Invalid("A record is nested too deeply.") from None
+
+
+def shown(name: str) -> str:
+    """Return an id for a message: quoted, and shortened where another program wrote a long one."""
+    return repr(name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…")
+
+
+def is_printable(name: str) -> bool:
+    """Tell whether an id fits on a line, in a table and in a URL: no tab, no line end, no other control character."""
+    return not any(unicodedata.category(each) in _CONTROLS for each in name)
+
+
+def require_printable(name: str, key: str = "id") -> str:
+    """Return an id.
+
+    Raises: Invalid when it has a control character.
+    """
+    if not is_printable(name):
+        raise Invalid(f"{key} is {shown(name)}, which contains a control character. Use printable ones.")
+    return name
 
 
 def encoded(record: Plain) -> bytes:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import islice
 
 from perdure.memory.facts import Facts, directories, place, term, words_of
-from perdure.memory.index import OutOfTime, Row
 from perdure.memory.record import Plain
+from perdure.memory.rows import OutOfTime, Row
 from perdure.memory.search import COUNTING, GRACE, affordable, asked_words, weighty
 from perdure.memory.view import View
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import islice
 
 from perdure.memory.facts import MOST_OFTEN, words_in
-from perdure.memory.index import OutOfTime
 from perdure.memory.record import Plain
+from perdure.memory.rows import OutOfTime
 from perdure.memory.view import View
 
 COUNTING = 0.4

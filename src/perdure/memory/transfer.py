@@ -6,14 +6,17 @@ from contextlib import closing
 from hashlib import blake2b
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 from uuid import UUID
 
 import orjson
 
-from perdure.errors import Invalid
+from perdure.errors import Invalid, Unavailable
 from perdure.memory.archive import archive_files, named
 from perdure.memory.compaction import is_tombstone, tombstones
+from perdure.memory.facts import target_of
 from perdure.memory.files import OpenFile, identity, open_file
+from perdure.memory.ids import in_archive, is_same
 from perdure.memory.index import Names
 from perdure.memory.lines import Line, line_of, read_line
 from perdure.memory.log import Log, now_ms
@@ -21,10 +24,13 @@ from perdure.memory.normalise import normalised
 from perdure.memory.places import Places
 from perdure.memory.reading import iter_lines, lines_of, split, texts_of
 from perdure.memory.record import Plain
+from perdure.memory.rows import Unusable
 from perdure.memory.verify import LISTED
 
 _BATCH = 500
 _BATCH_BYTES = 4 << 20
+_LOG = 0
+"""The number of the log among the files of a memory; the years of the archive follow."""
 
 
 def export(places: Places, *, raw: bool = False, archive: bool = False) -> Iterator[bytes]:
@@ -52,28 +58,45 @@ def _exported(file: OpenFile, path: Path, gone: dict[str, int], *, raw: bool) ->
             yield (text if raw else orjson.dumps(line.record)) + b"\n"
 
 
+class _Read(NamedTuple):
+    """A record of a line."""
+
+    number: int
+    record: Plain
+    is_dated: bool
+    """Whether the line has a time, or we have filled one in."""
+
+
 def import_lines(log: Log, chunks: Iterable[bytes]) -> Plain:
     """Add every line of JSON as a record, unless its id is there already; tell which lines are none, by their number.
 
+    `conflicts` counts those of the skipped whose id belongs to a different record; `conflicting` lists them.
     The chunks may be cut anywhere and go on for ever: only a batch is kept at a time.
 
     Raises: Unavailable; Denied; Damaged. What the answer would have counted as added until then is stored.
     """
-    answer: Plain = {"added": 0, "skipped": 0, "bad_lines": 0, "bad": []}
-    with closing(_Ids(log)) as ids:
-        batch: list[Plain] = []
-        size = 0
-        for number, (_, length, text) in enumerate(split(_ended(chunks)), 1):
-            record = _read(number, text, answer)
-            if record is None:
-                continue
-            batch.append(record)
-            size += length
-            if len(batch) == _BATCH or size > _BATCH_BYTES:
-                _add(log, ids, batch, answer)
-                batch, size = [], 0
-        _add(log, ids, batch, answer)
+    answer: Plain = {"added": 0, "skipped": 0, "conflicts": 0, "conflicting": [], "bad_lines": 0, "bad": []}
+    try:
+        with closing(_Ids(log)) as ids:
+            _import(log, ids, chunks, answer)
+    except Unusable as error:
+        raise Unavailable(f"The ids of {log.places.log} cannot be kept in a temporary file: {error}.") from error
     return answer
+
+
+def _import(log: Log, ids: "_Ids", chunks: Iterable[bytes], answer: Plain) -> None:
+    batch: list[_Read] = []
+    size = 0
+    for number, (_, length, text) in enumerate(split(_ended(chunks)), 1):
+        found = _read(number, text, answer)
+        if found is None:
+            continue
+        batch.append(found)
+        size += length
+        if len(batch) == _BATCH or size > _BATCH_BYTES:
+            _add(log, ids, batch, answer)
+            batch, size = [], 0
+    _add(log, ids, batch, answer)
 
 
 def _ended(chunks: Iterable[bytes]) -> Iterator[bytes]:
@@ -81,7 +104,7 @@ def _ended(chunks: Iterable[bytes]) -> Iterator[bytes]:
     return chain(chunks, (b"\n",))
 
 
-def _read(number: int, text: bytes | None, answer: Plain) -> Plain | None:
+def _read(number: int, text: bytes | None, answer: Plain) -> _Read | None:
     """Read a line as a record; None when it is none, which is noted unless it is blank."""
     line = Line(0, 0, "unreadable") if text is None else read_line(0, text)
     if line.kind == "blank":
@@ -96,7 +119,7 @@ def _read(number: int, text: bytes | None, answer: Plain) -> Plain | None:
         if len(answer["bad"]) < LISTED:
             answer["bad"].append({"line": number, "why": str(error)})
         return None
-    return record
+    return _Read(number, record, line.record.get("timestamp") is not None)
 
 
 def _with_an_id(record: Plain) -> Plain:
@@ -107,30 +130,40 @@ def _with_an_id(record: Plain) -> Plain:
     return {**record, "id": str(UUID(bytes=blake2b(told, digest_size=16).digest(), version=5))}
 
 
-def _add(log: Log, ids: "_Ids", batch: list[Plain], answer: Plain) -> None:
+def _add(log: Log, ids: "_Ids", batch: list[_Read], answer: Plain) -> None:
     if not batch:
         return
-    news: list[Plain] = []
+    news: dict[str, Plain] = {}
+    conflicting: list[Plain] = []
 
     def choose(fd: int, size: int) -> Sequence[bytes]:
         ids.follow(fd, size)
-        news.extend(record for record in batch if ids.take(record["id"]))
-        return [line_of(record, now_ms()) for record in news]
+        for each in batch:
+            name = each.record["id"]
+            there = news.get(name) or ids.find(name, fd)
+            if there is None:
+                news[name] = each.record
+            elif not is_same(each.record, there, is_dated=each.is_dated):
+                conflicting.append({"line": each.number, "id": name})
+        return [line_of(record, now_ms()) for record in news.values()]
 
     ids.catch_up()
     log.append_chosen(choose)
     answer["added"] += len(news)
     answer["skipped"] += len(batch) - len(news)
+    answer["conflicts"] += len(conflicting)
+    answer["conflicting"] += conflicting[: LISTED - len(answer["conflicting"])]
 
 
 class _Ids:
-    """Which ids a memory has, kept in a temporary file: there may be more of them than memory."""
+    """Which records a memory has, by id, kept in a temporary file: there may be more of them than memory."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
         self._path = log.places.log
         self._file = (0, 0)
         self._upto = 0
+        self._years: list[Path] = []
         self._names = Names()
 
     def catch_up(self) -> None:
@@ -142,20 +175,32 @@ class _Ids:
         """Take in what was appended since; when the file is another one, all of it, and where the rest of it went."""
         if identity(os.fstat(fd)) != self._file or size < self._upto:
             self._file, self._upto = identity(os.fstat(fd)), 0
-            for path in archive_files(self._log.places):
-                self._take_all(iter_lines(path))
-        self._take_all(lines_of(fd, self._path, start=self._upto, end=size))
+            self._years = archive_files(self._log.places)
+            for number, path in enumerate(self._years, _LOG + 1):
+                self._take_all(iter_lines(path), number)
+        self._take_all(lines_of(fd, self._path, start=self._upto, end=size), _LOG)
         self._upto = size
 
-    def take(self, name: str) -> bool:
-        """Note an id; tell whether it is new."""
-        return self._names.take(name)
+    def find(self, name: str, fd: int) -> Plain | None:
+        """Return the record with an id, given the open log."""
+        place = self._names.find(name)
+        if place is None:
+            return None
+        number, at = place
+        is_log = number == _LOG
+        lines = lines_of(fd, self._path, start=at) if is_log else iter_lines(self._years[number - _LOG - 1], start=at)
+        line = next(lines, None)
+        if line is not None and line.is_served and named(line) == name:
+            return line.record
+        return in_archive(self._log.places, [name]).records.get(name)  # a year was rewritten: other lines left it
 
     def close(self) -> None:
         """Forget all of it."""
         self._names.close()
 
-    def _take_all(self, lines: Iterator[Line]) -> None:
+    def _take_all(self, lines: Iterator[Line], number: int) -> None:
         for line in lines:
-            if line.is_served and (name := named(line)) is not None:
-                self.take(name)
+            if is_tombstone(line):
+                self._names.drop(target_of(line.content or {}))
+            elif line.is_served and (name := named(line)) is not None:
+                self._names.put(name, number, line.offset)

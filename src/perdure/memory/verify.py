@@ -6,12 +6,14 @@ from pathlib import Path
 
 from perdure.memory.archive import archive_files, named
 from perdure.memory.compaction import happened, is_tombstone
+from perdure.memory.facts import target_of
 from perdure.memory.files import OpenFile, hand_over, open_file
+from perdure.memory.ids import digest_of
 from perdure.memory.lines import Line
 from perdure.memory.log import Log
 from perdure.memory.places import Places
 from perdure.memory.reading import lines_of
-from perdure.memory.record import Plain
+from perdure.memory.record import Plain, is_printable
 from perdure.memory.rewriting import rewriting
 
 LISTED = 100
@@ -34,6 +36,11 @@ class Tally:
     """Bytes behind the last line: a write that is not finished, or never will be."""
     oldest: str | None = None
     newest: str | None = None
+    repeated_ids: int = 0
+    """Records with the id of an earlier one, from before ids were checked or from another program."""
+    odd_ids: list[Plain] = field(default_factory=list)
+    """Records with a control character in their id, by offset."""
+    _ids: set[int] = field(default_factory=set)
 
     def take(self, line: Line) -> None:
         """Count a line."""
@@ -48,12 +55,22 @@ class Tally:
 
     def _take_record(self, line: Line) -> None:
         if is_tombstone(line):
+            self._ids.discard(digest_of(target_of(line.content or {})))
             return
+        self._take_id(line)
         self.records += 1
         self.unchecked += line.kind == "unchecked"
         if (when := happened(line)) is not None:
             self.oldest = min(self.oldest or when, when)
             self.newest = max(self.newest or when, when)
+
+    def _take_id(self, line: Line) -> None:
+        if not (name := named(line)):
+            return
+        self.repeated_ids += digest_of(name) in self._ids
+        self._ids.add(digest_of(name))
+        if not is_printable(name) and len(self.odd_ids) < LISTED:
+            self.odd_ids.append({"offset": line.offset, "id": name})
 
 
 def told_of(line: Line) -> Plain:
@@ -81,6 +98,8 @@ def tally(path: Path) -> Tally:
 def verify(log: Log, *, clear: bool = False) -> Plain:
     """Check every line of the log and of the archive; with `clear`, first rewrite the log if a flush has failed.
 
+    Checked are JSON, checksums and ids. The index is not: it is derived, and a look-up judges it by itself.
+
     A line that is only the beginning of a record is `torn`: its writer died. That is listed, but it is no damage.
 
     Raises: Damaged when the disk cannot be read; with `clear` also Conflict; Unavailable; Denied.
@@ -90,8 +109,11 @@ def verify(log: Log, *, clear: bool = False) -> Plain:
         _clear(log)
     found = tally(log.places.log)
     return {
+        "checked": ["json", "checksums", "ids"],
         **_counts(found),
         "bad": found.bad,
+        "repeated_ids": found.repeated_ids,
+        "odd_ids": found.odd_ids,
         "torn_tail": found.torn_tail,
         "failed": has_failed and not is_cleared,
         "cleared": is_cleared,

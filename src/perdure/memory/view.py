@@ -9,8 +9,9 @@ from pathlib import Path
 
 from perdure.memory.facts import Facts, facts_of
 from perdure.memory.files import told
-from perdure.memory.index import Database, OutOfTime, Row
+from perdure.memory.index import Database
 from perdure.memory.lines import Line, read_line
+from perdure.memory.rows import OutOfTime, Row
 
 
 class Stale(Exception):

@@ -22,7 +22,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from perdure import failpoints
-from perdure.errors import Damaged, Denied, Invalid, Unavailable
+from perdure.errors import Damaged, Invalid, Unavailable, from_os_error
 from perdure.settings import FILE_MODE, FOLDER_MODE, ensure_folder
 from perdure.store.durable import fsync, new_file
 
@@ -251,7 +251,7 @@ def _denied(target: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise Denied(f"{error.filename or target}: {error.strerror or error}.") from error
+        raise from_os_error(str(error.filename or target), error) from error
 
 
 @contextmanager

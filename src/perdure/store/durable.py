@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from perdure import failpoints
-from perdure.errors import Conflict, Denied
+from perdure.errors import Conflict, from_os_error
 from perdure.settings import FILE_MODE
 
 
@@ -15,7 +15,7 @@ from perdure.settings import FILE_MODE
 def new_file(target: Path) -> Iterator[Path]:
     """Give the block an empty private file to fill; afterwards it is durable under the name `target`.
 
-    Raises: Conflict when the name is taken; Denied when the folder cannot be written. An error leaves nothing.
+    Raises: Conflict when the name is taken; Denied; Unavailable when there is no room. An error leaves nothing.
     """
     part = target.with_name(f".{target.name}.part-{secrets.token_hex(4)}")
     if target.exists():
@@ -23,7 +23,7 @@ def new_file(target: Path) -> Iterator[Path]:
     try:
         os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE))
     except OSError as error:
-        raise Denied(f"{target} cannot be written: {error.strerror}.") from error
+        raise from_os_error(f"{target} cannot be written", error) from error
     try:
         yield part
         fsync(part)

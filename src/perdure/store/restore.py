@@ -5,14 +5,13 @@ by `perdure.store.swaps`.
 """
 
 import contextlib
-import errno
 import os
 import sqlite3
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from perdure.errors import Conflict, Damaged, Denied, Invalid, NotFound, Unavailable
+from perdure.errors import Conflict, Damaged, Invalid, NotFound, Unavailable, from_os_error
 from perdure.settings import CONFIG_FILE, FOLDER_MODE, ensure_folder
 from perdure.store.archive import DATABASE, Manifest, unpack_archive
 from perdure.store.durable import fsync
@@ -179,8 +178,7 @@ def _told() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        kind = Unavailable if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBUSY) else Denied
-        raise kind(f"{error.filename or 'The home'}: {error.strerror}.") from error
+        raise from_os_error(str(error.filename or "The home"), error) from error
 
 
 def _first_bytes(source: Path) -> bytes:
@@ -194,7 +192,7 @@ def _first_bytes(source: Path) -> bytes:
     except IsADirectoryError as error:
         raise Invalid(f"{source} is a folder. Name an archive of `perdure db backup`.") from error
     except OSError as error:
-        raise Denied(f"{source} cannot be read: {error.strerror}.") from error
+        raise from_os_error(f"{source} cannot be read", error) from error
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from perdure.errors import Invalid, NotFound
+from perdure.errors import Conflict, Invalid, NotFound
 from perdure.interfaces.api.envelope import ASKED, Asked, to_cursor
 from perdure.interfaces.api.surface import BASE
 from tests.interfaces.api.serving import Served, served
@@ -60,6 +60,38 @@ async def test_a_call_with_a_key_is_done_once_however_often_and_whenever_it_is_m
     assert (again.status_code, again.json()["data"]) == (201, answers[0])
     other = await there.http.post(RECORDS, json={"type": "fact"}, headers={"Idempotency-Key": "k-1"})
     assert (other.status_code, other.json()["code"]) == (422, "key_taken")
+
+
+async def test_another_record_with_a_taken_id_is_a_conflict_that_shows_the_one_that_is_there(there: Served) -> None:
+    mine = {**LESSON, "id": "mine"}
+    assert (await there.http.post(RECORDS, json=mine)).status_code == 201
+    assert (await there.http.post(RECORDS, json=mine)).status_code == 200
+    for headers in ({}, {"Idempotency-Key": "k-1"}):
+        answer = await there.http.post(RECORDS, json={**mine, "title": "other"}, headers=headers)
+        problem = answer.json()
+        assert (answer.status_code, problem["code"]) == (409, "conflict")
+        assert problem["current"]["title"] == LESSON["title"]
+    with pytest.raises(Conflict):
+        await there.client.memory.add({**mine, "title": "other"})
+    assert (await there.client.memory.add({**mine, "id": "free", "title": "other"}, key="k-1"))["added"]
+
+
+@pytest.mark.parametrize("name", ["a\tb", "a\nb", "\x1b[2J", "\u2028"], ids=ascii)
+async def test_an_id_with_a_control_character_is_refused(plain: Served, name: str) -> None:
+    answer = await plain.http.post(RECORDS, json={**LESSON, "id": name})
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid")
+
+
+async def test_a_look_up_with_a_damaged_index_answers(plain: Served) -> None:
+    await plain.client.memory.add(LESSON)
+    index = plain.p.settings.memory_state_dir / "memory.idx.sqlite"
+    for number in range(5):
+        assert len((await plain.client.memory.search("prices"))["matches"]) == 1
+        with index.open("r+b") as file:
+            file.seek(number * 4096)
+            file.write(b"\xff" * 8192)
+        assert len((await plain.client.memory.related(paths=["src"]))["matches"]) == 1
+        assert (await plain.client.memory.status())["index"]["state"] == "current"
 
 
 async def test_a_call_that_is_repeated_after_its_record_was_removed_says_so(there: Served) -> None:

@@ -61,7 +61,7 @@ def test_the_same_record_is_stored_once_a_day_unless_asked_otherwise(terminal: T
     assert terminal.json(*INCIDENT) == {"added": False, "reason": "duplicate", "existing_id": first["id"]}
     assert terminal.json(*INCIDENT, "--again")["added"] is True
     assert terminal(*INCIDENT) == 0
-    assert terminal.out == f"Not added: the same was stored within a day, as {first['id']}.\n"
+    assert terminal.out == f"Not added: the same record is stored already, as {first['id']}.\n"
 
 
 def test_one_object_on_standard_input_is_one_record(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,6 +87,71 @@ def test_lines_on_standard_input_are_all_stored_or_none(terminal: Terminal, monk
         assert terminal("memory", "add", "-") == 2
         assert says in terminal.err
     assert terminal.json("memory", "status")["records"] == 2
+
+
+def test_a_taken_id_is_refused_with_exit_4(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    given(monkeypatch, '{"id": "mine", "type": "fact", "title": "a"}')
+    assert terminal("memory", "add", "-") == 0
+    for lines, says in (
+        ('{"id": "mine", "type": "fact", "title": "b"}', "The id 'mine' is taken by another record"),
+        ('{"type": "fact", "title": "c"}\n{"id": "mine", "type": "fact"}', "Record 2: the id 'mine' is taken"),
+    ):
+        given(monkeypatch, lines)
+        assert terminal("memory", "add", "-") == 4
+        assert says in terminal.err
+    assert terminal.json("memory", "status")["records"] == 1
+
+
+def test_an_import_with_a_taken_id_adds_the_others_and_exits_4(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given(monkeypatch, '{"id": "mine", "type": "fact", "title": "a"}\n')
+    assert terminal("memory", "import", "-") == 0
+    given(monkeypatch, '{"id": "mine", "type": "fact", "title": "b"}\n{"id": "new", "type": "fact"}\n')
+    assert terminal("memory", "import", "-") == 4
+    assert "Line 1: the id 'mine' is taken by another record" in terminal.out
+    assert terminal.json("memory", "status")["records"] == 2
+
+
+def test_an_id_with_a_tab_is_refused_and_an_old_one_can_be_forgotten(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = '{"id": "a\\tb", "type": "fact", "title": "a"}\n'
+    given(monkeypatch, line)
+    assert terminal("memory", "add", "-") == 2
+    assert "control character" in terminal.err
+    given(monkeypatch, line)
+    assert terminal("memory", "import", "-") == 2
+    log = Path(terminal.json("memory", "status")["path"])
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_text(line)
+    found = terminal.json("memory", "verify")
+    assert found["odd_ids"] == [{"offset": 0, "id": "a\tb"}]
+    assert terminal.json("memory", "show", "a\tb")["title"] == "a"
+    assert terminal("memory", "forget", "a\tb", "--yes") == 0
+    assert terminal.json("memory", "status")["records"] == 0
+
+
+def test_verify_says_what_it_checks(terminal: Terminal) -> None:
+    assert terminal(*INCIDENT) == 0
+    assert terminal("memory", "verify") == 0
+    assert "Checked in the log and the archive: JSON, checksums, ids." in terminal.out
+    log = Path(terminal.json("memory", "status")["path"])
+    log.write_bytes(log.read_bytes() * 2)
+    found = terminal.json("memory", "verify")
+    assert (found["repeated_ids"], found["checked"]) == (1, ["json", "checksums", "ids"])
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_a_look_up_with_a_damaged_index_answers(terminal: Terminal, number: int) -> None:
+    assert terminal(*INCIDENT) == 0
+    index = Path(terminal.json("memory", "status")["path"]).with_name("memory.idx.sqlite")
+    assert len(terminal.json("memory", "search", "cart")["matches"]) == 1
+    with index.open("r+b") as file:
+        file.seek(4096 * number)
+        file.write(b"\xff" * 8192)
+    assert len(terminal.json("memory", "query", "--paths", "src/cart.py")["matches"]) == 1
+    assert terminal.json("memory", "status")["index"]["state"] == "current"
 
 
 @pytest.mark.parametrize(

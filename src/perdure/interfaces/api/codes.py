@@ -12,7 +12,7 @@ import stat
 import time
 from pathlib import Path
 
-from perdure.errors import Denied
+from perdure.errors import Denied, from_os_error
 from perdure.interfaces.api.doors import read_token
 from perdure.settings import FILE_MODE, ensure_folder
 
@@ -45,7 +45,7 @@ def new_code(home: Path) -> str:
         _forget_old(folder)
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE))
     except OSError as error:
-        raise Denied(f"{folder} cannot be written to: {error.strerror}.") from error
+        raise from_os_error(f"{folder} cannot be written to", error) from error
     return code
 
 

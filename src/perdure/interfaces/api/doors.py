@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from perdure.errors import Damaged, Denied, PerdureError
+from perdure.errors import Damaged, PerdureError, from_os_error
 from perdure.settings import FILE_MODE, ensure_folder
 
 TOKEN_FILE = "token"  # noqa: S105 (the name of the file, not what is in it)
@@ -39,7 +39,7 @@ def _read(path: Path) -> str:
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise Denied(f"{path} cannot be read: {error.strerror}.") from error
+        raise from_os_error(f"{path} cannot be read", error) from error
     token = held.strip().decode("ascii", "replace")
     if len(token) != 2 * _TOKEN_BYTES or not (token.isascii() and token.isalnum()):
         raise Damaged(f"{path} holds no token. `perdure token rotate` makes a new one.")
@@ -83,7 +83,7 @@ def _write_token(home: Path, put: Callable[[Path, Path], object]) -> str:
     except FileExistsError:
         raise
     except OSError as error:
-        raise Denied(f"{path} cannot be written: {error.strerror}.") from error
+        raise from_os_error(f"{path} cannot be written", error) from error
     finally:
         beside.unlink(missing_ok=True)
     return token

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from perdure.errors import Conflict, Denied, Invalid, NotFound, Unavailable
+from perdure.errors import Conflict, Denied, Invalid, NotFound, Unavailable, from_os_error
 from perdure.store.durable import fsync, new_file
 
 
@@ -37,9 +37,10 @@ def read_file(path: Path, largest: int) -> bytes:
             data = file.read(largest + 1)
     except FileNotFoundError:
         raise NotFound(f"There is no file {path}.") from None
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise Denied(f"{path} cannot be read: {reason}.") from error
+    except ValueError as error:
+        raise Denied(f"{path} cannot be read: {error}.") from error
+    except OSError as error:
+        raise from_os_error(f"{path} cannot be read", error) from error
     if len(data) > largest:
         raise Invalid(f"{path} is larger than {largest >> 10:,} KiB.")
     return data

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from perdure.errors import Invalid, NotFound, PerdureError
+from perdure.errors import Invalid, PerdureError
 from perdure.memory.record import Plain
 
 LONGEST_TEXT = 4000
@@ -36,12 +36,8 @@ class Found:
 class Target(Protocol):
     """The memory, as far as an adapter needs it."""
 
-    def add_many(self, records: Sequence[Plain]) -> Sequence[Plain]:
+    def add_many(self, records: Sequence[Plain], *, skip_taken: bool) -> Sequence[Plain]:
         """See Memory.add_many."""
-        ...
-
-    def get(self, record_id: str, /) -> Plain:
-        """See Memory.get."""
         ...
 
 
@@ -92,14 +88,6 @@ def _store_part(part: list[Plain], target: Target, report: dict[str, Any]) -> No
 
 
 def _store(part: list[Plain], target: Target, report: dict[str, Any]) -> None:
-    news = [record for record in part if not _is_known(record, target)]
-    added = sum(1 for answer in target.add_many(news) if answer["added"]) if news else 0
+    added = sum(1 for answer in target.add_many(part, skip_taken=True) if answer["added"])
     report["added"] += added
     report["duplicates"] += len(part) - added
-
-
-def _is_known(record: Plain, target: Target) -> bool:
-    try:
-        return bool(target.get(record["id"]).get("id") == record["id"])
-    except NotFound:
-        return False

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from perdure import failpoints
-from perdure.errors import Conflict, Damaged, Denied, Invalid, Unavailable
+from perdure.errors import Conflict, Damaged, Invalid, Unavailable, from_os_error
 from perdure.settings import FILE_MODE
 from perdure.store.durable import fsync, new_file, unused
 from perdure.store.migrations import CHAIN, Chain
@@ -134,7 +134,7 @@ def create(path: Path, chain: Chain, *, migrate: bool) -> None:
     try:
         os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE))
     except OSError as error:
-        raise Denied(f"The folder {path.parent} cannot be written: {error.strerror}.") from error
+        raise from_os_error(f"The folder {path.parent} cannot be written", error) from error
     try:
         adopt(new)
         if migrate:
@@ -276,7 +276,7 @@ def _file_size(path: Path) -> int | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise Denied(f"{path} cannot be looked at: {error.strerror}.") from error
+        raise from_os_error(f"{path} cannot be looked at", error) from error
     if not stat.S_ISREG(status.st_mode):
         raise Invalid(f"{path} was expected to be a database file, but it is not a file.")
     return status.st_size

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from types import TracebackType
 
-from perdure.errors import Denied, Unavailable
+from perdure.errors import Unavailable, from_os_error
 from perdure.settings import FILE_MODE
 
 WAIT_S = 30.0
@@ -113,9 +113,9 @@ class LockFile:
             except FileNotFoundError:
                 return False
             except OSError as error:
-                raise Denied(f"The lock file {self.path} cannot be opened: {error.strerror}.") from error
+                raise from_os_error(f"The lock file {self.path} cannot be opened", error) from error
         except OSError as error:
-            raise Denied(f"The folder {self.path.parent} cannot be written: {error.strerror}.") from error
+            raise from_os_error(f"The folder {self.path.parent} cannot be written", error) from error
         status = os.fstat(self._fd)
         self._file = (status.st_dev, status.st_ino)
         return True

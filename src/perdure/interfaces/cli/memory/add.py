@@ -109,7 +109,7 @@ def _said(answer: Plain) -> str:
     if answer["added"]:
         return f"Added {answer['id']}."
     if answer.get("reason") == "duplicate":
-        return f"Not added: the same was stored within a day, as {answer['existing_id']}."
+        return f"Not added: the same record is stored already, as {answer['existing_id']}."
     return "Not added: the memory is switched off (memory.enabled)."
 
 

@@ -33,17 +33,23 @@ async def verify(
         bool, typer.Option("--clear", help="After a failed flush: rewrite the log, allow appends.")
     ] = False,
 ) -> Answer:
-    """Read the whole log and say what is wrong with it; exit 7 when something is."""
+    """Read the whole log and the archive, and say what is wrong with them; exit 7 when something is.
+
+    Checks that each line is JSON, that its checksum fits, and that ids are unique and printable. The index is not read.
+    """
     async with open_memory(options.settings()) as memory:
         found = await memory.verify(clear=clear)
     listed = [*found["bad"], *found["archive"]["bad"]]
     is_damaged = found["failed"] or found["bad_lines"] or found["archive"]["bad_lines"]
+    odd = found["odd_ids"]
     said = [_bad(each) for each in listed] or ["Every line is as it was written."]
     if found["failed"]:
         said.append("A flush has failed; `perdure memory verify --clear` allows appends again.")
     if found["bad_lines"]:
         said.append("`perdure memory repair` moves damaged lines aside; --accept ID takes an altered one as it stands.")
-    rest = {key: value for key, value in found.items() if key not in ("bad", "archive")}
+    said += [f"The id {each['id']!r} has a control character; `perdure memory forget` removes it." for each in odd]
+    said.append("Checked in the log and the archive: JSON, checksums, ids. The index is derived, and not checked.")
+    rest = {key: value for key, value in found.items() if key not in ("bad", "archive", "odd_ids", "checked")}
     return Answer(found, [*said, _table(rest)], Damaged.exit_code if is_damaged else 0)
 
 

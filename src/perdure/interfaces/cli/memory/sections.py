@@ -5,7 +5,7 @@ import secrets
 import sys
 from pathlib import Path
 
-from perdure.errors import Denied, Invalid, Unavailable
+from perdure.errors import Invalid, Unavailable, from_os_error
 from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.memory.inputs import read_input
@@ -76,7 +76,7 @@ def _put(path: Path, written: str) -> bool:
         finally:
             part.unlink(missing_ok=True)
     except OSError as error:
-        raise Denied(f"{path} cannot be written: {error.strerror}.") from error
+        raise from_os_error(f"{path} cannot be written", error) from error
     return True
 
 

@@ -57,7 +57,10 @@ async def import_(
     *,
     source: Annotated[str, typer.Argument(metavar="FILE", help="Lines of JSON, as `export` writes them; `-`: stdin.")],
 ) -> Answer:
-    """Add every record of a file whose id is not there yet; exit 2 when a line is no record, the others are added."""
+    """Add every record of a file whose id is not there yet.
+
+    Exit 2 when a line is no record, 4 when an id is taken by another record; the other lines are added.
+    """
     async with open_memory(options.settings()) as memory:
         found = await _taken_in(memory, source)
     said = [f"Line {each['line']}: {each['why']}" for each in found["bad"][:_SHOWN]]
@@ -65,7 +68,23 @@ async def import_(
     counts = (
         f"Added {found['added']:,}, {found['skipped']:,} there already, {found['bad_lines']:,} lines are no record."
     )
-    return Answer(found, [counts, *said, *more], Invalid.exit_code if found["bad_lines"] else 0)
+    return Answer(found, [counts, *said, *more, *_conflicts(found)], _exit_code(found))
+
+
+def _conflicts(found: Plain) -> list[str]:
+    """Name the lines whose id another record has."""
+    said = [
+        f"Line {each['line']}: the id {each['id']!r} is taken by another record; it was not added."
+        for each in found["conflicting"][:_SHOWN]
+    ]
+    left = found["conflicts"] - len(said)
+    return [*said, *([f"… and {left} more ids that are taken."] if left else [])]
+
+
+def _exit_code(found: Plain) -> int:
+    if found["bad_lines"]:
+        return Invalid.exit_code
+    return Conflict.exit_code if found["conflicts"] else 0
 
 
 async def _taken_in(memory: HomeMemory, source: str) -> Plain:

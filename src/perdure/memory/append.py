@@ -1,0 +1,65 @@
+"""Appending single records to a log as they are given, without a `Memory`."""
+
+import os
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from perdure.memory.facts import is_ours
+from perdure.memory.ids import TakenIds, in_archive, is_equal, refused
+from perdure.memory.index_file import Keys
+from perdure.memory.lines import line_of
+from perdure.memory.log import Log, now_ms
+from perdure.memory.places import Places
+from perdure.memory.record import Plain, plain, require_printable
+
+_MOST_LOGS = 8
+_known: "OrderedDict[Path, TakenIds]" = OrderedDict()
+"""The ids of the logs that this process appended to last, so that a loop of appends reads a log once."""
+
+
+def append_record(path: str | os.PathLike[str], record: Mapping[str, Any]) -> None:
+    """Store one record as it is given; it is on stable storage when the call returns.
+
+    A record without an id is stored as often as it is given. With an id, the same record is stored once.
+
+    Raises: Invalid when it has no JSON, or its id a control character; Conflict when another record has its id;
+    Unavailable; Denied; Damaged when a flush fails, or has failed before.
+    """
+    stored = plain(record)
+    line = line_of(stored, now_ms())
+    log = Log(Places(Path(path)))
+    name = stored.get("id")
+    try:
+        if isinstance(name, str) and name and not is_ours(str(stored.get("type", ""))):
+            _append_new(log, require_printable(name), stored, line)
+        else:
+            log.append([line])
+    finally:
+        log.close()
+
+
+def _append_new(log: Log, name: str, record: Plain, line: bytes) -> None:
+    taken = _taken_ids(log.places)
+    archived = in_archive(log.places, [name])
+
+    def choose(fd: int, size: int) -> Sequence[bytes]:
+        held = taken.find([name], fd, size, archived).get(name)
+        if held is None:
+            return [line]
+        if not is_equal(record, held):
+            raise refused({0: name}, held)
+        return []
+
+    log.append_chosen(choose)
+
+
+def _taken_ids(places: Places) -> TakenIds:
+    """Return what this process knows about the ids of a log; that of the least recent log is dropped."""
+    path = Path(os.path.abspath(places.log))
+    found = _known.pop(path, None) or TakenIds(Places(path), Keys(Places(path)))
+    _known[path] = found
+    while len(_known) > _MOST_LOGS:
+        _known.popitem(last=False)
+    return found
