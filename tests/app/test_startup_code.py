@@ -15,6 +15,10 @@ SETUPTOOLS = (
     "import os; var = 'SETUPTOOLS_USE_DISTUTILS'; enabled = os.environ.get(var, 'local') == 'local';"
     " enabled and __import__('_distutils_hack').add_shim(); "
 )
+COVERAGE = (
+    r"""import sys; exec('import os\n\nif os.getenv("COVERAGE_PROCESS_START") or os.getenv("COVERAGE_PROCESS_CONFIG")"""
+    r""":\n try:\n  import coverage\n except:\n  pass\n else:\n  coverage.process_startup(slug="pth")')"""
+)
 
 
 @pytest.mark.parametrize(
@@ -32,6 +36,8 @@ SETUPTOOLS = (
         ),
         ("__editable__.shop-1.0.pth", f"import {FINDER}; __editable___evil.install()", False),
         ("_shop.pth", "import _editable_impl_shop", True),
+        ("a1_coverage.pth", COVERAGE, True),
+        ("a1_coverage.pth", f"{COVERAGE}; import evil", False),
         ("shop.pth", "import evil", False),
         ("shop.pth", "import\tevil", False),
     ],

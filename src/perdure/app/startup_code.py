@@ -18,8 +18,13 @@ _KNOWN = {
     r"_virtualenv\.pth": r"import _virtualenv",
     r"__editable__\..+\.pth": r"import (__editable___\w+_finder); \1\.install\(\)",
     r"_?[\w.-]+\.pth": r"import _editable_impl_\w+",
+    r"a1_coverage\.pth": re.escape(
+        r"""import sys; exec('import os\n\nif os.getenv("COVERAGE_PROCESS_START") or"""
+        r""" os.getenv("COVERAGE_PROCESS_CONFIG"):\n try:\n  import coverage\n except:\n  pass\n else:\n"""
+        r"""  coverage.process_startup(slug="pth")')"""
+    ),
 }
-"""Lines of setuptools, virtualenv and editable installs, by the name of the file; the whole line must match."""
+"""Lines of setuptools, virtualenv, editable installs and coverage, by file name; the whole line must match."""
 _CUSTOMIZE = ("sitecustomize", "usercustomize")
 _SHOWN = 60
 _MOST = 5
