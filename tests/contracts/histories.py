@@ -6,7 +6,7 @@ from typing import Any
 
 from uuid_utils import uuid7
 
-from perdure.kernel.events import Body, Event, GoalBegun, Message, MindSpec, Parent, Termination, Tip, seal
+from perdure.kernel.events import NO_HASH, Body, Event, GoalBegun, Message, MindSpec, Parent, Termination, Tip, seal
 from perdure.kernel.fold import fold
 from perdure.kernel.ports import Appended, Leases, StateStore, Summary, Worker
 from perdure.store.database import Database
@@ -37,6 +37,10 @@ class History:
     events: list[Event] = field(default_factory=list)
     worker: Worker = WORKER
 
+    @property
+    def last_hash(self) -> bytes:
+        return self.events[-1].hash if self.events else NO_HASH
+
     def next(self, *bodies: Body, timestamp_us: int = NOW) -> list[Event]:
         """Seal bodies behind what is there, without storing them."""
         tip = Tip(self.goal_id, self.events[-1].seq, self.events[-1].hash) if self.events else Tip(self.goal_id)
@@ -53,7 +57,7 @@ class History:
         return replace(summary, last_seq=state.tip.seq, parent=state.begun.parent, bot=state.begun.bot)
 
     async def append(self, *bodies: Body, timestamp_us: int = NOW, **options: Any) -> Appended:
-        """Store bodies; `seq` and `epoch` are right unless said otherwise."""
+        """Store bodies; `seq`, hash and `epoch` are right unless said otherwise."""
         made = self.next(*bodies, timestamp_us=timestamp_us)
         done = await self.store(made, **options)
         self.events += made
@@ -62,6 +66,7 @@ class History:
     async def store(self, events: Sequence[Event], **options: Any) -> Appended:
         asked: dict[str, Any] = {
             "expected_seq": len(self.events),
+            "expected_hash": self.last_hash,
             "epoch": self.epoch,
             "worker": self.worker.id,
         } | options

@@ -150,6 +150,7 @@ class StateStore(Protocol):
         events: Sequence[Event],
         *,
         expected_seq: int,
+        expected_hash: bytes,
         epoch: int,
         summary: Summary,
         key: str | None = None,
@@ -159,15 +160,18 @@ class StateStore(Protocol):
     ) -> Appended:
         """Append events to a goal: all or nothing, and durable when it returns.
 
-        The goal must be at `expected_seq` and `epoch`. Events that begin with a `goal` event make the goal, owned by
-        `worker` at epoch 1, and once only for a start key; for a fork `expected_seq` is where it left its parent.
+        The goal must be at `expected_seq` and `epoch`, and its event at `expected_seq` must have `expected_hash`, which
+        is 32 zero bytes before the first event. So a worker whose database was restored to an earlier state, or failed
+        over to one, cannot append to a history that is not the one it wrote. Events that begin with a `goal` event
+        make the goal, owned by `worker` at epoch 1, and once only for a start key; for a fork `expected_seq` is where
+        it left its parent, and `expected_hash` the hash of the parent's event there.
         `taken` inbox rows go in the same transaction. With `release` the goal is given back in it too, unless it has
         not ended and more waits in its inbox: then it is kept, and `inbox_waiting` says so. `key` names this one call
-        and wins over seq and epoch: the same key with the same events returns the first answer. A conflict of one goal
-        leaves all others alone.
+        and wins over seq, hash and epoch: the same key with the same events returns the first answer. A conflict of
+        one goal leaves all others alone.
 
-        Raises: Conflict when somebody else has appended, claimed or taken an inbox row, or the key names other events;
-        NotFound; Unavailable.
+        Raises: Conflict when another worker has appended, claimed or taken an inbox row, when the history was replaced,
+        or the key names other events; NotFound; Unavailable.
         """
         ...
 
@@ -246,7 +250,11 @@ class StateStore(Protocol):
 
 
 class Leases(Protocol):
-    """Who may append to a goal. The epoch, which rises with each owner, fences out all owners before."""
+    """Who may append to a goal. The epoch, which rises with each owner, fences out all owners before.
+
+    An epoch is never assigned twice, also when the database goes back to an earlier state, where the last epochs are
+    not known: a claim raises it by a random step.
+    """
 
     async def renew(self, worker: Worker, ttl_s: float) -> None:
         """Say that a worker lives for so long; the first time makes it known. No flush: a power cut may undo it."""

@@ -1,5 +1,6 @@
 """Who owns a goal, and whether that one still lives; the part that all stores share, and the one for SQL."""
 
+import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ _OWNER = (
     " FROM goals LEFT JOIN leases ON leases.worker = goals.worker WHERE goals.id = ? AND deleted_at IS NULL"
 )
 _CLAIM = (
-    "UPDATE goals SET epoch = epoch + 1, worker = ?, runner = coalesce(?, runner) WHERE id = ? AND epoch = ?"
+    "UPDATE goals SET epoch = epoch + ?, worker = ?, runner = coalesce(?, runner) WHERE id = ? AND epoch = ?"
     " AND deleted_at IS NULL AND status IN ('open', 'waiting') RETURNING epoch"
 )
 _RENEW = (
@@ -45,6 +46,17 @@ class Lease:
             return False
         is_beside = (owner.home_id, owner.boot_id) == (claimant.home_id, claimant.boot_id)
         return not (is_beside and is_dead(owner.id))
+
+
+def epoch_step() -> int:
+    """Return by how much a claim raises the epoch: a random number, so that no epoch is ever assigned twice.
+
+    A database that goes back to an earlier state (a restore, a failover to a replica that lags) does not know the
+    epochs that were assigned since, and none of our code runs at that moment. With steps of 1 the next claim would
+    assign the epoch of a worker that still lives. With random steps of up to 2^40 it does so with a probability of
+    2^-40, and the column, which has 63 bits, has room for at least 8 million claims of one goal.
+    """
+    return secrets.randbelow(2**40) + 1
 
 
 def nobody_is_dead(_worker_id: str) -> bool:
@@ -117,7 +129,7 @@ class SqlLeases(ABC):
             lease = Lease(Worker(owner_id, host, home_id, boot_id), deadline_us)
             if self._is_live(lease, self._now_us(raw), worker):
                 raise owned(goal_id, lease.worker)
-        claimed = raw.first(_CLAIM, worker.id, runner, goal_id, epoch)
+        claimed = raw.first(_CLAIM, epoch_step(), worker.id, runner, goal_id, epoch)
         if claimed is None:
             raise Conflict(f"Somebody else has claimed {goal_id} at the same moment.")
         failpoints.hit("store.claim.before")

@@ -15,8 +15,8 @@ from perdure.store.raw import RawDatabase, RawTransaction
 _ADVANCE_ALL = """
 WITH asked AS (
     SELECT * FROM json_to_recordset(CAST(? AS JSON)) AS asked (
-        n INT, goal TEXT, expected BIGINT, epoch BIGINT, status TEXT, reason TEXT, waiting_for TEXT, due_at BIGINT,
-        steps BIGINT,
+        n INT, goal TEXT, expected BIGINT, expected_hash TEXT, epoch BIGINT, status TEXT, reason TEXT,
+        waiting_for TEXT, due_at BIGINT, steps BIGINT,
         cost_usd DOUBLE PRECISION, updated_at BIGINT, last_seq BIGINT, last_hash TEXT, release BOOLEAN, ends BOOLEAN)
 ), swapped AS (
     UPDATE goals SET status = asked.status, reason = asked.reason, waiting_for = asked.waiting_for,
@@ -26,6 +26,7 @@ WITH asked AS (
         worker = CASE WHEN asked.release AND (asked.ends OR goals.inbox_count = 0) THEN NULL ELSE goals.worker END
     FROM asked
     WHERE goals.id = asked.goal AND goals.last_seq = asked.expected AND goals.epoch = asked.epoch
+        AND goals.last_hash = decode(asked.expected_hash, 'hex')
         AND goals.deleted_at IS NULL AND goals.status IN ('open', 'waiting')
     RETURNING asked.n, goals.goal_no, goals.inbox_count
 ), stored AS (
@@ -88,6 +89,7 @@ def _asked(n: int, append: Append) -> dict[str, object]:
         "n": n,
         "goal": append.goal_id,
         "expected": append.expected_seq,
+        "expected_hash": append.expected_hash.hex(),
         "epoch": append.epoch,
         "status": summary.status,
         "reason": summary.reason,

@@ -11,8 +11,8 @@ from perdure.store.raw import RawDatabase, RawTransaction
 
 _GO_ON = (
     "UPDATE goals SET steps = ?, cost_usd = ?, updated_at = ?, last_seq = ?, last_hash = ?"
-    " WHERE goal_no = ? AND id = ? AND last_seq = ? AND epoch = ? AND status = 'open' AND inbox_count = 0"
-    " AND due_at IS NULL AND deleted_at IS NULL"
+    " WHERE goal_no = ? AND id = ? AND last_seq = ? AND last_hash = ? AND epoch = ? AND status = 'open'"
+    " AND inbox_count = 0 AND due_at IS NULL AND deleted_at IS NULL"
 )
 
 
@@ -58,6 +58,7 @@ def _goes_on(raw: RawTransaction, append: Append, goal_no: int) -> bool:
         goal_no,
         append.goal_id,
         append.expected_seq,
+        append.expected_hash,
         append.epoch,
     )
     return bool(moved.rowcount == 1)
