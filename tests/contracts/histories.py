@@ -17,6 +17,16 @@ OTHER = Worker("w2", "host", "home", "boot")
 
 
 @dataclass
+class BootClock:
+    """The time since boot of those who look, which moves when a test says so."""
+
+    now_s: float = 1_000_000.0
+
+    def boottime_s(self) -> float:
+        return self.now_s
+
+
+@dataclass
 class Stored:
     """One kind of store with its leases; `database` is what is under it, where there is one."""
 
@@ -25,6 +35,7 @@ class Stored:
     dead: set[str]
     database: Database | None = None
     is_bound_to_boot: bool = False
+    clock: BootClock = field(default_factory=BootClock)
 
 
 @dataclass

@@ -163,7 +163,7 @@ class DatabaseClient:
         if self._is_postgres:
             from perdure.store.goals.postgres import PostgresLeases
 
-            return PostgresLeases(database, is_dead=is_dead, let_go=let_go)
+            return PostgresLeases(database, boottime_s=boottime_s, is_dead=is_dead, let_go=let_go)
         from perdure.store.goals.sqlite import SqliteLeases
 
         return SqliteLeases(database, boottime_s=boottime_s, is_dead=is_dead, let_go=let_go)

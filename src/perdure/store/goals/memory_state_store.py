@@ -22,7 +22,8 @@ from perdure.store.goals.append import (
     require_same_post,
     the_one,
 )
-from perdure.store.goals.leases import IsDead, Lease, epoch_step, nobody_is_dead, owned
+from perdure.store.goals.heartbeats import Lease
+from perdure.store.goals.leases import IsDead, epoch_step, is_known_dead, nobody_is_dead, owned
 
 
 @dataclass(slots=True)
@@ -206,6 +207,10 @@ class InMemoryStateStore:
         """See Leases.renew."""
         self._leases[worker.id] = Lease(worker, self._boottime_us() + round(ttl_s * 1_000_000))
 
+    async def retire(self, worker: Worker) -> None:
+        """See Leases.retire."""
+        self._leases.pop(worker.id, None)
+
     async def claim(self, goal_id: str, worker: Worker, runner: Runner | None = None) -> int:
         """See Leases.claim."""
         goal = self._goal(goal_id)
@@ -213,7 +218,7 @@ class InMemoryStateStore:
             raise ended(goal_id)
         lease = self._leases.get(goal.summary.worker or "")
         is_ours = goal.summary.worker == worker.id
-        if lease is not None and not is_ours and lease.is_live(self._boottime_us(), worker, self._is_dead):
+        if lease is not None and not is_ours and self._is_live(lease, worker):
             raise owned(goal_id, lease.worker)
         goal.epoch += epoch_step()
         goal.summary = replace(goal.summary, worker=worker.id, runner=runner or goal.summary.runner)
@@ -228,8 +233,11 @@ class InMemoryStateStore:
     async def living(self, worker_ids: Collection[str], observer: Worker) -> frozenset[str]:
         """See Leases.living."""
         known = [lease for name, lease in self._leases.items() if name in worker_ids]
-        now_us = self._boottime_us()
-        return frozenset(lease.worker.id for lease in known if lease.is_live(now_us, observer, self._is_dead))
+        return frozenset(lease.worker.id for lease in known if self._is_live(lease, observer))
+
+    def _is_live(self, lease: Lease, observer: Worker) -> bool:
+        is_over = lease.deadline_us <= self._boottime_us()
+        return not (is_over or is_known_dead(lease.worker, observer, self._is_dead))
 
     def _create(self, append: Append) -> Appended:
         if not append.is_in_order or append.goal_id in self._goals:
