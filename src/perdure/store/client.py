@@ -14,7 +14,7 @@ from perdure.store.target import PostgresTarget, SqliteTarget, parse_target
 
 if TYPE_CHECKING:
     from perdure.kernel.ports import Leases, StateStore
-    from perdure.store.database import Database, Health
+    from perdure.store.database import Connected, Database, Health
     from perdure.store.goals.sql_state_store import SqlStateStore
     from perdure.store.raw import RawTransaction
     from perdure.store.transaction import Transaction
@@ -141,6 +141,10 @@ class DatabaseClient:
     async def health(self) -> "Health":
         """Return version, location and the settings that durability depends on."""
         return await self._open().health()
+
+    async def connected(self) -> "list[Connected]":
+        """Return the other processes that have the database open, as far as can be seen from here."""
+        return await self._open().connected()
 
     async def verify(self) -> list[str]:
         """Read the whole database and return what is wrong with it, a sentence each."""

@@ -8,13 +8,13 @@ from typing import Annotated
 import typer
 
 from perdure.app import back_up, look_into_home, open_home, restore_backup
+from perdure.app.upgrades import upgrade_home
 from perdure.errors import Damaged
 from perdure.interfaces.cli.answer import Answer, Table
 from perdure.interfaces.cli.command import Options, command
 from perdure.settings import Settings
 from perdure.store.archive import Manifest
-from perdure.store.client import DatabaseClient
-from perdure.store.database import Health
+from perdure.store.database import Connected, Health
 
 
 def register(app: typer.Typer) -> None:
@@ -36,19 +36,21 @@ async def migrate(options: Options) -> Answer:
 
 
 async def migrated(settings: Settings, *, verbose: bool = False) -> Answer:
-    """Open a home, which migrates it, and answer with its tables."""
-    before = 0
-    if DatabaseClient.exists(settings.database_url):
-        async with open_home(settings, migrate=False) as p:
-            before = (await p.database.health()).version
-    async with open_home(settings, debug=verbose) as p:
-        health = await p.database.health()
-        names = await p.database.tables()
+    """Migrate a home, and answer with its tables and with the processes that have to be restarted."""
+    done = await upgrade_home(settings, debug=verbose)
+    before, health, names = done.before, done.health, list(done.tables)
     what = "is at" if before == health.version else "was made with" if before == 0 else f"went from {before:04d} to"
-    return Answer(
-        {**_versions(health), "before": f"{before:04d}", "count": len(names), "tables": names},
-        [f"{health.location} {what} version {health.version:04d}.", f"{len(names)} tables: {', '.join(names)}."],
-    )
+    said = [f"{health.location} {what} version {health.version:04d}.", f"{len(names)} tables: {', '.join(names)}."]
+    if done.outdated:
+        users = ", ".join(_user(user) for user in done.outdated)
+        said.append(f"These processes use the older version and cannot write from now on; restart them: {users}.")
+    outdated = [{"pid": user.pid, "host": user.host} for user in done.outdated]
+    data = {"before": f"{before:04d}", "count": len(names), "tables": names, "outdated_processes": outdated}
+    return Answer({**_versions(health), **data}, said)
+
+
+def _user(user: Connected) -> str:
+    return f"a process on {user.host}" if user.pid is None else f"{user.pid} on {user.host}"
 
 
 async def status(options: Options) -> Answer:

@@ -40,6 +40,7 @@ WITH asked AS (
     FROM asked
     WHERE goals.id = asked.goal AND goals.last_seq = asked.expected AND goals.epoch = asked.epoch
         AND goals.last_hash = decode(asked.expected_hash, 'hex')
+        AND NOT EXISTS (SELECT FROM alembic_version WHERE version_num > ?)
         AND goals.deleted_at IS NULL AND goals.status IN ('open', 'waiting')
     RETURNING asked.n, goals.goal_no, goals.inbox_count
 ), stored AS (
@@ -89,7 +90,9 @@ def _advance_all(raw: RawTransaction, appends: Sequence[Append]) -> list[Answer]
     in_order = [(n, append) for n, append in enumerate(appends) if append.is_in_order]
     asked = orjson.dumps([_asked(n, append) for n, append in in_order]).decode()
     events = orjson.dumps([event for n, append in in_order for event in _events(n, append)]).decode()
-    moved = dict(raw.execute(_ADVANCE_ALL, asked, events).fetchall())
+    moved = dict(raw.execute(_ADVANCE_ALL, asked, raw.head, events).fetchall())
+    if len(moved) < len(appends):
+        raw.refuse_newer()
     return [
         Appended(append.seq, inbox_waiting=moved[n] > 0) if n in moved else first_answer(raw, append)
         for n, append in enumerate(appends)
