@@ -35,6 +35,7 @@ async def hold_open(url: str, folder: Path, pipe: Connection) -> None:
     await asyncio.to_thread(pipe.recv)
     try:
         await database.write(new_project("late"))
+        pipe.send("written")
     except Conflict as error:
         pipe.send(error.detail)
     await database.close()
@@ -44,6 +45,7 @@ async def hold_open(url: str, folder: Path, pipe: Connection) -> None:
 def older_process(url: str, folder: Path) -> Iterator[tuple[int, Connection]]:
     ours, theirs = children.context().Pipe()
     child = children.start(hold_open, url, folder, theirs)
+    theirs.close()
     assert ours.recv() == "open"
     assert child.pid is not None
     yield child.pid, ours

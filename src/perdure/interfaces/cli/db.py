@@ -1,6 +1,7 @@
 """`perdure db`."""
 
 import os
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -9,6 +10,7 @@ import typer
 
 from perdure.app import back_up, look_into_home, open_home, restore_backup
 from perdure.app.upgrades import upgrade_home
+from perdure.app.verification import Progress, verify_database
 from perdure.errors import Damaged
 from perdure.interfaces.cli.answer import Answer, Table
 from perdure.interfaces.cli.command import Options, command
@@ -75,10 +77,10 @@ async def listed(settings: Settings, *, verbose: bool = False) -> Answer:
 
 
 async def verify(options: Options) -> Answer:
-    """Read the whole database and say what is wrong with it; exit 7 when something is."""
+    """Read the whole database, check the hash of every event, and report what is damaged; exit 7 if anything is."""
     async with open_home(options.settings(), migrate=False, must_exist=True, debug=options.verbose) as p:
         health = await p.database.health()
-        problems = await p.database.verify()
+        problems = await verify_database(p.database, _progress(options))
     said = problems or [f"{health.location} is in order."]
     if health.version < health.head:
         said = [*said, f"It is at version {health.version:04d} of {health.head:04d}: run `perdure db migrate`."]
@@ -122,6 +124,20 @@ async def restore(
     parts = [f"Restored {place}." for place in done.restored]
     parts += [f"What was there is now {aside}." for aside in done.aside]
     return Answer({"restored": list(done.restored), "aside": list(done.aside)}, parts)
+
+
+def _progress(options: Options) -> Progress:
+    """Show on a terminal how far a check is, in one line that is gone at its end."""
+    if options.json or not sys.stderr.isatty():
+        return lambda _done, _total: None
+
+    def show(done: int, total: int) -> None:
+        if done == total:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+        elif done % 100 == 0:
+            print(f"\rchecked {done:,} of {total:,} histories", end="", file=sys.stderr, flush=True)
+
+    return show
 
 
 def _versions(health: Health) -> dict[str, object]:

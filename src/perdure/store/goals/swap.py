@@ -53,7 +53,7 @@ def _create(raw: RawTransaction, append: Append) -> Swapped:
     summary, parent = append.summary, append.summary.parent
     if parent is not None and raw.first(_HOLD_PARENT, parent.goal_id, parent.seq) is None:
         return no_such_parent(parent)
-    if parent is not None and _hash_at(raw, parent) != append.expected_hash:
+    if parent is not None and hash_at(raw, parent) != append.expected_hash:
         return replaced(parent.goal_id, parent.seq)
     return raw.first(
         _CREATE,
@@ -64,7 +64,7 @@ def _create(raw: RawTransaction, append: Append) -> Swapped:
     )
 
 
-def _hash_at(raw: RawTransaction, parent: Parent) -> bytes | None:
+def hash_at(raw: RawTransaction, parent: Parent) -> bytes | None:
     """Return the hash of the event that a fork follows, which may be inherited from a parent of its parent."""
     owner: str | None = parent.goal_id
     seen: set[str] = set()
