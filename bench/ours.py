@@ -64,6 +64,7 @@ class Written:
             self.goal_id,
             events,
             expected_seq=before,
+            expected_hash=self.tip.hash,
             epoch=1,
             summary=Summary(self.goal_id, "bench", mind, status, moment, moment, last.seq, steps=before),
             worker=WORKER.id,

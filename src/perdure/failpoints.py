@@ -28,6 +28,9 @@ POINTS = frozenset(
         "store.renew.after",
         "store.release.before",
         "store.release.after",
+        # the lease of a worker that has ended, removed
+        "store.retire.before",
+        "store.retire.after",
         # one append to the memory's log; "some" is in front of each single write
         "memory.write.before",
         "memory.write.some",

@@ -15,10 +15,11 @@ from perdure.store.postgres.database import PostgresDatabase
 from perdure.store.sqlite.file_database import SqliteFileDatabase
 from perdure.store.target import PostgresTarget, parse_target
 from perdure.store.transaction import Transaction
-from tests.contracts.histories import Stored
+from tests.contracts.histories import BootClock, Stored
 from tests.postgres import PostgresServer
 
-BOOTTIME_S = 1_000_000.0
+SERVER_NOW = "(SELECT now() + shift FROM server_clock)"
+"""The clock of the server, which jumps when a test says so."""
 
 
 @pytest.fixture(scope="session")
@@ -44,8 +45,9 @@ async def stored(place: str | Path | None) -> AsyncIterator[Stored]:
     match place:
         case None:
             dead: set[str] = set()
-            store = InMemoryStateStore(boottime_s=lambda: BOOTTIME_S, is_dead=dead.__contains__)
-            yield Stored(store, store, dead)
+            clock = BootClock()
+            store = InMemoryStateStore(boottime_s=clock.boottime_s, is_dead=dead.__contains__)
+            yield Stored(store, store, dead, clock=clock)
         case Path() as path:
             async with in_sqlite(path) as stored:
                 yield stored
@@ -59,8 +61,9 @@ async def in_sqlite(path: Path) -> AsyncIterator[Stored]:
     database = await SqliteFileDatabase.open(path, migrate=True, debug=False)
     dead: set[str] = set()
     store = SqliteStateStore(database)
-    leases = SqliteLeases(database, boottime_s=lambda: BOOTTIME_S, is_dead=dead.__contains__, let_go=store.let_go)
-    yield Stored(store, leases, dead, database, is_bound_to_boot=True)
+    clock = BootClock()
+    leases = SqliteLeases(database, boottime_s=clock.boottime_s, is_dead=dead.__contains__, let_go=store.let_go)
+    yield Stored(store, leases, dead, database, is_bound_to_boot=True, clock=clock)
     await database.close()
 
 
@@ -71,12 +74,16 @@ async def in_postgres(url: str) -> AsyncIterator[Stored]:
     database = await PostgresDatabase.open(target, migrate=True, debug=False)
     await database.write(_empty)
     dead: set[str] = set()
-    leases = PostgresLeases(database, is_dead=dead.__contains__)
-    yield Stored(PostgresStateStore(database), leases, dead, database)
+    clock = BootClock()
+    leases = PostgresLeases(database, boottime_s=clock.boottime_s, is_dead=dead.__contains__, now=SERVER_NOW)
+    yield Stored(PostgresStateStore(database), leases, dead, database, clock=clock)
     await database.close()
 
 
 def _empty(tx: Transaction) -> None:
+    tx.execute("CREATE TABLE IF NOT EXISTS server_clock (shift INTERVAL)")
+    tx.execute("DELETE FROM server_clock")
+    tx.execute("INSERT INTO server_clock VALUES (INTERVAL '0')")
     tx.execute("UPDATE goals SET deleted_at = 1")  # nothing else lets events go
     for table in ("events", "inbox", "goals", "leases"):
         tx.execute(f"DELETE FROM {table}")

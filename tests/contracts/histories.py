@@ -6,7 +6,7 @@ from typing import Any
 
 from uuid_utils import uuid7
 
-from perdure.kernel.events import Body, Event, GoalBegun, Message, MindSpec, Parent, Termination, Tip, seal
+from perdure.kernel.events import NO_HASH, Body, Event, GoalBegun, Message, MindSpec, Parent, Termination, Tip, seal
 from perdure.kernel.fold import fold
 from perdure.kernel.ports import Appended, Leases, StateStore, Summary, Worker
 from perdure.store.database import Database
@@ -14,6 +14,16 @@ from perdure.store.database import Database
 NOW = 1_760_000_000_000_000
 WORKER = Worker("w1", "host", "home", "boot")
 OTHER = Worker("w2", "host", "home", "boot")
+
+
+@dataclass
+class BootClock:
+    """The time since boot of those who look, which moves when a test says so."""
+
+    now_s: float = 1_000_000.0
+
+    def boottime_s(self) -> float:
+        return self.now_s
 
 
 @dataclass
@@ -25,6 +35,7 @@ class Stored:
     dead: set[str]
     database: Database | None = None
     is_bound_to_boot: bool = False
+    clock: BootClock = field(default_factory=BootClock)
 
 
 @dataclass
@@ -36,6 +47,10 @@ class History:
     epoch: int = 1
     events: list[Event] = field(default_factory=list)
     worker: Worker = WORKER
+
+    @property
+    def last_hash(self) -> bytes:
+        return self.events[-1].hash if self.events else NO_HASH
 
     def next(self, *bodies: Body, timestamp_us: int = NOW) -> list[Event]:
         """Seal bodies behind what is there, without storing them."""
@@ -53,7 +68,7 @@ class History:
         return replace(summary, last_seq=state.tip.seq, parent=state.begun.parent, bot=state.begun.bot)
 
     async def append(self, *bodies: Body, timestamp_us: int = NOW, **options: Any) -> Appended:
-        """Store bodies; `seq` and `epoch` are right unless said otherwise."""
+        """Store bodies; `seq`, hash and `epoch` are right unless said otherwise."""
         made = self.next(*bodies, timestamp_us=timestamp_us)
         done = await self.store(made, **options)
         self.events += made
@@ -62,6 +77,7 @@ class History:
     async def store(self, events: Sequence[Event], **options: Any) -> Appended:
         asked: dict[str, Any] = {
             "expected_seq": len(self.events),
+            "expected_hash": self.last_hash,
             "epoch": self.epoch,
             "worker": self.worker.id,
         } | options

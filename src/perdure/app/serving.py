@@ -16,7 +16,7 @@ from perdure.app.views import GoalView
 from perdure.errors import Conflict, Exhausted, PerdureError, Unavailable
 from perdure.kernel.events import Limits
 from perdure.kernel.loop import Loop, Ran
-from perdure.kernel.ports import Clock, IdempotencyKeys, Once
+from perdure.kernel.ports import Clock, IdempotencyKeys, Once, OwnerSilent
 
 LOOK_S = 0.5
 MOST_RUNNING = 64
@@ -163,6 +163,8 @@ class Serving:
             return
         try:
             await self._begun(goal.id, lambda manner: self._goals.go_on(goal.id, manner), is_woken=is_woken)
+        except OwnerSilent:
+            return  # each poll observes the owner; one of the next ones claims the goal, or sees it running
         except PerdureError as error:
             self._note_failure(goal.id, goal.summary.last_seq, error)
 
@@ -194,7 +196,7 @@ class Serving:
             else:
                 loop.journal.listen(lambda _events, _state: None if begun.done() else begun.set_result(loop))
 
-        manner = Manner(watch=watch, is_woken=is_woken, runner="server")
+        manner = Manner(watch=watch, is_woken=is_woken, runner="server", tell=None)
         task = asyncio.ensure_future(begin(manner))
         self._running[task] = None
         self._ids[task] = goal_id

@@ -16,6 +16,7 @@ LEASE_S = 30.0
 LOOK_S = 0.5
 """How often the inboxes of all its goals are looked at, by one query."""
 _RETRY_S = 1.0
+_RETIRE_S = 2.0
 
 log = logging.getLogger(__name__)
 
@@ -91,12 +92,27 @@ class LocalWorker:
         """Tell whether nobody else can have taken our goals: the lease was renewed less than two thirds of it ago."""
         return self._clock.boottime_s() - self._renewed_s < self._lease_s * 2 / 3
 
+    async def stay(self, worker: Worker) -> None:
+        """Renew the lease, unless that was done less than a third of it ago: for what takes long before a loop runs."""
+        if self._clock.boottime_s() - self._renewed_s >= self._lease_s / 3:
+            await self._renew(worker)
+
     async def close(self) -> None:
-        """Stop being a worker."""
+        """Stop being a worker; whatever of its goals could not be released can be claimed by others at once."""
         await self._end_chores()
         if self._identity is not None:
-            self._identity.close()
-            self._identity = None
+            identity, self._identity = self._identity, None
+            try:
+                if not self._held:
+                    await self._retire(identity.worker)
+            finally:
+                identity.close()
+
+    async def _retire(self, worker: Worker) -> None:
+        """Remove the lease; if that fails, its end does the same."""
+        with contextlib.suppress(PerdureError, TimeoutError):
+            async with asyncio.timeout(_RETIRE_S):
+                await self._leases.retire(worker)
 
     def _start_chores(self, worker: Worker) -> "asyncio.Task[None]":
         if self._beating is None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from perdure import failpoints
 from perdure.errors import Conflict
-from perdure.kernel.events import Body, Event, GoalBegun, Parent, Tip, seal
+from perdure.kernel.events import NO_HASH, Body, Event, GoalBegun, Parent, Tip, seal
 from perdure.kernel.fold import GoalState, WaitingFor, apply, fold
 from perdure.kernel.ports import Appended, Clock, Ids, Runner, StateStore, Summary, Worker
 
@@ -38,6 +38,7 @@ class Journal:
         self._desk = desk
         self._pending: list[Event] = []
         self._stored_seq = state.tip.seq
+        self._stored_hash = state.tip.hash
         self._has_let_go = False
         self._has_failed = False
         self._start_key: str | None = None
@@ -51,7 +52,7 @@ class Journal:
         first = seal(body, Tip(goal_id), event_id=desk.ids.event_id(), iteration=0, timestamp_us=desk.clock.now_us())
         journal = cls(desk, fold([first]), epoch=1)
         journal._pending.append(first)
-        journal._stored_seq = 0
+        journal._stored_seq, journal._stored_hash = 0, NO_HASH
         journal._start_key = start_key
         return journal
 
@@ -64,14 +65,14 @@ class Journal:
         state = fold(parent)
         if state.termination is not None:
             raise Conflict(f"{state.goal_id} has ended at event {state.tip.seq}; fork it before that.")
-        left = Parent(state.goal_id, state.tip.seq)
+        left, left_hash = Parent(state.goal_id, state.tip.seq), state.tip.hash
         body = replace(state.begun, limits=state.limits, parent=left, voided=tuple(state.open_calls))
         state.tip = Tip(goal_id, state.tip.seq, state.tip.hash)
         first = seal(body, state.tip, event_id=desk.ids.event_id(), iteration=0, timestamp_us=desk.clock.now_us())
         apply(state, first, body)
         journal = cls(desk, state, epoch=1)
         journal._pending.append(first)
-        journal._stored_seq = left.seq
+        journal._stored_seq, journal._stored_hash = left.seq, left_hash
         journal._start_key = start_key
         return journal
 
@@ -123,6 +124,7 @@ class Journal:
             self.goal_id,
             self._pending,
             expected_seq=self._stored_seq,
+            expected_hash=self._stored_hash,
             epoch=self.epoch,
             summary=summarise(self.state, self._start_key, self._woken_us, self._desk.runner),
             key=key,
@@ -134,6 +136,7 @@ class Journal:
         self._has_failed = False
         stored, self._pending = self._pending, []
         self._stored_seq = done.seq
+        self._stored_hash = stored[-1].hash if stored else self._stored_hash
         self._has_let_go = release and (self.state.termination is not None or not done.inbox_waiting)
         for listener in self._listeners:
             listener(stored, self.state)

@@ -1,9 +1,11 @@
 """What the kernel asks of the outside, and the values that cross the border. The docstrings are the specification."""
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from perdure.errors import Conflict
 from perdure.kernel.events import Action, Event, MindKind, Parent, Termination, ToolCall, ToolOutput
 from perdure.kernel.fold import GoalState, Status, WaitingFor
 
@@ -24,6 +26,7 @@ __all__ = [
     "Mind",
     "MindKind",
     "Once",
+    "OwnerSilent",
     "Parent",
     "Policy",
     "Runner",
@@ -39,6 +42,18 @@ __all__ = [
 Runner = Literal["cli", "server"]
 Verdict = Literal["allow", "ask", "deny"]
 Check = Literal["happened", "not_happened", "unknown"]
+
+
+class OwnerSilent(Conflict):
+    """The owner of a goal shows no sign of life, but not for long enough to be sure that it is dead."""
+
+    def __init__(self, goal_id: str, owner: "Worker", left_s: float) -> None:
+        super().__init__(
+            f"{goal_id} may still be worked on by {owner.id} on {owner.host}, whose lease seems to be over. That worker"
+            f" is dead if it gives no sign of life for another {math.ceil(left_s)} s. Try again then."
+        )
+        self.owner = owner
+        self.left_s = left_s
 
 
 class LeaseLost(BaseException):
@@ -156,6 +171,7 @@ class StateStore(Protocol):
         events: Sequence[Event],
         *,
         expected_seq: int,
+        expected_hash: bytes,
         epoch: int,
         summary: Summary,
         key: str | None = None,
@@ -165,15 +181,18 @@ class StateStore(Protocol):
     ) -> Appended:
         """Append events to a goal: all or nothing, and durable when it returns.
 
-        The goal must be at `expected_seq` and `epoch`. Events that begin with a `goal` event make the goal, owned by
-        `worker` at epoch 1, and once only for a start key; for a fork `expected_seq` is where it left its parent.
+        The goal must be at `expected_seq` and `epoch`, and its event at `expected_seq` must have `expected_hash`, which
+        is 32 zero bytes before the first event. So a worker whose database was restored to an earlier state, or failed
+        over to one, cannot append to a history that is not the one it wrote. Events that begin with a `goal` event
+        make the goal, owned by `worker` at epoch 1, and once only for a start key; for a fork `expected_seq` is where
+        it left its parent, and `expected_hash` the hash of the parent's event there.
         `taken` inbox rows go in the same transaction. With `release` the goal is given back in it too, unless it has
         not ended and more waits in its inbox: then it is kept, and `inbox_waiting` says so. `key` names this one call
-        and wins over seq and epoch: the same key with the same events returns the first answer. A conflict of one goal
-        leaves all others alone.
+        and wins over seq, hash and epoch: the same key with the same events returns the first answer. A conflict of
+        one goal leaves all others alone.
 
-        Raises: Conflict when somebody else has appended, claimed or taken an inbox row, or the key names other events;
-        NotFound; Unavailable.
+        Raises: Conflict when another worker has appended, claimed or taken an inbox row, when the history was replaced,
+        or the key names other events; NotFound; Unavailable.
         """
         ...
 
@@ -269,10 +288,22 @@ class StateStore(Protocol):
 
 
 class Leases(Protocol):
-    """Who may append to a goal. The epoch, which rises with each owner, fences out all owners before."""
+    """Who may append to a goal. The epoch, which rises with each owner, fences out all owners before.
+
+    An epoch is never assigned twice, also when the database goes back to an earlier state, where the last epochs are
+    not known: a claim raises it by a random step.
+
+    A worker is dead when its lease is over. Where that is judged by a clock that may jump, the end of a lease is only a
+    hint, and a worker is proven dead when a claimant has seen no renewal for as long as the lease lasts, by its own
+    clock; each `claim` and each `living` is such an observation. A claimant beside the worker may know it at once.
+    """
 
     async def renew(self, worker: Worker, ttl_s: float) -> None:
         """Say that a worker lives for so long; the first time makes it known. No flush: a power cut may undo it."""
+        ...
+
+    async def retire(self, worker: Worker) -> None:
+        """Say that a worker has ended and runs nothing: it is dead from now on. No flush, as with `renew`."""
         ...
 
     async def claim(self, goal_id: str, worker: Worker, runner: Runner | None = None) -> int:
@@ -280,7 +311,8 @@ class Leases(Protocol):
 
         With a runner, the goal is one of that kind from now on; else it stays what it is.
 
-        Raises: NotFound; Conflict when another live worker owns it.
+        Raises: NotFound; Conflict when another live worker owns it; OwnerSilent, a Conflict, when nobody can tell yet
+        whether the owner lives: then the same claim has to be tried again until it succeeds or is a plain Conflict.
         """
         ...
 
@@ -289,7 +321,7 @@ class Leases(Protocol):
         ...
 
     async def living(self, worker_ids: Collection[str], observer: Worker) -> frozenset[str]:
-        """Tell which of some workers live, as somebody who stands where `observer` does would see it at a claim."""
+        """Tell which of some workers live, as far as an observer at this place can tell; a claim is more careful."""
         ...
 
 

@@ -36,20 +36,21 @@ def replay(events: Sequence[Event], summary: Summary) -> Replayed:
     return Replayed(state, _hash(state))
 
 
-def require_unchanged(events: Sequence[Event], goal_id: str) -> None:
+def require_unchanged(events: Sequence[Event], goal_id: str, *, after: int = 0, previous: bytes = NO_HASH) -> bytes:
     """See that every event has the hash that follows from it and from the event before, and that none is missing.
 
-    It finds accidents and clumsy edits, not someone who rewrites the whole chain.
+    The events follow the one at seq `after`, which has the hash `previous`; the hash of the last is returned. It finds
+    accidents and clumsy edits, not someone who rewrites the whole chain.
 
     Raises: Damaged, naming the seq.
     """
-    previous = NO_HASH
-    for number, event in enumerate(events, 1):
+    for number, event in enumerate(events, after + 1):
         if event.seq != number:
             raise Damaged(f"Event {number} of {goal_id} is missing.")
         if expected_hash(event, previous) != event.hash:
             raise Damaged(f"Event {event.seq} of {goal_id} is not what was written: its hash does not fit.")
         previous = event.hash
+    return previous
 
 
 def _require_same_row(told: Summary, row: Summary) -> None:

@@ -14,7 +14,7 @@ from perdure.store.target import PostgresTarget, SqliteTarget, parse_target
 
 if TYPE_CHECKING:
     from perdure.kernel.ports import Leases, StateStore
-    from perdure.store.database import Database, Health
+    from perdure.store.database import Connected, Database, Health
     from perdure.store.goals.sql_state_store import SqlStateStore
     from perdure.store.raw import RawTransaction
     from perdure.store.transaction import Transaction
@@ -142,6 +142,10 @@ class DatabaseClient:
         """Return version, location and the settings that durability depends on."""
         return await self._open().health()
 
+    async def connected(self) -> "list[Connected]":
+        """Return the other processes that have the database open, as far as can be seen from here."""
+        return await self._open().connected()
+
     async def verify(self) -> list[str]:
         """Read the whole database and return what is wrong with it, a sentence each."""
         return await self._open().verify()
@@ -163,7 +167,7 @@ class DatabaseClient:
         if self._is_postgres:
             from perdure.store.goals.postgres import PostgresLeases
 
-            return PostgresLeases(database, is_dead=is_dead, let_go=let_go)
+            return PostgresLeases(database, boottime_s=boottime_s, is_dead=is_dead, let_go=let_go)
         from perdure.store.goals.sqlite import SqliteLeases
 
         return SqliteLeases(database, boottime_s=boottime_s, is_dead=is_dead, let_go=let_go)

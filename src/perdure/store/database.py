@@ -28,6 +28,14 @@ class Health:
         return CHAIN.head
 
 
+@dataclass(frozen=True, order=True)
+class Connected:
+    """A process that has a database open; one of an older program may have told only where it is."""
+
+    host: str
+    pid: int | None = None
+
+
 class Database(RawDatabase, Protocol):
     """One open database. Every method is async; the functions given to it are not, and run on its threads."""
 
@@ -36,6 +44,10 @@ class Database(RawDatabase, Protocol):
 
         When it returns, the change is on stable storage. When it raises, the change is wholly absent, except
         where the message says that the outcome is not known.
+
+        Every write transaction, this and those of RawDatabase, sees the version of the schema first.
+
+        Raises: Conflict when a newer program has migrated the database meanwhile; it can still be read.
         """
         ...
 
@@ -45,6 +57,10 @@ class Database(RawDatabase, Protocol):
 
     async def health(self) -> Health:
         """Look, change nothing."""
+        ...
+
+    async def connected(self) -> list[Connected]:
+        """Return the other processes that have the database open, as far as can be seen from here."""
         ...
 
     async def verify(self) -> list[str]:

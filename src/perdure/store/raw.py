@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from perdure.errors import PerdureError
+from perdure.store.migrations import CHAIN
 
 sql_log = logging.getLogger("perdure.store.sql")
 
@@ -20,6 +21,15 @@ T = TypeVar("T")
 
 class RawTransaction:
     """One transaction on a driver's connection; places of values are written `?` whatever the driver wants."""
+
+    head = f"{CHAIN.head:04d}"
+    """The newest version of the schema that this program knows, as the database has it."""
+
+    def refuse_newer(self) -> None:
+        """See that no newer program has migrated the database, where the transaction has not begun with that.
+
+        Raises: Conflict
+        """
 
     def __init__(self, connection: Any, *, is_logged: bool = False) -> None:
         self._connection = connection

@@ -134,9 +134,9 @@ async def test_a_database_of_another_program_with_our_version_number_is_refused(
 async def test_a_newer_database_is_refused_and_left_byte_for_byte(sqlite_path: Path, migrate: bool) -> None:
     await new_database(sqlite_path)
     with closing(sqlite3.connect(sqlite_path)) as newer:
-        newer.execute("PRAGMA user_version = 7")
+        newer.execute("PRAGMA user_version = 99")
     before = contents(sqlite_path.parent)
-    with pytest.raises(Conflict, match="0007"):
+    with pytest.raises(Conflict, match="0099"):
         await DatabaseClient.create(sqlite_path, migrate=migrate)
     assert contents(sqlite_path.parent) == before
 
@@ -145,14 +145,14 @@ async def test_a_newer_database_whose_log_was_not_moved_back_is_left_byte_for_by
     children.run_until("store.commit.after", make_newer, sqlite_path)
     before = contents(sqlite_path.parent)
     assert "perdure.db-wal" in before
-    with pytest.raises(Conflict, match="0007"):
+    with pytest.raises(Conflict, match="0099"):
         await DatabaseClient.create(sqlite_path)
     assert contents(sqlite_path.parent) == before
 
 
 async def make_newer(path: Path) -> None:
     async with await DatabaseClient.create(path) as db:
-        await db.transaction(lambda tx: tx.execute("PRAGMA user_version = 7"))
+        await db.transaction(lambda tx: tx.execute("PRAGMA user_version = 99"))
 
 
 async def test_a_copy_made_by_other_tools_is_taken_and_put_into_wal_mode(sqlite_path: Path, tmp_path: Path) -> None:

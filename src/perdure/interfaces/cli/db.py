@@ -1,6 +1,7 @@
 """`perdure db`."""
 
 import os
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -8,13 +9,14 @@ from typing import Annotated
 import typer
 
 from perdure.app import back_up, look_into_home, open_home, restore_backup
+from perdure.app.upgrades import upgrade_home
+from perdure.app.verification import Progress, verify_database
 from perdure.errors import Damaged
 from perdure.interfaces.cli.answer import Answer, Table
 from perdure.interfaces.cli.command import Options, command
 from perdure.settings import Settings
 from perdure.store.archive import Manifest
-from perdure.store.client import DatabaseClient
-from perdure.store.database import Health
+from perdure.store.database import Connected, Health
 
 
 def register(app: typer.Typer) -> None:
@@ -36,19 +38,21 @@ async def migrate(options: Options) -> Answer:
 
 
 async def migrated(settings: Settings, *, verbose: bool = False) -> Answer:
-    """Open a home, which migrates it, and answer with its tables."""
-    before = 0
-    if DatabaseClient.exists(settings.database_url):
-        async with open_home(settings, migrate=False) as p:
-            before = (await p.database.health()).version
-    async with open_home(settings, debug=verbose) as p:
-        health = await p.database.health()
-        names = await p.database.tables()
+    """Migrate a home, and answer with its tables and with the processes that have to be restarted."""
+    done = await upgrade_home(settings, debug=verbose)
+    before, health, names = done.before, done.health, list(done.tables)
     what = "is at" if before == health.version else "was made with" if before == 0 else f"went from {before:04d} to"
-    return Answer(
-        {**_versions(health), "before": f"{before:04d}", "count": len(names), "tables": names},
-        [f"{health.location} {what} version {health.version:04d}.", f"{len(names)} tables: {', '.join(names)}."],
-    )
+    said = [f"{health.location} {what} version {health.version:04d}.", f"{len(names)} tables: {', '.join(names)}."]
+    if done.outdated:
+        users = ", ".join(_user(user) for user in done.outdated)
+        said.append(f"These processes use the older version and cannot write from now on; restart them: {users}.")
+    outdated = [{"pid": user.pid, "host": user.host} for user in done.outdated]
+    data = {"before": f"{before:04d}", "count": len(names), "tables": names, "outdated_processes": outdated}
+    return Answer({**_versions(health), **data}, said)
+
+
+def _user(user: Connected) -> str:
+    return f"a process on {user.host}" if user.pid is None else f"{user.pid} on {user.host}"
 
 
 async def status(options: Options) -> Answer:
@@ -73,10 +77,10 @@ async def listed(settings: Settings, *, verbose: bool = False) -> Answer:
 
 
 async def verify(options: Options) -> Answer:
-    """Read the whole database and say what is wrong with it; exit 7 when something is."""
+    """Read the whole database, check the hash of every event, and report what is damaged; exit 7 if anything is."""
     async with open_home(options.settings(), migrate=False, must_exist=True, debug=options.verbose) as p:
         health = await p.database.health()
-        problems = await p.database.verify()
+        problems = await verify_database(p.database, _progress(options))
     said = problems or [f"{health.location} is in order."]
     if health.version < health.head:
         said = [*said, f"It is at version {health.version:04d} of {health.head:04d}: run `perdure db migrate`."]
@@ -120,6 +124,20 @@ async def restore(
     parts = [f"Restored {place}." for place in done.restored]
     parts += [f"What was there is now {aside}." for aside in done.aside]
     return Answer({"restored": list(done.restored), "aside": list(done.aside)}, parts)
+
+
+def _progress(options: Options) -> Progress:
+    """Show on a terminal how far a check is, in one line that is gone at its end."""
+    if options.json or not sys.stderr.isatty():
+        return lambda _done, _total: None
+
+    def show(done: int, total: int) -> None:
+        if done == total:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+        elif done % 100 == 0:
+            print(f"\rchecked {done:,} of {total:,} histories", end="", file=sys.stderr, flush=True)
+
+    return show
 
 
 def _versions(health: Health) -> dict[str, object]:

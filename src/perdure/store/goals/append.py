@@ -7,7 +7,8 @@ from typing import Any
 import orjson
 
 from perdure.errors import Conflict, Damaged, Invalid, NotFound
-from perdure.kernel.ports import Event, InboxRow, Status, Summary
+from perdure.kernel.events import NO_HASH
+from perdure.kernel.ports import Event, InboxRow, Parent, Status, Summary
 
 LONGEST_KEY = 200
 ENDED: tuple[Status, ...] = ("done", "stopped")
@@ -20,6 +21,7 @@ class Append:
     goal_id: str
     events: tuple[Event, ...]
     expected_seq: int
+    expected_hash: bytes
     epoch: int
     summary: Summary
     key: str | None
@@ -58,8 +60,12 @@ class Append:
             seq += 1
             if event.seq != seq:
                 return False
+        if not self.makes_goal:
+            return True
         parent = self.summary.parent
-        return not self.makes_goal or self.expected_seq == (parent.seq if parent else 0)
+        if parent is None:
+            return (self.expected_seq, self.expected_hash) == (0, NO_HASH)
+        return self.expected_seq == parent.seq
 
     def require_sense(self) -> None:
         """Refuse the events of another goal, and keys that could not be kept; a post's was looked at when it came.
@@ -74,7 +80,7 @@ class Append:
             if event.goal_id != self.goal_id:
                 raise Invalid(f"Events of another goal cannot be appended to {self.goal_id}.")
 
-    def refusal(self, status: Status, last_seq: int, epoch: int) -> Conflict:
+    def refusal(self, status: Status, last_seq: int, last_hash: bytes, epoch: int) -> Conflict:
         """Say why a goal that is like this refuses the append."""
         if not self.is_in_order:
             return Conflict(f"The events for {self.goal_id} do not follow event {self.expected_seq} without a gap.")
@@ -84,8 +90,14 @@ class Append:
             return ended(self.goal_id)
         if epoch != self.epoch:
             return Conflict(f"{self.goal_id} has another owner by now (epoch {epoch}, ours is {self.epoch}).")
-        if last_seq != self.expected_seq:
+        return self._seq_refusal(last_seq, last_hash)
+
+    def _seq_refusal(self, last_seq: int, last_hash: bytes) -> Conflict:
+        """Say why a goal at this event refuses the append; a history only grows, unless it was replaced."""
+        if last_seq > self.expected_seq:
             return Conflict(f"{self.goal_id} is at event {last_seq} by now, not at {self.expected_seq}.")
+        if last_seq < self.expected_seq or last_hash != self.expected_hash:
+            return replaced(self.goal_id, self.expected_seq)
         return self.not_in_inbox()
 
     def not_in_inbox(self) -> Conflict:
@@ -114,6 +126,16 @@ def require_key(key: object) -> None:
 def ended(goal_id: str) -> Conflict:
     """Say that nothing can be done to a goal any more."""
     return Conflict(f"{goal_id} has ended.")
+
+
+def replaced(goal_id: str, seq: int) -> Conflict:
+    """Say that a history is not the one that a worker wrote: the database went back to an earlier state."""
+    return Conflict(f"The history of {goal_id} was replaced (event {seq} is not the one this worker wrote).")
+
+
+def no_such_parent(parent: Parent) -> NotFound:
+    """Say that there is no event to fork from."""
+    return NotFound(f"There is no event {parent.seq} of {parent.goal_id} to fork from.")
 
 
 def missing(goal_id: str) -> NotFound:

@@ -1,13 +1,15 @@
 """Who owns a goal, and whether that one still lives; the part that all stores share, and the one for SQL."""
 
+import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from typing import Any
 
 from perdure import failpoints
 from perdure.errors import Conflict
-from perdure.kernel.ports import Runner, Worker
+from perdure.kernel.ports import OwnerSilent, Runner, Worker
 from perdure.store.goals.append import ENDED, ended, missing
+from perdure.store.goals.heartbeats import Lease
 from perdure.store.raw import RawDatabase, RawTransaction
 
 IsDead = Callable[[str], bool]
@@ -15,40 +17,47 @@ IsDead = Callable[[str], bool]
 LetGo = Callable[[str], None]
 """Is told of a goal that is given back."""
 
-_FORGOTTEN_AFTER_US = 24 * 3600 * 1_000_000
+_LEASE = "leases.worker, host, home_id, boot_id, deadline, ttl_us, beat"
 _OWNER = (
-    "SELECT goals.epoch, status, goals.worker, host, home_id, boot_id, deadline"
+    f"SELECT goals.epoch, status, goals.worker, {_LEASE}"  # noqa: S608
     " FROM goals LEFT JOIN leases ON leases.worker = goals.worker WHERE goals.id = ? AND deleted_at IS NULL"
 )
+LEASES = f"SELECT {_LEASE} FROM leases"  # noqa: S608
 _CLAIM = (
-    "UPDATE goals SET epoch = epoch + 1, worker = ?, runner = coalesce(?, runner) WHERE id = ? AND epoch = ?"
+    "UPDATE goals SET epoch = epoch + ?, worker = ?, runner = coalesce(?, runner) WHERE id = ? AND epoch = ?"
     " AND deleted_at IS NULL AND status IN ('open', 'waiting') RETURNING epoch"
 )
 _RENEW = (
-    "INSERT INTO leases (worker, host, home_id, boot_id, deadline) VALUES (?, ?, ?, ?, ?) ON CONFLICT (worker)"
-    " DO UPDATE SET host = excluded.host, home_id = excluded.home_id, boot_id = excluded.boot_id,"
-    " deadline = excluded.deadline"
+    "INSERT INTO leases (worker, host, home_id, boot_id, deadline, ttl_us) VALUES (?, ?, ?, ?, ?, ?)"
+    " ON CONFLICT (worker) DO UPDATE SET host = excluded.host, home_id = excluded.home_id, boot_id = excluded.boot_id,"
+    " deadline = excluded.deadline, ttl_us = excluded.ttl_us, beat = leases.beat + 1"
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
-    """A worker that said that it lives until a moment, on the clock of whoever keeps the leases."""
+def lease_of(row: Any) -> Lease:
+    """Read a row of LEASES."""
+    return Lease(Worker(*row[:4]), *row[4:7])
 
-    worker: Worker
-    deadline_us: int
 
-    def is_live(self, now_us: int, claimant: Worker, is_dead: IsDead) -> bool:
-        """Tell whether a claimant has to leave the worker's goals alone."""
-        owner = self.worker
-        if self.deadline_us <= now_us:
-            return False
-        is_beside = (owner.home_id, owner.boot_id) == (claimant.home_id, claimant.boot_id)
-        return not (is_beside and is_dead(owner.id))
+def is_known_dead(owner: Worker, observer: Worker, is_dead: IsDead) -> bool:
+    """Tell whether an observer beside a worker knows that it is dead, whatever its lease says."""
+    is_beside = (owner.home_id, owner.boot_id) == (observer.home_id, observer.boot_id)
+    return is_beside and is_dead(owner.id)
+
+
+def epoch_step() -> int:
+    """Return by how much a claim raises the epoch: a random number, so that no epoch is ever assigned twice.
+
+    A database that goes back to an earlier state (a restore, a failover to a replica that lags) does not know the
+    epochs that were assigned since, and none of our code runs at that moment. With steps of 1 the next claim would
+    assign the epoch of a worker that still lives. With random steps of up to 2^40 it does so with a probability of
+    2^-40, and the column, which has 63 bits, has room for at least 8 million claims of one goal.
+    """
+    return secrets.randbelow(2**40) + 1
 
 
 def nobody_is_dead(_worker_id: str) -> bool:
-    """Know nothing: then the deadline decides."""
+    """Know nothing: then the lease decides."""
     return False
 
 
@@ -62,17 +71,30 @@ def owned(goal_id: str, owner: Worker) -> Conflict:
 
 
 class SqlLeases(ABC):
-    """The leases in a SQL database; which clock decides, its kind knows. See Leases."""
+    """The leases in a SQL database; what tells that a worker is dead, its kind knows. See Leases."""
 
-    def __init__(self, database: RawDatabase, *, is_dead: IsDead = nobody_is_dead, let_go: LetGo = nobody_asks) -> None:
+    def __init__(
+        self,
+        database: RawDatabase,
+        *,
+        boottime_s: Callable[[], float],
+        is_dead: IsDead = nobody_is_dead,
+        let_go: LetGo = nobody_asks,
+    ) -> None:
         self._database = database
+        self._boottime_s = boottime_s
         self._is_dead = is_dead
         self._let_go = let_go
 
     async def renew(self, worker: Worker, ttl_s: float) -> None:
-        """See Leases.renew. Workers that were not heard of for a day are forgotten: unknown is dead."""
+        """See Leases.renew."""
         await self._database.write_raw(lambda raw: self._renew(raw, worker, round(ttl_s * 1_000_000)), flush=False)
         failpoints.hit("store.renew.after")
+
+    async def retire(self, worker: Worker) -> None:
+        """See Leases.retire."""
+        await self._database.write_raw(lambda raw: _retire(raw, worker.id), flush=False)
+        failpoints.hit("store.retire.after")
 
     async def claim(self, goal_id: str, worker: Worker, runner: Runner | None = None) -> int:
         """See Leases.claim."""
@@ -97,44 +119,61 @@ class SqlLeases(ABC):
         """Read the one clock that deadlines are compared with."""
 
     @abstractmethod
-    def _has_clock_of(self, owner: Worker, claimant: Worker) -> bool:
-        """Tell whether the owner's deadline is on the clock that the claimant reads."""
+    def _left_s(self, lease: Lease, now_us: int, observer: Worker, asked_s: float) -> float | None:
+        """Tell whether a worker is dead: 0 when that is certain, None when it lives as far as anybody can tell.
+
+        Anything else is for how many seconds the observer has to see no sign of life until it is certain. The lease was
+        read after `asked_s`, on the observer's own clock.
+        """
+
+    @abstractmethod
+    def _forget(self, raw: RawTransaction, now_us: int) -> None:
+        """Remove leases of workers that were not heard of for long: unknown is dead."""
 
     def _renew(self, raw: RawTransaction, worker: Worker, ttl_us: int) -> None:
         now_us = self._now_us(raw)
-        raw.execute(_RENEW, worker.id, worker.host, worker.home_id, worker.boot_id, now_us + ttl_us)
-        raw.execute("DELETE FROM leases WHERE deadline < ?", now_us - _FORGOTTEN_AFTER_US)
+        raw.execute(_RENEW, worker.id, worker.host, worker.home_id, worker.boot_id, now_us + ttl_us, ttl_us)
+        self._forget(raw, now_us)
         failpoints.hit("store.renew.before")
 
     def _claim(self, raw: RawTransaction, goal_id: str, worker: Worker, runner: Runner | None) -> int:
+        asked_s = self._boottime_s()
         row = raw.first(_OWNER, goal_id)
         if row is None:
             raise missing(goal_id)
-        epoch, status, owner_id, host, home_id, boot_id, deadline_us = row
+        epoch, status, owner_id, *lease = row
         if status in ENDED:
             raise ended(goal_id)
-        if deadline_us is not None and owner_id != worker.id:
-            lease = Lease(Worker(owner_id, host, home_id, boot_id), deadline_us)
-            if self._is_live(lease, self._now_us(raw), worker):
-                raise owned(goal_id, lease.worker)
-        claimed = raw.first(_CLAIM, worker.id, runner, goal_id, epoch)
+        if lease[0] is not None and owner_id != worker.id:
+            self._require_dead(raw, goal_id, lease_of(lease), worker, asked_s)
+        claimed = raw.first(_CLAIM, epoch_step(), worker.id, runner, goal_id, epoch)
         if claimed is None:
             raise Conflict(f"Somebody else has claimed {goal_id} at the same moment.")
         failpoints.hit("store.claim.before")
         return int(claimed[0])
 
-    def _living(self, raw: RawTransaction, worker_ids: Collection[str], observer: Worker) -> frozenset[str]:
-        places = ", ".join("?" * len(worker_ids))
-        query = f"SELECT worker, host, home_id, boot_id, deadline FROM leases WHERE worker IN ({places})"  # noqa: S608
-        leases = [Lease(Worker(*row[:4]), row[4]) for row in raw.execute(query, *worker_ids).fetchall()]
-        now_us = self._now_us(raw)
-        return frozenset(lease.worker.id for lease in leases if self._is_live(lease, now_us, observer))
+    def _require_dead(self, raw: RawTransaction, goal_id: str, lease: Lease, claimant: Worker, asked_s: float) -> None:
+        left_s = self._left_s(lease, self._now_us(raw), claimant, asked_s)
+        if left_s is None:
+            raise owned(goal_id, lease.worker)
+        if left_s > 0:
+            raise OwnerSilent(goal_id, lease.worker, left_s)
 
-    def _is_live(self, lease: Lease, now_us: int, observer: Worker) -> bool:
-        return self._has_clock_of(lease.worker, observer) and lease.is_live(now_us, observer, self._is_dead)
+    def _living(self, raw: RawTransaction, worker_ids: Collection[str], observer: Worker) -> frozenset[str]:
+        asked_s = self._boottime_s()
+        places = ", ".join("?" * len(worker_ids))
+        rows = raw.execute(f"{LEASES} WHERE worker IN ({places})", *worker_ids).fetchall()
+        now_us = self._now_us(raw)
+        leases = [lease_of(row) for row in rows]
+        return frozenset(lease.worker.id for lease in leases if self._left_s(lease, now_us, observer, asked_s) is None)
 
 
 def _release(raw: RawTransaction, goal_id: str, worker_id: str, epoch: int) -> None:
     statement = "UPDATE goals SET worker = NULL WHERE id = ? AND worker = ? AND epoch = ?"
     raw.execute(statement, goal_id, worker_id, epoch)
     failpoints.hit("store.release.before")
+
+
+def _retire(raw: RawTransaction, worker_id: str) -> None:
+    raw.execute("DELETE FROM leases WHERE worker = ?", worker_id)
+    failpoints.hit("store.retire.before")

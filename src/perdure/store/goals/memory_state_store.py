@@ -9,11 +9,23 @@ from typing import Any
 import orjson
 from uuid_utils import uuid7
 
-from perdure.errors import Conflict, NotFound
+from perdure.errors import Conflict
 from perdure.kernel.events import size_of
 from perdure.kernel.ports import Admit, Appended, Changes, Event, InboxRow, Parent, Runner, Status, Summary, Worker
-from perdure.store.goals.append import ENDED, Append, ended, json_text, missing, require_key, require_same_post, the_one
-from perdure.store.goals.leases import IsDead, Lease, nobody_is_dead, owned
+from perdure.store.goals.append import (
+    ENDED,
+    Append,
+    ended,
+    json_text,
+    missing,
+    no_such_parent,
+    replaced,
+    require_key,
+    require_same_post,
+    the_one,
+)
+from perdure.store.goals.heartbeats import Lease
+from perdure.store.goals.leases import IsDead, epoch_step, is_known_dead, nobody_is_dead, owned
 
 
 @dataclass(slots=True)
@@ -32,7 +44,8 @@ class _Goal:
         return self.summary.status in ENDED
 
     def accepts(self, append: Append) -> bool:
-        is_as_expected = (self.summary.last_seq, self.epoch) == (append.expected_seq, append.epoch)
+        now = (self.summary.last_seq, self.events[-1].hash, self.epoch)
+        is_as_expected = now == (append.expected_seq, append.expected_hash, append.epoch)
         return is_as_expected and append.is_in_order and not self.has_ended and append.taken <= self.inbox.keys()
 
     def take(self, append: Append) -> Appended:
@@ -76,6 +89,7 @@ class InMemoryStateStore:
         events: Sequence[Event],
         *,
         expected_seq: int,
+        expected_hash: bytes,
         epoch: int,
         summary: Summary,
         key: str | None = None,
@@ -84,7 +98,8 @@ class InMemoryStateStore:
         release: bool = False,
     ) -> Appended:
         """See StateStore.append_event."""
-        append = Append(goal_id, tuple(events), expected_seq, epoch, summary, key, worker, frozenset(taken), release)
+        expected = (expected_seq, expected_hash, epoch)
+        append = Append(goal_id, tuple(events), *expected, summary, key, worker, frozenset(taken), release)
         append.require_sense()
         goal = self._goals.get(goal_id)
         if goal is not None and (answer := _first_answer(goal, append)) is not None:
@@ -93,29 +108,23 @@ class InMemoryStateStore:
             return self._create(append)
         goal = self._goal(goal_id)
         if not goal.accepts(append):
-            raise append.refusal(goal.summary.status, goal.summary.last_seq, goal.epoch)
+            raise append.refusal(goal.summary.status, goal.summary.last_seq, goal.events[-1].hash, goal.epoch)
         return goal.take(append)
 
     async def load(
         self, goal_id: str, *, after: int = 0, upto: int | None = None, max_bytes: int | None = None
     ) -> list[Event]:
         """See StateStore.load."""
-        events = self._history(goal_id, after, upto)
+        events = self._events(goal_id, after, upto)
         if max_bytes is None:
             return events
         sizes = accumulate(size_of(len(event.payload.encode())) for event in events)
         return events[: max(1, sum(size <= max_bytes for size in sizes))]
 
-    def _history(self, goal_id: str, after: int, upto: int | None = None) -> list[Event]:
+    def _events(self, goal_id: str, after: int, upto: int | None = None) -> list[Event]:
         goal = self._goal(goal_id)
-        parts = [goal.events]
-        goal_end = left_at = goal.summary.last_seq
-        while (parent := goal.summary.parent) is not None:
-            goal = self._goal(parent.goal_id)
-            left_at = min(left_at, parent.seq)
-            parts.append([event for event in goal.events if event.seq <= left_at])
-        until = goal_end if upto is None else upto
-        return [event for part in reversed(parts) for event in part if after < event.seq <= until]
+        until = goal.summary.last_seq if upto is None else upto
+        return [event for event in self._history(goal) if after < event.seq <= until]
 
     async def list_goals(
         self,
@@ -186,7 +195,7 @@ class InMemoryStateStore:
             require_same_post(goal_id, row, known_kind, known_payload)
             return False
         if admit is not None:
-            admit(self._history(goal_id, after), list(goal.inbox.values()))
+            admit(self._events(goal_id, after), list(goal.inbox.values()))
         if goal.has_ended:
             raise ended(goal_id)
         goal.inbox[row.id] = row
@@ -220,6 +229,10 @@ class InMemoryStateStore:
         """See Leases.renew."""
         self._leases[worker.id] = Lease(worker, self._boottime_us() + round(ttl_s * 1_000_000))
 
+    async def retire(self, worker: Worker) -> None:
+        """See Leases.retire."""
+        self._leases.pop(worker.id, None)
+
     async def claim(self, goal_id: str, worker: Worker, runner: Runner | None = None) -> int:
         """See Leases.claim."""
         goal = self._goal(goal_id)
@@ -227,9 +240,9 @@ class InMemoryStateStore:
             raise ended(goal_id)
         lease = self._leases.get(goal.summary.worker or "")
         is_ours = goal.summary.worker == worker.id
-        if lease is not None and not is_ours and lease.is_live(self._boottime_us(), worker, self._is_dead):
+        if lease is not None and not is_ours and self._is_live(lease, worker):
             raise owned(goal_id, lease.worker)
-        goal.epoch += 1
+        goal.epoch += epoch_step()
         goal.summary = replace(goal.summary, worker=worker.id, runner=runner or goal.summary.runner)
         return goal.epoch
 
@@ -242,29 +255,45 @@ class InMemoryStateStore:
     async def living(self, worker_ids: Collection[str], observer: Worker) -> frozenset[str]:
         """See Leases.living."""
         known = [lease for name, lease in self._leases.items() if name in worker_ids]
-        now_us = self._boottime_us()
-        return frozenset(lease.worker.id for lease in known if lease.is_live(now_us, observer, self._is_dead))
+        return frozenset(lease.worker.id for lease in known if self._is_live(lease, observer))
+
+    def _is_live(self, lease: Lease, observer: Worker) -> bool:
+        is_over = lease.deadline_us <= self._boottime_us()
+        return not (is_over or is_known_dead(lease.worker, observer, self._is_dead))
 
     def _create(self, append: Append) -> Appended:
         if not append.is_in_order or append.goal_id in self._goals:
-            raise append.refusal("open", 0, 0)
+            raise append.refusal("open", 0, b"", 0)
         if append.taken:
             raise append.not_in_inbox()
         start_key = append.summary.start_key
         if start_key is not None and start_key in self._start_keys:
             raise append.key_was_used()
-        self._require_parent(append.summary.parent)
+        self._require_parent(append.summary.parent, append.expected_hash)
         self._goals[append.goal_id] = goal = _Goal(replace(append.summary, worker=append.worker))
         if start_key is not None:
             self._start_keys[start_key] = append.goal_id
         return goal.take(append)
 
-    def _require_parent(self, parent: Parent | None) -> None:
+    def _require_parent(self, parent: Parent | None, expected_hash: bytes) -> None:
         if parent is None:
             return
         found = self._goals.get(parent.goal_id)
         if found is None or found.is_deleted or found.summary.last_seq < parent.seq:
-            raise NotFound(f"There is no event {parent.seq} of {parent.goal_id} to fork from.")
+            raise no_such_parent(parent)
+        at = [event for event in self._history(found) if event.seq == parent.seq]
+        if not at or at[0].hash != expected_hash:
+            raise replaced(parent.goal_id, parent.seq)
+
+    def _history(self, goal: _Goal) -> list[Event]:
+        """Return the events of a goal; a fork's begin with its parents'."""
+        parts = [goal.events]
+        left_at = goal.summary.last_seq
+        while (parent := goal.summary.parent) is not None:
+            goal = self._goal(parent.goal_id)
+            left_at = min(left_at, parent.seq)
+            parts.append([event for event in goal.events if event.seq <= left_at])
+        return [event for part in reversed(parts) for event in part]
 
     def _goal(self, goal_id: str) -> _Goal:
         goal = self._goals.get(goal_id)

@@ -1,22 +1,35 @@
 """Goals in PostgreSQL."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import orjson
 
 from perdure.kernel.ports import Appended, Worker
 from perdure.store.goals.append import Append
-from perdure.store.goals.leases import SqlLeases
+from perdure.store.goals.heartbeats import Heartbeats, Lease
+from perdure.store.goals.leases import (
+    LEASES,
+    IsDead,
+    LetGo,
+    SqlLeases,
+    is_known_dead,
+    lease_of,
+    nobody_asks,
+    nobody_is_dead,
+)
 from perdure.store.goals.rows import id_bytes
 from perdure.store.goals.sql_state_store import SqlStateStore
 from perdure.store.goals.swap import Answer, Appends, first_answer
 from perdure.store.raw import RawDatabase, RawTransaction
 
+_FORGOTTEN_AFTER_S = 3600.0
+_LOOK_EVERY_S = 60.0
+_FORGET = "DELETE FROM leases WHERE worker = ? AND beat = ? AND deadline = ?"
 _ADVANCE_ALL = """
 WITH asked AS (
     SELECT * FROM json_to_recordset(CAST(? AS JSON)) AS asked (
-        n INT, goal TEXT, expected BIGINT, epoch BIGINT, status TEXT, reason TEXT, waiting_for TEXT, due_at BIGINT,
-        steps BIGINT,
+        n INT, goal TEXT, expected BIGINT, expected_hash TEXT, epoch BIGINT, status TEXT, reason TEXT,
+        waiting_for TEXT, due_at BIGINT, steps BIGINT,
         cost_usd DOUBLE PRECISION, updated_at BIGINT, last_seq BIGINT, last_hash TEXT, release BOOLEAN, ends BOOLEAN)
 ), swapped AS (
     UPDATE goals SET status = asked.status, reason = asked.reason, waiting_for = asked.waiting_for,
@@ -26,6 +39,8 @@ WITH asked AS (
         worker = CASE WHEN asked.release AND (asked.ends OR goals.inbox_count = 0) THEN NULL ELSE goals.worker END
     FROM asked
     WHERE goals.id = asked.goal AND goals.last_seq = asked.expected AND goals.epoch = asked.epoch
+        AND goals.last_hash = decode(asked.expected_hash, 'hex')
+        AND NOT EXISTS (SELECT FROM alembic_version WHERE version_num > ?)
         AND goals.deleted_at IS NULL AND goals.status IN ('open', 'waiting')
     RETURNING asked.n, goals.goal_no, goals.inbox_count
 ), stored AS (
@@ -75,7 +90,9 @@ def _advance_all(raw: RawTransaction, appends: Sequence[Append]) -> list[Answer]
     in_order = [(n, append) for n, append in enumerate(appends) if append.is_in_order]
     asked = orjson.dumps([_asked(n, append) for n, append in in_order]).decode()
     events = orjson.dumps([event for n, append in in_order for event in _events(n, append)]).decode()
-    moved = dict(raw.execute(_ADVANCE_ALL, asked, events).fetchall())
+    moved = dict(raw.execute(_ADVANCE_ALL, asked, raw.head, events).fetchall())
+    if len(moved) < len(appends):
+        raw.refuse_newer()
     return [
         Appended(append.seq, inbox_waiting=moved[n] > 0) if n in moved else first_answer(raw, append)
         for n, append in enumerate(appends)
@@ -88,6 +105,7 @@ def _asked(n: int, append: Append) -> dict[str, object]:
         "n": n,
         "goal": append.goal_id,
         "expected": append.expected_seq,
+        "expected_hash": append.expected_hash.hex(),
         "epoch": append.epoch,
         "status": summary.status,
         "reason": summary.reason,
@@ -129,11 +147,54 @@ class PostgresStateStore(SqlStateStore):
 
 
 class PostgresLeases(SqlLeases):
-    """The leases in PostgreSQL, on the server's clock alone. See Leases."""
+    """The leases in PostgreSQL. See Leases.
+
+    The server's wall clock may jump, so a deadline is a hint. What proves that a worker is dead is that its heartbeat
+    stood still for as long as its lease lasts, by the clock of this process; see `heartbeats`. `now` is the SQL
+    expression that reads the server's clock.
+    """
+
+    def __init__(
+        self,
+        database: RawDatabase,
+        *,
+        boottime_s: Callable[[], float],
+        is_dead: IsDead = nobody_is_dead,
+        let_go: LetGo = nobody_asks,
+        now: str = "now()",
+    ) -> None:
+        super().__init__(database, boottime_s=boottime_s, is_dead=is_dead, let_go=let_go)
+        self._heartbeats = Heartbeats(boottime_s)
+        self._now = f"SELECT CAST(extract(epoch FROM {now}) * 1000000 AS BIGINT)"  # noqa: S608 (ours)
+        self._look_s = boottime_s() + _LOOK_EVERY_S
 
     def _now_us(self, raw: RawTransaction) -> int:
-        row = raw.first("SELECT CAST(extract(epoch FROM now()) * 1000000 AS BIGINT)")
+        row = raw.first(self._now)
         return int(row[0]) if row else 0
 
-    def _has_clock_of(self, owner: Worker, claimant: Worker) -> bool:  # noqa: ARG002 (all read the server's)
-        return True
+    def _left_s(self, lease: Lease, now_us: int, observer: Worker, asked_s: float) -> float | None:
+        seen = self._heartbeats.see(lease, asked_s)
+        if is_known_dead(lease.worker, observer, self._is_dead) or _was_restarted(lease.worker, observer):
+            return 0
+        if seen.silent_s >= lease.ttl_s:
+            return 0
+        is_hinted = 0 < lease.deadline_us - now_us <= lease.ttl_us
+        return None if seen.has_changed or is_hinted else lease.ttl_s - seen.silent_s
+
+    def _forget(self, raw: RawTransaction, now_us: int) -> None:  # noqa: ARG002 (see _look_s)
+        """Remove the leases that this process itself has seen unchanged for an hour; it looks once a minute."""
+        asked_s = self._boottime_s()
+        if asked_s < self._look_s:
+            return
+        self._look_s = asked_s + _LOOK_EVERY_S
+        leases = [lease_of(row) for row in raw.execute(LEASES).fetchall()]
+        for lease in leases:
+            if self._heartbeats.see(lease, asked_s).silent_s >= max(_FORGOTTEN_AFTER_S, lease.ttl_s):
+                raw.execute(_FORGET, lease.worker.id, *lease.sign)
+        self._heartbeats.forget_others({lease.worker.id for lease in leases})
+
+
+def _was_restarted(owner: Worker, observer: Worker) -> bool:
+    """Tell whether the machine of a worker was started again since, as an observer on the same machine sees it."""
+    is_same_place = (owner.host, owner.home_id) == (observer.host, observer.home_id)
+    return is_same_place and owner.boot_id != observer.boot_id

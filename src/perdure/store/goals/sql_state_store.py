@@ -65,6 +65,7 @@ class SqlStateStore:
         events: Sequence[Event],
         *,
         expected_seq: int,
+        expected_hash: bytes,
         epoch: int,
         summary: Summary,
         key: str | None = None,
@@ -73,7 +74,8 @@ class SqlStateStore:
         release: bool = False,
     ) -> Appended:
         """See StateStore.append_event."""
-        append = Append(goal_id, tuple(events), expected_seq, epoch, summary, key, worker, frozenset(taken), release)
+        expected = (expected_seq, expected_hash, epoch)
+        append = Append(goal_id, tuple(events), *expected, summary, key, worker, frozenset(taken), release)
         append.require_sense()
         self._active.add(goal_id)
         is_active = False

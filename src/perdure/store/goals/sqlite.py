@@ -1,18 +1,18 @@
 """Goals in SQLite."""
 
-from collections.abc import Callable
-
 from perdure.kernel.ports import Worker
 from perdure.store.goals.append import Append
-from perdure.store.goals.leases import IsDead, LetGo, SqlLeases, nobody_asks, nobody_is_dead
+from perdure.store.goals.heartbeats import Lease
+from perdure.store.goals.leases import SqlLeases, is_known_dead
 from perdure.store.goals.sql_state_store import SqlStateStore
 from perdure.store.goals.swap import Appends, Swapped, swap
 from perdure.store.raw import RawDatabase, RawTransaction
 
+_FORGOTTEN_AFTER_US = 24 * 3600 * 1_000_000
 _GO_ON = (
     "UPDATE goals SET steps = ?, cost_usd = ?, updated_at = ?, last_seq = ?, last_hash = ?"
-    " WHERE goal_no = ? AND id = ? AND last_seq = ? AND epoch = ? AND status = 'open' AND inbox_count = 0"
-    " AND due_at IS NULL AND deleted_at IS NULL"
+    " WHERE goal_no = ? AND id = ? AND last_seq = ? AND last_hash = ? AND epoch = ? AND status = 'open'"
+    " AND inbox_count = 0 AND due_at IS NULL AND deleted_at IS NULL"
 )
 
 
@@ -58,6 +58,7 @@ def _goes_on(raw: RawTransaction, append: Append, goal_no: int) -> bool:
         goal_no,
         append.goal_id,
         append.expected_seq,
+        append.expected_hash,
         append.epoch,
     )
     return bool(moved.rowcount == 1)
@@ -73,22 +74,15 @@ class SqliteStateStore(SqlStateStore):
 
 
 class SqliteLeases(SqlLeases):
-    """The leases in SQLite, on the clock of this machine since it was started. See Leases."""
-
-    def __init__(
-        self,
-        database: RawDatabase,
-        *,
-        boottime_s: Callable[[], float],
-        is_dead: IsDead = nobody_is_dead,
-        let_go: LetGo = nobody_asks,
-    ) -> None:
-        super().__init__(database, is_dead=is_dead, let_go=let_go)
-        self._boottime_s = boottime_s
+    """The leases in SQLite, on the clock of this machine since it was started, which does not jump. See Leases."""
 
     def _now_us(self, raw: RawTransaction) -> int:  # noqa: ARG002 (SQLite has no clock of its own)
         return round(self._boottime_s() * 1_000_000)
 
-    def _has_clock_of(self, owner: Worker, claimant: Worker) -> bool:
+    def _left_s(self, lease: Lease, now_us: int, observer: Worker, asked_s: float) -> float | None:  # noqa: ARG002
         """A deadline of another boot says nothing; that worker is gone with it."""
-        return owner.boot_id == claimant.boot_id
+        is_live = lease.worker.boot_id == observer.boot_id and lease.deadline_us > now_us
+        return None if is_live and not is_known_dead(lease.worker, observer, self._is_dead) else 0
+
+    def _forget(self, raw: RawTransaction, now_us: int) -> None:
+        raw.execute("DELETE FROM leases WHERE deadline < ?", now_us - _FORGOTTEN_AFTER_US)

@@ -5,9 +5,9 @@ Whoever changes a goal touches its row first, so that on PostgreSQL too the lock
 
 from collections.abc import Sequence
 
-from perdure.errors import NotFound, PerdureError
-from perdure.kernel.ports import Appended
-from perdure.store.goals.append import Append, missing
+from perdure.errors import PerdureError
+from perdure.kernel.ports import Appended, Parent
+from perdure.store.goals.append import Append, missing, no_such_parent, replaced
 from perdure.store.goals.rows import event_values
 from perdure.store.raw import RawTransaction, Values
 
@@ -21,7 +21,8 @@ _ADVANCE = (
     "UPDATE goals SET status = ?, reason = ?, waiting_for = ?, due_at = ?, steps = ?, cost_usd = ?, updated_at = ?,"
     " last_seq = ?, last_hash = coalesce(?, last_hash), inbox_count = inbox_count - ?,"
     " worker = CASE WHEN ? AND (? OR inbox_count = ?) THEN NULL ELSE worker END"
-    " WHERE id = ? AND last_seq = ? AND epoch = ? AND deleted_at IS NULL AND status IN ('open', 'waiting')"
+    " WHERE id = ? AND last_seq = ? AND last_hash = ? AND epoch = ? AND deleted_at IS NULL"
+    " AND status IN ('open', 'waiting')"
 )
 _RETURNING = " RETURNING goal_no, inbox_count"
 _HOLD_PARENT = "UPDATE goals SET epoch = epoch WHERE id = ? AND last_seq >= ? AND deleted_at IS NULL RETURNING goal_no"
@@ -29,7 +30,9 @@ _INSERT_EVENTS = (
     "INSERT INTO events (goal_no, seq, id, type, v, iteration, timestamp, payload, hash, key)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
-_GOAL = "SELECT goal_no, inbox_count, status, last_seq, epoch FROM goals WHERE id = ? AND deleted_at IS NULL"
+_EVENT_HASH = "SELECT hash FROM events JOIN goals USING (goal_no) WHERE goals.id = ? AND seq = ?"
+_PARENT = "SELECT parent_id FROM goals WHERE id = ? AND parent_seq >= ?"
+_GOAL = "SELECT goal_no, inbox_count, status, last_seq, last_hash, epoch FROM goals WHERE id = ? AND deleted_at IS NULL"
 _KNOWN = "SELECT seq, hash FROM events WHERE goal_no = ? AND key = ?"
 
 Answer = Appended | PerdureError
@@ -49,7 +52,9 @@ def _create(raw: RawTransaction, append: Append) -> Swapped:
         return append.not_in_inbox()
     summary, parent = append.summary, append.summary.parent
     if parent is not None and raw.first(_HOLD_PARENT, parent.goal_id, parent.seq) is None:
-        return NotFound(f"There is no event {parent.seq} of {parent.goal_id} to fork from.")
+        return no_such_parent(parent)
+    if parent is not None and hash_at(raw, parent) != append.expected_hash:
+        return replaced(parent.goal_id, parent.seq)
     return raw.first(
         _CREATE,
         *(append.goal_id, summary.text, summary.mind, summary.bot, summary.workdir, summary.runner),
@@ -59,9 +64,22 @@ def _create(raw: RawTransaction, append: Append) -> Swapped:
     )
 
 
+def hash_at(raw: RawTransaction, parent: Parent) -> bytes | None:
+    """Return the hash of the event that a fork follows, which may be inherited from a parent of its parent."""
+    owner: str | None = parent.goal_id
+    seen: set[str] = set()
+    while owner is not None and owner not in seen:
+        seen.add(owner)
+        if (found := raw.first(_EVENT_HASH, owner, parent.seq)) is not None:
+            return bytes(found[0])
+        above = raw.first(_PARENT, owner, parent.seq)
+        owner = None if above is None else above[0]
+    return None
+
+
 def _advance(raw: RawTransaction, append: Append) -> Values | None:
     taken = append.taken
-    where: Values = (append.goal_id, append.expected_seq, append.epoch)
+    where: Values = (append.goal_id, append.expected_seq, append.expected_hash, append.epoch)
     if not taken:
         return raw.first(_ADVANCE + _RETURNING, *_moving(append), 0, *_giving_back(append), *where)
     inside = f"inbox WHERE inbox.goal_no = goals.goal_no AND inbox.id IN ({_places(taken)})"
@@ -138,7 +156,7 @@ def first_answer(raw: RawTransaction, append: Append) -> Answer:
     if row is None and append.makes_goal and append.is_in_order and append.summary.start_key is not None:
         return append.key_was_used()
     if row is None:
-        return append.refusal("open", 0, 0) if append.makes_goal else missing(append.goal_id)
+        return append.refusal("open", 0, b"", 0) if append.makes_goal else missing(append.goal_id)
     goal_no, inbox_count, *now = row
     return _known(raw, append, goal_no, inbox_count) or append.refusal(*now)
 

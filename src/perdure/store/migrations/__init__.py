@@ -18,6 +18,13 @@ class Chain:
             " It was left as it is. Install the newer Perdure that wrote it, or restore an older backup."
         )
 
+    def outdated(self, location: str, version: str) -> str:
+        """Say that a newer Perdure has migrated a database that this process has open."""
+        return (
+            f"{location} was migrated to version {version} by a newer Perdure while this process was running, which"
+            f" knows versions up to {self.head:04d}. Nothing was written. Restart this process with the newer Perdure."
+        )
 
-CHAIN = Chain(Path(__file__).parent, head=6)
+
+CHAIN = Chain(Path(__file__).parent, head=7)
 """Ours. A test keeps its head equal to Alembic's."""

@@ -1,8 +1,11 @@
 """Connections to PostgreSQL, always with the same settings, and SQLAlchemy engines over them."""
 
+import os
+import socket
 from typing import TYPE_CHECKING, Any, cast
 
 from perdure.errors import Invalid, Unavailable
+from perdure.store.database import Connected
 
 if TYPE_CHECKING:
     import psycopg
@@ -17,7 +20,9 @@ _PATIENCE = {
 }
 LOCK_TIMEOUT_S = 10
 APPLICATION_NAME = "perdure"
-"""How a restore tells our connections from others."""
+"""How a restore tells our connections from others: what `application_name` begins with."""
+OURS = f"datname = current_database() AND split_part(application_name, '/', 1) = '{APPLICATION_NAME}'"
+"""Selects our connections from `pg_stat_activity`; older versions gave the name alone."""
 MIGRATION_LOCK = 0x5045524455524531
 """The key of the advisory lock that orders migrating and restoring processes."""
 
@@ -33,7 +38,7 @@ def connect(url: str, *, autocommit: bool = False, is_reader: bool = False) -> "
     options = parse_url(url)
     for name, value in _PATIENCE.items():
         options.setdefault(name, value)
-    options["application_name"] = APPLICATION_NAME
+    options["application_name"] = f"{APPLICATION_NAME}/{os.getpid()}@{socket.gethostname()}"
     connection = psycopg.connect(**options, autocommit=True)
     level = connection.execute("SHOW synchronous_commit").fetchone()
     stays = level[0] if level and level[0] != "off" else "on"  # said for this session, it cannot change under us
@@ -76,6 +81,19 @@ def require_driver() -> None:
         import psycopg  # noqa: F401
     except ImportError as error:
         raise Unavailable("PostgreSQL needs one more package: pip install 'perdure[postgres]'.") from error
+
+
+def connected_to(connection: "psycopg.Connection[Any]") -> list[Connected]:
+    """Return the other processes of ours that are connected to the same database."""
+    query = f"SELECT DISTINCT application_name, host(client_addr) FROM pg_stat_activity WHERE {OURS}"  # noqa: S608
+    found = {_connected(name, address) for name, address in connection.execute(query.encode()).fetchall()}
+    return sorted(found - {Connected(socket.gethostname(), os.getpid())}, key=str)
+
+
+def _connected(name: str, address: str | None) -> Connected:
+    """Read what a connection is called."""
+    pid, _, host = name.partition("/")[2].partition("@")
+    return Connected(host, int(pid)) if pid.isdecimal() else Connected(address or socket.gethostname())
 
 
 def raw(core: "sa.Connection") -> "psycopg.Connection[Any]":

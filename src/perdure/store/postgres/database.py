@@ -8,12 +8,20 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from perdure import failpoints
 from perdure.errors import Conflict, Invalid
-from perdure.store.database import Health
+from perdure.store.database import Connected, Health
 from perdure.store.durable import new_file
 from perdure.store.groups import Groups, Outcomes, do_items
 from perdure.store.migrations import CHAIN, Chain
 from perdure.store.postgres import faults, tools
-from perdure.store.postgres.connection import MIGRATION_LOCK, connect, engine_over, raw, require_driver
+from perdure.store.postgres.connection import (
+    MIGRATION_LOCK,
+    connect,
+    connected_to,
+    engine_over,
+    raw,
+    require_driver,
+)
+from perdure.store.postgres.guard import Guard, lock_goals
 from perdure.store.postgres.writer import PostgresTransaction, Writer, refuse_when_aborted
 from perdure.store.raw import Item, RawTransaction, Result, Work
 from perdure.store.target import PostgresTarget
@@ -43,7 +51,8 @@ class PostgresDatabase:
         self._debug = debug
         self._writing = Threads("perdure-writer", 1)
         self._reading = Threads("perdure-reader", READERS)
-        self._writer = Writer(target, is_logged=debug)
+        self._guard = Guard(chain, target.shown)
+        self._writer = Writer(target, self._guard, is_logged=debug)
         self._groups = Groups(self._writing, self._write_group)
         self._writing_engine = engine_over(target.url, size=1)
         self._reading_engine = engine_over(target.url, size=READERS, is_reader=True)
@@ -88,12 +97,16 @@ class PostgresDatabase:
     async def read_raw(self, fn: Callable[[RawTransaction], T]) -> T:
         """See RawDatabase.read_raw."""
         return await self._reading.run(
-            self._read, lambda core: fn(PostgresTransaction(raw(core), is_logged=self._debug))
+            self._read, lambda core: fn(PostgresTransaction(raw(core), self._guard, is_logged=self._debug))
         )
 
     async def health(self) -> Health:
         """See Database.health."""
         return await self._writing.run(self._health)
+
+    async def connected(self) -> list[Connected]:
+        """See Database.connected."""
+        return await self._reading.run(self._read, lambda core: connected_to(raw(core)))
 
     async def verify(self) -> list[str]:
         """See Database.verify."""
@@ -122,9 +135,12 @@ class PostgresDatabase:
                 self._migrate()
 
     def _migrate(self) -> None:
+        from sqlalchemy.event import listen
+
         from perdure.store.migrate import run_migrations
 
         engine = engine_over(self._target.url, size=1)
+        listen(engine, "begin", lock_goals)
         try:
             with engine.connect() as core:
                 connection = raw(core)
@@ -151,6 +167,7 @@ class PostgresDatabase:
             self._writing_engine.connect() as core,
             core.begin() as transaction,
         ):
+            self._guard.check_begun(raw(core))
             result = run_in(core, fn, _refuse_when_aborted)
             failpoints.hit("store.commit.before")
             self._commit(transaction)

@@ -9,7 +9,7 @@ from perdure import failpoints
 from perdure.errors import Conflict, Damaged
 from perdure.store.durable import fsync
 from perdure.store.postgres import faults, tools
-from perdure.store.postgres.connection import APPLICATION_NAME, MIGRATION_LOCK, connect
+from perdure.store.postgres.connection import MIGRATION_LOCK, OURS, connect
 from perdure.store.target import PostgresTarget
 
 if TYPE_CHECKING:
@@ -25,9 +25,7 @@ def refuse_a_dump(target: PostgresTarget, dump: Path) -> None:
     tools.examine(target, dump)
     with faults.translated(target.shown), connect(target.url) as connection:
         others = connection.execute(
-            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
-            " AND application_name = %s AND pid <> pg_backend_pid()",
-            [APPLICATION_NAME],
+            f"SELECT count(*) FROM pg_stat_activity WHERE {OURS} AND pid <> pg_backend_pid()".encode()  # noqa: S608
         ).fetchone()
         if others and others[0]:
             raise Conflict(f"{target.shown} is in use. Stop the programs that use it, then restore again.")

@@ -10,6 +10,7 @@ from perdure import failpoints
 from perdure.errors import Conflict
 from perdure.store.postgres import faults
 from perdure.store.postgres.connection import connect
+from perdure.store.postgres.guard import Guard
 from perdure.store.raw import RawTransaction, Values
 from perdure.store.target import PostgresTarget
 
@@ -22,6 +23,15 @@ Commit = Callable[[Callable[[], object]], None]
 
 class PostgresTransaction(RawTransaction):
     """A transaction on a connection of psycopg, which wants places of values to be written `%s`."""
+
+    def __init__(self, connection: "psycopg.Connection[Any]", guard: Guard, *, is_logged: bool) -> None:
+        super().__init__(connection, is_logged=is_logged)
+        self.head = guard.head
+        self._guard = guard
+
+    def refuse_newer(self) -> None:
+        """See RawTransaction.refuse_newer."""
+        self._guard.refuse_newer(self._connection)
 
     def execute(self, statement: str, *values: Any) -> Any:
         """See RawTransaction.execute."""
@@ -40,8 +50,9 @@ def _marked(statement: str) -> str:
 class Writer:
     """The writer's own connection, opened when first needed and replaced when it broke. Used by one thread."""
 
-    def __init__(self, target: PostgresTarget, *, is_logged: bool) -> None:
+    def __init__(self, target: PostgresTarget, guard: Guard, *, is_logged: bool) -> None:
         self._target = target
+        self._guard = guard
         self._is_logged = is_logged
         self._connection: psycopg.Connection[Any] | None = None
 
@@ -68,8 +79,8 @@ class Writer:
         with faults.translated(self._target.shown):
             connection = self._sound_connection()
             try:
-                connection.execute("BEGIN")
-                result = fn(PostgresTransaction(connection, is_logged=self._is_logged))
+                self._guard.begin(connection)
+                result = fn(PostgresTransaction(connection, self._guard, is_logged=self._is_logged))
                 refuse_when_aborted(connection)
                 commit(lambda: self._end(lambda: connection.execute("COMMIT")))
             except BaseException:
@@ -79,7 +90,7 @@ class Writer:
 
     def _run_single(self, fn: Callable[[RawTransaction], T]) -> T:
         with faults.translated(self._target.shown):
-            raw = PostgresTransaction(self._sound_connection(), is_logged=self._is_logged)
+            raw = PostgresTransaction(self._sound_connection(), self._guard, is_logged=self._is_logged)
             failpoints.hit("store.append.before")
             result = self._end(lambda: fn(raw))
             failpoints.hit("store.append.after")

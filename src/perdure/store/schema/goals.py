@@ -107,4 +107,6 @@ leases = table(
     column("home_id", Text),
     column("boot_id", Text),
     column("deadline", Integer),
+    column("beat", Integer, "0"),
+    column("ttl_us", Integer, "30000000"),
 )

@@ -1,6 +1,7 @@
 """The adapter for a SQLite file: one thread writes, a few read, and the lock file is held around every write."""
 
 import logging
+import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from perdure.errors import Damaged, PerdureError, Unavailable
 from perdure.settings import ensure_folder
-from perdure.store.database import Health
+from perdure.store.database import Connected, Health
 from perdure.store.groups import Groups, Outcomes, do_items
 from perdure.store.migrations import CHAIN, Chain
 from perdure.store.raw import Item, RawTransaction, Result, Work
@@ -17,6 +18,7 @@ from perdure.store.sqlite.connection import pragma
 from perdure.store.sqlite.facts import health_of, problems_of
 from perdure.store.sqlite.lockfile import LockFile
 from perdure.store.sqlite.readers import Readers
+from perdure.store.sqlite.users import processes_with
 from perdure.store.sqlite.writer import Writer
 from perdure.store.threads import Threads
 
@@ -86,6 +88,11 @@ class SqliteFileDatabase:
         return await self._writing.run(
             self._readers.look, lambda connection: health_of(connection, location=str(self._path))
         )
+
+    async def connected(self) -> list[Connected]:
+        """See Database.connected."""
+        host = socket.gethostname()
+        return [Connected(host, pid) for pid in await self._reading.run(processes_with, self._path)]
 
     async def verify(self) -> list[str]:
         """See Database.verify."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from perdure.store.database import Health
+from perdure.store.database import Connected, Health
 from perdure.store.durable import new_file
 from perdure.store.groups import Groups, Outcomes, do_items
 from perdure.store.raw import Item, RawTransaction, Result, Work
@@ -73,6 +73,10 @@ class SqliteMemoryDatabase:
     async def health(self) -> Health:
         """See Database.health."""
         return await self._thread.run(health_of, self._connection, MEMORY)
+
+    async def connected(self) -> list[Connected]:
+        """See Database.connected."""
+        return []
 
     async def verify(self) -> list[str]:
         """See Database.verify."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from perdure import failpoints
+from perdure.errors import Conflict
 from perdure.store.migrations import Chain
 from perdure.store.raw import RawTransaction
 from perdure.store.sqlite import faults, files
@@ -79,6 +80,7 @@ class Writer:
         if self._engine is None:
             self._engine = observed(engine_over(connection), is_logged=self._is_logged)
         with faults.translated_from_core(self._path), self._engine.begin() as core:
+            self._refuse_newer(connection)
             result = run_in(core, fn, refuse_when_over)
             failpoints.hit("store.commit.before")
         failpoints.hit("store.commit.after")
@@ -117,9 +119,18 @@ class Writer:
 
     def _transact(self, connection: sqlite3.Connection, fn: Callable[[RawTransaction], T], commit: Commit) -> T:
         try:
-            return transact(connection, fn, commit, is_logged=self._is_logged)
+            return transact(connection, fn, commit, is_logged=self._is_logged, check=self._refuse_newer)
         except sqlite3.Error as error:
             raise (faults.translate(error, self._name) or error) from error
+
+    def _refuse_newer(self, connection: sqlite3.Connection) -> None:
+        """See that no newer program has migrated the file: in the transaction itself, so that none can do it meanwhile.
+
+        Raises: Conflict
+        """
+        ((version,),) = connection.execute("PRAGMA user_version").fetchall()
+        if version > self._chain.head:
+            raise Conflict(self._chain.outdated(self._name, f"{version:04d}"))
 
     def _flushing_connection(self, *, is_ready: bool = False) -> sqlite3.Connection:
         if not (is_ready or self.is_ready):
@@ -141,11 +152,18 @@ class Writer:
 
 
 def transact(
-    connection: sqlite3.Connection, fn: Callable[[RawTransaction], T], commit: Commit, *, is_logged: bool
+    connection: sqlite3.Connection,
+    fn: Callable[[RawTransaction], T],
+    commit: Commit,
+    *,
+    is_logged: bool,
+    check: Callable[[sqlite3.Connection], None] | None = None,
 ) -> T:
-    """Run a function in one transaction on the driver's connection."""
+    """Run a function in one transaction on the driver's connection, after a check inside of it."""
     try:
         connection.execute("BEGIN IMMEDIATE")
+        if check is not None:
+            check(connection)
         result = fn(RawTransaction(connection, is_logged=is_logged))
         commit(connection)
     except BaseException:

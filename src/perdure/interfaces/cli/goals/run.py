@@ -165,7 +165,7 @@ async def _begun(showing: Showing, make: Callable[[], NewGoal], jobs: int) -> An
         new = make()
         if new.mind.kind == "command" and not new.mind.shell and not showing.is_for_program:
             stage.view.say(AS_COMMAND)
-        manner = Manner(jobs, watch=stage.watch)
+        manner = Manner(jobs, watch=stage.watch, tell=stage.say)
         if not showing.is_kept:
             async with open_ephemeral() as goals:
                 return await goals.start(new, manner)

@@ -196,7 +196,8 @@ async def settled(options: Options, goal: str, act: Act, *, is_resumed: bool) ->
             return Answer(seen.wire(), [f"Stored for the worker that runs {goal_id}."])
         if is_resumed:
             return await staged(
-                Showing(options), lambda stage: go_on(options, p.goals, goal_id, Manner(watch=stage.watch))
+                Showing(options),
+                lambda stage: go_on(options, p.goals, goal_id, Manner(watch=stage.watch, tell=stage.say)),
             )
         if seen.summary.status in _ENDED:
             return Answer(seen.wire(), [headline(seen)])

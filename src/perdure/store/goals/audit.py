@@ -1,0 +1,67 @@
+"""The histories of goals as rows, read in pages: for a check of all of them, however many there are."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from perdure.kernel.ports import Event, Parent
+from perdure.store.goals.rows import events_of
+from perdure.store.goals.swap import hash_at
+from perdure.store.raw import RawTransaction
+
+_ROW = (
+    "SELECT goal_no, id, last_seq, last_hash, parent_id, parent_seq,"
+    " (SELECT max(seq) FROM events WHERE events.goal_no = goals.goal_no)"
+    " FROM goals WHERE deleted_at IS NULL AND goal_no > ? ORDER BY goal_no LIMIT ?"
+)
+_NEWEST = "SELECT goal_no FROM goals WHERE deleted_at IS NULL AND goal_no > 0 ORDER BY goal_no DESC LIMIT ?"
+_EVENTS = (
+    "SELECT seq, id, type, iteration, timestamp, payload, hash, v FROM events"
+    " WHERE goal_no = ? AND seq > ? ORDER BY seq LIMIT ?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryRow:
+    """What the row of a goal says about its history, and where its events end."""
+
+    goal_no: int
+    goal_id: str
+    last_seq: int
+    last_hash: bytes
+    parent: Parent | None
+    newest_seq: int | None
+
+
+def count_histories(raw: RawTransaction) -> int:
+    """Return how many goals there are."""
+    row = raw.first("SELECT count(*) FROM goals WHERE deleted_at IS NULL")
+    return int(row[0]) if row else 0
+
+
+def histories_after(raw: RawTransaction, goal_no: int, limit: int) -> list[HistoryRow]:
+    """Return the next goals after a number, in order."""
+    return [
+        HistoryRow(no, goal_id, last_seq, last_hash, Parent(parent_id, seq) if parent_id is not None else None, newest)
+        for no, goal_id, last_seq, last_hash, parent_id, seq, newest in raw.execute(_ROW, goal_no, limit).fetchall()
+    ]
+
+
+def newest_histories(raw: RawTransaction, limit: int) -> list[HistoryRow]:
+    """Return the newest goals."""
+    numbers: Sequence[int] = [row[0] for row in raw.execute(_NEWEST, limit).fetchall()]
+    return histories_after(raw, min(numbers) - 1, limit) if numbers else []
+
+
+def own_events(raw: RawTransaction, row: HistoryRow, after: int, limit: int) -> list[Event]:
+    """Return the next events of a goal after a seq, without those of its parents."""
+    return events_of(row.goal_id, raw.execute(_EVENTS, row.goal_no, after, limit).fetchall())
+
+
+def is_there(raw: RawTransaction, goal_id: str) -> bool:
+    """Tell whether there is such a goal, which was not deleted."""
+    return raw.first("SELECT 1 FROM goals WHERE id = ? AND deleted_at IS NULL", goal_id) is not None
+
+
+def hash_before(raw: RawTransaction, row: HistoryRow, after: int) -> bytes | None:
+    """Return the hash of the event at a seq of a goal, which may be one of its parents'."""
+    return hash_at(raw, Parent(row.goal_id, after))
