@@ -13,12 +13,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from perdure.errors import Conflict, Damaged, Denied, Invalid, NotFound, Unavailable
+from perdure.filelock.lock import FileLock
 from perdure.settings import CONFIG_FILE, FOLDER_MODE, ensure_folder
 from perdure.store.archive import DATABASE, Manifest, unpack_archive
 from perdure.store.durable import fsync
 from perdure.store.sqlite import faults, files
 from perdure.store.sqlite.connection import connect
-from perdure.store.sqlite.lockfile import LockFile
 from perdure.store.swaps import (
     Places,
     Plan,
@@ -199,7 +199,7 @@ def _first_bytes(source: Path) -> bytes:
 
 @contextlib.contextmanager
 def _one_at_a_time(home: Path) -> Iterator[None]:
-    lock = LockFile(home / "restore.lock")
+    lock = FileLock(home / "restore.lock", kind="outer")
     with contextlib.closing(lock), lock:
         yield
 
@@ -211,7 +211,7 @@ def _no_writers(database: SqliteTarget | PostgresTarget) -> Iterator[None]:
         yield
         return
     ensure_folder(database.path.parent)
-    lock = LockFile(files.lock_path(database.path))
+    lock = FileLock(files.lock_path(database.path))
     with contextlib.closing(lock):
         try:
             lock.acquire(_PATIENCE_S)

@@ -17,13 +17,13 @@ from pathlib import Path
 
 from perdure import failpoints
 from perdure.errors import Conflict, Damaged, Denied, Invalid, Unavailable
+from perdure.filelock.lock import FileLock
 from perdure.settings import FILE_MODE
 from perdure.store.durable import fsync, new_file, unused
 from perdure.store.migrations import CHAIN, Chain
 from perdure.store.sqlite import faults
 from perdure.store.sqlite.connection import APPLICATION_ID, connect, engine_over, pragma
 from perdure.store.sqlite.facts import sqlite_version
-from perdure.store.sqlite.lockfile import LockFile
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ def refuse_strangers(path: Path) -> None:
         recognise(path)
 
 
-def prepare(path: Path, lock: LockFile, chain: Chain, *, migrate: bool) -> None:
+def prepare(path: Path, lock: FileLock, chain: Chain, *, migrate: bool) -> None:
     """See to it that a database of ours is at `path`: make a new one, or recognise and migrate what is there.
 
     The caller holds `lock`.
@@ -95,7 +95,7 @@ def prepare(path: Path, lock: LockFile, chain: Chain, *, migrate: bool) -> None:
         upgrade(path, chain)
 
 
-def is_there(path: Path, lock: LockFile) -> bool:
+def is_there(path: Path, lock: FileLock) -> bool:
     """Tell a database from an empty place.
 
     Raises: Invalid when it is no file; Damaged when it is gone or empty, but something of it is left.
