@@ -10,43 +10,46 @@ signal handler may close the gate while the same thread is in the middle of taki
 
 
 class Gate:
-    """Counts what is held, and keeps threads from taking more."""
+    """Counts what is held, and keeps threads from taking more locks."""
 
     def __init__(self) -> None:
-        self.is_closed = False
+        self.closers: set[object] = set()
+        """Those who keep the gate closed; while there is none, it is open."""
         self.inner: set[object] = set()
         """Locks under which no other is taken."""
         self.outer: set[object] = set()
         """Locks under which others are taken, perhaps by other threads, such as the writer of a database."""
-        self._is_shut = False
+        self._shutters: set[object] = set()
 
-    def close(self) -> None:
-        """Let no lock be taken, except by those who need it to release an outer lock."""
-        self.is_closed = True
+    def close(self) -> object:
+        """Let no lock be taken, except by those who need it to release an outer lock; return a token for `open`."""
+        token = object()
+        self.closers.add(token)
+        return token
 
-    def shut(self) -> None:
+    def shut(self, token: object) -> None:
         """Let no lock be taken at all: an outer lock is held for too long to be waited for."""
-        self._is_shut = self.is_closed = True
+        self._shutters.add(token)
 
-    def open(self) -> None:
-        """Let locks be taken again."""
-        self._is_shut = self.is_closed = False
+    def open(self, token: object) -> None:
+        """Let locks be taken again, unless another one keeps the gate closed."""
+        self._shutters.discard(token)
+        self.closers.discard(token)
 
     def lets_in(self, register: set[object]) -> bool:
         """Tell whether a lock that was added to one of our sets may be taken although the gate is closed."""
-        if self._is_shut:
+        if self._shutters:
             return False
         return len(self.outer) > (1 if register is self.outer else 0)
 
     def is_quiet(self) -> bool:
         """Tell whether the process may be stopped; once the gate is shut, outer locks do not count."""
-        return not self.inner and (self._is_shut or not self.outer)
+        return not self.inner and bool(self._shutters or not self.outer)
 
     def reset(self) -> None:
         """Start again in a forked child, which holds nothing."""
-        self.open()
-        self.inner.clear()
-        self.outer.clear()
+        for each in (self.closers, self.inner, self.outer, self._shutters):
+            each.clear()
 
 
 gate = Gate()

@@ -158,12 +158,12 @@ class FileLock:
     def _wait(self, wait_s: float, left_s: float) -> None:
         pause_s, before_s = _FIRST_PAUSE_S, time.monotonic()
         while not self._take():
-            if left_s <= 0 and not gate.is_closed:
+            if left_s <= 0 and not gate.closers:
                 raise self.refusal(wait_s)
             time.sleep(pause_s * random.uniform(0.5, 1.0))
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
             now_s = time.monotonic()
-            if not gate.is_closed:
+            if not gate.closers:
                 left_s -= min(now_s - before_s, _LONGEST_STEP_S)
             before_s = now_s
 
@@ -173,7 +173,7 @@ class FileLock:
             if self._fd < 0 and not self._open():
                 continue
             self._register.add(self)
-            if gate.is_closed and self._is_gated and not gate.lets_in(self._register):
+            if gate.closers and self._is_gated and not gate.lets_in(self._register):
                 self._register.discard(self)
                 return False
             try:

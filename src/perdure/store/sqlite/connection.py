@@ -31,6 +31,10 @@ class _Connection(sqlite3.Connection):
 
     file: FileId = NO_FILE
 
+    def close(self) -> None:
+        super().close()
+        _connections.discard(self)
+
 
 _connections: "weakref.WeakSet[_Connection]" = weakref.WeakSet()
 _inherited: set[FileId] = set()
