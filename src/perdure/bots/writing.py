@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from perdure import failpoints
+from perdure.bots import LOCK_FILE
 from perdure.bots.folder import NEW, BotFolder
 from perdure.bots.merge import merge_file
 from perdure.bots.slugs import require_slug
@@ -22,8 +23,6 @@ from perdure.filelock.lock import FileLock
 from perdure.filelock.names import NameLock
 from perdure.settings import FILE_MODE, FOLDER_MODE, ensure_folder
 
-LOCK_FILE = ".lock"
-"""What is locked by those who write to the folder of all bots, or to that of the skills."""
 WAIT_S = 30.0
 _PAUSE_S = 0.005
 _LEFT = re.compile(r"\.[a-z0-9-]+\.(?:part|gone)")

@@ -7,8 +7,8 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from perdure import failpoints
@@ -30,6 +30,8 @@ class Places:
     home: Path
     database: SqliteTarget | PostgresTarget
     folders: Mapping[str, Path]
+    locks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """For a folder the files in it that its writers lock, in the order in which they are taken."""
 
 
 @dataclass(frozen=True)
@@ -78,23 +80,37 @@ def write_plan(home: Path, plan: Plan) -> None:
     failpoints.hit("store.restore.plan.after")
 
 
-def finish(places: Places) -> Restored | None:
-    """Do what the plan says and was not done yet. The caller holds both locks."""
+def pending_plan(places: Places) -> Plan | None:
+    """Return the plan of a restore that was interrupted; None when there is none.
+
+    Raises: what `finish` raises.
+    """
     path = places.home / PLAN
-    if not os.path.lexists(path):
+    return _read_plan(path, places) if os.path.lexists(path) else None
+
+
+def finish(places: Places, lock_folders: Callable[[Plan], None]) -> Restored | None:
+    """Do what the plan says and was not done yet. The caller holds the lock of restores, and that of a SQLite file.
+
+    The folders are locked only after the tables of a server have been loaded, which can take long.
+
+    Raises: Damaged; Conflict when the plan belongs to another home or database.
+    """
+    plan = pending_plan(places)
+    if plan is None:
         remove_staged(places)  # of a restore that was killed before it had a plan
         return None
-    plan = _read_plan(path, places)
     aside = []
     if plan.dump is not None and isinstance(places.database, PostgresTarget):
         from perdure.store.postgres.swap import swap_tables
 
         schema = swap_tables(places.database, Path(plan.dump), plan.mark)
         aside += [f"the schema {schema}"] if schema else []
+    lock_folders(plan)
     for swap in plan.swaps:
         aside += [str(kept) for kept in _carry_out(Path(swap.new), Path(swap.place), Path(swap.aside))]
     failpoints.hit("store.restore.done.before")
-    path.unlink()
+    (places.home / PLAN).unlink()
     fsync(places.home)
     failpoints.hit("store.restore.done.after")
     restored = [*([plan.database] if plan.dump else []), *(swap.place for swap in plan.swaps)]
