@@ -15,7 +15,7 @@ from uuid_utils import uuid7
 
 from perdure.errors import Denied
 from perdure.filelock.lock import FileLock, shared_now
-from perdure.filelock.names import publish
+from perdure.filelock.names import NameLock
 from perdure.kernel.ports import Worker
 from perdure.settings import FILE_MODE, ensure_folder
 from perdure.tools.processes import boot_id
@@ -129,9 +129,10 @@ def _home_id(home: Path) -> str:
     try:
         status = home.stat()
         place = f"{status.st_dev}:{status.st_ino}"
-        name, _, made_for = _read_text(path).partition(" ")
+        seen = _read_text(path)
+        name, _, made_for = seen.partition(" ")
         if made_for != place:
-            _put_text(path, f"{secrets.token_hex(16)} {place}", is_new=not made_for)
+            _put_text(path, f"{secrets.token_hex(16)} {place}", seen)
             name = _read_text(path).partition(" ")[0]
     except OSError as error:
         raise Denied(f"{path} cannot be read or written: {error.strerror}.") from error
@@ -145,16 +146,15 @@ def _read_text(path: Path) -> str:
         return ""
 
 
-def _put_text(path: Path, text: str, *, is_new: bool) -> None:
-    """Put a text into its place, whole; of several that make a new one at once, the first one's stays."""
+def _put_text(path: Path, text: str, seen: str) -> None:
+    """Put a text into its place, whole, unless another process has changed what was seen there."""
     part = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
-    try:
-        part.touch(FILE_MODE, exist_ok=False)
-        part.write_text(text, encoding="ascii")
-        if is_new and not path.exists():
-            with contextlib.suppress(FileExistsError):
-                publish(part, path)
-        else:
+    with NameLock(path):
+        if _read_text(path) != seen:
+            return
+        try:
+            part.touch(FILE_MODE, exist_ok=False)
+            part.write_text(text, encoding="ascii")
             part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+        finally:
+            part.unlink(missing_ok=True)
