@@ -145,28 +145,27 @@ def _read_plan(path: Path, places: Places) -> Plan:
 
 
 def _carry_out(new: Path, place: Path, aside: Path) -> list[Path]:
-    """Swap one thing, unless it was done before, and return what the old became. Nothing is ever replaced."""
+    """Swap one thing, unless it was done before, and return what the old became. Nothing is ever replaced.
+
+    What SQLite keeps beside a database goes aside also when the file itself is gone, because a kill came between the
+    two, or somebody has removed it: an old log would be read as that of the new file.
+    """
     if not new.exists():
         return [aside] if os.path.lexists(aside) else []
     failpoints.hit("store.restore.swap.before")
+    kept = unused(aside) if os.path.lexists(place) else aside
     moved = []
-    if os.path.lexists(place):
-        kept = unused(aside)
-        moved.append(kept)
-        for old, then in zip((place, *files.side_paths(place)), (kept, *files.side_paths(kept)), strict=True):
-            if os.path.lexists(old):
-                old.rename(then)
-    elif os.path.lexists(aside):
-        moved.append(aside)
-        for old, then in zip(files.side_paths(place), files.side_paths(aside), strict=True):
-            if os.path.lexists(old):
-                old.rename(then)  # a kill came between the file and what belongs to it
+    for old, then in zip((place, *files.side_paths(place)), (kept, *files.side_paths(kept)), strict=True):
+        if os.path.lexists(old):
+            old.rename(then)
+        if os.path.lexists(then):
+            moved.append(then)
     fsync(place.parent)
     failpoints.hit("store.restore.swap.between")
     new.rename(place)
     fsync(place.parent)
     failpoints.hit("store.restore.swap.after")
-    return moved
+    return moved[:1]
 
 
 def swap_for(place: Path, mark: str) -> Swap:

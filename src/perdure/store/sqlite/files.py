@@ -101,11 +101,12 @@ def is_there(path: Path, lock: FileLock) -> bool:
     Raises: Invalid when it is no file; Damaged when it is gone or empty, but something of it is left.
     """
     size = _file_size(path)
-    wal, _ = side_paths(path)
-    if not size and _file_size(wal):
+    if not size and is_log_left(path):
+        wal, _ = side_paths(path)
         raise Damaged(
             f"{path} is missing or empty, but {wal.name} is still there. Put the file back beside it,"
-            " or restore a backup with `perdure db restore --replace ARCHIVE`."
+            " or restore a backup with `perdure db restore --replace ARCHIVE`. To start with an empty database,"
+            f" remove {wal.name}."
         )
     if size == 0 and not lock.is_new:
         raise Damaged(
@@ -115,6 +116,12 @@ def is_there(path: Path, lock: FileLock) -> bool:
     if is_too_small(path):
         raise Damaged(f"{path} is too small to be a database. It was left as it is; name another file.")
     return bool(size)
+
+
+def is_log_left(path: Path) -> bool:
+    """Tell whether the log of a database is there; it is removed when the last connection closes."""
+    wal, _ = side_paths(path)
+    return os.path.lexists(wal)
 
 
 def is_too_small(path: Path) -> bool:
