@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from perdure import Denied, Unavailable
-from perdure.filelock.gate import gate
+from perdure.filelock.holds import holds
 from perdure.filelock.lock import FileLock, shared_now
 from perdure.filelock.names import NameLock, publish
 from tests.filelock.processes import in_a_fork, stopped
@@ -75,7 +75,7 @@ def test_an_interrupt_while_the_lock_is_taken_releases_it(path: Path) -> None:
         with pytest.raises(KeyboardInterrupt):
             take(lock)
         assert is_free(path)
-        assert gate.is_quiet()
+        assert holds.is_quiet()
 
 
 def test_a_forked_child_neither_holds_nor_releases_the_lock_of_its_parent(path: Path) -> None:
@@ -114,12 +114,12 @@ def test_a_lock_that_another_thread_held_at_the_fork_can_be_waited_for_in_the_ch
     assert in_a_fork(lambda: lock.acquire(0)) == 0
 
 
-def test_a_child_that_was_forked_while_the_gate_was_closed_may_take_locks(path: Path) -> None:
-    token = gate.close()
+def test_a_child_that_was_forked_in_a_pause_may_take_locks(path: Path) -> None:
+    token = holds.pause()
     try:
         assert in_a_fork(lambda: FileLock(path).acquire(0)) == 0
     finally:
-        gate.open(token)
+        holds.resume(token)
 
 
 def test_a_shared_lock_is_not_inherited(path: Path) -> None:
@@ -142,45 +142,45 @@ def test_locks_that_nobody_uses_are_freed(path: Path) -> None:
     assert gone() is None
 
 
-def test_nothing_is_taken_while_the_gate_is_closed(path: Path) -> None:
+def test_nothing_is_taken_in_a_pause(path: Path) -> None:
     lock = FileLock(path)
-    token = gate.close()
-    assert gate.is_quiet()
+    token = holds.pause()
+    assert holds.is_quiet()
     assert not lock.try_acquire()
-    gate.open(token)
+    holds.resume(token)
     assert lock.try_acquire()
-    assert not gate.is_quiet()
+    assert not holds.is_quiet()
     lock.release()
 
 
 def test_what_is_needed_to_release_an_outer_lock_may_still_be_taken(tmp_path: Path) -> None:
     outer, inner = FileLock(tmp_path / "outer", kind="outer"), FileLock(tmp_path / "inner")
     with outer:
-        token = gate.close()
+        token = holds.pause()
         try:
             assert inner.try_acquire()
             inner.release()
-            assert not gate.is_quiet()
-            gate.shut(token)
-            assert gate.is_quiet()
+            assert not holds.is_quiet()
+            holds.pause_fully(token)
+            assert holds.is_quiet()
             assert not inner.try_acquire()
         finally:
-            gate.open(token)
+            holds.resume(token)
 
 
 def test_the_lock_of_a_worker_does_not_count(path: Path) -> None:
     lock = FileLock(path, kind="lasting")
     assert lock.try_acquire()
-    assert gate.is_quiet()
+    assert holds.is_quiet()
     lock.release()
 
 
-def test_the_time_in_which_the_gate_is_closed_does_not_count_as_waiting(path: Path) -> None:
-    token = gate.close()
-    opening = threading.Timer(0.05, gate.open, [token])
+def test_the_time_of_a_pause_does_not_count_as_waiting(path: Path) -> None:
+    token = holds.pause()
+    opening = threading.Timer(0.05, holds.resume, [token])
     opening.start()
     with FileLock(path, wait_s=0):
-        assert not gate.closers
+        assert not holds.pauses
     opening.join()
 
 

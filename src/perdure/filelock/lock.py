@@ -17,8 +17,8 @@ from types import TracebackType
 from typing import Literal, Self
 
 from perdure.errors import Denied, Unavailable
-from perdure.filelock.gate import gate
 from perdure.filelock.holders import holder_of
+from perdure.filelock.holds import holds
 
 WAIT_S = 30.0
 _FILE_MODE = 0o600
@@ -45,9 +45,9 @@ class FileLock:
         self._fd = -1
         self._name = os.fspath(path)
         self._file = (0, 0)
-        registers: dict[Kind, set[object]] = {"inner": gate.inner, "outer": gate.outer, "lasting": set()}
+        registers: dict[Kind, set[object]] = {"inner": holds.inner, "outer": holds.outer, "lasting": set()}
         self._register = registers[kind]
-        self._is_gated = kind != "lasting"
+        self._is_counted = kind != "lasting"
         _all.add(self)
 
     @property
@@ -158,22 +158,22 @@ class FileLock:
     def _wait(self, wait_s: float, left_s: float) -> None:
         pause_s, before_s = _FIRST_PAUSE_S, time.monotonic()
         while not self._take():
-            if left_s <= 0 and not gate.closers:
+            if left_s <= 0 and not holds.pauses:
                 raise self.refusal(wait_s)
             time.sleep(pause_s * random.uniform(0.5, 1.0))
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
             now_s = time.monotonic()
-            if not gate.closers:
+            if not holds.pauses:
                 left_s -= min(now_s - before_s, _LONGEST_STEP_S)
             before_s = now_s
 
     def _take(self) -> bool:
-        """Lock the file that is in place if it is free, and if the gate is open."""
+        """Lock the file that is in place if it is free, and if locks are not paused."""
         while True:
             if self._fd < 0 and not self._open():
                 continue
             self._register.add(self)
-            if gate.closers and self._is_gated and not gate.lets_in(self._register):
+            if holds.pauses and self._is_counted and not holds.lets_in(self._register):
                 self._register.discard(self)
                 return False
             try:
@@ -248,7 +248,7 @@ def _forget_all() -> None:
     for fd in _shared:
         os.close(fd)
     _shared.clear()
-    gate.reset()
+    holds.reset()
 
 
 os.register_at_fork(after_in_parent=_count_fork, after_in_child=_forget_all)

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 
-from perdure.filelock.gate import gate
+from perdure.filelock.holds import holds
 
 _PATIENCE_S = 4.0
 """How long a stop waits for all locks, also those that are held for a whole rewrite or restore."""
@@ -44,8 +44,8 @@ def _on_stop(_number: int, _frame: object) -> None:
     if os.getpid() in _waiting:
         return
     _waiting.add(os.getpid())
-    token = gate.close()
-    if gate.is_quiet():
+    token = holds.pause()
+    if holds.is_quiet():
         _stop(token)
         return
     try:
@@ -56,14 +56,14 @@ def _on_stop(_number: int, _frame: object) -> None:
 
 def _stop_when_quiet(token: object) -> None:
     if not _is_quiet_within(_PATIENCE_S):
-        gate.shut(token)
+        holds.pause_fully(token)
         _is_quiet_within(_LAST_PATIENCE_S)
     _stop(token)
 
 
 def _is_quiet_within(seconds: float) -> bool:
     deadline = time.monotonic() + seconds
-    while not gate.is_quiet():
+    while not holds.is_quiet():
         if time.monotonic() > deadline:
             return False
         time.sleep(_PAUSE_S)
@@ -74,11 +74,11 @@ def _stop(token: object) -> None:
     """Stop the process until it is resumed.
 
     The signal goes to this thread: it does not return from the call before the process was stopped and resumed. One to
-    the process may be taken by another thread, and this one would open the gate meanwhile.
+    the process may be taken by another thread, and this one would end the pause meanwhile.
     """
     if os.isatty(2):
         with contextlib.suppress(OSError):
             os.write(2, _SHOW_CURSOR)  # the live view hides it
     _waiting.discard(os.getpid())
     signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
-    gate.open(token)
+    holds.resume(token)
