@@ -6,6 +6,8 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,10 @@ from hypothesis import strategies as st
 from perdure import Denied
 from perdure.app.system import SystemIds, WorkerIdentity, is_dead, observer
 from tests import children
+from tests.crash.goals import rest_of
+from tests.crash.size import torture_size
+
+MANY = 8
 
 
 @pytest.fixture
@@ -87,6 +93,33 @@ def test_a_copy_of_a_home_is_another_home_and_a_moved_one_is_not(home: Path, tmp
     assert observer(copy).home_id != name
     assert observer(copy).home_id == observer(copy).home_id
     assert observer(home.rename(tmp_path / "moved")).home_id == name
+
+
+async def name_a_home(home: Path, barrier: Barrier, pipe: Connection) -> None:
+    barrier.wait()
+    pipe.send(observer(home).home_id)
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("found", [None, "", "0123456789abcdef0123456789abcdef 1:2"], ids=["none", "torn", "a copy's"])
+def test_of_many_processes_one_names_a_home(tmp_path: Path, found: str | None) -> None:
+    for number in range(torture_size(small=2)):
+        home = tmp_path / str(number)
+        home.mkdir()
+        if found is not None:
+            (home / "home_id").write_text(found)
+        name_at_once(home)
+
+
+def name_at_once(home: Path) -> None:
+    ours, theirs = children.context().Pipe(duplex=False)
+    barrier = children.context().Barrier(MANY)
+    rivals = [children.start(name_a_home, home, barrier, theirs) for _ in range(MANY)]
+    theirs.close()
+    assert [children.end_of(rival) for rival in rivals] == [0] * MANY
+    names = list(rest_of(ours))
+    assert names == [observer(home).home_id] * MANY
+    assert [path.name for path in home.iterdir()] == ["home_id"]
 
 
 def test_a_torn_home_id_is_made_anew(home: Path) -> None:

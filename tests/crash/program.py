@@ -61,16 +61,20 @@ def start(
     *,
     interrupted_at: str | None = None,
     killed_at: tuple[str, int] | None = None,
+    stopped_at: tuple[str, Sequence[int]] | None = None,
 ) -> Program:
     """Start the program in a folder.
 
-    It may press Ctrl-C itself, once, when it reaches a fail-point, or die by SIGKILL at the nth hit of one.
+    It may press Ctrl-C itself, once, when it reaches a fail-point, press Ctrl-Z at some hits of one, or die by SIGKILL
+    at the nth hit.
     """
     blows: dict[str, Callable[[], None]] = {}
     if interrupted_at is not None:
         blows[interrupted_at] = _Blow(signal.SIGINT)
     if killed_at is not None:
         blows[killed_at[0]] = _Blow(signal.SIGKILL, killed_at[1])
+    if stopped_at is not None:
+        blows[stopped_at[0]] = _Blow(signal.SIGTSTP, *stopped_at[1])
     ours, theirs = children.context().Pipe(duplex=False)
     process = children.context().Process(target=_main, args=(home, folder, arguments, blows, theirs))
     process.start()
@@ -102,13 +106,14 @@ def _main(
 
 
 class _Blow:
-    """Sends itself a signal at one hit, and never again."""
+    """Sends itself a signal at some hits."""
 
-    def __init__(self, number: signal.Signals, hit: int = 1) -> None:
+    def __init__(self, number: signal.Signals, *hits: int) -> None:
         self._number = number
-        self._left = hit
+        self._hits = hits or (1,)
+        self._hit = 0
 
     def __call__(self) -> None:
-        self._left -= 1
-        if self._left == 0:
+        self._hit += 1
+        if self._hit in self._hits:
             os.kill(os.getpid(), self._number)

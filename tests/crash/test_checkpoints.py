@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from perdure.filelock.lock import FileLock
 from perdure.kernel.replay import replay
 from perdure.store.sqlite import checkpoint
 from perdure.store.sqlite.files import lock_path
-from perdure.store.sqlite.lockfile import LockFile
 from tests import children
 from tests.crash.goals import open_goals, rest_of, run_plan, telling
 from tests.crash.size import torture_size
@@ -33,7 +33,7 @@ async def write_goals(home: Path, count: int, pipe: Connection) -> None:
 
 async def checkpoint_until(path: Path, is_over: Event) -> None:
     """Move the whole log back again and again, as the product does: under the lock."""
-    lock = LockFile(lock_path(path))
+    lock = FileLock(lock_path(path))
     modes = ("RESTART", "TRUNCATE", "PASSIVE", "FULL")
     rounds = 0
     while not is_over.is_set():

@@ -13,9 +13,9 @@ from pathlib import Path
 import psycopg
 
 from perdure import Conflict, PerdureError
+from perdure.filelock.lock import FileLock
 from perdure.kernel.replay import replay
 from perdure.store.sqlite.files import lock_path
-from perdure.store.sqlite.lockfile import LockFile
 from tests import children
 from tests.crash.goals import carry_on, counted, is_running, open_goals, rest_of, run_plan, telling
 
@@ -113,7 +113,7 @@ def stop_outside_a_write(pid: int, url: str) -> None:
         os.kill(pid, signal.SIGSTOP)
         if url.startswith("postgresql"):
             return
-        lock = LockFile(lock_path(Path(url)), wait_s=0.2)
+        lock = FileLock(lock_path(Path(url)), wait_s=0.2)
         try:
             with lock:
                 return
@@ -160,7 +160,7 @@ def locked_away(url: str) -> Iterator[None]:
             connection.execute("LOCK TABLE leases, goals IN ACCESS EXCLUSIVE MODE")
             yield
         return
-    lock = LockFile(lock_path(Path(url)))
+    lock = FileLock(lock_path(Path(url)))
     with lock:
         yield
     lock.close()

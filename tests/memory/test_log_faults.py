@@ -76,7 +76,7 @@ def test_an_interrupt_leaves_the_lock_free_and_the_file_sound(memory: Memory, po
 
 def test_an_interrupt_in_the_moment_the_lock_is_taken_gives_it_back(tmp_path: Path) -> None:
     class Interrupted(LogLock):
-        def _in_place(self) -> os.stat_result | None:
+        def is_in_place(self) -> bool:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt), Interrupted(tmp_path / "lock"):

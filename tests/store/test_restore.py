@@ -33,7 +33,7 @@ async def content(settings: Settings) -> tuple[list[str], list[str], str]:
     async with Perdure.open(settings.home, database_url=settings.database_url) as p:
         assert await p.database.verify() == []
         names = await p.database.read(project_names)
-    bots = sorted(path.name for path in settings.bots_dir.glob("*"))
+    bots = sorted(path.name for path in settings.bots_dir.glob("[!.]*"))
     return names, bots, (settings.memory_state_dir / "memory.jsonl").read_text()
 
 

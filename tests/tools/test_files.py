@@ -1,12 +1,13 @@
 """Files are read and written in the goal's folder only, whole or not at all, and tell what happened to them."""
 
 import asyncio
+import errno
 import hashlib
 import os
 import resource
 import signal
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -243,7 +244,15 @@ async def test_of_many_that_write_a_new_file_at_once_one_does(workdir: Path) -> 
     assert names(workdir) == ["a"]
 
 
-def test_a_new_name_is_not_given_to_what_came_after_the_look(workdir: Path) -> None:
+def no_links(*_: object, **__: object) -> None:
+    raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+
+@pytest.mark.parametrize("link", [os.link, no_links], ids=["hard links", "no hard links"])
+def test_a_new_name_is_not_given_to_what_came_after_the_look(
+    workdir: Path, monkeypatch: pytest.MonkeyPatch, link: Callable[..., None]
+) -> None:
+    monkeypatch.setattr(os, "link", link)
     (workdir / "a").write_text("old")
     (workdir / "part").write_text("new")
     folder = os.open(workdir, os.O_RDONLY)

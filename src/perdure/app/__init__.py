@@ -218,10 +218,14 @@ async def restore_backup(settings: Settings, source: Path, *, replace: bool) -> 
 
 
 def _places(settings: Settings) -> Places:
+    from perdure.bots import LOCK_FILE
+    from perdure.memory.places import LOCK_FILES
+
     return Places(
         home=settings.home,
         database=parse_target(settings.database_url),
         folders={"bots": settings.bots_dir, "skills": settings.skills_dir, "memory": settings.memory_state_dir},
+        locks={"bots": (LOCK_FILE,), "memory": LOCK_FILES},
     )
 
 

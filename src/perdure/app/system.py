@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import fcntl
 import os
 import re
 import secrets
@@ -15,6 +14,8 @@ from pathlib import Path
 from uuid_utils import uuid7
 
 from perdure.errors import from_os_error
+from perdure.filelock.lock import FileLock, shared_now
+from perdure.filelock.names import NameLock
 from perdure.kernel.ports import Worker
 from perdure.settings import FILE_MODE, ensure_folder
 from perdure.tools.processes import boot_id
@@ -71,16 +72,19 @@ class WorkerIdentity:
         folder = home / "run"
         ensure_folder(folder)
         _sweep(folder)
-        self._fd = -1
-        while self._fd < 0:
+        while True:
             self.worker = observer(home, worker_id=f"{os.getpid()}-{secrets.token_hex(8)}")
-            self._path = folder / f"{self.worker.id}.lock"
-            self._fd = _locked(self._path)
+            self._lock = FileLock(folder / f"{self.worker.id}.lock", kind="lasting")
+            if self._lock.try_acquire():
+                break
+            self._lock.close()  # another process took the new file for that of a dead worker, and removes it
 
     def close(self) -> None:
-        """Stop being a worker."""
-        self._path.unlink(missing_ok=True)
-        os.close(self._fd)
+        """Stop being a worker. A forked child is none, so there it changes nothing."""
+        if self._lock.fd >= 0:
+            self._lock.path.unlink(missing_ok=True)
+            self._lock.release()
+            self._lock.close()
 
 
 def observer(home: Path, worker_id: str = "") -> Worker:
@@ -96,28 +100,12 @@ def is_dead(home: Path, worker_id: str) -> bool:
     if not _WORKER_ID.fullmatch(worker_id):
         return False
     try:
-        fd = os.open(home / "run" / f"{worker_id}.lock", os.O_RDONLY)
+        with shared_now(home / "run" / f"{worker_id}.lock") as is_free:
+            return is_free
     except FileNotFoundError:
         return True
     except OSError:
         return False
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    finally:
-        os.close(fd)
-    return True
-
-
-def _locked(path: Path) -> int:
-    """Make a file and lock it; -1 when somebody took it for the file of a dead worker and removed it in between."""
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, FILE_MODE)
-    fcntl.flock(fd, fcntl.LOCK_EX)
-    if path.exists():
-        return fd
-    os.close(fd)
-    return -1
 
 
 def _sweep(folder: Path) -> None:
@@ -126,17 +114,9 @@ def _sweep(folder: Path) -> None:
     Ours is shared, as in `is_dead`: nobody who looks at the same moment takes us for the worker.
     """
     for path in folder.glob("*.lock"):
-        try:
-            fd = os.open(path, os.O_RDWR)
-        except OSError:
-            continue
-        try:
-            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            path.unlink(missing_ok=True)
-        except OSError:
-            continue
-        finally:
-            os.close(fd)
+        with contextlib.suppress(OSError), shared_now(path) as is_free:
+            if is_free:
+                path.unlink(missing_ok=True)
 
 
 def _home_id(home: Path) -> str:
@@ -149,9 +129,10 @@ def _home_id(home: Path) -> str:
     try:
         status = home.stat()
         place = f"{status.st_dev}:{status.st_ino}"
-        name, _, made_for = _read_text(path).partition(" ")
+        seen = _read_text(path)
+        name, _, made_for = seen.partition(" ")
         if made_for != place:
-            _put_text(path, f"{secrets.token_hex(16)} {place}", is_new=not made_for)
+            _put_text(path, f"{secrets.token_hex(16)} {place}", seen)
             name = _read_text(path).partition(" ")[0]
     except OSError as error:
         raise from_os_error(f"{path} cannot be read or written", error) from error
@@ -165,16 +146,15 @@ def _read_text(path: Path) -> str:
         return ""
 
 
-def _put_text(path: Path, text: str, *, is_new: bool) -> None:
-    """Put a text into its place, whole; of several that make a new one at once, the first one's stays."""
+def _put_text(path: Path, text: str, seen: str) -> None:
+    """Put a text into its place, whole, unless another process has changed what was seen there."""
     part = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
-    try:
-        part.touch(FILE_MODE, exist_ok=False)
-        part.write_text(text, encoding="ascii")
-        if is_new and not path.exists():
-            with contextlib.suppress(FileExistsError):
-                os.link(part, path)
-        else:
+    with NameLock(path):
+        if _read_text(path) != seen:
+            return
+        try:
+            part.touch(FILE_MODE, exist_ok=False)
+            part.write_text(text, encoding="ascii")
             part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+        finally:
+            part.unlink(missing_ok=True)

@@ -4,7 +4,6 @@ Whoever writes holds the lock of the folder of all bots. Every step can be done 
 """
 
 import asyncio
-import fcntl
 import os
 import re
 import shutil
@@ -14,10 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from perdure import failpoints
+from perdure.bots import LOCK_FILE
 from perdure.bots.folder import NEW, BotFolder
 from perdure.bots.merge import merge_file
 from perdure.bots.slugs import require_slug
 from perdure.errors import Denied, Invalid, PerdureError, Unavailable, from_os_error
+from perdure.filelock.holders import holder_of
+from perdure.filelock.lock import FileLock
+from perdure.filelock.names import NameLock
 from perdure.settings import FILE_MODE, FOLDER_MODE, ensure_folder
 
 WAIT_S = 30.0
@@ -45,21 +48,44 @@ async def locked(bots_dir: Path, wait_s: float = WAIT_S) -> AsyncIterator[None]:
 
     Raises: Unavailable when somebody else does for too long; Denied.
     """
-    ensure_folder(bots_dir)
-    try:
-        file = os.open(bots_dir / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
-    except OSError as error:
-        raise from_os_error(f"The folder {bots_dir} cannot be written", error) from error
+    lock = _BotsLock(bots_dir / LOCK_FILE, kind="outer")
     try:
         deadline = asyncio.get_running_loop().time() + wait_s
-        while not _is_taken(file):
+        while not lock.try_acquire():
             if asyncio.get_running_loop().time() > deadline:
-                raise Unavailable(f"Another process writes to {bots_dir} and does not end. Try again.")
+                raise lock.refusal(wait_s)
             await asyncio.sleep(_PAUSE_S)
-        await asyncio.to_thread(_sweep, bots_dir)
-        yield
+        try:
+            await asyncio.to_thread(_sweep, bots_dir)
+            yield
+        finally:
+            lock.release()
     finally:
-        os.close(file)
+        lock.close()
+
+
+class _BotsLock(FileLock):
+    """The lock of the folder of all bots, which is made with the folder."""
+
+    def open_file(self) -> int:
+        """See FileLock.open_file."""
+        folder = self.path.parent
+        if not folder.is_dir():
+            ensure_folder(folder.parent)
+            with NameLock(folder):  # a restore that is just replacing the folder holds it
+                ensure_folder(folder)
+        try:
+            return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, FILE_MODE)
+        except FileNotFoundError:
+            return -1  # the folder was replaced just now
+        except OSError as error:
+            raise from_os_error(f"The folder {folder} cannot be written", error) from error
+
+    def refusal(self, wait_s: float) -> Unavailable:  # noqa: ARG002 (see FileLock.refusal)
+        holder = holder_of(self.path)
+        if holder is not None and holder.is_stopped:
+            return Unavailable(holder.stopped_sentence(self.path))
+        return Unavailable(f"Another process writes to {self.path.parent} and does not end. Try again.")
 
 
 def write_bot(bots_dir: Path, slug: str, update: Update) -> tuple[str, ...]:
@@ -176,14 +202,6 @@ def _sweep(bots_dir: Path) -> None:
     for name in left:
         with suppress(OSError, RecursionError):
             _remove(bots_dir / name)
-
-
-def _is_taken(file: int) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _remove(path: Path) -> None:

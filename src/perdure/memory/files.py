@@ -11,11 +11,16 @@ from pathlib import Path
 from types import TracebackType
 
 from perdure.errors import Damaged, Denied, Invalid, PerdureError, Unavailable
+from perdure.filelock.names import NameLock
 from perdure.settings import FILE_MODE, ensure_folder
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
 _CHUNK = 1 << 20
+
+
+class FolderGone(Unavailable):
+    """The folder of a file was moved or removed just before the file was to be made in it."""
 
 
 class OpenFile:
@@ -48,7 +53,7 @@ def open_file(path: Path, flags: int) -> int:
             fd = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, FILE_MODE)
         except FileNotFoundError:
             if flags & os.O_CREAT:
-                raise Unavailable(f"The folder of {path} was removed just now; nothing was stored.") from None
+                raise FolderGone(f"The folder of {path} was removed just now; nothing was stored.") from None
             raise
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             os.close(fd)
@@ -140,11 +145,16 @@ class _Told:
 
 
 def _make_folder(path: Path) -> None:
-    """Make a folder and the missing ones above it, and make all their names durable."""
+    """Make a folder and the missing ones above it, and make all their names durable.
+
+    A restore that is just replacing the folder holds the lock of its name: it would fail if we made another.
+    """
     if path.is_dir():
         return
     missing = [path, *(each for each in path.parents if not each.is_dir())]
-    ensure_folder(path)
+    ensure_folder(path.parent)
+    with NameLock(path):
+        ensure_folder(path)
     for each in missing:
         with suppress(PermissionError):  # a folder that may be entered, not read: its owner has to care for it
             flush_folder(each.parent)

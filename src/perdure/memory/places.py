@@ -9,6 +9,8 @@ from perdure.errors import Invalid
 from perdure.settings import NoHome, absolute, load_settings
 
 LOG_FILE = "memory.jsonl"
+LOCK_FILES = ("memory.jsonl.new", "memory.idx.lock", "memory.jsonl.lock")
+"""What is locked by those who rewrite the log, write its index, or append; in this order where one takes several."""
 
 
 @dataclass(frozen=True)

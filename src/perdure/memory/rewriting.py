@@ -75,7 +75,7 @@ def rewriting(log: Log, *, wait_s: float = WAIT_S) -> Iterator[Draft]:
 
     Raises: Conflict when somebody else is at it for too long.
     """
-    lock = LogLock(log.places.new, wait_s)
+    lock = LogLock(log.places.new, wait_s, kind="outer")
     with ExitStack() as stack:
         stack.callback(lock.close)
         try:

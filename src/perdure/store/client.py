@@ -70,9 +70,10 @@ class DatabaseClient:
         """
         match parse_target(url_or_path):
             case SqliteTarget(path=Path() as path):
-                from perdure.store.sqlite.files import lock_path
+                from perdure.store.sqlite.files import is_log_left, lock_path
 
-                return path.exists() and (path.stat().st_size > 0 or lock_path(path).exists())
+                is_file = path.exists() and (path.stat().st_size > 0 or lock_path(path).exists())
+                return is_file or is_log_left(path)  # then to open it says that it is damaged
             case SqliteTarget():
                 return False
             case PostgresTarget():

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from perdure import failpoints
 from perdure.errors import Conflict, from_os_error
+from perdure.filelock.names import publish
 from perdure.settings import FILE_MODE
 
 
@@ -55,13 +56,9 @@ def fsync(path: Path) -> None:
 
 def _give_name(part: Path, target: Path) -> None:
     try:
-        os.link(part, target)  # unlike a rename, it does not replace what came there in the meantime
+        publish(part, target)  # unlike a rename, it does not replace what came there in the meantime
     except FileExistsError:
         raise _taken(target) from None
-    except OSError:  # a file system without hard links
-        if target.exists():
-            raise _taken(target) from None
-        part.rename(target)
 
 
 def _taken(target: Path) -> Conflict:

@@ -76,7 +76,11 @@ class Groups:
             await asyncio.sleep(0)
 
     def seal(self) -> None:
-        """Let what is asked for from now on come after something else that is asked for now."""
+        """Let what is asked for from now on come after something else that is asked for now.
+
+        Raises: RuntimeError in a forked child, which would otherwise write what its parent was asked for.
+        """
+        self._writer.refuse_misuse()
         with self._gathering:
             group, self._open = self._open, None
         if group is not None:

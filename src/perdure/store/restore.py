@@ -11,13 +11,14 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from perdure.errors import Conflict, Damaged, Invalid, NotFound, Unavailable, from_os_error
+from perdure.errors import Conflict, Damaged, Invalid, NotFound, from_os_error
+from perdure.filelock.lock import FileLock
 from perdure.settings import CONFIG_FILE, FOLDER_MODE, ensure_folder
 from perdure.store.archive import DATABASE, Manifest, unpack_archive
 from perdure.store.durable import fsync
+from perdure.store.exclusion import Exclusion, in_use
 from perdure.store.sqlite import faults, files
 from perdure.store.sqlite.connection import connect
-from perdure.store.sqlite.lockfile import LockFile
 from perdure.store.swaps import (
     Places,
     Plan,
@@ -26,6 +27,7 @@ from perdure.store.swaps import (
     all_places,
     finish,
     is_restore_pending,
+    pending_plan,
     remove_staged,
     swap_for,
     write_plan,
@@ -34,7 +36,6 @@ from perdure.store.target import PostgresTarget, SqliteTarget
 
 _SQLITE_MAGIC = b"SQLite format 3\0"
 _GZIP_MAGIC = b"\x1f\x8b"
-_PATIENCE_S = 3.0
 _KEPT = (CONFIG_FILE, "logs", "run", "home_id", "*.lock", "*.replaced-*", ".*")
 """What a home may hold and still count as empty: settings, logs, locks, its name, what restores moved aside."""
 
@@ -46,15 +47,11 @@ def restore(source: Path, places: Places, *, replace: bool) -> Restored:
     changed then.
     """
     ensure_folder(places.home)
-    with _told(), _one_at_a_time(places.home), _no_writers(places.database):
-        finish(places)
+    with _told(), _one_at_a_time(places.home):
+        _finish(places)
         try:
             plan = _stage(source, places, datetime.now(UTC).strftime("%Y%m%d-%H%M%S"))
-            if not replace:
-                _refuse_what_is_there(places, plan)
-            _refuse_what_cannot_be_swapped(places, plan)
-            write_plan(places.home, plan)
-            return finish(places) or Restored((), ())
+            return _swap(places, plan, replace=replace)
         except BaseException:
             if not is_restore_pending(places.home):
                 remove_staged(places)
@@ -70,8 +67,30 @@ def finish_restore(places: Places) -> Restored | None:
         os.path.lexists(files.staged_path(p)) for p in all_places(places)
     ):
         return None
-    with _told(), _one_at_a_time(places.home), _no_writers(places.database):
-        return finish(places)
+    with _told(), _one_at_a_time(places.home):
+        return _finish(places)
+
+
+def _swap(places: Places, plan: Plan, *, replace: bool) -> Restored:
+    """Write down a plan that can be carried out, and carry it out."""
+    with Exclusion(places) as exclusion:
+        if isinstance(places.database, SqliteTarget):
+            exclusion.lock_folders(plan)
+        exclusion.lock_database()
+        if not replace:
+            _refuse_what_is_there(places, plan)
+        _refuse_what_cannot_be_swapped(places, plan)
+        write_plan(places.home, plan)
+        return finish(places, exclusion.lock_folders) or Restored((), ())
+
+
+def _finish(places: Places) -> Restored | None:
+    with Exclusion(places) as exclusion:
+        plan = pending_plan(places)
+        if plan is not None and isinstance(places.database, SqliteTarget):
+            exclusion.lock_folders(plan)
+        exclusion.lock_database()
+        return finish(places, exclusion.lock_folders)
 
 
 def _stage(source: Path, places: Places, mark: str) -> Plan:
@@ -197,28 +216,9 @@ def _first_bytes(source: Path) -> bytes:
 
 @contextlib.contextmanager
 def _one_at_a_time(home: Path) -> Iterator[None]:
-    lock = LockFile(home / "restore.lock")
+    lock = FileLock(home / "restore.lock", kind="outer")
     with contextlib.closing(lock), lock:
         yield
-
-
-@contextlib.contextmanager
-def _no_writers(database: SqliteTarget | PostgresTarget) -> Iterator[None]:
-    """Keep every writer away from a SQLite file while it is swapped."""
-    if isinstance(database, PostgresTarget) or database.path is None:
-        yield
-        return
-    ensure_folder(database.path.parent)
-    lock = LockFile(files.lock_path(database.path))
-    with contextlib.closing(lock):
-        try:
-            lock.acquire(_PATIENCE_S)
-        except Unavailable as error:
-            raise _in_use(database.path) from error
-        try:
-            yield
-        finally:
-            lock.release()
 
 
 def _refuse_what_cannot_be_swapped(places: Places, plan: Plan) -> None:
@@ -236,11 +236,7 @@ def _refuse_what_cannot_be_swapped(places: Places, plan: Plan) -> None:
 
             refuse_a_dump(database, Path(plan.dump))
     elif database.path is not None and database.path.exists() and _is_open_elsewhere(database.path):
-        raise _in_use(database.path)
-
-
-def _in_use(path: Path) -> Conflict:
-    return Conflict(f"{path} is in use. Stop the programs that use it, then restore again.")
+        raise in_use(database.path)
 
 
 def _is_open_elsewhere(path: Path) -> bool:

@@ -7,8 +7,8 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from perdure import failpoints
@@ -30,6 +30,8 @@ class Places:
     home: Path
     database: SqliteTarget | PostgresTarget
     folders: Mapping[str, Path]
+    locks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """For a folder the files in it that its writers lock, in the order in which they are taken."""
 
 
 @dataclass(frozen=True)
@@ -78,23 +80,37 @@ def write_plan(home: Path, plan: Plan) -> None:
     failpoints.hit("store.restore.plan.after")
 
 
-def finish(places: Places) -> Restored | None:
-    """Do what the plan says and was not done yet. The caller holds both locks."""
+def pending_plan(places: Places) -> Plan | None:
+    """Return the plan of a restore that was interrupted; None when there is none.
+
+    Raises: what `finish` raises.
+    """
     path = places.home / PLAN
-    if not os.path.lexists(path):
+    return _read_plan(path, places) if os.path.lexists(path) else None
+
+
+def finish(places: Places, lock_folders: Callable[[Plan], None]) -> Restored | None:
+    """Do what the plan says and was not done yet. The caller holds the lock of restores, and that of a SQLite file.
+
+    The folders are locked only after the tables of a server have been loaded, which can take long.
+
+    Raises: Damaged; Conflict when the plan belongs to another home or database.
+    """
+    plan = pending_plan(places)
+    if plan is None:
         remove_staged(places)  # of a restore that was killed before it had a plan
         return None
-    plan = _read_plan(path, places)
     aside = []
     if plan.dump is not None and isinstance(places.database, PostgresTarget):
         from perdure.store.postgres.swap import swap_tables
 
         schema = swap_tables(places.database, Path(plan.dump), plan.mark)
         aside += [f"the schema {schema}"] if schema else []
+    lock_folders(plan)
     for swap in plan.swaps:
         aside += [str(kept) for kept in _carry_out(Path(swap.new), Path(swap.place), Path(swap.aside))]
     failpoints.hit("store.restore.done.before")
-    path.unlink()
+    (places.home / PLAN).unlink()
     fsync(places.home)
     failpoints.hit("store.restore.done.after")
     restored = [*([plan.database] if plan.dump else []), *(swap.place for swap in plan.swaps)]
@@ -129,28 +145,27 @@ def _read_plan(path: Path, places: Places) -> Plan:
 
 
 def _carry_out(new: Path, place: Path, aside: Path) -> list[Path]:
-    """Swap one thing, unless it was done before, and return what the old became. Nothing is ever replaced."""
+    """Swap one thing, unless it was done before, and return what the old became. Nothing is ever replaced.
+
+    What SQLite keeps beside a database goes aside also when the file itself is gone, because a kill came between the
+    two, or somebody has removed it: an old log would be read as that of the new file.
+    """
     if not new.exists():
         return [aside] if os.path.lexists(aside) else []
     failpoints.hit("store.restore.swap.before")
+    kept = unused(aside) if os.path.lexists(place) else aside
     moved = []
-    if os.path.lexists(place):
-        kept = unused(aside)
-        moved.append(kept)
-        for old, then in zip((place, *files.side_paths(place)), (kept, *files.side_paths(kept)), strict=True):
-            if os.path.lexists(old):
-                old.rename(then)
-    elif os.path.lexists(aside):
-        moved.append(aside)
-        for old, then in zip(files.side_paths(place), files.side_paths(aside), strict=True):
-            if os.path.lexists(old):
-                old.rename(then)  # a kill came between the file and what belongs to it
+    for old, then in zip((place, *files.side_paths(place)), (kept, *files.side_paths(kept)), strict=True):
+        if os.path.lexists(old):
+            old.rename(then)
+        if os.path.lexists(then):
+            moved.append(then)
     fsync(place.parent)
     failpoints.hit("store.restore.swap.between")
     new.rename(place)
     fsync(place.parent)
     failpoints.hit("store.restore.swap.after")
-    return moved
+    return moved[:1]
 
 
 def swap_for(place: Path, mark: str) -> Swap:

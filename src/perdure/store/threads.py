@@ -71,7 +71,7 @@ class Threads:
         if self._is_stopped:
             raise RuntimeError(f"the threads {self._name} have been stopped")
         if os.getpid() != self._pid:
-            raise RuntimeError("this database was opened before a fork; open it anew in the child")
+            raise RuntimeError("this database was opened before a fork, so the child cannot use it")
         if threading.get_ident() in [thread.ident for thread in self._threads]:
             raise RuntimeError("a function that runs in a transaction cannot wait for another transaction")
 

@@ -215,9 +215,19 @@ def _give_name(folder: int, part: str, name: str, *, is_new: bool) -> None:
         except FileExistsError:
             raise Conflict(f"{name!r} is there already; it was expected not to be.") from None
         except OSError:  # a file system without hard links
+            if _is_there(folder, name):
+                raise Conflict(f"{name!r} is there already; it was expected not to be.") from None
             os.rename(part, name, src_dir_fd=folder, dst_dir_fd=folder)
     else:
         os.rename(part, name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def _is_there(folder: int, name: str) -> bool:
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 async def _outcome(context: CallContext, work: Callable[[], dict[str, Any]]) -> ToolOutput:

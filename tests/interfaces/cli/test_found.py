@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from perdure import get_memory_state_dir
+from perdure.filelock.lock import FileLock
 from perdure.interfaces.cli.edge import run
 from perdure.store.migrations import CHAIN
-from perdure.store.sqlite.lockfile import LockFile
 from tests.interfaces.cli.test_db import spoil_the_middle
 
 
@@ -219,7 +219,7 @@ def test_doctor_sees_when_no_home_can_be_made(home: str) -> None:
 
 def test_looking_does_not_wait_for_a_long_transaction(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(["db", "migrate"])
-    lock = LockFile(tmp_path / "home" / "perdure.db.lock")
+    lock = FileLock(tmp_path / "home" / "perdure.db.lock")
     with lock:
         for arguments in (["db", "status"], ["db", "tables"], ["db", "verify"], ["doctor"]):
             assert run(arguments) == 0
@@ -271,7 +271,7 @@ def test_bookkeeping_that_contradicts_the_file_is_damage(tmp_path: Path) -> None
 def test_one_interrupt_is_enough_while_a_lock_is_waited_for(tmp_path: Path) -> None:
     assert run(["db", "migrate", "--home", str(tmp_path / "home")]) == 0
     os.truncate(tmp_path / "home" / "perdure.db", 4096)
-    lock = LockFile(tmp_path / "home" / "perdure.db.lock")
+    lock = FileLock(tmp_path / "home" / "perdure.db.lock")
     with lock:
         waiting = subprocess.Popen(
             [sys.executable, "-m", "perdure", "db", "migrate", "--verbose"], stderr=subprocess.PIPE, text=True

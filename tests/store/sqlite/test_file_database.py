@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from perdure import Damaged, DatabaseClient, NotFound, Unavailable, failpoints
+from perdure.filelock.lock import FileLock
 from perdure.store.migrations import CHAIN
 from perdure.store.raw import RawTransaction
 from perdure.store.sqlite.file_database import SqliteFileDatabase
-from perdure.store.sqlite.lockfile import LockFile
 from perdure.store.transaction import Transaction
 from tests import children
 from tests.contracts.histories import HELLO, Stored, begin
@@ -63,7 +63,7 @@ async def test_every_write_transaction_holds_the_lock_file(sqlite_path: Path) ->
 
         def is_locked(_tx: Transaction) -> bool:
             with pytest.raises(Unavailable):
-                LockFile(Path(f"{sqlite_path}.lock"), wait_s=0).acquire()
+                FileLock(Path(f"{sqlite_path}.lock"), wait_s=0).acquire()
             return True
 
         assert await db.transaction(is_locked)
@@ -72,9 +72,9 @@ async def test_every_write_transaction_holds_the_lock_file(sqlite_path: Path) ->
 async def test_a_lock_that_is_kept_too_long_names_its_holder(sqlite_path: Path) -> None:
     async with await DatabaseClient.create(sqlite_path):
         pass
-    lock = LockFile(Path(f"{sqlite_path}.lock"))
+    lock = FileLock(Path(f"{sqlite_path}.lock"))
     with lock, pytest.raises(Unavailable, match=f"Process {os.getpid()} holds"):
-        LockFile(Path(f"{sqlite_path}.lock"), wait_s=0.05).acquire()
+        FileLock(Path(f"{sqlite_path}.lock"), wait_s=0.05).acquire()
     lock.close()
 
 

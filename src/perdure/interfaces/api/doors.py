@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from perdure.errors import Damaged, PerdureError, from_os_error
+from perdure.filelock.names import publish
 from perdure.settings import FILE_MODE, ensure_folder
 
 TOKEN_FILE = "token"  # noqa: S105 (the name of the file, not what is in it)
@@ -57,7 +58,7 @@ def rotate_token(home: Path) -> str:
 def _first_token(home: Path) -> str:
     """Make a token where there is none; when somebody else is quicker, theirs counts."""
     try:
-        return _write_token(home, lambda beside, path: path.hardlink_to(beside))
+        return _write_token(home, publish)
     except FileExistsError:
         pass
     try:

@@ -16,6 +16,7 @@ import typer
 
 from perdure.errors import Invalid, PerdureError
 from perdure.interfaces.cli.answer import to_json
+from perdure.interfaces.cli.stops import stop_between_writes
 from perdure.interfaces.cli.terminal import lines
 from perdure.interfaces.cli.tree import build
 
@@ -37,7 +38,8 @@ def run(arguments: Sequence[str]) -> int:
     flags = arguments[: list(arguments).index("--")] if "--" in arguments else arguments
     as_json, is_debugging = "--json" in flags, "--debug" in flags
     try:
-        return _invoke(_common_last(arguments))
+        with stop_between_writes():
+            return _invoke(_common_last(arguments))
     except PerdureError as error:
         if is_debugging:
             traceback.print_exc()

@@ -6,6 +6,7 @@ itself; the engine's `begin` does.
 
 import os
 import sqlite3
+import weakref
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,15 +26,54 @@ FileId = tuple[int, int]
 NO_FILE: FileId = (0, 0)
 
 
+class _Connection(sqlite3.Connection):
+    """A connection that is found again after a fork."""
+
+    file: FileId = NO_FILE
+
+    def close(self) -> None:
+        super().close()
+        _connections.discard(self)
+
+
+_connections: "weakref.WeakSet[_Connection]" = weakref.WeakSet()
+_inherited: set[FileId] = set()
+"""Files that were open when this process was forked. SQLite believes that it holds their locks, and it does not."""
+
+
+def _keep_inherited() -> None:
+    """Neither use nor close, in a forked child, what its parent has opened: both can damage the file.
+
+    A connection is closed when it is freed, so one more reference is counted than there is.
+    """
+    import ctypes
+
+    for connection in list(_connections):
+        _inherited.add(connection.file)
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
+    _connections.clear()
+
+
+os.register_at_fork(after_in_child=_keep_inherited)
+
+
 def connect(path: Path | None, *, mode: str = "rw", is_reader: bool = False) -> sqlite3.Connection:
-    """Open an existing file (mode `rw` or `ro`), or a database in memory when there is no path."""
+    """Open an existing file (mode `rw` or `ro`), or a database in memory when there is no path.
+
+    Raises: Conflict when this process was forked from one that has the file open; sqlite3.Error.
+    """
+    file = _file_to_open(path) if path is not None else NO_FILE
     connection = sqlite3.connect(
         ":memory:" if path is None else f"file:{quote(os.fsencode(path))}?mode={mode}",
         uri=True,
         isolation_level=None,
         check_same_thread=False,
         timeout=BUSY_TIMEOUT_S,
+        factory=_Connection,
     )
+    if file != NO_FILE:
+        connection.file = file
+        _connections.add(connection)
     try:
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
@@ -44,6 +84,20 @@ def connect(path: Path | None, *, mode: str = "rw", is_reader: bool = False) -> 
         connection.close()
         raise
     return connection
+
+
+def _file_to_open(path: Path) -> FileId:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return NO_FILE  # SQLite says what is wrong
+    file = (status.st_dev, status.st_ino)
+    if file in _inherited:
+        raise Conflict(
+            f"{path} was open when this process was forked, so using it here could damage it."
+            " Start the process with the method `spawn` or `forkserver`, or as a program of its own."
+        )
+    return file
 
 
 def pragma(connection: sqlite3.Connection, name: str) -> int | str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from perdure.errors import Damaged, PerdureError, Unavailable
+from perdure.filelock.lock import FileLock
 from perdure.settings import ensure_folder
 from perdure.store.database import Connected, Health
 from perdure.store.groups import Groups, Outcomes, do_items
@@ -16,7 +17,6 @@ from perdure.store.raw import Item, RawTransaction, Result, Work
 from perdure.store.sqlite import faults, files
 from perdure.store.sqlite.connection import pragma
 from perdure.store.sqlite.facts import health_of, problems_of
-from perdure.store.sqlite.lockfile import LockFile
 from perdure.store.sqlite.readers import Readers
 from perdure.store.sqlite.users import processes_with
 from perdure.store.sqlite.writer import Writer
@@ -39,7 +39,7 @@ class SqliteFileDatabase:
     def __init__(self, path: Path, *, debug: bool, chain: Chain) -> None:
         self._path = path
         self._chain = chain
-        self._lock = LockFile(files.lock_path(path))
+        self._lock = FileLock(files.lock_path(path))
         self._writer = Writer(path, chain, is_logged=debug)
         self._readers = Readers(path, self._lock, is_logged=debug)
         self._writing = Threads("perdure-writer", 1)
@@ -156,7 +156,7 @@ class SqliteFileDatabase:
 
     def _write_now(self, work: Work[Any, Any], item: Any) -> Outcomes | None:
         """Write an item on the thread of the caller; None when that would mean to wait for somebody."""
-        if not self._lock.acquire_now():
+        if not self._lock.try_acquire():
             return None
         try:
             return do_items(work, [item], self._commit_now) if self._writer.is_ready else None

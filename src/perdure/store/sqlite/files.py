@@ -17,13 +17,13 @@ from pathlib import Path
 
 from perdure import failpoints
 from perdure.errors import Conflict, Damaged, Invalid, Unavailable, from_os_error
+from perdure.filelock.lock import FileLock
 from perdure.settings import FILE_MODE
 from perdure.store.durable import fsync, new_file, unused
 from perdure.store.migrations import CHAIN, Chain
 from perdure.store.sqlite import faults
 from perdure.store.sqlite.connection import APPLICATION_ID, connect, engine_over, pragma
 from perdure.store.sqlite.facts import sqlite_version
-from perdure.store.sqlite.lockfile import LockFile
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ def refuse_strangers(path: Path) -> None:
         recognise(path)
 
 
-def prepare(path: Path, lock: LockFile, chain: Chain, *, migrate: bool) -> None:
+def prepare(path: Path, lock: FileLock, chain: Chain, *, migrate: bool) -> None:
     """See to it that a database of ours is at `path`: make a new one, or recognise and migrate what is there.
 
     The caller holds `lock`.
@@ -95,17 +95,18 @@ def prepare(path: Path, lock: LockFile, chain: Chain, *, migrate: bool) -> None:
         upgrade(path, chain)
 
 
-def is_there(path: Path, lock: LockFile) -> bool:
+def is_there(path: Path, lock: FileLock) -> bool:
     """Tell a database from an empty place.
 
     Raises: Invalid when it is no file; Damaged when it is gone or empty, but something of it is left.
     """
     size = _file_size(path)
-    wal, _ = side_paths(path)
-    if not size and _file_size(wal):
+    if not size and is_log_left(path):
+        wal, _ = side_paths(path)
         raise Damaged(
             f"{path} is missing or empty, but {wal.name} is still there. Put the file back beside it,"
-            " or restore a backup with `perdure db restore --replace ARCHIVE`."
+            " or restore a backup with `perdure db restore --replace ARCHIVE`. To start with an empty database,"
+            f" remove {wal.name}."
         )
     if size == 0 and not lock.is_new:
         raise Damaged(
@@ -115,6 +116,12 @@ def is_there(path: Path, lock: LockFile) -> bool:
     if is_too_small(path):
         raise Damaged(f"{path} is too small to be a database. It was left as it is; name another file.")
     return bool(size)
+
+
+def is_log_left(path: Path) -> bool:
+    """Tell whether the log of a database is there; it is removed when the last connection closes."""
+    wal, _ = side_paths(path)
+    return os.path.lexists(wal)
 
 
 def is_too_small(path: Path) -> bool:

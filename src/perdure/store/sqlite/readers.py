@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from perdure.filelock.lock import FileLock
 from perdure.store.raw import RawTransaction
 from perdure.store.sqlite import faults
 from perdure.store.sqlite.connection import FileId, connect, engine_over, file_now, observed, roll_back
-from perdure.store.sqlite.lockfile import LockFile
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -31,7 +31,7 @@ class _Reader:
 class Readers:
     """As many reading connections as there are threads that read at once; every transaction sees one state."""
 
-    def __init__(self, path: Path, lock: LockFile, *, is_logged: bool) -> None:
+    def __init__(self, path: Path, lock: FileLock, *, is_logged: bool) -> None:
         self._path = path
         self._lock = lock
         self._is_logged = is_logged

@@ -1,0 +1,205 @@
+"""Ctrl-Z: a process stops between two writes, others write at once meanwhile, and it finishes when it is resumed."""
+
+import asyncio
+import json
+import os
+import random
+import secrets
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from perdure import Perdure, append_record
+from perdure.bots.writing import locked
+from perdure.filelock.lock import FileLock
+from perdure.interfaces.cli.edge import run
+from perdure.interfaces.cli.stops import stop_between_writes
+from tests.crash import program
+from tests.crash.size import torture_size
+from tests.filelock.processes import state_of, wait_for_state
+from tests.interfaces.cli.interviews import WISH, coding
+from tests.rows import new_project
+
+FLOW = """
+from pathlib import Path
+from perdure import flow
+
+
+def is_enough():
+    return Path("enough").exists()
+
+
+@flow
+async def busy(goal):
+    while not await goal.step(is_enough):
+        pass
+
+
+@flow
+async def short(goal):
+    for _ in range(5):
+        await goal.step(is_enough)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "flows.py").write_text(FLOW)
+    return folder
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+def pid_of(perdure: program.Program) -> int:
+    assert perdure.process.pid is not None
+    return perdure.process.pid
+
+
+def require_free(lock: Path) -> None:
+    """Take a lock as another process would, and without waiting."""
+    taken = FileLock(lock, wait_s=0)
+    with taken:
+        pass
+    taken.close()
+
+
+RUN = ("run", "--flow", "flows:short")
+ADD = ("memory", "add", "--type", "lesson", "--title", "T")
+
+
+@pytest.mark.parametrize(
+    ("point", "hits", "arguments", "lock"),
+    [
+        ("store.append.before", [1, 3, 6], RUN, "perdure.db.lock"),
+        ("store.append.after", [2, 3], RUN, "perdure.db.lock"),
+        ("store.commit.before", [1], RUN, "perdure.db.lock"),
+        ("memory.write.before", [1], ADD, "state/memory.jsonl.lock"),
+    ],
+)
+def test_a_stop_in_the_middle_of_a_write_waits_for_its_end(
+    home: Path, folder: Path, point: str, hits: list[int], arguments: tuple[str, ...], lock: str
+) -> None:
+    perdure = program.start(home, folder, arguments, stopped_at=(point, hits))
+    for _ in hits:
+        wait_for_state(pid_of(perdure), "T")
+        require_free(home / lock)
+        os.kill(pid_of(perdure), signal.SIGCONT)
+    code, said = perdure.end()
+    assert code == 0, said
+
+
+async def test_a_stop_while_bots_are_written_waits_for_the_database_too(home: Path, folder: Path) -> None:
+    """The lock of the bots is held around a transaction, which has to be let in."""
+    (folder / "answers.json").write_text(json.dumps(coding()))
+    perdure = program.start(
+        home, folder, ("new", WISH, "--answers", "answers.json"), stopped_at=("bots.folder.before", [1])
+    )
+    wait_for_state(pid_of(perdure), "T")
+    async with locked(home / "bots", wait_s=0):
+        pass
+    with closing(sqlite3.connect(home / "perdure.db")) as plain:
+        assert plain.execute("SELECT state FROM bot_versions").fetchall() == [("current",)]
+    os.kill(pid_of(perdure), signal.SIGCONT)
+    code, said = perdure.end()
+    assert code == 0, said
+
+
+def test_a_server_stops_and_goes_on(home: Path, folder: Path) -> None:
+    perdure = program.start(home, folder, ("serve", "--port", "0"))
+    perdure.wait_for("Ctrl-C ends the server")
+    for _ in range(2):
+        os.kill(pid_of(perdure), signal.SIGTSTP)
+        wait_for_state(pid_of(perdure), "T")
+        os.kill(pid_of(perdure), signal.SIGCONT)
+        wait_for_state(pid_of(perdure), "SRD")
+    perdure.interrupt()
+    assert perdure.end()[0] == 0
+
+
+def test_a_lock_that_is_held_for_too_long_is_not_waited_for(tmp_path: Path) -> None:
+    held = subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path / "a.lock")], stdout=subprocess.PIPE)
+    assert held.stdout is not None
+    with held.stdout:
+        assert held.stdout.read(1) == b"."
+        held.send_signal(signal.SIGTSTP)
+        wait_for_state(held.pid, "T")
+        held.kill()
+        held.wait()
+
+
+HOLDER = """
+import signal, sys
+from pathlib import Path
+from perdure.filelock.lock import FileLock
+from perdure.interfaces.cli import stops
+
+stops._PATIENCE_S = stops._LAST_PATIENCE_S = 0.01
+with stops.stop_between_writes(), FileLock(Path(sys.argv[1])):
+    print(".", end="", flush=True)
+    while True:
+        signal.pause()
+"""
+
+
+@pytest.mark.parametrize("before", [signal.SIG_IGN, lambda *_: None])
+def test_a_handler_that_is_there_already_stays(before: Callable[..., None] | signal.Handlers) -> None:
+    was = signal.signal(signal.SIGTSTP, before)
+    try:
+        with stop_between_writes():
+            assert signal.getsignal(signal.SIGTSTP) == before
+    finally:
+        signal.signal(signal.SIGTSTP, was)
+
+
+def test_a_command_leaves_no_handler_behind() -> None:
+    assert run(["--version"]) == 0
+    assert signal.getsignal(signal.SIGTSTP) == signal.SIG_DFL
+
+
+async def test_who_opens_a_home_from_python_gets_no_handler(home: Path) -> None:
+    async with Perdure.open(home):
+        assert signal.getsignal(signal.SIGTSTP) == signal.SIG_DFL
+
+
+@pytest.mark.torture
+async def test_a_busy_run_that_is_stopped_again_and_again_never_keeps_others_waiting(home: Path, folder: Path) -> None:
+    seed = secrets.randbits(32)
+    print(f"seed {seed}")  # pytest shows it when the test fails
+    chance = random.Random(seed)
+    perdure = program.start(home, folder, ("run", "--flow", "flows:busy", "--jsonl"))
+    wait_for_state_of_goal(home)
+    for number in range(torture_size(small=12)):
+        await asyncio.sleep(chance.uniform(0, 0.03))
+        os.kill(pid_of(perdure), signal.SIGTSTP)
+        wait_for_state(pid_of(perdure), "T")
+        require_free(home / "perdure.db.lock")
+        async with Perdure.open(home) as p:
+            await p.database.transaction(new_project(f"p{number}"))
+        append_record(home / "state" / "memory.jsonl", {"title": str(number)})
+        assert state_of(pid_of(perdure)) == "T"
+        os.kill(pid_of(perdure), signal.SIGCONT)
+    (folder / "enough").touch()
+    code, said = perdure.end()
+    assert code == 0, said
+    async with Perdure.open(home) as p:
+        (goal,) = await p.goals.list()
+        assert (await p.goals.replay(goal.summary.goal_id)).state.status == "done"
+        assert await p.database.verify() == []
+
+
+def wait_for_state_of_goal(home: Path) -> None:
+    """Wait until a goal has begun."""
+    while not list(home.glob("run/*.lock")):
+        time.sleep(0.005)
