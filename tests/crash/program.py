@@ -1,6 +1,7 @@
 """The command line in a child that is forked warm: as real as a new interpreter, and much quicker."""
 
 import os
+import resource
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -61,8 +62,9 @@ def start(
     *,
     interrupted_at: str | None = None,
     killed_at: tuple[str, int] | None = None,
+    files: int | None = None,
 ) -> Program:
-    """Start the program in a folder.
+    """Start the program in a folder, where it may open so many files.
 
     It may press Ctrl-C itself, once, when it reaches a fail-point, or die by SIGKILL at the nth hit of one.
     """
@@ -72,7 +74,7 @@ def start(
     if killed_at is not None:
         blows[killed_at[0]] = _Blow(signal.SIGKILL, killed_at[1])
     ours, theirs = children.context().Pipe(duplex=False)
-    process = children.context().Process(target=_main, args=(home, folder, arguments, blows, theirs))
+    process = children.context().Process(target=_main, args=(home, folder, arguments, blows, files, theirs))
     process.start()
     theirs.close()
     return Program(process, os.fdopen(os.dup(ours.fileno()), encoding="utf-8"))
@@ -84,9 +86,16 @@ def run(home: Path, folder: Path, *arguments: str) -> tuple[int | None, str]:
 
 
 def _main(
-    home: Path, folder: Path, arguments: Sequence[str], blows: Mapping[str, Callable[[], None]], pipe: Connection
+    home: Path,
+    folder: Path,
+    arguments: Sequence[str],
+    blows: Mapping[str, Callable[[], None]],
+    files: int | None,
+    pipe: Connection,
 ) -> None:
     os.chdir(folder)
+    if files is not None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
     os.environ |= {"PERDURE_HOME": str(home), "NO_COLOR": "1", "COLUMNS": "120"}
     os.dup2(pipe.fileno(), 2)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

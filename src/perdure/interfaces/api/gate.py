@@ -1,5 +1,6 @@
 """The one gate that every request and every socket passes before anything else sees it."""
 
+from contextlib import suppress
 from typing import Literal
 
 from starlette.datastructures import Headers
@@ -18,6 +19,9 @@ _MOST_COOKIES = 256
 LONGEST_QUERY = 16_384
 OPEN_PATHS = frozenset({"/healthz", "/login"})
 """What may be asked for without a token: whether we live, and the trade of a one-time code for a cookie."""
+
+ON_TOKEN = "perdure_on_token"  # noqa: S105 (a name, not a token)
+"""In the state of a scope: what is called when the connection has shown the token."""
 
 _SAFE_METHODS = frozenset({"GET", "HEAD"})
 _SAID_ONCE = ("idempotency-key", "if-match", "last-event-id")
@@ -72,9 +76,14 @@ class Gate:
             raise TooLarge(f"The query is longer than {LONGEST_QUERY:,} bytes.")
         if b"%00" in query or b"\0" in query:
             raise Invalid("The query contains a NUL character.")
+        on_token = scope.get("state", {}).get(ON_TOKEN, _ignore)
         if scope["path"] in OPEN_PATHS and scope["type"] == "http" and scope["method"] in _SAFE_METHODS:
+            with suppress(NoToken):
+                self._authenticate(headers)
+                on_token()
             return
         shown_by = self._authenticate(headers)
+        on_token()
         self._require_origin(scope, headers, shown_by)
         for name in _SAID_ONCE:
             if len(headers.getlist(name)) > 1:
@@ -117,6 +126,10 @@ class Gate:
                 raise Denied("With a cookie, only our own pages may ask for this.")
             if changes and headers.get("x-perdure") != "1":
                 raise Denied("With a cookie, the header X-Perdure: 1 is needed.")
+
+
+def _ignore() -> None:
+    """Do nothing: the server that calls us does not count connections."""
 
 
 def wants_stream(headers: Headers) -> bool:
