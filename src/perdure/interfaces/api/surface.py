@@ -1,18 +1,24 @@
 """What every route and socket works with, and what many of them take from a request in the same way."""
 
+import asyncio
 import hashlib
 import re
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, cast
 
 import orjson
 from fastapi import Depends, Header, Query, Request
+from fastapi.routing import APIRoute
 from starlette.requests import HTTPConnection
+from starlette.responses import Response
 
 from perdure.app import Perdure
 from perdure.app.serving import Serving
 from perdure.interfaces.api.doors import Doors
+from perdure.interfaces.api.edge import MOST_ON_LOOP_BYTES
 from perdure.interfaces.api.feed import Feed
+from perdure.interfaces.api.gate import PARSED_BODY
 from perdure.interfaces.api.lines import Lines
 from perdure.interfaces.api.problems import Stale
 from perdure.kernel.ports import Once
@@ -73,12 +79,38 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 """What any route may answer with; each has the form of a `Problem`."""
 
 
+class _ParsedRequest(Request):
+    """A request whose body is the value that the gate has parsed; it would be parsed again, on the event loop."""
+
+    async def json(self) -> Any:
+        return self.scope[PARSED_BODY]
+
+
+class JsonRoute(APIRoute):
+    """A route that gets its body from the gate."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """See APIRoute.get_route_handler."""
+        handle = super().get_route_handler()
+
+        async def handle_parsed(request: Request) -> Response:
+            return await handle(_ParsedRequest(request.scope, request.receive))
+
+        return handle_parsed
+
+
 async def _once(request: Request, key: Key = None) -> Once | None:
     if key is None:
         return None
-    body = await request.body()
-    said = orjson.dumps(orjson.loads(body), option=orjson.OPT_SORT_KEYS) if body else b""  # however it is written
-    return Once(key, f"{request.method} {request.url.path}", hashlib.sha256(said).digest())
+    is_large = len(await request.body()) > MOST_ON_LOOP_BYTES
+    digest = await asyncio.to_thread(_digest, request.scope) if is_large else _digest(request.scope)
+    return Once(key, f"{request.method} {request.url.path}", digest)
+
+
+def _digest(scope: Mapping[str, Any]) -> bytes:
+    """Return the hash of a body, which is the same however the same value is written."""
+    body = orjson.dumps(scope[PARSED_BODY], option=orjson.OPT_SORT_KEYS) if PARSED_BODY in scope else b""
+    return hashlib.sha256(body).digest()
 
 
 Called = Annotated[Once | None, Depends(_once)]

@@ -7,11 +7,11 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from perdure.interfaces.api.envelope import Envelope, from_cursor, page
-from perdure.interfaces.api.surface import Cursor, Limit, Served
+from perdure.interfaces.api.surface import Cursor, JsonRoute, Limit, Served
 from perdure.kernel.events import Ask, ToolCall, iso
 from perdure.kernel.fold import CallState, GoalState
 
-router = APIRouter(prefix="/approvals", tags=["approvals"])
+router = APIRouter(prefix="/approvals", tags=["approvals"], route_class=JsonRoute)
 
 
 class ApprovalOut(BaseModel):

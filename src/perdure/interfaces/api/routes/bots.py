@@ -13,9 +13,9 @@ from perdure.bots.slugs import require_slug
 from perdure.errors import Conflict, Invalid, NotFound
 from perdure.interfaces.api.envelope import Envelope, from_cursor, page, reply
 from perdure.interfaces.api.problems import Stale
-from perdure.interfaces.api.surface import BASE, Cursor, IfMatch, Limit, Served
+from perdure.interfaces.api.surface import BASE, Cursor, IfMatch, JsonRoute, Limit, Served
 
-router = APIRouter(prefix="/bots", tags=["bots"])
+router = APIRouter(prefix="/bots", tags=["bots"], route_class=JsonRoute)
 
 _HERE = f"{BASE}/bots"
 _ETAG = re.compile(r'"([0-9]{1,9}(?:-[0-9a-f]{16})?)"')

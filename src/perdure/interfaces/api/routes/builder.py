@@ -12,9 +12,9 @@ from perdure.errors import Conflict, Invalid
 from perdure.forge.ports import DraftPlace
 from perdure.interfaces.api.envelope import Envelope, from_cursor, page, reply
 from perdure.interfaces.api.problems import Stale
-from perdure.interfaces.api.surface import BASE, Called, Cursor, IfMatch, Limit, Served, wanted_revision
+from perdure.interfaces.api.surface import BASE, Called, Cursor, IfMatch, JsonRoute, Limit, Served, wanted_revision
 
-router = APIRouter(prefix="/builder", tags=["builder"])
+router = APIRouter(prefix="/builder", tags=["builder"], route_class=JsonRoute)
 
 _SESSIONS = f"{BASE}/builder/sessions"
 

@@ -17,11 +17,11 @@ from perdure.errors import Conflict, Denied, Exhausted, Invalid, NotFound
 from perdure.interfaces.api.envelope import Envelope, from_cursor, page, reply
 from perdure.interfaces.api.gate import wants_stream
 from perdure.interfaces.api.streams import event_stream
-from perdure.interfaces.api.surface import BASE, Called, Cursor, Limit, Served, Surface
+from perdure.interfaces.api.surface import BASE, Called, Cursor, JsonRoute, Limit, Served, Surface
 from perdure.kernel.events import Limits
 from perdure.kernel.ports import Once, Status
 
-router = APIRouter(prefix="/goals", tags=["goals"])
+router = APIRouter(prefix="/goals", tags=["goals"], route_class=JsonRoute)
 
 _HERE = f"{BASE}/goals"
 _LARGEST = 2**63 - 1

@@ -10,9 +10,9 @@ from starlette.responses import Response
 
 from perdure.errors import Invalid
 from perdure.interfaces.api.envelope import ASKED, Envelope, from_cursor, reply, to_cursor
-from perdure.interfaces.api.surface import BASE, Called, Cursor, Limit, Served
+from perdure.interfaces.api.surface import BASE, Called, Cursor, JsonRoute, Limit, Served
 
-router = APIRouter(prefix="/memory", tags=["memory"])
+router = APIRouter(prefix="/memory", tags=["memory"], route_class=JsonRoute)
 
 _RECORDS = f"{BASE}/memory/records"
 _LARGEST = 2**63 - 1

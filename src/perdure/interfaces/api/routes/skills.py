@@ -9,9 +9,9 @@ from starlette.responses import Response
 from perdure.bots.skills import is_skill_name
 from perdure.errors import Invalid
 from perdure.interfaces.api.envelope import Envelope, from_cursor, page, reply
-from perdure.interfaces.api.surface import BASE, Cursor, Limit, Served
+from perdure.interfaces.api.surface import BASE, Cursor, JsonRoute, Limit, Served
 
-router = APIRouter(prefix="/skills", tags=["skills"])
+router = APIRouter(prefix="/skills", tags=["skills"], route_class=JsonRoute)
 
 _HERE = f"{BASE}/skills"
 
