@@ -81,7 +81,7 @@ async def test_a_stale_if_match_is_refused_with_what_is_there(known: httpx.Async
     stale = await known.post(f"{here}/answer", json=FIRST, headers={"If-Match": etag})
     assert stale.status_code == 412
     assert stale.json()["current"]["turn"] == first.json()["data"]["turn"]
-    for wrong in ("1", 'W/"1"', '"x"', '"99999999999999999999"'):
+    for wrong in ('"1"', 'W/"1"', '"x"', '""', '"99999999999999999999"', '"1", "7", W/"1"'):
         assert (await known.post(f"{here}/answer", json=FIRST, headers={"If-Match": wrong})).status_code == 412
     back = (
         {"answer": "back"}
@@ -95,6 +95,25 @@ async def test_a_stale_if_match_is_refused_with_what_is_there(known: httpx.Async
 
 async def test_the_same_key_answers_once(known: httpx.AsyncClient) -> None:
     key = str(uuid4())
+@pytest.mark.parametrize("wanted", ['"7", "1"', '"x","1" , "2"', 'W/"1"', ', "1",', '"a,b", W/"1"', "*"])
+async def test_an_if_match_with_several_or_weak_tags_matches_when_one_of_them_does(
+    known: httpx.AsyncClient, wanted: str
+) -> None:
+    here = f"{SESSIONS}/{(await begun(known))['session_id']}"
+    assert (await known.post(f"{here}/answer", json=FIRST, headers={"If-Match": wanted})).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "broken", ["1", "", '"1', '"1" "2"', "W/1", 'w/"1"', '*, "1"', '"1"; "2"', ",".join(33 * ['"1"'])]
+)
+async def test_an_if_match_that_cannot_be_read_is_refused_as_such(known: httpx.AsyncClient, broken: str) -> None:
+    here = f"{SESSIONS}/{(await begun(known))['session_id']}"
+    answer = await known.post(f"{here}/answer", json=FIRST, headers={"If-Match": broken})
+    assert answer.status_code == 422
+    assert "If-Match" in answer.json()["detail"]
+    assert (await known.get(here)).json()["data"]["revision"] == 1
+
+
     session = await begun(known, **{"Idempotency-Key": key})
     assert (await begun(known, **{"Idempotency-Key": key}))["session_id"] == session["session_id"]
     here = f"{SESSIONS}/{session['session_id']}"

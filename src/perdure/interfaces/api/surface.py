@@ -15,6 +15,7 @@ from starlette.responses import Response
 
 from perdure.app import Perdure
 from perdure.app.serving import Serving
+from perdure.errors import Invalid
 from perdure.interfaces.api.doors import Doors
 from perdure.interfaces.api.edge import MOST_ON_LOOP_BYTES
 from perdure.interfaces.api.feed import Feed
@@ -54,7 +55,14 @@ Key = Annotated[
         description="Names this one call: the same key with the same body is done once, and answered again.",
     ),
 ]
-IfMatch = Annotated[str | None, Header(alias="If-Match", description="The `ETag` that was seen last, with its quotes.")]
+IfMatch = Annotated[
+    str | None,
+    Header(alias="If-Match", description="The `ETag` that was seen last, with its quotes; a list of several, or `*`."),
+]
+_TAG = re.compile(r'(?:W/)?"([!#-~]*)"')
+_TAGS = re.compile(rf"[ \t,]*{_TAG.pattern}(?:[ \t]*,[ \t,]*{_TAG.pattern})*[ \t,]*")
+_REVISION = re.compile("[0-9]{1,18}")
+_MOST_TAGS = 32
 
 REFUSALS: dict[int | str, dict[str, Any]] = {
     status: {
@@ -117,14 +125,32 @@ Called = Annotated[Once | None, Depends(_once)]
 """The call as its key names it, if it has one."""
 
 
-def wanted_revision(if_match: str | None) -> int | None:
-    """Return the revision that an If-Match wants; None when any will do.
+def entity_tags(if_match: str | None) -> list[str] | None:
+    """Return the tags that an If-Match lists, without their quotes; None when anything will do.
 
-    Raises: Stale when it is none that we gave out.
+    A weak tag counts like a strong one: ours name a revision, and equal revisions are equal byte for byte.
+
+    Raises: Invalid when it is not a list of tags.
     """
     if if_match is None or if_match.strip() == "*":
         return None
-    found = re.fullmatch(r'"([0-9]{1,18})"', if_match.strip())
-    if found is None:
-        raise Stale(f"If-Match was expected to be an ETag that we gave out, such as '\"3\"'; found {if_match[:40]!r}.")
-    return int(found[1])
+    if not _TAGS.fullmatch(if_match):
+        raise Invalid(f"If-Match must be a list of ETags in quotes, such as '\"3\"', or *; found {if_match[:40]!r}.")
+    tags = _TAG.findall(if_match)
+    if len(tags) > _MOST_TAGS:
+        raise Invalid(f"If-Match lists {len(tags)} ETags; at most {_MOST_TAGS} are read.")
+    return tags
+
+
+def wanted_revisions(if_match: str | None) -> list[int] | None:
+    """Return the revisions that an If-Match wants one of; None when any will do.
+
+    Raises: Invalid when it cannot be read; Stale when it lists none that we gave out.
+    """
+    tags = entity_tags(if_match)
+    if tags is None:
+        return None
+    found = [int(tag) for tag in tags if _REVISION.fullmatch(tag)]
+    if not found:
+        raise Stale("If-Match lists no ETag that we gave out; that of a session is its revision, such as '\"3\"'.")
+    return found

@@ -8,11 +8,21 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from perdure.app.forge import SessionView, known_form
-from perdure.errors import Conflict, Invalid
+from perdure.errors import Conflict, Invalid, NotFound
 from perdure.forge.ports import DraftPlace
 from perdure.interfaces.api.envelope import Envelope, from_cursor, page, reply
 from perdure.interfaces.api.problems import Stale
-from perdure.interfaces.api.surface import BASE, Called, Cursor, IfMatch, JsonRoute, Limit, Served, wanted_revision
+from perdure.interfaces.api.surface import (
+    BASE,
+    Called,
+    Cursor,
+    IfMatch,
+    JsonRoute,
+    Limit,
+    Served,
+    Surface,
+    wanted_revisions,
+)
 
 router = APIRouter(prefix="/builder", tags=["builder"], route_class=JsonRoute)
 
@@ -163,7 +173,7 @@ async def show(session_id: str, served: Served) -> Response:
 @router.post("/sessions/{session_id}/answer", response_model=Envelope[AnsweredOut])
 async def answer(session_id: str, body: AnswerBody, served: Served, once: Called, if_match: IfMatch = None) -> Response:
     """Answer the pending turn, and get the next; nothing is built by it."""
-    wanted = wanted_revision(if_match)
+    wanted = await _wanted(served, session_id, if_match)
     try:
         session = await served.p.forge.answer(session_id, body.answer, wanted, once=once)
     except Conflict as error:
@@ -179,7 +189,7 @@ async def assemble(
     session_id: str, served: Served, once: Called, body: AssembleBody | None = None, if_match: IfMatch = None
 ) -> Response:
     """Build the bot; the draft is gone afterwards, and a second call gets the same result."""
-    wanted = wanted_revision(if_match)
+    wanted = await _wanted(served, session_id, if_match)
     try:
         result = await served.p.forge.assemble(session_id, (body or AssembleBody()).config, wanted, once=once)
     except Conflict as error:
@@ -204,7 +214,7 @@ async def create_skill(session_id: str, body: CreateSkillBody, served: Served, o
 @router.delete("/sessions/{session_id}", response_model=Envelope[DeletedOut])
 async def delete(session_id: str, served: Served, if_match: IfMatch = None) -> Response:
     """Remove the draft of a session; with `If-Match`, only as it was seen."""
-    wanted = wanted_revision(if_match)
+    wanted = await _wanted(served, session_id, if_match)
     try:
         await served.p.forge.delete(session_id, wanted)
     except Conflict as error:
@@ -237,6 +247,21 @@ def _begun(session: SessionView) -> Response:
     wire = session.wire()
     data = {name: wire[name] for name in ("session_id", "mode", "turn")}
     return reply(data, status=201, links=_links(session.session_id), headers=_etag(session))
+
+
+async def _wanted(served: Surface, session_id: str, if_match: str | None) -> int | None:
+    """Return the revision that a session must have; of several that would do, the one that it has.
+
+    Raises: Invalid; Stale.
+    """
+    revisions = wanted_revisions(if_match)
+    if revisions is None or len(revisions) == 1:
+        return None if revisions is None else revisions[0]
+    try:
+        current = (await served.p.forge.get(session_id)).revision
+    except NotFound:
+        return revisions[0]  # the call itself says what became of the session
+    return current if current in revisions else revisions[0]
 
 
 def _stale(error: Conflict, wanted: int | None) -> Conflict:
