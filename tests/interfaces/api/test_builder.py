@@ -9,7 +9,9 @@ import httpx
 import pytest
 from websockets.exceptions import InvalidStatus
 
+from perdure.client import Client
 from perdure.interfaces.api.server import Running
+from tests.interfaces.api.talks import ready as ready_session
 from tests.interfaces.api.test_streams import heard, opened
 
 SESSIONS = "/api/v1/builder/sessions"
@@ -93,8 +95,6 @@ async def test_a_stale_if_match_is_refused_with_what_is_there(known: httpx.Async
     assert (await known.post(f"{here}/answer", json={"answer": 7}, headers={"If-Match": "*"})).status_code == 422
 
 
-async def test_the_same_key_answers_once(known: httpx.AsyncClient) -> None:
-    key = str(uuid4())
 @pytest.mark.parametrize("wanted", ['"7", "1"', '"x","1" , "2"', 'W/"1"', ', "1",', '"a,b", W/"1"', "*"])
 async def test_an_if_match_with_several_or_weak_tags_matches_when_one_of_them_does(
     known: httpx.AsyncClient, wanted: str
@@ -114,6 +114,8 @@ async def test_an_if_match_that_cannot_be_read_is_refused_as_such(known: httpx.A
     assert (await known.get(here)).json()["data"]["revision"] == 1
 
 
+async def test_the_same_key_answers_once(known: httpx.AsyncClient) -> None:
+    key = str(uuid4())
     session = await begun(known, **{"Idempotency-Key": key})
     assert (await begun(known, **{"Idempotency-Key": key}))["session_id"] == session["session_id"]
     here = f"{SESSIONS}/{session['session_id']}"
@@ -326,6 +328,21 @@ async def test_a_session_that_has_made_its_bot_tells_so_to_whoever_deletes_or_bu
     gone = await known.delete(here)
     assert gone.status_code == 410
     assert gone.json()["_links"]["bot"] == f"/api/v1/bots/{made['bot_slug']}"
+    await known.delete(f"/api/v1/bots/{made['bot_slug']}")
+
+
+async def test_a_socket_on_a_session_that_has_made_its_bot_is_told_so_on_connect(
+    known: httpx.AsyncClient, client: Client, server: Running, token: str
+) -> None:
+    session_id = await ready_session(client)
+    made = await client.builder.assemble(session_id)
+    async with opened(server, token, f"/ws/builder/{session_id}") as socket:
+        told = await heard(socket)
+        assert (told["type"], told["result"]) == ("assembled", made)
+        await socket.send(json.dumps({"type": "start", "description": "another"}))
+        refused = await heard(socket)
+        assert (refused["type"], refused["code"]) == ("error", "conflict")
+        assert made["bot_slug"] in refused["message"]
     await known.delete(f"/api/v1/bots/{made['bot_slug']}")
 
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from starlette.websockets import WebSocketDisconnect
 
 from perdure.app.asked import KeyTaken
-from perdure.app.forge import SessionView, known_form
+from perdure.app.forge import SessionOver, SessionView, known_form
 from perdure.errors import Conflict, Invalid, NotFound, PerdureError, Unavailable
 from perdure.interfaces.api.edge import MOST_ON_LOOP_BYTES, parse_json
 from perdure.interfaces.api.lines import Line
@@ -113,17 +113,22 @@ class _Chat:
         self._replies: dict[str, _Replied] = {}
 
     async def run(self, line: Line) -> None:
-        try:
-            pending = await self._forge.get(self._session_id)
-        except NotFound:
-            pending = None
-        except PerdureError as error:
-            await self._send(_error(error))
-            pending = None
-        if pending is not None:
-            await self._send(_turn(pending))
+        found = await self._found()
+        if found is not None:
+            await self._send(found)
         while line.ending is None:
             await self._send(await self._reply(await _received(self._socket)))
+
+    async def _found(self) -> Plain | None:
+        """Return what a client is told on connect: the pending turn, or the bot that the session has made."""
+        try:
+            return _turn(await self._forge.get(self._session_id))
+        except SessionOver:
+            return await self._done(Assemble(type="assemble"))  # builds nothing: the bot is there
+        except NotFound:
+            return None
+        except PerdureError as error:
+            return _error(error)
 
     async def _reply(self, received: str | None) -> Plain:
         """Return the reply to a frame; whatever is wrong with it, the socket stays usable."""
