@@ -1,6 +1,7 @@
 """The command line in a child that is forked warm: as real as a new interpreter, and much quicker."""
 
 import os
+import resource
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -62,8 +63,9 @@ def start(
     interrupted_at: str | None = None,
     killed_at: tuple[str, int] | None = None,
     stopped_at: tuple[str, Sequence[int]] | None = None,
+    files: int | None = None,
 ) -> Program:
-    """Start the program in a folder.
+    """Start the program in a folder, where it may open so many files.
 
     It may press Ctrl-C itself, once, when it reaches a fail-point, press Ctrl-Z at some hits of one, or die by SIGKILL
     at the nth hit.
@@ -76,7 +78,7 @@ def start(
     if stopped_at is not None:
         blows[stopped_at[0]] = _Blow(signal.SIGTSTP, *stopped_at[1])
     ours, theirs = children.context().Pipe(duplex=False)
-    process = children.context().Process(target=_main, args=(home, folder, arguments, blows, theirs))
+    process = children.context().Process(target=_main, args=(home, folder, arguments, blows, files, theirs))
     process.start()
     theirs.close()
     return Program(process, os.fdopen(os.dup(ours.fileno()), encoding="utf-8"))
@@ -88,9 +90,16 @@ def run(home: Path, folder: Path, *arguments: str) -> tuple[int | None, str]:
 
 
 def _main(
-    home: Path, folder: Path, arguments: Sequence[str], blows: Mapping[str, Callable[[], None]], pipe: Connection
+    home: Path,
+    folder: Path,
+    arguments: Sequence[str],
+    blows: Mapping[str, Callable[[], None]],
+    files: int | None,
+    pipe: Connection,
 ) -> None:
     os.chdir(folder)
+    if files is not None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
     os.environ |= {"PERDURE_HOME": str(home), "NO_COLOR": "1", "COLUMNS": "120"}
     os.dup2(pipe.fileno(), 2)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -1,8 +1,12 @@
 """A server that is killed: what it has acknowledged is there, what was begun goes on, and nothing is done twice."""
 
+import json
+import os
 import re
 import secrets
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -19,6 +23,16 @@ from tests.crash.program import Program
 from tests.postgres import PostgresServer
 
 STEPS = 6
+PRINTING = """
+import os
+from perdure import flow
+
+@flow
+async def chatter(goal):
+    await goal.step(int)
+    print("printed by a flow", flush=True)
+    os.write(1, b"written by a flow")
+"""
 
 
 @pytest.fixture
@@ -151,3 +165,33 @@ async def test_a_server_that_is_told_to_end_gives_its_goals_back(home: Path, tmp
             events = [event async for event in client.goals.follow(goal["id"])]
     assert [event["type"] for event in events].count("outcome_unknown") == 0
     assert (tmp_path / "ended").exists()
+
+
+@contextmanager
+def printing(home: Path, folder: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    """Serve a home whose flow prints, as a program starts it that reads standard output."""
+    (folder / "printing.py").write_text(PRINTING)
+    with (home / "config.toml").open("a") as settings:
+        settings.write('flows = "printing:chatter"\n')
+    environment = {**os.environ, "PERDURE_HOME": str(home), "PYTHONPATH": str(folder)}
+    command = [sys.executable, "-m", "perdure", "serve", "--port", "0", "--json"]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as server:
+        try:
+            yield server
+        finally:
+            server.kill()
+
+
+async def test_a_program_that_reads_what_serve_prints_reads_one_line(home: Path, tmp_path: Path) -> None:
+    with printing(home, tmp_path) as server:
+        assert server.stdout is not None
+        told = json.loads(server.stdout.readline())
+        async with connected(home, told["url"]) as client:
+            goal = await client.goals.create(flow="printing:chatter")
+            async for _ in client.goals.follow(goal["id"]):
+                pass
+        server.terminate()
+        rest, said = server.communicate(timeout=30)
+    assert told.keys() == {"url", "login_url", "pid"}
+    assert rest == b""
+    assert b"printed by a flow" in said

@@ -13,6 +13,7 @@ from perdure.errors import Invalid
 from perdure.tools.burial import Burial, pidfd_of
 from perdure.tools.capture import Capture
 from perdure.tools.command import Command, find_program
+from perdure.tools.descriptors import restore_file_limit
 from perdure.tools.processes import Birth, birth_of, end_session
 
 PATIENCE_S = 0.5
@@ -78,6 +79,7 @@ def start(command: Command, note: Callable[[Birth], None]) -> Child:
     with stdout.writing_end() as out, stderr.writing_end() as err, _pipe() as (waiting, gate):
         process = _started(argv, command, (waiting, out, err))
         try:
+            restore_file_limit(process.pid)
             birth = _known(process.pid)
             note(birth)
             burial = Burial(process, pidfd_of(process.pid))

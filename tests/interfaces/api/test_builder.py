@@ -9,7 +9,9 @@ import httpx
 import pytest
 from websockets.exceptions import InvalidStatus
 
+from perdure.client import Client
 from perdure.interfaces.api.server import Running
+from tests.interfaces.api.talks import ready as ready_session
 from tests.interfaces.api.test_streams import heard, opened
 
 SESSIONS = "/api/v1/builder/sessions"
@@ -81,7 +83,7 @@ async def test_a_stale_if_match_is_refused_with_what_is_there(known: httpx.Async
     stale = await known.post(f"{here}/answer", json=FIRST, headers={"If-Match": etag})
     assert stale.status_code == 412
     assert stale.json()["current"]["turn"] == first.json()["data"]["turn"]
-    for wrong in ("1", 'W/"1"', '"x"', '"99999999999999999999"'):
+    for wrong in ('"1"', 'W/"1"', '"x"', '""', '"99999999999999999999"', '"1", "7", W/"1"'):
         assert (await known.post(f"{here}/answer", json=FIRST, headers={"If-Match": wrong})).status_code == 412
     back = (
         {"answer": "back"}
@@ -91,6 +93,25 @@ async def test_a_stale_if_match_is_refused_with_what_is_there(known: httpx.Async
     fresh = await known.post(f"{here}/answer", json=back, headers={"If-Match": first.headers["etag"]})
     assert fresh.status_code != 412
     assert (await known.post(f"{here}/answer", json={"answer": 7}, headers={"If-Match": "*"})).status_code == 422
+
+
+@pytest.mark.parametrize("wanted", ['"7", "1"', '"x","1" , "2"', 'W/"1"', ', "1",', '"a,b", W/"1"', "*"])
+async def test_an_if_match_with_several_or_weak_tags_matches_when_one_of_them_does(
+    known: httpx.AsyncClient, wanted: str
+) -> None:
+    here = f"{SESSIONS}/{(await begun(known))['session_id']}"
+    assert (await known.post(f"{here}/answer", json=FIRST, headers={"If-Match": wanted})).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "broken", ["1", "", '"1', '"1" "2"', "W/1", 'w/"1"', '*, "1"', '"1"; "2"', ",".join(33 * ['"1"'])]
+)
+async def test_an_if_match_that_cannot_be_read_is_refused_as_such(known: httpx.AsyncClient, broken: str) -> None:
+    here = f"{SESSIONS}/{(await begun(known))['session_id']}"
+    answer = await known.post(f"{here}/answer", json=FIRST, headers={"If-Match": broken})
+    assert answer.status_code == 422
+    assert "If-Match" in answer.json()["detail"]
+    assert (await known.get(here)).json()["data"]["revision"] == 1
 
 
 async def test_the_same_key_answers_once(known: httpx.AsyncClient) -> None:
@@ -307,6 +328,21 @@ async def test_a_session_that_has_made_its_bot_tells_so_to_whoever_deletes_or_bu
     gone = await known.delete(here)
     assert gone.status_code == 410
     assert gone.json()["_links"]["bot"] == f"/api/v1/bots/{made['bot_slug']}"
+    await known.delete(f"/api/v1/bots/{made['bot_slug']}")
+
+
+async def test_a_socket_on_a_session_that_has_made_its_bot_is_told_so_on_connect(
+    known: httpx.AsyncClient, client: Client, server: Running, token: str
+) -> None:
+    session_id = await ready_session(client)
+    made = await client.builder.assemble(session_id)
+    async with opened(server, token, f"/ws/builder/{session_id}") as socket:
+        told = await heard(socket)
+        assert (told["type"], told["result"]) == ("assembled", made)
+        await socket.send(json.dumps({"type": "start", "description": "another"}))
+        refused = await heard(socket)
+        assert (refused["type"], refused["code"]) == ("error", "conflict")
+        assert made["bot_slug"] in refused["message"]
     await known.delete(f"/api/v1/bots/{made['bot_slug']}")
 
 

@@ -10,7 +10,7 @@ import pytest
 from perdure.app import Perdure
 from perdure.interfaces.api.problems import BrokenRequest
 from perdure.interfaces.api.server import Address, Running, running
-from perdure.interfaces.api.wire import MOST_FRAGMENTS
+from perdure.interfaces.api.wire.sockets import MOST_FRAGMENTS
 
 Peer = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 UPGRADE = (
@@ -99,18 +99,6 @@ async def test_a_connection_is_used_again_however_patient_we_are(hasty: Running)
         length = next(line for line in head.splitlines() if line.lower().startswith(b"content-length"))
         await reader.readexactly(int(length.split()[1]))
     writer.close()
-
-
-async def test_no_more_connections_are_open_than_leave_room_for_our_work(home: Perdure) -> None:
-    async with running(home, Address(port=0, most_connections=2)) as server:
-        held = [await connected(server, request(server, "GET /healthz")) for _ in range(2)]
-        for reader, _ in held:
-            assert b"200 OK" in await reader.readline()
-        assert await rest(await connected(server, request(server, "GET /healthz"))) == b""
-        for reader, writer in held:
-            writer.write(request(server, "GET /healthz", "Connection: close"))
-            assert b"200 OK" in await rest((reader, writer))
-        assert b"200 OK" in await rest(await connected(server, request(server, "GET /healthz", "Connection: close")))
 
 
 @pytest.mark.parametrize(

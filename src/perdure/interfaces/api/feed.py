@@ -13,6 +13,8 @@ from perdure.errors import PerdureError
 LOOK_S = 0.2
 """Changes by other processes are noticed within a quarter of a second."""
 _MOST_SEEN = 10_000
+MOST_PENDING = 8_000
+"""So many changed goals are kept for a listener that does not read, which is less than a mebibyte."""
 
 log = logging.getLogger(__name__)
 
@@ -25,8 +27,9 @@ class News:
         self._has_come = asyncio.Event()
 
     def tell(self, goal_id: str) -> None:
-        """Say that a goal has changed."""
-        self._goals[goal_id] = None
+        """Say that a goal has changed; of more than can be kept, that there are more is kept."""
+        if len(self._goals) <= MOST_PENDING:
+            self._goals[goal_id] = None
         self._has_come.set()
 
     def wake(self) -> None:

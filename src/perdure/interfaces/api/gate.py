@@ -1,5 +1,6 @@
 """The one gate that every request and every socket passes before anything else sees it."""
 
+from contextlib import suppress
 from typing import Literal
 
 from starlette.datastructures import Headers
@@ -8,7 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from perdure.errors import Denied, Invalid, NotFound, PerdureError
 from perdure.interfaces.api.doors import Doors
-from perdure.interfaces.api.edge import read_json
+from perdure.interfaces.api.edge import parse_json
 from perdure.interfaces.api.envelope import ASKED, Asked, problem
 from perdure.interfaces.api.problems import NoToken, TooLarge, WrongType
 
@@ -18,6 +19,12 @@ _MOST_COOKIES = 256
 LONGEST_QUERY = 16_384
 OPEN_PATHS = frozenset({"/healthz", "/login"})
 """What may be asked for without a token: whether we live, and the trade of a one-time code for a cookie."""
+
+PARSED_BODY = "perdure_parsed_body"
+"""In a scope: the value of the body, which is parsed once. It is not there when the body is empty."""
+
+ON_TOKEN = "perdure_on_token"  # noqa: S105 (a name, not a token)
+"""In the state of a scope: what is called when the connection has shown the token."""
 
 _SAFE_METHODS = frozenset({"GET", "HEAD"})
 _SAID_ONCE = ("idempotency-key", "if-match", "last-event-id")
@@ -51,8 +58,8 @@ class Gate:
         send = _dressed(send, asked)
         try:
             self._admit(scope)
-            if scope["type"] == "http":
-                receive = await _checked_body(scope, receive)
+            if scope["type"] == "http" and scope["method"] not in _SAFE_METHODS:
+                scope, receive = await _checked_body(scope, receive)
         except _Gone:
             return
         except PerdureError as error:
@@ -72,9 +79,14 @@ class Gate:
             raise TooLarge(f"The query is longer than {LONGEST_QUERY:,} bytes.")
         if b"%00" in query or b"\0" in query:
             raise Invalid("The query contains a NUL character.")
+        on_token = scope.get("state", {}).get(ON_TOKEN, _ignore)
         if scope["path"] in OPEN_PATHS and scope["type"] == "http" and scope["method"] in _SAFE_METHODS:
+            with suppress(NoToken):
+                self._authenticate(headers)
+                on_token()
             return
         shown_by = self._authenticate(headers)
+        on_token()
         self._require_origin(scope, headers, shown_by)
         for name in _SAID_ONCE:
             if len(headers.getlist(name)) > 1:
@@ -119,6 +131,10 @@ class Gate:
                 raise Denied("With a cookie, the header X-Perdure: 1 is needed.")
 
 
+def _ignore() -> None:
+    """Do nothing: the server that calls us does not count connections."""
+
+
 def wants_stream(headers: Headers) -> bool:
     """Tell whether events are asked for as they come."""
     return any("text/event-stream" in text.lower() for text in headers.getlist("accept"))
@@ -134,25 +150,38 @@ def _cookies(headers: Headers, name: str) -> list[str]:
     return [value.strip() for key, _, value in pairs if key.strip() == name][:_MOST_COOKIES]
 
 
-async def _checked_body(scope: Scope, receive: Receive) -> Receive:
-    """Read the whole body, see that it is JSON that we can keep, and hand it on.
+async def _checked_body(scope: Scope, receive: Receive) -> tuple[Scope, Receive]:
+    """Read the whole body, see that it is JSON that we can keep, and hand it on: as it came, and as its value.
+
+    The value is in a scope of its own: that of the server lives as long as the connection.
 
     Raises: TooLarge; WrongType; BrokenJson; Invalid; _Gone.
     """
-    if scope["method"] in _SAFE_METHODS:
-        return receive
     headers = Headers(scope=scope)
     declared = headers.get("content-length", "")
     if declared.isdigit() and int(declared[:19]) > LARGEST_BODY:
         raise _too_large()  # at once: what is declared may never come
     body = await _whole_body(receive)
-    if body:
-        kind, _, options = headers.get("content-type", "").partition(";")
-        charset = options.strip().lower().replace('"', "")
-        if kind.strip().lower() != "application/json" or charset not in ("", "charset=utf-8"):
-            raise WrongType("The body was expected to be application/json.")
-        read_json(body)
-    return _replayed(body, receive)
+    if not body:
+        return scope, _replayed(body, receive)
+    _require_json(headers.getlist("content-type"))
+    return {**scope, PARSED_BODY: await parse_json(body)}, _replayed(body, receive)
+
+
+def _require_json(given: list[str]) -> None:
+    """See that a body says it is JSON; UTF-8 is the only charset of JSON, and may be named.
+
+    Raises: WrongType
+    """
+    if len(given) != 1:
+        raise WrongType("The body must have one Content-Type: application/json.")
+    kind, *parameters = (part.strip().lower() for part in given[0].split(";"))
+    if kind != "application/json":
+        raise WrongType(f"The body must be application/json; found {given[0][:80]!r}.")
+    for parameter in parameters:
+        name, _, value = (part.strip() for part in parameter.partition("="))
+        if name == "charset" and value.strip('"') not in ("utf-8", "utf8"):
+            raise WrongType(f"The body must be UTF-8; found {given[0][:80]!r}.")
 
 
 def _too_large() -> TooLarge:

@@ -22,7 +22,9 @@ from perdure.interfaces.api.doors import LOCAL, Doors, read_token
 from perdure.interfaces.api.feed import Feed
 from perdure.interfaces.api.lines import Ending, Lines
 from perdure.interfaces.api.surface import Surface
-from perdure.interfaces.api.wire import Config
+from perdure.interfaces.api.wire.config import Config
+from perdure.interfaces.api.wire.connections import Connections
+from perdure.tools.descriptors import raise_file_limit
 
 PORT = 8733
 FRAME_BYTES = 256 * 1024
@@ -31,6 +33,10 @@ PATIENCE_S = 30.0
 _CLOSE_S = 5
 _ROTATION_S = 0.5
 _PAUSE_S = 1.0
+_BACKLOG = 2048
+_SEND_BUFFER_BYTES = 256 * 1024
+"""What the system keeps for a client that does not read; left to itself it grows to several mebibytes."""
+_TICKS_PER_SECOND = 10
 _NAME = re.compile(r"[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]")
 
 log = logging.getLogger(__name__)
@@ -90,8 +96,9 @@ def bind(address: Address) -> socket.socket:
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # named: else asyncio leaves Nagle on
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
         listener.bind((address.host, address.port))
-        listener.listen(2048)
+        listener.listen(_BACKLOG)
     except (OSError, OverflowError) as error:
         listener.close()
         why = getattr(error, "strerror", None) or str(error)
@@ -103,13 +110,23 @@ def bind(address: Address) -> socket.socket:
 class _Server(uvicorn.Server):
     """Says when it listens; signals are for others to hear."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    config: Config
+
+    def __init__(self, config: Config) -> None:
         super().__init__(config)
         self.listens = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        for listener in sockets or ():
+            listener.listen(_BACKLOG)  # asyncio takes one number for what the system queues and what it accepts at once
         self.listens.set()
+
+    async def on_tick(self, counter: int) -> bool:
+        """See uvicorn.Server.on_tick, which is called ten times a second."""
+        if counter % _TICKS_PER_SECOND == 0:
+            self.config.connections.end_closing()
+        return await super().on_tick(counter)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -126,6 +143,7 @@ class Running:
     ended: "asyncio.Task[None]"
     end: Callable[[], None]
     """Begins to end: what is asked for from now on is refused, and open connections are told."""
+    connections: Connections
 
     def login_url(self) -> str:
         """Return a URL that lets a browser in, once."""
@@ -143,7 +161,8 @@ async def running(p: Perdure, address: Address) -> AsyncIterator[Running]:
     port = listener.getsockname()[1]
     doors = Doors(p.settings.home, port, address.all_names())
     async with _working(p, doors) as surface:
-        server = _Server(_config(surface, address))
+        config = _config(surface, address)
+        server = _Server(config)
         ended = asyncio.create_task(server.serve([listener]))
 
         def end() -> None:
@@ -153,7 +172,7 @@ async def running(p: Perdure, address: Address) -> AsyncIterator[Running]:
         listens = asyncio.create_task(server.listens.wait())
         try:
             await asyncio.wait({ended, listens}, return_when=asyncio.FIRST_COMPLETED)
-            yield Running(f"http://{address.shown}:{port}", surface, ended, end)
+            yield Running(f"http://{address.shown}:{port}", surface, ended, end, config.connections)
         finally:
             listens.cancel()
             end()
@@ -168,6 +187,7 @@ async def serve(p: Perdure, address: Address, on_start: Callable[[Running], None
 
     Raises: as `running`.
     """
+    raise_file_limit()
     with _signals() as heard:
         async with running(p, address) as server:
             heard.then(server.end, server.surface.serving.hurry)

@@ -33,6 +33,8 @@ class Answer:
     exit_code: int = 0
     is_told: bool = False
     """Whether programs have read the data already, while the command ran."""
+    is_one_line: bool = False
+    """Whether the JSON is printed in one line: it is read while the command runs, and ends with the line."""
 
 
 def print_answer(answer: Answer, *, as_json: bool) -> None:
@@ -44,7 +46,7 @@ def print_answer(answer: Answer, *, as_json: bool) -> None:
         if not as_json:
             print_parts(answer.parts)
         elif not answer.is_told:
-            print(to_json(answer.data))
+            print(json.dumps(answer.data) if answer.is_one_line else to_json(answer.data))
         sys.stdout.flush()
     except BrokenPipeError:
         raise

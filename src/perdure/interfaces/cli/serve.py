@@ -46,8 +46,9 @@ def _told(options: Options, server: "Running") -> None:
     """Say where the server is, now: a program that started it reads that from standard output."""
     login_url = server.login_url()
     if options.json:
-        told = Answer({"url": server.url, "login_url": login_url, "pid": os.getpid()})
+        told = Answer({"url": server.url, "login_url": login_url, "pid": os.getpid()}, is_one_line=True)
         print_answer(told, as_json=True)
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a flow prints from now on is not for programs
     print(f"Open this once in a browser, within ten minutes:\n  {login_url}\n", file=sys.stderr)
     shown = exact(options, "token", "show")
     print(f"Programs use the token that `{shown}` prints. Ctrl-C ends the server.", file=sys.stderr, flush=True)

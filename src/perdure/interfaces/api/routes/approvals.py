@@ -9,9 +9,9 @@ from perdure.interfaces.api.envelope import from_cursor, page
 from perdure.interfaces.api.schemas.envelopes import Page, PageMeta
 from perdure.interfaces.api.schemas.goals import Approval
 from perdure.interfaces.api.schemas.problems import refusals
-from perdure.interfaces.api.surface import Cursor, Limit, Served
+from perdure.interfaces.api.surface import Cursor, JsonRoute, Limit, Served
 
-router = APIRouter(prefix="/approvals", tags=["approvals"])
+router = APIRouter(prefix="/approvals", tags=["approvals"], route_class=JsonRoute)
 
 
 @router.get("", operation_id="list_approvals", response_model=Page[Approval, PageMeta], responses=refusals(409))

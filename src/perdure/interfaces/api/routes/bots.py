@@ -14,12 +14,12 @@ from perdure.interfaces.api.envelope import from_cursor, page, reply
 from perdure.interfaces.api.problems import Stale
 from perdure.interfaces.api.schemas.bots import Bot, BotFile, BotSummary, BotVersion, DeletedBot
 from perdure.interfaces.api.schemas.envelopes import Envelope, Page, PageMeta, with_etag
-from perdure.interfaces.api.surface import BASE, Cursor, IfMatch, Limit, Served
+from perdure.interfaces.api.surface import BASE, Cursor, IfMatch, JsonRoute, Limit, Served, Surface, entity_tags
 
-router = APIRouter(prefix="/bots", tags=["bots"])
+router = APIRouter(prefix="/bots", tags=["bots"], route_class=JsonRoute)
 
 _HERE = f"{BASE}/bots"
-_ETAG = re.compile(r'"([0-9]{1,9}(?:-[0-9a-f]{16})?)"')
+_ETAG = re.compile(r"[0-9]{1,9}(?:-[0-9a-f]{16})?")
 
 
 async def _known_slug(slug: str) -> str:  # async: else FastAPI asks a thread for it
@@ -38,17 +38,18 @@ async def _known_name(name: str) -> str:
         raise NotFound(f"No bot has a file {name[:80]!r}.") from None
 
 
-def _seen(if_match: str | None) -> str | None:
-    """Return what a bot has to be like; None when it may be like anything.
+def _seen(if_match: str | None) -> list[str] | None:
+    """Return what a bot has to be like, one of several; None when it may be like anything.
 
-    Raises: Stale when no bot was ever like that.
+    Raises: Invalid when it cannot be read; Stale when no bot was ever like that.
     """
-    if if_match is None or if_match.strip() == "*":
+    tags = entity_tags(if_match)
+    if tags is None:
         return None
-    found = _ETAG.fullmatch(if_match.strip())
-    if found is None:
-        raise Stale(f"If-Match was expected to be the ETag of a bot, with its quotes; found {if_match[:40]!r}.")
-    return found[1]
+    found = [tag for tag in tags if _ETAG.fullmatch(tag)]
+    if not found:
+        raise Stale("If-Match lists no ETag that a bot could have.")
+    return found
 
 
 def _slug_before(cursor: str | None) -> str | None:
@@ -107,13 +108,26 @@ async def delete_bot(slug: Slug, served: Served, if_match: IfMatch = None) -> Re
     The number of a version, in quotes, stands for that version as long as nobody has edited its files.
     """
     seen = _seen(if_match)
-    try:
-        await served.p.bots.delete(slug, seen)
-    except Conflict as error:
-        if seen is None:
-            raise
-        raise Stale(error.detail) from error
+    if seen is None:
+        await served.p.bots.delete(slug)
+    else:
+        await _delete_as_seen(served, slug, seen)
     return reply({"deleted": True, "slug": slug}, links={"bots": _HERE})
+
+
+async def _delete_as_seen(served: Surface, slug: str, seen: list[str]) -> None:
+    """Remove a bot that is like one of the tags.
+
+    Raises: Stale; NotFound.
+    """
+    for number, tag in enumerate(seen, 1):
+        try:
+            await served.p.bots.delete(slug, tag)
+        except Conflict as error:
+            if number == len(seen):
+                raise Stale(error.detail) from error
+        else:
+            return
 
 
 def _links(slug: str) -> dict[str, str]:

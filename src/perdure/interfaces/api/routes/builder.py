@@ -6,7 +6,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from perdure.app.forge import SessionView, known_form
-from perdure.errors import Conflict, Invalid
+from perdure.errors import Conflict, Invalid, NotFound
 from perdure.forge.ports import DraftPlace
 from perdure.interfaces.api.envelope import from_cursor, page, reply
 from perdure.interfaces.api.problems import Stale
@@ -26,9 +26,19 @@ from perdure.interfaces.api.schemas.builder import (
 )
 from perdure.interfaces.api.schemas.envelopes import Envelope, Page, PageMeta, with_etag
 from perdure.interfaces.api.schemas.problems import refusals
-from perdure.interfaces.api.surface import BASE, Called, Cursor, IfMatch, Limit, Served, wanted_revision
+from perdure.interfaces.api.surface import (
+    BASE,
+    Called,
+    Cursor,
+    IfMatch,
+    JsonRoute,
+    Limit,
+    Served,
+    Surface,
+    wanted_revisions,
+)
 
-router = APIRouter(prefix="/builder", tags=["builder"])
+router = APIRouter(prefix="/builder", tags=["builder"], route_class=JsonRoute)
 
 _SESSIONS = f"{BASE}/builder/sessions"
 
@@ -65,7 +75,7 @@ async def show(session_id: str, served: Served) -> Response:
 )
 async def answer(session_id: str, body: AnswerBody, served: Served, once: Called, if_match: IfMatch = None) -> Response:
     """Answer the pending turn and return the next one. An answer never builds the bot."""
-    wanted = wanted_revision(if_match)
+    wanted = await _wanted(served, session_id, if_match)
     try:
         session = await served.p.forge.answer(session_id, body.answer, wanted, once=once)
     except Conflict as error:
@@ -86,7 +96,7 @@ async def assemble(
     session_id: str, served: Served, once: Called, body: AssembleBody | None = None, if_match: IfMatch = None
 ) -> Response:
     """Build the bot. This ends the session; a second call returns the same result."""
-    wanted = wanted_revision(if_match)
+    wanted = await _wanted(served, session_id, if_match)
     try:
         result = await served.p.forge.assemble(session_id, (body or AssembleBody()).config, wanted, once=once)
     except Conflict as error:
@@ -127,7 +137,7 @@ async def create_skill(session_id: str, body: CreateSkillBody, served: Served, o
 )
 async def delete(session_id: str, served: Served, if_match: IfMatch = None) -> Response:
     """Delete a session that is not finished. With `If-Match`, only at that revision."""
-    wanted = wanted_revision(if_match)
+    wanted = await _wanted(served, session_id, if_match)
     try:
         await served.p.forge.delete(session_id, wanted)
     except Conflict as error:
@@ -160,6 +170,21 @@ def _begun(session: SessionView) -> Response:
     wire = session.wire()
     data = {name: wire[name] for name in ("session_id", "mode", "turn")}
     return reply(data, status=201, links=_links(session.session_id), headers=_etag(session))
+
+
+async def _wanted(served: Surface, session_id: str, if_match: str | None) -> int | None:
+    """Return the revision that a session must have; of several that would do, the one that it has.
+
+    Raises: Invalid; Stale.
+    """
+    revisions = wanted_revisions(if_match)
+    if revisions is None or len(revisions) == 1:
+        return None if revisions is None else revisions[0]
+    try:
+        current = (await served.p.forge.get(session_id)).revision
+    except NotFound:
+        return revisions[0]  # the call itself says what became of the session
+    return current if current in revisions else revisions[0]
 
 
 def _stale(error: Conflict, wanted: int | None) -> Conflict:

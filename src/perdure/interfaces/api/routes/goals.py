@@ -30,10 +30,10 @@ from perdure.interfaces.api.schemas.goals import (
 )
 from perdure.interfaces.api.schemas.problems import refusals
 from perdure.interfaces.api.streams import event_stream
-from perdure.interfaces.api.surface import BASE, Called, Cursor, Limit, Served, Surface
+from perdure.interfaces.api.surface import BASE, Called, Cursor, JsonRoute, Limit, Served, Surface
 from perdure.kernel.ports import Once, Status
 
-router = APIRouter(prefix="/goals", tags=["goals"])
+router = APIRouter(prefix="/goals", tags=["goals"], route_class=JsonRoute)
 
 _HERE = f"{BASE}/goals"
 _ENDED = ("done", "stopped")

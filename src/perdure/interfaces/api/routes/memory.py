@@ -21,9 +21,9 @@ from perdure.interfaces.api.schemas.memory import (
     SearchMatch,
 )
 from perdure.interfaces.api.schemas.problems import refusals
-from perdure.interfaces.api.surface import BASE, Called, Cursor, Limit, Served
+from perdure.interfaces.api.surface import BASE, Called, Cursor, JsonRoute, Limit, Served
 
-router = APIRouter(prefix="/memory", tags=["memory"])
+router = APIRouter(prefix="/memory", tags=["memory"], route_class=JsonRoute)
 
 _RECORDS = f"{BASE}/memory/records"
 _LARGEST = 2**63 - 1

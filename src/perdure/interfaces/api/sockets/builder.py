@@ -12,9 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from starlette.websockets import WebSocketDisconnect
 
 from perdure.app.asked import KeyTaken
-from perdure.app.forge import SessionView, known_form
+from perdure.app.forge import SessionOver, SessionView, known_form
 from perdure.errors import Conflict, Invalid, NotFound, PerdureError, Unavailable
-from perdure.interfaces.api.edge import read_json
+from perdure.interfaces.api.edge import MOST_ON_LOOP_BYTES, parse_json
 from perdure.interfaces.api.lines import Line
 from perdure.interfaces.api.sockets.telling import refuse, until_ended
 from perdure.interfaces.api.surface import Served, Surface
@@ -113,22 +113,27 @@ class _Chat:
         self._replies: dict[str, _Replied] = {}
 
     async def run(self, line: Line) -> None:
-        try:
-            pending = await self._forge.get(self._session_id)
-        except NotFound:
-            pending = None
-        except PerdureError as error:
-            await self._send(_error(error))
-            pending = None
-        if pending is not None:
-            await self._send(_turn(pending))
+        found = await self._found()
+        if found is not None:
+            await self._send(found)
         while line.ending is None:
             await self._send(await self._reply(await _received(self._socket)))
+
+    async def _found(self) -> Plain | None:
+        """Return what a client is told on connect: the pending turn, or the bot that the session has made."""
+        try:
+            return _turn(await self._forge.get(self._session_id))
+        except SessionOver:
+            return await self._done(Assemble(type="assemble"))  # builds nothing: the bot is there
+        except NotFound:
+            return None
+        except PerdureError as error:
+            return _error(error)
 
     async def _reply(self, received: str | None) -> Plain:
         """Return the reply to a frame; whatever is wrong with it, the socket stays usable."""
         try:
-            frame = _read(_said(received))
+            frame = _read(await _said(received))
         except PerdureError as error:
             return _error(error) | _reply_to(received)
         if frame.id is None:
@@ -197,20 +202,23 @@ async def _received(socket: WebSocket) -> str | None:
     return text
 
 
-def _said(received: str | None) -> Any:
+async def _said(received: str | None) -> Any:
     """Return what the text of a frame says.
 
     Raises: Invalid; BrokenJson.
     """
     if received is None:
         raise Invalid("A frame of text was expected, found one of bytes.")
-    return read_json(received.encode("utf-8", "surrogatepass"), "The frame")
+    return await parse_json(received.encode("utf-8", "surrogatepass"), "The frame")
 
 
 def _reply_to(received: str | None) -> Plain:
-    """Name the frame that a refusal is for, by its id, whatever else is wrong with it; somebody waits for that."""
+    """Name the frame that a refusal is for, by its id, whatever else is wrong with it; somebody waits for that.
+
+    A large frame is not read a second time: that would be done on the event loop.
+    """
     try:
-        said = json.loads(received or "")
+        said = json.loads(received or "") if len(received or "") <= MOST_ON_LOOP_BYTES else None
     except (ValueError, RecursionError):
         return {}
     given = said.get("id") if isinstance(said, dict) else None

@@ -8,15 +8,15 @@ from fastapi import APIRouter, Query, WebSocket
 
 from perdure.app.asked import AfterEnd
 from perdure.errors import NotFound, PerdureError
+from perdure.interfaces.api.feed import MOST_PENDING
 from perdure.interfaces.api.lines import Ending, Line
 from perdure.interfaces.api.sockets.telling import refuse, tell
-from perdure.interfaces.api.streams import PATIENCE_S, pages
+from perdure.interfaces.api.streams import PAGE_BYTES, PATIENCE_S, pages
 from perdure.interfaces.api.surface import Served, Surface
 
 router = APIRouter()
 
 _PAGE = 200
-MOST_PENDING = 50_000
 _MOST_TOLD = 500
 """So many goals are remembered as they were told last, so that none is told twice the same."""
 
@@ -59,10 +59,11 @@ async def _events(served: Surface, line: Line, goal_id: str, after: int) -> Asyn
 
 
 async def _changes(served: Surface, line: Line) -> AsyncIterator[str]:
-    told: dict[str, dict[str, object]] = {}
+    told: dict[str, int] = {}
     await served.feed.look()
     with served.feed.following() as news:
-        yield _text({"type": "goals", "goals": [goal async for goal in _unfinished(served)]})
+        async for goals in _unfinished_pages(served):
+            yield _text({"type": "goals", "goals": goals})
         while line.ending is None:
             changed = await news.wait(PATIENCE_S)
             if len(changed) > MOST_PENDING:
@@ -73,11 +74,24 @@ async def _changes(served: Surface, line: Line) -> AsyncIterator[str]:
                     goal = await served.p.goals.find(goal_id)
                 except NotFound:
                     continue
-                if (wire := goal.wire()) != told.get(goal_id):
-                    told[goal_id] = wire
-                    yield _text({"type": "goal", "goal": wire})
+                text = _text({"type": "goal", "goal": goal.wire()})
+                if hash(text) != told.get(goal_id):
+                    told[goal_id] = hash(text)
+                    yield text
             while len(told) > _MOST_TOLD:
                 del told[next(iter(told))]
+
+
+async def _unfinished_pages(served: Surface) -> AsyncIterator[list[dict[str, object]]]:
+    """Give the goals that have not ended, in pages of a limited size; one page when there are none."""
+    page, size = list[dict[str, object]](), 0
+    async for goal in _unfinished(served):
+        page.append(goal)
+        size += len(orjson.dumps(goal))
+        if size > PAGE_BYTES:
+            yield page
+            page, size = [], 0
+    yield page
 
 
 async def _unfinished(served: Surface) -> AsyncIterator[dict[str, object]]:

@@ -1,0 +1,108 @@
+"""Deadlines: for a request that does not become whole, and for a peer that takes nothing of what was sent."""
+
+import asyncio
+from collections.abc import Callable
+
+
+class Deadline:
+    """Calls a function after a time, unless it is called off before."""
+
+    def __init__(self, after_s: float, then: Callable[[], None]) -> None:
+        self._after_s = after_s
+        self._then = then
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self) -> None:
+        """Start the timer, if it is not running."""
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self._after_s, self._strike)
+
+    def call_off(self) -> None:
+        """Stop the timer."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    @property
+    def is_running(self) -> bool:
+        return self._timer is not None
+
+    def _strike(self) -> None:
+        self._timer = None
+        self._then()
+
+
+class Stall:
+    """Calls a function when the peer takes nothing of the write buffer for a time; a slow peer is kept."""
+
+    def __init__(self, after_s: float, transport: asyncio.Transport, then: Callable[[], None]) -> None:
+        self._transport = transport
+        self._then = then
+        self._left = 0
+        self._deadline = Deadline(after_s, self._look)
+
+    def begin(self) -> None:
+        """Start to watch, if it is not watched."""
+        if not self._deadline.is_running:
+            self._left = self._transport.get_write_buffer_size()
+            self._deadline.begin()
+
+    def call_off(self) -> None:
+        """Stop watching."""
+        self._deadline.call_off()
+
+    def _look(self) -> None:
+        left = self._transport.get_write_buffer_size()
+        if left >= self._left > 0:
+            self._then()
+        elif left:
+            self.begin()
+
+
+LINGER_S = 1.0
+"""So long a peer may go on sending after it was refused."""
+
+
+class Farewell:
+    """Ends a connection so that the peer can read the last answer, although it may still be sending.
+
+    Closing at once would reset the connection when unread bytes have arrived, and the peer's system may then drop
+    the answer. We say that nothing more comes, drop what arrives, and close when the peer does or after a second.
+    """
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._deadline = Deadline(LINGER_S, transport.abort)
+
+    def begin(self) -> None:
+        """Send nothing after what was written."""
+        self._transport.write_eof()
+        self._deadline.begin()
+
+    def call_off(self) -> None:
+        """The connection is closed."""
+        self._deadline.call_off()
+
+    @property
+    def has_begun(self) -> bool:
+        return self._deadline.is_running
+
+
+class Allowance:
+    """How often something may happen: some at once, and then so many a second."""
+
+    def __init__(self, at_once: int, per_second: float) -> None:
+        self._at_once = at_once
+        self._per_second = per_second
+        self._left = float(at_once)
+        self._since_s = asyncio.get_running_loop().time()
+
+    def take(self) -> bool:
+        """Count one; tell whether it was allowed."""
+        now_s = asyncio.get_running_loop().time()
+        self._left = min(self._at_once, self._left + (now_s - self._since_s) * self._per_second)
+        self._since_s = now_s
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
