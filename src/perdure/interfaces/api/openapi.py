@@ -12,9 +12,9 @@ from perdure.interfaces.api.gate import OPEN_PATHS
 from perdure.interfaces.api.schemas.problems import Problem, refusals
 
 _REF = "#/components/schemas/"
-_ALWAYS = (403, 413, 422, 500, 503)
-"""The gate checks host, origin and size of every request; every handler may meet damage or a database that is down."""
-_WITH_BODY = (400, 409, 415)
+_ALWAYS = (400, 403, 413, 422, 500, 503)
+"""The gate checks form, host, origin and size of a request; any handler may meet damage or a database that is down."""
+_WITH_BODY = (409, 415)
 _TAGS = {
     "server": "Health, login and the start page.",
     "builder": "Sessions of the builder: an interview, turn by turn, that ends with a bot.",

@@ -9,7 +9,7 @@ from perdure.interfaces.api.schemas.builder import Session
 from perdure.interfaces.api.schemas.envelopes import Links, Meta
 
 _DESCRIPTIONS = {
-    400: "The body is not JSON.",
+    400: "The request is not valid HTTP, or its body is not JSON.",
     401: "The token is missing or wrong.",
     403: "The request is not allowed.",
     404: "The resource does not exist.",
