@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perdure.app.system import SystemClock, SystemIds, WorkerIdentity, keep_for_ever
+from perdure.app.system import SystemClock, SystemIds, WorkerIdentity, keep_for_ever, observer
 from perdure.app.worker import LEASE_S, LocalWorker
 from perdure.errors import Invalid, PerdureError
 from perdure.kernel.events import Event, GoalBegun, LimitName, LimitRaised, Limits, MindSpec
@@ -187,8 +187,11 @@ class Runner:
         is_sure, park_after_s = self._worker.is_sure, self._park_after_s
         return Means(made.mind, tools, manner.policy, workdir, is_sure, park_after_s, keep=keep_for_ever)
 
+    def _home_id(self) -> str:
+        return observer(self._home).home_id
+
     def _tools(self) -> dict[str, Tool]:
-        tools: Sequence[Tool] = (ExecTool(self._home / "run"), ReadFileTool(), WriteFileTool())
+        tools: Sequence[Tool] = (ExecTool(self._home / "run", self._home_id), ReadFileTool(), WriteFileTool())
         return {tool.name: tool for tool in tools}
 
 
