@@ -240,7 +240,6 @@ async def as_nobody(folder: Path) -> None:
     os.setgroups([])
     os.setgid(65534)
     os.setuid(65534)
-    os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
     await short_from_the_start(folder, no_processes)
 
 

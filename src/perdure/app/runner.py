@@ -21,6 +21,7 @@ from perdure.kernel.replay import require_unchanged
 from perdure.settings import ensure_folder
 from perdure.tools.exec import ExecTool
 from perdure.tools.files import ReadFileTool, WriteFileTool
+from perdure.tools.orphans import end_orphans
 from perdure.tools.policy import AllowAll
 
 if TYPE_CHECKING:
@@ -135,10 +136,15 @@ class Runner:
     ) -> AsyncIterator[Journal]:
         """Own a goal for the time of the block, with its history as it was written.
 
-        Raises: Damaged when an event was changed: what is wrong is not built upon.
+        What a dead owner of this home has forked is ended before anything of the goal is settled or repeated.
+
+        Raises: Damaged when an event was changed: what is wrong is not built upon; Unavailable.
         """
+        owner = (await self._store.find(goal_id)).worker
         epoch = await self._leases.claim(goal_id, worker, None if is_woken else runner)
         try:
+            if owner is not None and owner != worker.id:
+                await end_orphans(self._home / "run", owner)
             woken_us = (await self._store.find(goal_id)).due_us if is_woken else None
             events = await self._store.load(goal_id)
             require_unchanged(events, goal_id)

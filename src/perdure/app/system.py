@@ -17,6 +17,7 @@ from uuid_utils import uuid7
 from perdure.errors import Denied
 from perdure.kernel.ports import Worker
 from perdure.settings import FILE_MODE, ensure_folder
+from perdure.tools.orphans import ForkMarker, sweep_markers
 from perdure.tools.processes import boot_id
 
 _WORKER_ID = re.compile(r"\d+-[0-9a-f]{16}")
@@ -71,14 +72,24 @@ class WorkerIdentity:
         folder = home / "run"
         ensure_folder(folder)
         _sweep(folder)
+        sweep_markers(folder)
         self._fd = -1
         while self._fd < 0:
             self.worker = observer(home, worker_id=f"{os.getpid()}-{secrets.token_hex(8)}")
             self._path = folder / f"{self.worker.id}.lock"
             self._fd = _locked(self._path)
+        try:
+            self._forks = ForkMarker(folder, self.worker.id)
+        except BaseException:
+            self._release()
+            raise
 
     def close(self) -> None:
         """Stop being a worker."""
+        self._forks.close()
+        self._release()
+
+    def _release(self) -> None:
         self._path.unlink(missing_ok=True)
         os.close(self._fd)
 
