@@ -15,6 +15,8 @@ POINTS = frozenset(
         "kernel.append.after",
         "kernel.effect.before",
         "kernel.effect.after",
+        # the flush of a folder after write_file has given a file its name
+        "tools.write.flush",
         # one write transaction
         "store.commit.before",
         "store.commit.after",

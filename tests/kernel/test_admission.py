@@ -86,16 +86,19 @@ async def test_a_plan_asks_no_policy(world: World) -> None:
     assert ran.state.status == "done"
 
 
-async def test_a_tool_whose_output_cannot_be_kept_has_failed(world: World) -> None:
+@pytest.mark.parametrize(("effect", "status"), [("once", "waiting"), ("idempotent", "stopped")])
+async def test_an_output_that_cannot_be_kept_is_an_unknown_outcome_of_once_and_else_a_failure(
+    world: World, effect: str, status: str
+) -> None:
     class Odd(type(world.tool)):  # type: ignore[misc]
         async def run(self, context: object) -> ToolOutput:
             await super().run(context)
             return ToolOutput("act.1", ok=True, output=float("inf"))
 
     world.tool = Odd()
-    ran = await world.start("goal: a\nsteps: [{id: act, exec: [act]}]")
-    assert ran.state.termination is not None
-    assert ran.state.termination.reason == "failed"
+    ran = await world.start(f"goal: a\nsteps: [{{id: act, exec: [act], effect: {effect}}}]")
+    assert ran.state.status == status
+    assert (ran.state.calls["act.1"].unknown is not None) is (effect == "once")
 
 
 async def test_events_are_told_when_they_are_durable(world: World) -> None:

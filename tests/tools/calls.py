@@ -9,14 +9,27 @@ from typing import Any
 
 from perdure.kernel.events import ToolCall, ToolOutput
 from perdure.kernel.ports import CallContext, Tool
-from perdure.tools.processes import Birth, birth_of, session_of
+from perdure.tools.exec import ExecTool
+from perdure.tools.notes import Home, Note
+from perdure.tools.processes import Birth, birth_of
 
 GOAL = "20250101-000000-goal-abcd"
 CALL = "c1"
+HOME_ID = "h1"
 LONG_S = 300
 """Longer than any test may take: what sleeps so long must be ended."""
 
 _PATIENCE_S = 20.0
+
+
+def exec_tool(run_dir: Path, *, home_id: str = HOME_ID, kill_after_s: float = 0.2) -> ExecTool:
+    """The tool `exec` of a home, which kills soon."""
+    return ExecTool(run_dir, lambda: home_id, kill_after_s=kill_after_s)
+
+
+def note_of(run_dir: Path, birth: Birth, *, home_id: str = HOME_ID) -> Note:
+    """The note of a process that runs for a home."""
+    return Note(birth, Home(home_id, str(run_dir.parent.resolve())))
 
 
 def call(
@@ -126,5 +139,13 @@ async def begin(tool: Tool, context: CallContext, told: Fifo) -> tuple[asyncio.T
 
 def assert_empty(leader: int) -> None:
     """A session has nobody left."""
-    assert session_of(Birth(leader, "", "")) == []
+    pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal()]
+    assert [pid for pid in pids if _session_of(pid) == leader and is_running(pid)] == []
     assert not is_running(leader)
+
+
+def _session_of(pid: int) -> int | None:
+    try:
+        return os.getsid(pid)
+    except ProcessLookupError:
+        return None

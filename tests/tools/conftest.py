@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from perdure.tools.exec import ExecTool
-from tests.tools.calls import Fifo
+from tests.tools.calls import Fifo, exec_tool
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def run_dir(tmp_path: Path) -> Path:
 @pytest.fixture
 def tool(run_dir: Path) -> ExecTool:
     """The tool `exec`, which kills soon."""
-    return ExecTool(run_dir, kill_after_s=0.2)
+    return exec_tool(run_dir)
 
 
 @pytest.fixture

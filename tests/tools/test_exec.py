@@ -12,7 +12,7 @@ import pytest
 from perdure.errors import Invalid, PerdureError
 from perdure.tools.exec import ExecTool
 from perdure.tools.notes import note_path
-from tests.tools.calls import CALL, GOAL, Fifo, begin, call, code_of, notes, python, shell
+from tests.tools.calls import CALL, GOAL, Fifo, begin, call, code_of, exec_tool, notes, python, shell
 
 EMPTY = {"exit_code": None, "stdout": "", "stderr": "", "stdout_truncated": False, "stderr_truncated": False}
 
@@ -265,7 +265,7 @@ async def test_a_note_stands_while_the_program_runs_and_goes_with_it(
 
 
 async def test_the_folder_of_notes_goes_with_the_tool(run_dir: Path, workdir: Path) -> None:
-    tool = ExecTool(run_dir)
+    tool = exec_tool(run_dir)
     for number in range(100):
         await tool.run(call(workdir, {"argv": ["true"]}, goal_id=f"goal-{number}"))
         assert len(list(run_dir.iterdir())) <= 64

@@ -16,10 +16,12 @@ from perdure.tools.command import parse_command
 from perdure.tools.exec import ExecTool
 from perdure.tools.notes import note_path, read_note, write_note
 from perdure.tools.processes import Birth
+from perdure.tools.tree import KILL_AFTER_S, CallTree, Sight
 from tests import children
 from tests.tools.calls import (
     CALL,
     GOAL,
+    HOME_ID,
     LONG_S,
     Fifo,
     assert_empty,
@@ -27,8 +29,10 @@ from tests.tools.calls import (
     call,
     code_of,
     end_of,
+    exec_tool,
     is_running,
     known,
+    note_of,
     notes,
     python,
     shell,
@@ -66,7 +70,7 @@ async def test_a_program_that_ignores_term_is_killed(tool: ExecTool, workdir: Pa
 
 async def test_a_program_may_tidy_up_on_term(run_dir: Path, workdir: Path) -> None:
     line = f"trap 'echo tidied; exit 0' TERM; sleep {LONG_S} & wait"
-    outcome = await ExecTool(run_dir).run(call(workdir, shell(line, timeout_s=0.3)))
+    outcome = await exec_tool(run_dir, kill_after_s=KILL_AFTER_S).run(call(workdir, shell(line, timeout_s=0.3)))
     assert code_of(outcome) == "timeout"
     assert outcome.output["exit_code"] == 0
     assert outcome.output["stdout"] == "tidied\n"
@@ -130,20 +134,6 @@ async def test_what_is_said_within_the_patience_is_heard(tool: ExecTool, workdir
     assert outcome.output["stdout"] == "late\n"
 
 
-async def test_one_that_left_the_session_with_our_pipe_does_not_hold_us(
-    tool: ExecTool, workdir: Path, told: Fifo, gate: Fifo
-) -> None:
-    task, escaped = await begin(tool, call(workdir, python(FORK_TWICE.replace("SETUP", "os.setsid()"))), told)
-    gate.let_go()
-    outcome = await task
-    try:
-        assert outcome.ok
-        assert outcome.output["stdout"] == "done\n"
-        assert is_running(escaped)
-    finally:
-        os.kill(escaped, signal.SIGKILL)
-
-
 async def test_cancelling_returns_when_the_whole_session_is_gone(
     tool: ExecTool, workdir: Path, run_dir: Path, told: Fifo
 ) -> None:
@@ -158,7 +148,7 @@ async def test_cancelling_returns_when_the_whole_session_is_gone(
 
 async def test_cancelling_twice_does_not_wait_for_a_tidy_end(run_dir: Path, workdir: Path, told: Fifo) -> None:
     line = f"trap 'echo term >pid' TERM; echo $$ >pid; while :; do sleep {LONG_S} & wait; done"
-    tool = ExecTool(run_dir, kill_after_s=LONG_S)
+    tool = exec_tool(run_dir, kill_after_s=LONG_S)
     task, leader = await begin(tool, call(workdir, shell(line)), told)
     task.cancel()
     assert await told.line() == "term"
@@ -199,11 +189,11 @@ async def test_many_programs_run_at_the_same_time(tool: ExecTool, workdir: Path)
 
 
 async def run_call(run_dir: Path, workdir: Path, line: str) -> None:
-    await ExecTool(run_dir).run(call(workdir, shell(line)))
+    await exec_tool(run_dir).run(call(workdir, shell(line)))
 
 
 async def reap_call(run_dir: Path, kill_after_s: float) -> None:
-    await ExecTool(run_dir, kill_after_s=kill_after_s).reap(GOAL, CALL)
+    await exec_tool(run_dir, kill_after_s=kill_after_s).reap(GOAL, CALL)
 
 
 async def orphaned(run_dir: Path, workdir: Path, line: str, told: Fifo) -> int:
@@ -243,7 +233,7 @@ async def begin_and_die(workdir: Path) -> None:
         (workdir / "pid").write_text(f"{birth.pid}\n")
         os.kill(os.getpid(), signal.SIGKILL)
 
-    child.start(parse_command(call(workdir, shell("touch ran")))[0], die)
+    child.start(parse_command(call(workdir, shell("touch ran")), HOME_ID)[0], [], die)
 
 
 async def test_a_program_whose_note_was_never_finished_never_starts(workdir: Path, told: Fifo) -> None:
@@ -275,7 +265,7 @@ async def stranger() -> AsyncIterator[asyncio.subprocess.Process]:
 async def test_a_stranger_with_the_same_pid_is_never_touched(
     tool: ExecTool, run_dir: Path, stranger: asyncio.subprocess.Process, change: Callable[[Birth], Birth]
 ) -> None:
-    write_note(note_path(run_dir, GOAL, CALL), change(known(stranger.pid)))
+    write_note(note_path(run_dir, GOAL, CALL), note_of(run_dir, change(known(stranger.pid))))
     await tool.reap(GOAL, CALL)
     assert is_running(stranger.pid)
     assert notes(run_dir) == []
@@ -284,7 +274,7 @@ async def test_a_stranger_with_the_same_pid_is_never_touched(
 async def test_the_end_of_a_call_leaves_a_later_note_of_another_alone(
     tool: ExecTool, run_dir: Path, workdir: Path, stranger: asyncio.subprocess.Process, told: Fifo, gate: Fifo
 ) -> None:
-    note, other = note_path(run_dir, GOAL, CALL), known(stranger.pid)
+    note, other = note_path(run_dir, GOAL, CALL), note_of(run_dir, known(stranger.pid))
     task, _ = await begin(tool, call(workdir, shell("echo $$ >pid; read x <gate")), told)
     write_note(note, other)
     gate.let_go()
@@ -299,7 +289,7 @@ async def test_strangers_in_a_session_without_a_leader_are_never_touched(
     leader = await asyncio.create_subprocess_exec("sh", "-c", line, cwd=workdir, start_new_session=True)
     await leader.wait()
     member = int(await told.line())
-    write_note(note_path(run_dir, GOAL, CALL), Birth(leader.pid, "1", processes.boot_id()))
+    write_note(note_path(run_dir, GOAL, CALL), note_of(run_dir, Birth(leader.pid, "1", processes.boot_id())))
     await tool.reap(GOAL, CALL)
     assert is_running(member)
     os.kill(member, signal.SIGKILL)
@@ -335,6 +325,6 @@ async def test_a_system_without_proc_is_asked_through_ps(stranger: asyncio.subpr
 
 
 def test_a_system_that_does_not_answer_proves_nothing() -> None:
-    assert processes._printed("/no/such/program") == ""
+    assert processes.printed("/no/such/program") == ""
     assert processes.boot_id()
-    assert not processes.is_ours(replace(known(os.getpid()), boot_id=""), "")
+    assert CallTree(replace(known(os.getpid()), boot_id=""), [], is_child=False).look() == Sight()

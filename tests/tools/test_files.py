@@ -19,10 +19,9 @@ from perdure.kernel.events import ToolOutput
 from perdure.kernel.ports import CallContext, Tool
 from perdure.tools import files
 from perdure.tools.confine import descend
-from perdure.tools.exec import ExecTool
 from perdure.tools.files import ReadFileTool, WriteFileTool
 from tests import children
-from tests.tools.calls import call, code_of
+from tests.tools.calls import call, code_of, exec_tool
 
 OUTSIDE: list[object] = ["..", "../secret", "/etc/hosts", "link/secret", "leaf", "inner/../../secret"]
 NO_PATH: list[object] = ["", ".", None, 7, "a\0b", "\ud800", "x" * 300, "x/" * 5000, "folder", "pipe"]
@@ -63,7 +62,7 @@ async def write(workdir: Path, **arguments: Any) -> ToolOutput:
 
 
 def test_each_is_a_tool(run_dir: Path) -> None:
-    tools: list[Tool] = [ReadFileTool(), WriteFileTool(), ExecTool(run_dir)]
+    tools: list[Tool] = [ReadFileTool(), WriteFileTool(), exec_tool(run_dir)]
     assert [tool.name for tool in tools] == ["read_file", "write_file", "exec"]
 
 

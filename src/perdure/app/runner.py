@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perdure.app.system import SystemClock, SystemIds, WorkerIdentity, keep_for_ever
+from perdure.app.system import SystemClock, SystemIds, WorkerIdentity, keep_for_ever, observer
 from perdure.app.worker import LEASE_S, LocalWorker
 from perdure.errors import Invalid, PerdureError
 from perdure.kernel.events import Event, GoalBegun, LimitName, LimitRaised, Limits, MindSpec
@@ -23,6 +23,7 @@ from perdure.kernel.replay import require_unchanged
 from perdure.settings import ensure_folder
 from perdure.tools.exec import ExecTool
 from perdure.tools.files import ReadFileTool, WriteFileTool
+from perdure.tools.orphans import end_orphans
 from perdure.tools.policy import AllowAll
 
 if TYPE_CHECKING:
@@ -144,10 +145,14 @@ class Runner:
     ) -> AsyncIterator[Journal]:
         """Own a goal for the time of the block, with its history as it was written.
 
-        Raises: Damaged when an event was changed: what is wrong is not built upon.
+        What a dead owner of this home has forked is ended before anything of the goal is settled or repeated.
+
+        Raises: Damaged when an event was changed: what is wrong is not built upon; Unavailable.
         """
-        epoch = await self._claim(goal_id, worker, None if is_woken else runner, tell)
+        epoch, owner = await self._claim(goal_id, worker, None if is_woken else runner, tell)
         try:
+            if owner is not None and owner != worker.id:
+                await end_orphans(self._home / "run", owner)
             woken_us = (await self._store.find(goal_id)).due_us if is_woken else None
             events = await self._store.load(goal_id)
             require_unchanged(events, goal_id)
@@ -158,15 +163,20 @@ class Runner:
         async with self._given_back(journal, worker):
             yield journal
 
-    async def _claim(self, goal_id: str, worker: Worker, runner: RunnerKind | None, tell: Tell | None) -> int:
-        """Claim a goal; while it cannot be told whether its owner lives, watch that worker, if there is one to tell.
+    async def _claim(
+        self, goal_id: str, worker: Worker, runner: RunnerKind | None, tell: Tell | None
+    ) -> tuple[int, str | None]:
+        """Claim a goal, and return the epoch and the id of the worker that owned it before.
+
+        While it is not certain that the owner is dead, watch its heartbeat, if `tell` is there to say so.
 
         Raises: Conflict as soon as the owner gives a sign of life.
         """
         is_told = False
         while True:
+            before = (await self._store.find(goal_id)).worker
             try:
-                return await self._leases.claim(goal_id, worker, runner)
+                return await self._leases.claim(goal_id, worker, runner), before
             except OwnerSilent as silent:
                 if tell is None:
                     raise
@@ -215,8 +225,11 @@ class Runner:
         is_sure, park_after_s = self._worker.is_sure, self._park_after_s
         return Means(made.mind, tools, manner.policy, workdir, is_sure, park_after_s, keep=keep_for_ever)
 
+    def _home_id(self) -> str:
+        return observer(self._home).home_id
+
     def _tools(self) -> dict[str, Tool]:
-        tools: Sequence[Tool] = (ExecTool(self._home / "run"), ReadFileTool(), WriteFileTool())
+        tools: Sequence[Tool] = (ExecTool(self._home / "run", self._home_id), ReadFileTool(), WriteFileTool())
         return {tool.name: tool for tool in tools}
 
 

@@ -5,7 +5,7 @@ N steps cost N + 1 commits: each outcome and the intents that follow from it are
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,12 +13,12 @@ from perdure import failpoints
 from perdure.errors import Invalid, PerdureError, Unavailable
 from perdure.kernel import guards
 from perdure.kernel.admission import admit, tool_for
-from perdure.kernel.events import Decision, ToolCall, ToolError, ToolOutput
+from perdure.kernel.events import Body, Decision, OutcomeUnknown, ToolCall, ToolError, ToolOutput
 from perdure.kernel.fold import GoalState
 from perdure.kernel.inbox import take_posts
 from perdure.kernel.journal import Journal
-from perdure.kernel.ports import CallContext, Clock, Decided, LeaseLost, Means, StateStore
-from perdure.kernel.recovery import recover
+from perdure.kernel.ports import CallContext, Clock, Decided, LeaseLost, Means, StateStore, Tool
+from perdure.kernel.recovery import EXHAUSTION, recover, settle_once, told
 from perdure.kernel.tasks import end_tasks
 
 LONGEST_NAP_S = 10.0
@@ -27,6 +27,8 @@ LONGEST_NAP_S = 10.0
 log = logging.getLogger(__name__)
 
 Outcome = Literal["ended", "waiting", "interrupted"]
+Ended = tuple[ToolCall, Sequence[Body]]
+"""A call that no longer runs, and what is to be recorded of it."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class Loop:
         self._store = store
         self._means = means
         self._clock = clock
-        self._running: dict[str, asyncio.Task[ToolOutput]] = {}
+        self._running: dict[str, asyncio.Task[Ended]] = {}
         self._unrecorded: list[ToolCall] = []
         self._wake = asyncio.Event()
         self._is_stopping = False
@@ -175,7 +177,9 @@ class Loop:
                 task.add_done_callback(lambda _task: self._wake.set())
                 self._running[call.call_id] = task
 
-    async def _run_tool(self, call: ToolCall) -> ToolOutput:
+    async def _run_tool(self, call: ToolCall) -> Ended:
+        """Run a call. An error before its tool is asked is a failure; one that the tool raises may hide an effect."""
+        begun: tuple[Tool, CallContext] | None = None
         try:
             tool = tool_for(call, self._means.tools)
             environment = self._environment(call)
@@ -184,13 +188,29 @@ class Loop:
             )
             failpoints.hit("kernel.effect.before")
             self._require_ours()
+            begun = tool, context
             output = await tool.run(context)
             failpoints.hit("kernel.effect.after")
-        except PerdureError as error:
-            return _failure(call.call_id, error)
-        except Exception as error:  # noqa: BLE001 (the worker's edge: a broken tool is an outcome)
-            return ToolOutput(call.call_id, ok=False, error=ToolError("internal", f"{type(error).__name__}: {error}"))
-        return output
+        except Exception as error:
+            log.warning("%s of %s raised %s", call.call_id, self.journal.goal_id, told(error), exc_info=True)
+            failure = self._failure(call, error)
+            return call, [failure] if begun is None else await self._broken_off(*begun, failure)
+        return call, [output]
+
+    async def _broken_off(self, tool: Tool, context: CallContext, failure: ToolOutput) -> Sequence[Body]:
+        """Return what to record of a call that raised after it may have begun: of a `once` call, never a failure.
+
+        What may still run of it is ended first, so that neither its check nor a retry meets it.
+        """
+        call = context.call
+        reason = failure.error.message if failure.error else ""
+        why = f"An error of ours came after this call may have begun ({reason})"
+        try:
+            await tool.reap(context.goal_id, call.call_id)
+        except (PerdureError, *EXHAUSTION) as error:
+            why = f"{why}, and what it left running could not be ended ({told(error)})"
+            return [OutcomeUnknown(call.call_id, f"{why}.")] if call.effect == "once" else [failure]
+        return await settle_once(tool, context, why, [failure]) if call.effect == "once" else [failure]
 
     def _require_ours(self) -> None:
         if not self._means.is_ours():
@@ -202,16 +222,31 @@ class Loop:
     def _collect(self) -> None:
         """Record the outcomes that are there, and the timers that have run out."""
         for call_id in [call_id for call_id, task in self._running.items() if task.done()]:
-            output = self._running.pop(call_id).result()
-            try:
-                self.journal.record(output)
-            except Invalid as error:
-                self.journal.record(_failure(call_id, error))
+            self._record(*self._running.pop(call_id).result())
         timers = self.state.timers()
         now_us = self._clock.now_us() if timers else 0
         for call_id, due_us in timers.items():
             if due_us <= now_us:
                 self.journal.record(Decision(call_id, "elapsed", by="timer"))
+
+    def _record(self, call: ToolCall, bodies: Sequence[Body]) -> None:
+        """Record how a call ended; of a `once` call whose outcome cannot be kept, nobody will know it."""
+        try:
+            self.journal.record(*bodies)
+        except Invalid as error:
+            why = f"The call has ended, but its outcome cannot be kept: {error.detail}"
+            is_once = call.effect == "once"
+            self.journal.record(OutcomeUnknown(call.call_id, why) if is_once else self._failure(call, error))
+
+    def _failure(self, call: ToolCall, error: Exception) -> ToolOutput:
+        """Return the outcome of a call that failed; of one without an intent it says which step it was, too."""
+        reason = ToolError("internal", told(error))
+        if isinstance(error, PerdureError):
+            reason = ToolError(error.code, error.detail)
+        if call.call_id in self.state.calls:
+            return ToolOutput(call.call_id, ok=False, error=reason)
+        digest = call.arguments.get("digest")
+        return ToolOutput(call.call_id, ok=False, error=reason, step=call.step, digest=digest, effect=call.effect)
 
     async def _wait(self, wake_us: int | None) -> None:
         """Wait for an outcome, a stop, a post or a moment."""
@@ -233,7 +268,12 @@ class Loop:
     async def _finish_all(self) -> Collection[str]:
         """Record what has ended, and end what still runs; return the calls that do not let themselves be ended."""
         self._collect()
-        return await self._end_all()
+        ending = [*self._running.values()]
+        left = await self._end_all()
+        for task in ending:
+            if task.done() and not task.cancelled():  # it had an outcome of its own, or its end could not be seen to
+                self._record(*task.result())
+        return left
 
     async def _end_all(self) -> Collection[str]:
         """End what still runs; each tool sees to its own processes. What does not end in time is left alone."""
@@ -245,7 +285,3 @@ class Loop:
         if names:
             log.warning("%s of %s did not end when told to, and is left alone", ", ".join(names), self.journal.goal_id)
         return names
-
-
-def _failure(call_id: str, error: PerdureError) -> ToolOutput:
-    return ToolOutput(call_id, ok=False, error=ToolError(error.code, error.detail))

@@ -391,7 +391,13 @@ class Tool(Protocol):
         ...
 
     async def run(self, context: CallContext) -> ToolOutput:
-        """Run a call to its end. Failure is an outcome, not an exception. Cancelling ends all that was begun."""
+        """Run a call to its end, and return its outcome. Cancelling ends all that was begun.
+
+        Every outcome that is known is returned, failures included. An exception says that the effect may have begun and
+        that its outcome is not known, whatever the exception is: the caller records a `once` call as unknown then, and
+        never as a failure, because a failure may be retried. So an error before the effect is returned as a failure,
+        and an error of bookkeeping after a known outcome changes nothing about that outcome.
+        """
         ...
 
     async def check(self, context: CallContext) -> Check:
@@ -402,7 +408,10 @@ class Tool(Protocol):
         ...
 
     async def reap(self, goal_id: str, call_id: str) -> None:
-        """End what an earlier, dead process of ours left running of a call; returns when it is gone."""
+        """End what was left running of a call, by an earlier process or by a run that raised; return when it is gone.
+
+        Raises: Conflict when something may still run and is not provably ours to end; Unavailable when it does not end.
+        """
         ...
 
 

@@ -1,14 +1,17 @@
-"""What to do with calls that were begun by somebody who died: by their effect, run again, ask, or leave to a person."""
+"""What to do with calls that were begun and have no outcome: by their effect, run again, ask, or leave to a person."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
-from perdure.errors import PerdureError
+from perdure.errors import Conflict, PerdureError
 from perdure.kernel.admission import tool_for
 from perdure.kernel.events import Body, Decision, OutcomeUnknown, ToolCall, ToolOutput
 from perdure.kernel.journal import Journal
 from perdure.kernel.ports import CallContext, Tool
 
 Environment = Callable[[ToolCall], Mapping[str, str]]
+EXHAUSTION = (OSError, RuntimeError, MemoryError)
+"""What Python raises when descriptors, processes, threads, memory or disk space run out."""
+_LONGEST_REASON = 2_000
 _WHY = "We stopped between the start of this call and the record of its outcome"
 
 
@@ -24,45 +27,72 @@ async def recover(
 
     Before anything is asked or repeated, what is left of the call's processes is ended. A pure or idempotent call is
     run again with its key. Any other was started at most once and is not repeated: its own check says whether it
-    happened, and where that does not know, the call becomes unknown and waits for a decision. Nothing is durable before
+    happened, and where that does not know, the call becomes unknown and waits for a decision. So does a call that is
+    not pure and whose processes may still run, because they are not provably ours to end. Nothing is durable before
     the journal's next commit, so that a crash in here changes nothing.
     """
     for state in list(journal.state.open_calls.values()):
         call = state.call
         if isinstance(call, ToolCall) and state.runs:
-            tool = tool_for(call, tools)
-            await tool.reap(journal.goal_id, call.call_id)
             context = CallContext(journal.goal_id, call, workdir, environment(call))
-            journal.record(*await _settled(tool, context))
+            journal.record(*await _recovered(tool_for(call, tools), context))
 
 
 async def give_up(journal: Journal, tools: Mapping[str, Tool]) -> None:
-    """End what is left of open calls, and call unknown what may have happened: nobody will go on with the goal."""
+    """End what is left of open calls, and call unknown what may have happened: nobody will go on with the goal.
+
+    A tool that is not given, such as that of a flow's steps, has nothing that outlives the process of its mind.
+    """
     for state in list(journal.state.open_calls.values()):
         call = state.call
         if isinstance(call, ToolCall) and state.runs:
-            await tool_for(call, tools).reap(journal.goal_id, call.call_id)
+            try:
+                if call.tool in tools:
+                    await tools[call.tool].reap(journal.goal_id, call.call_id)
+            except Conflict as error:
+                journal.record(OutcomeUnknown(call.call_id, f"{_WHY}. {error.detail}"))
+                continue
             if call.effect == "once":
                 journal.record(OutcomeUnknown(call.call_id, f"{_WHY}."))
 
 
-async def _settled(tool: Tool, context: CallContext) -> list[Body]:
-    """Return what is to be recorded of a call that was begun and has no outcome."""
-    call = context.call
-    if call.effect != "once":
-        return _again(call, f"{_WHY}; it is {call.effect}, so it is run again.", by="effect")
+async def settle_once(tool: Tool, context: CallContext, why: str, not_happened: Sequence[Body]) -> list[Body]:
+    """Return what to record of a `once` call that was begun and has no outcome, as its own check says.
+
+    Where the check says that it did not happen, that is `not_happened`. Where it cannot say, the call is unknown.
+    """
+    call_id = context.call.call_id
     try:
         found = await tool.check(context)
-    except PerdureError as error:
-        return [OutcomeUnknown(call.call_id, f"{_WHY}, and its check cannot tell: {error.detail}")]
+    except (PerdureError, *EXHAUSTION) as error:
+        reason = error.detail if isinstance(error, PerdureError) else told(error)
+        return [OutcomeUnknown(call_id, f"{why}, and its check cannot tell: {reason}")]
     match found:
         case "happened":
-            why = f"{_WHY}; its check says that it happened."
-            return [OutcomeUnknown(call.call_id, why), ToolOutput(call.call_id, ok=True)]
+            return [OutcomeUnknown(call_id, f"{why}; its check says that it happened."), ToolOutput(call_id, ok=True)]
         case "not_happened":
-            return _again(call, f"{_WHY}; its check says that it did not happen, so it is run again.", by="check")
+            return [*not_happened]
         case "unknown":
-            return [OutcomeUnknown(call.call_id, f"{_WHY}.")]
+            return [OutcomeUnknown(call_id, f"{why}.")]
+
+
+def told(error: BaseException) -> str:
+    """Return the class and the text of an exception, as text that can be recorded."""
+    return f"{type(error).__name__}: {error}"[:_LONGEST_REASON].encode(errors="backslashreplace").decode()
+
+
+async def _recovered(tool: Tool, context: CallContext) -> list[Body]:
+    """Return what is to be recorded of a call that an earlier process began and did not record."""
+    call = context.call
+    try:
+        await tool.reap(context.goal_id, call.call_id)
+    except Conflict as error:
+        if call.effect != "pure":
+            return [OutcomeUnknown(call.call_id, f"{_WHY}. {error.detail}")]
+    if call.effect != "once":
+        return _again(call, f"{_WHY}; it is {call.effect}, so it is run again.", by="effect")
+    again = _again(call, f"{_WHY}; its check says that it did not happen, so it is run again.", by="check")
+    return await settle_once(tool, context, _WHY, again)
 
 
 def _again(call: ToolCall, why: str, *, by: str) -> list[Body]:

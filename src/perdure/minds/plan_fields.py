@@ -23,7 +23,7 @@ _FLOAT = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][-+]?[0-
 _DURATION = re.compile(r"([0-9]{1,12})([smhd])", re.ASCII)
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_OURS = {"PERDURE_IDEMPOTENCY_KEY", "PERDURE_GOAL_ID", LEFT_OUT}
+_OURS = {"PERDURE_IDEMPOTENCY_KEY", "PERDURE_GOAL_ID", "PERDURE_HOME_ID", LEFT_OUT}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _EFFECTS: Mapping[str, Effect] = {"pure": "pure", "idempotent": "idempotent", "once": "once"}

@@ -1,6 +1,7 @@
 """Runs the functions that a flow names as its steps."""
 
 import asyncio
+import contextlib
 import contextvars
 import copy
 import inspect
@@ -33,7 +34,7 @@ class StepTool:
         """See Tool.validate. The flow has made them itself."""
 
     async def run(self, context: CallContext) -> ToolOutput:
-        """See Tool.run."""
+        """See Tool.run. What the function raises is a failure; an error of ours after it has begun is not caught."""
         loop = asyncio.get_running_loop()
         begun_s = loop.time()
         KEY.set(context.idempotency_key)
@@ -164,7 +165,7 @@ async def _on_thread(fn: Callable[[], Any]) -> Any:
             result, error = context.run(fn), None
         except BaseException as raised:  # noqa: BLE001 (it is handed over, and raised there)
             result, error = None, raised
-        if not loop.is_closed():
+        with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits any more
             loop.call_soon_threadsafe(settle, result, error)
 
     threading.Thread(target=work, name="perdure-step", daemon=True).start()

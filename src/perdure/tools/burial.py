@@ -15,15 +15,25 @@ class Burial:
         self._pidfd = pidfd
         self._loop = asyncio.get_running_loop()
         self._done: asyncio.Future[None] = self._loop.create_future()
+        self._is_lost = False
         if pidfd is not None:
-            self._loop.add_reader(pidfd, self._bury)
+            try:
+                self._loop.add_reader(pidfd, self._bury)
+            except BaseException:
+                os.close(pidfd)
+                raise
         else:
             threading.Thread(target=self._bury_from_thread, daemon=True).start()
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code, or minus the signal; None while it runs."""
-        return self._process.returncode
+        """The exit code, or minus the signal; None while it runs, or when somebody else in this process took it."""
+        return None if self._is_lost else self._process.returncode
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the child has ended, its exit code known or not."""
+        return self._process.returncode is not None
 
     async def wait(self) -> None:
         """Return when the child has ended."""
@@ -35,8 +45,19 @@ class Burial:
             self._process.wait(timeout_s)
             self._bury()
 
-    def _bury(self) -> None:
+    def _take_code(self) -> None:
+        """Take the exit code. Where other code of this process has waited for any child, `Popen` would say 0."""
+        with suppress(AttributeError):  # a system without waitid
+            try:
+                if self._process.returncode is None:
+                    os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
+            except ChildProcessError:
+                with self._process._waitpid_lock:  # type: ignore[attr-defined]  # noqa: SLF001 (another thread may be in `wait`)
+                    self._is_lost = self._process.returncode is None
         self._process.wait()
+
+    def _bury(self) -> None:
+        self._take_code()
         if self._pidfd is not None:
             self._loop.remove_reader(self._pidfd)
             os.close(self._pidfd)
@@ -45,7 +66,7 @@ class Burial:
             self._done.set_result(None)
 
     def _bury_from_thread(self) -> None:
-        self._process.wait()
+        self._take_code()
         with suppress(RuntimeError):  # the loop has been closed, and nobody waits any more
             self._loop.call_soon_threadsafe(self._bury)
 

@@ -5,7 +5,7 @@ import codecs
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 LIMIT_BYTES = 1 << 20
 _HALF = LIMIT_BYTES // 2
@@ -23,6 +23,8 @@ class Capture:
         self._head = bytearray()
         self._tail = bytearray()
         self._total = 0
+        self.error: Exception | None = None
+        """Why not all could be read that was written; what is kept is not the whole then."""
 
     @contextmanager
     def writing_end(self) -> Iterator[int]:
@@ -36,7 +38,8 @@ class Capture:
             self.close()
             raise
         finally:
-            os.close(writing)
+            with suppress(OSError):  # the program may run by now, and the end is closed in any case
+                os.close(writing)
 
     def drain(self) -> None:
         """Read all that is there already."""
@@ -51,16 +54,18 @@ class Capture:
             os.close(self._file)
 
     def _read(self) -> bool:
-        """Read once; tell whether there was something."""
+        """Read once; tell whether there was something. The event loop calls this, so an error is kept for later."""
         try:
             data = os.read(self._file, _CHUNK)
+            if data:
+                self._take(data)
+                return True
         except BlockingIOError:
             return False
-        if data:
-            self._take(data)
-        else:
-            self.close()
-        return bool(data)
+        except (OSError, MemoryError) as error:
+            self.error = error
+        self.close()
+        return False
 
     def _take(self, data: bytes) -> None:
         self._total += len(data)

@@ -5,16 +5,17 @@ import errno
 import os
 import re
 import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from perdure.errors import Invalid
+from perdure.errors import Invalid, Unavailable
 from perdure.tools.burial import Burial, pidfd_of
 from perdure.tools.capture import Capture
 from perdure.tools.command import Command, find_program
 from perdure.tools.descriptors import restore_file_limit
-from perdure.tools.processes import Birth, birth_of, end_session
+from perdure.tools.processes import Birth, birth_of
+from perdure.tools.tree import CallTree
 
 PATIENCE_S = 0.5
 """How long those that a program leaves behind, and what they have to say, are waited for."""
@@ -30,13 +31,17 @@ class Child:
     """A program that was let go."""
 
     burial: Burial
-    birth: Birth
+    tree: CallTree
     stdout: Capture
     stderr: Capture
 
     @property
     def exit_code(self) -> int | None:
         return self.burial.exit_code
+
+    @property
+    def has_ended(self) -> bool:
+        return self.burial.has_ended
 
     async def wait(self, timeout_s: float | None) -> bool:
         """Wait for the program, not for those it leaves behind; tell whether it ended in time."""
@@ -47,15 +52,16 @@ class Child:
             return False
         return True
 
-    async def end(self, kill_after_s: float) -> None:
-        """End all that is left, and read the rest of the output.
-
-        Raises: Unavailable when the system does not let it end.
-        """
-        patience_s = 0.0 if self.exit_code is None else PATIENCE_S
+    async def end(self, kill_after_s: float) -> Unavailable | None:
+        """End all that is left, and read the rest of the output; return why it is not known that all has ended."""
+        patience_s = PATIENCE_S if self.has_ended else 0.0
+        unended = None
         try:
-            await end_session(self.birth, patience_s=patience_s, kill_after_s=kill_after_s)
-            await self.burial.wait()
+            try:
+                await self.tree.end(patience_s=patience_s, kill_after_s=kill_after_s)
+                await self.burial.wait()
+            except Unavailable as error:
+                unended = error
             self.stdout.drain()
             self.stderr.drain()
             if not (self.stdout.ended.done() and self.stderr.ended.done()):
@@ -66,13 +72,16 @@ class Child:
         finally:
             self.stdout.close()
             self.stderr.close()
+        return unended
 
 
-def start(command: Command, note: Callable[[Birth], None]) -> Child:
-    """Start a program; it is let go when `note` has returned.
+def start(command: Command, marks: Collection[str], note: Callable[[Birth], None]) -> Child:
+    """Start a program whose processes bear some marks; it is let go when `note` has returned.
 
-    Raises: NotFound; Denied; Invalid when it is given too much; OSError when the system starts no more; what `note`
-    raises. Then nothing has run.
+    Whatever is raised, nothing of the program has run: all that may fail comes before the gate is opened.
+
+    Raises: NotFound; Denied; Invalid when it is given too much; OSError, RuntimeError or MemoryError when the system
+    has no more descriptors, processes, threads or memory; what `note` raises.
     """
     argv = _with_odd_names([find_program(command), *command.argv[1:]], command)
     stdout, stderr = Capture(), Capture()
@@ -81,14 +90,15 @@ def start(command: Command, note: Callable[[Birth], None]) -> Child:
         try:
             restore_file_limit(process.pid)
             birth = _known(process.pid)
+            tree = CallTree(birth, marks, is_child=True)
             note(birth)
-            burial = Burial(process, pidfd_of(process.pid))
+            begun = Child(Burial(process, pidfd_of(process.pid)), tree, stdout, stderr)
             os.write(gate, b"\n")
         except BaseException:
             process.kill()
             process.wait()
             raise
-    return Child(burial, birth, stdout, stderr)
+    return begun
 
 
 def _started(argv: list[str], command: Command, files: tuple[int, int, int]) -> "subprocess.Popen[bytes]":
@@ -124,8 +134,9 @@ def _pipe() -> Iterator[tuple[int, int]]:
     try:
         yield reading, writing
     finally:
-        os.close(reading)
-        os.close(writing)
+        for end in (reading, writing):
+            with suppress(OSError):  # the program may run by now, and the other end is closed in any case
+                os.close(end)
 
 
 def _known(pid: int) -> Birth:

@@ -68,8 +68,13 @@ class Command:
 
 
 def key_mark(goal_id: str, call_id: str) -> str:
-    """Return the entry of the environment that every process of a call has."""
+    """Return the entry of the environment that every process of a call has, in a copy of its home too."""
     return f"PERDURE_IDEMPOTENCY_KEY={goal_id}/{call_id}"
+
+
+def home_mark(home_id: str) -> str:
+    """Return the entry of the environment that every process of a home has."""
+    return f"PERDURE_HOME_ID={home_id}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +109,14 @@ def parse_arguments(arguments: Any) -> Asked:
     )
 
 
-def parse_command(context: CallContext) -> tuple[Command, Command | None]:
+def parse_command(context: CallContext, home_id: str) -> tuple[Command, Command | None]:
     """Return the command of a call, and the one that checks whether it has happened.
 
     Raises: Invalid, saying what was expected.
     """
     asked = parse_arguments(context.call.arguments)
     cwd = _folder(context.workdir, asked.cwd)
-    environment = _environment(context, asked.env, cwd)
+    environment = _environment(context, asked.env, cwd, home_id)
     command = Command(asked.argv, cwd, environment, asked.timeout_s)
     return command, None if asked.check is None else replace(command, argv=asked.check)
 
@@ -174,10 +179,10 @@ def _env(given: Any) -> Mapping[str, str]:
     return given
 
 
-def _environment(context: CallContext, given: Mapping[str, str], cwd: Path) -> dict[str, str]:
+def _environment(context: CallContext, given: Mapping[str, str], cwd: Path, home_id: str) -> dict[str, str]:
     seen = {name: value.replace("\0", "") for name, value in context.environment.items()}  # as $(...) does
-    name, _, key = key_mark(context.goal_id, context.call.call_id).partition("=")
-    ours = {name: key, "PERDURE_GOAL_ID": context.goal_id}
+    marks = (key_mark(context.goal_id, context.call.call_id), home_mark(home_id))
+    ours = {"PERDURE_GOAL_ID": context.goal_id, **dict(mark.split("=", 1) for mark in marks)}
     for value in (*seen.values(), *ours.values()):
         _require_text("The environment", value)
     return {**os.environ, "PWD": str(cwd), **given, **seen, **ours}

@@ -2,18 +2,22 @@
 
 import asyncio
 import codecs
+import errno
 import hashlib
 import os
 import re
 import stat
+import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from perdure.errors import Conflict, Invalid, PerdureError
+from perdure import failpoints
+from perdure.errors import Conflict, Invalid, PerdureError, Unavailable
 from perdure.kernel.events import ToolOutput
 from perdure.kernel.ports import CallContext, Check
+from perdure.kernel.recovery import EXHAUSTION
 from perdure.tools.confine import opened_folder, require_path
 from perdure.tools.outcome import failed
 
@@ -36,7 +40,7 @@ class ReadFileTool:
 
     async def run(self, context: CallContext) -> ToolOutput:
         """See Tool.run. The hash is of the whole file, also when only its beginning is returned."""
-        return await _outcome(context, lambda: _read(context))
+        return await _outcome(context, lambda _begun: _read(context))
 
     async def check(self, context: CallContext) -> Check:  # noqa: ARG002 (the port names it)
         """See Tool.check. Reading leaves no trace."""
@@ -57,7 +61,7 @@ class WriteFileTool:
 
     async def run(self, context: CallContext) -> ToolOutput:
         """See Tool.run. It is durable when it returns; a cancellation waits for the write."""
-        return await _outcome(context, lambda: _write(context))
+        return await _outcome(context, lambda begun: _write(context, begun))
 
     async def check(self, context: CallContext) -> Check:
         """See Tool.check. The file tells: it has the content, or what was expected before it, or neither."""
@@ -100,7 +104,8 @@ def _read(context: CallContext) -> dict[str, Any]:
     }
 
 
-def _write(context: CallContext) -> dict[str, Any]:
+def _write(context: CallContext, begun: Callable[[], None]) -> dict[str, Any]:
+    """Write a file; `begun` is called when it may have its new content, and an error is no failure any more."""
     wanted = _to_write(context.call.arguments)
     with opened_folder(context.workdir, wanted.path, make=not isinstance(wanted.expected, str)) as (folder, name):
         before = _look_if_there(folder, name)
@@ -112,10 +117,17 @@ def _write(context: CallContext) -> dict[str, Any]:
             os.unlink(part, dir_fd=folder)  # of this very call, before a crash
         try:
             _fill(folder, part, wanted.content, before)
-            _give_name(folder, part, name, is_new=wanted.expected is None)
+            try:
+                _give_name(folder, part, name, is_new=wanted.expected is None)
+            except OSError as error:
+                if error.errno == errno.EIO:
+                    begun()
+                raise
+            begun()
         finally:
-            with suppress(FileNotFoundError):
+            with suppress(OSError):  # what is left of it is removed by the next call of this name
                 os.unlink(part, dir_fd=folder)
+        failpoints.hit("tools.write.flush")
         os.fsync(folder)
     return {"size": len(wanted.content), "sha256_before": found, "sha256_after": wanted.sha256}
 
@@ -230,20 +242,43 @@ def _is_there(folder: int, name: str) -> bool:
     return True
 
 
-async def _outcome(context: CallContext, work: Callable[[], dict[str, Any]]) -> ToolOutput:
-    """Do the work in a thread; a cancellation takes effect when it is done, so that nothing goes on behind our back."""
+class _Attempt:
+    """Work that is done on a thread, at most once, and never after it was given up."""
 
-    def attempt() -> ToolOutput:
+    def __init__(self, context: CallContext, work: Callable[[Callable[[], None]], dict[str, Any]]) -> None:
+        self._call = context.call
+        self._work = work
+        self._ticket = threading.Lock()
+        self._effect = threading.Event()
+
+    def run(self) -> ToolOutput:
+        """Do the work. An error is a failure until the work says that its effect may have begun."""
+        if not self.take():
+            return failed(self._call, Unavailable("It was given up before it began."))
         try:
-            return ToolOutput(context.call.call_id, ok=True, output=work())
+            return ToolOutput(self._call.call_id, ok=True, output=self._work(self._effect.set))
         except (PerdureError, OSError) as error:
-            return failed(context.call, error)
+            if self._effect.is_set():
+                raise
+            return failed(self._call, error)
 
+    def take(self) -> bool:
+        """Take the work, to do it or to give it up; tell whether nobody had taken it before."""
+        return self._ticket.acquire(blocking=False)
+
+
+async def _outcome(context: CallContext, work: Callable[[Callable[[], None]], dict[str, Any]]) -> ToolOutput:
+    """Do the work in a thread; a cancellation takes effect when it is done, so that nothing goes on behind our back."""
+    attempt = _Attempt(context, work)
     loop = asyncio.get_running_loop()
     begun_s = loop.time()
-    attempted = asyncio.ensure_future(asyncio.to_thread(attempt))
+    attempted = asyncio.ensure_future(asyncio.to_thread(attempt.run))
     try:
         outcome = await asyncio.shield(attempted)
+    except EXHAUSTION as error:
+        if not attempt.take():
+            raise
+        outcome = failed(context.call, error)  # no thread could be started, and the pool keeps the work for later
     except asyncio.CancelledError:
         while not attempted.done():  # a thread cannot be stopped, however often we are asked
             with suppress(asyncio.CancelledError):

@@ -13,10 +13,12 @@ _CODES = {
 }
 
 
-def failed(call: ToolCall, error: PerdureError | OSError, output: Any = None) -> ToolOutput:
-    """Return the outcome of a call that an error has ended."""
+def failed(call: ToolCall, error: Exception, output: Any = None) -> ToolOutput:
+    """Return the outcome of a call that an error has ended before it had an effect."""
     if isinstance(error, PerdureError):
         reason = ToolError(error.code, error.detail)
     else:
-        reason = ToolError(_CODES.get(error.errno or 0, "unavailable"), f"The system says: {error}.")
+        number = error.errno if isinstance(error, OSError) else None
+        said = str(error) or type(error).__name__
+        reason = ToolError(_CODES.get(number or 0, "unavailable"), f"The system says: {said}.")
     return ToolOutput(call.call_id, ok=False, output=output, error=reason)

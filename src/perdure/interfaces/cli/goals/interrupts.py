@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from perdure.kernel.events import ToolCall
 from perdure.kernel.loop import Loop
-from perdure.tools.processes import KILL_AFTER_S
+from perdure.tools.tree import KILL_AFTER_S
 
 KINDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ENDING = "Ending after the step that runs; once more ends at once."
