@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from perdure.errors import Conflict
 from perdure.kernel.events import Action, Event, MindKind, Parent, Termination, ToolCall, ToolOutput
 from perdure.kernel.fold import GoalState, Status, WaitingFor
 
@@ -23,8 +24,10 @@ __all__ = [
     "Mind",
     "MindKind",
     "Once",
+    "Owned",
     "Parent",
     "Policy",
+    "Queue",
     "Runner",
     "StateStore",
     "Status",
@@ -42,6 +45,10 @@ Check = Literal["happened", "not_happened", "unknown"]
 
 class LeaseLost(BaseException):
     """The goal may be somebody else's by now; nothing of ours may catch it before the loop has ended what runs."""
+
+
+class Owned(Conflict):
+    """Another worker has the goal, or claims it at this moment. This is not a failure of the goal: retry soon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +148,25 @@ class Changes:
     goals: Mapping[str, int] = field(default_factory=dict)
 
 
-class StateStore(Protocol):
+class Queue(Protocol):
+    """The goals that can go on and that no worker runs: new ones that wait for their turn, and those that were left."""
+
+    async def unheld(
+        self, *, runner: Runner, held_by: Collection[str], limit: int, after: str | None = None
+    ) -> list[Summary]:
+        """Return open goals of a runner that none of some workers owns, the oldest first.
+
+        One index range, which ends when `limit` goals are found; `after` is the last goal id of the page before. In
+        front of the first page are goals that wait and have something in their inbox: nobody may have noticed it.
+        """
+        ...
+
+    async def count_queued(self, *, runner: Runner) -> int:
+        """Return how many open goals of a runner no worker owns."""
+        ...
+
+
+class StateStore(Queue, Protocol):
     """The histories of goals. A key, wherever one is given, is a text of 1 to 200 characters; else it is Invalid."""
 
     async def append_event(  # noqa: PLR0913 (all that one append may do happens in one transaction)
@@ -257,7 +282,7 @@ class Leases(Protocol):
 
         With a runner, the goal is one of that kind from now on; else it stays what it is.
 
-        Raises: NotFound; Conflict when another live worker owns it.
+        Raises: NotFound; Owned when another live worker owns it, or was quicker; Conflict when the goal has ended.
         """
         ...
 
