@@ -1,6 +1,7 @@
 """What can be done with goals: run, resume, look, decide, signal, fork, cancel, replay."""
 
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,12 @@ if TYPE_CHECKING:
 
 _PAGE = 200
 _FOLLOW_S = 0.25
+_CANCEL_S = 8.0
+"""How long a cancel waits for the end of the goal: what runs is gone within five seconds of being told."""
+_UNWIND_S = 2.0
+_LOOK_S = 0.05
 _ENDED = ("done", "stopped")
+_CANCEL_PENDING = "A cancel is pending: what the goal runs has not ended yet."
 
 
 class Goals:
@@ -47,6 +53,8 @@ class Goals:
         self._ids = SystemIds()
         self._runner = Runner(home, store, leases, lease_s=lease_s, park_after_s=park_after_s)
         self._is_closed = False
+        self._others: frozenset[str] = frozenset()
+        """Other workers that were alive, and owned goals, when the queue was last looked at."""
 
     async def run(self, what: "Flow | str | Path", /, *args: Any, key: str | None = None, **kwargs: Any) -> GoalResult:
         """Run a flow with its arguments, a command line, or the plan in a file, and say how that ended.
@@ -102,6 +110,50 @@ class Goals:
         if summary.status in _ENDED:
             return Ran("ended", await self.state(summary.goal_id))
         return await self._runner.go_on(summary.goal_id, manner or Manner(), limits or Limits())
+
+    async def queue(self, new: "NewGoal", *, runner: RunnerKind = "server") -> GoalView:
+        """Store a new goal for the worker of a runner, which runs it when it has room.
+
+        Raises: Invalid when it makes no sense; Conflict when its key was used; nothing is stored then.
+        """
+        self._require_open()
+        state = await self._runner.queue(new, Manner(runner=runner))
+        return await self.find(state.goal_id)
+
+    async def queue_again(self, goal_id: str, limits: Limits, *, runner: RunnerKind = "server") -> GoalView:
+        """Leave a goal that nobody runs to the worker of a runner, with limits raised where they are given.
+
+        Raises: NotFound; Conflict when another live worker runs it; Invalid when a limit is not above what was used.
+        """
+        self._require_open()
+        await self._runner.settle(goal_id, runner=runner, limits=limits)
+        return await self.find(goal_id)
+
+    async def unheld(self, *, runner: RunnerKind, limit: int, after: str | None = None) -> Sequence[GoalView]:
+        """Return open goals of a runner that no other live worker owns, the oldest first.
+
+        Goals of live workers are left out by the query, so that it ends after `limit` goals however many wait. Which
+        workers live is learnt from the goals that are found: at most once more for each that was not known.
+        """
+        self._require_open()
+        known = self._others
+        self._others = await self._leases.living(known, observer(self._home)) if known else known
+        while True:
+            page = await self._store.unheld(runner=runner, held_by=self._others, limit=limit, after=after)
+            seen = await self._seen(page)
+            others = [goal.summary.worker for goal in seen if goal.is_running and not self.is_of_this_process(goal)]
+            if not others:
+                return seen
+            self._others |= {worker for worker in others if worker is not None}
+
+    def is_of_this_process(self, goal: GoalView) -> bool:
+        """Tell whether the worker that owns a goal is this process."""
+        return goal.summary.worker is not None and goal.summary.worker == self._runner.worker_id
+
+    async def count_queued(self, *, runner: RunnerKind) -> int:
+        """Return how many open goals of a runner wait for a worker."""
+        self._require_open()
+        return await self._store.count_queued(runner=runner)
 
     async def due(self, *, limit: int = 50) -> Sequence[GoalView]:
         """Return the goals that sleep and are due, the longest due first."""
@@ -244,11 +296,29 @@ class Goals:
         return await self._post(goal_id, "signal", content_of(Signal(name, payload)), key=asked.key(key))
 
     async def cancel(self, prefix: str, *, key: str | None = None) -> GoalView:
-        """End a goal; whoever runs it does so, else it is done here.
+        """End a goal, and return it as it is then; the worker that runs it ends what it has begun.
+
+        A goal that has not ended after about eight seconds is returned as it is, and its cancel stays pending.
 
         Raises: NotFound; Conflict when it has ended, unless the same key has ended it.
         """
-        return await self._post((await self._found(prefix)).goal_id, "cancel", {}, key=asked.key(key))
+        goal_id = (await self._found(prefix)).goal_id
+        told = await self._post(goal_id, "cancel", {}, key=asked.key(key))
+        return replace(await self._cancelled(told), is_news=told.is_news)
+
+    async def _cancelled(self, goal: GoalView) -> GoalView:
+        """Wait until a goal that was told to end has ended; what a worker that died has left is ended here."""
+        deadline_s = self._clock.boottime_s() + _CANCEL_S
+        while goal.status not in _ENDED:
+            self._runner.look(goal.id)
+            await self._clock.sleep(_LOOK_S)
+            goal = await self.find(goal.id)
+            if goal.status not in _ENDED and not goal.is_running:
+                with suppress(Conflict):  # another worker has claimed it meanwhile, and takes what was posted
+                    goal = GoalView.of_state(await self._runner.settle(goal.id))
+            elif self._clock.boottime_s() > deadline_s:
+                return replace(goal, note=_CANCEL_PENDING) if goal.is_running else goal
+        return replace(goal, termination=(await self.state(goal.id)).termination)
 
     async def fork(self, prefix: str, at: int, *, key: str | None = None) -> GoalView:
         """Make a goal that goes on from event `at` of another; what is open there is decided anew. It does not run yet.
@@ -303,11 +373,22 @@ class Goals:
             if key is not None and await self._store.posted_as(goal_id, key) is not None:
                 raise asked.KeyTaken(error.detail) from error
             raise
-        try:
-            seen = GoalView.of_state(await self._runner.settle(goal_id))
-        except Conflict:
-            seen = await self.find(goal_id)  # somebody runs it, and will take what was posted
-        return replace(seen, is_news=is_news)
+        return replace(await self._settled(goal_id), is_news=is_news)
+
+    async def _settled(self, goal_id: str) -> GoalView:
+        """Record what was posted to a goal, unless a live worker owns it: that one releases it only with all taken.
+
+        A run that has released the goal may still be unwinding in this process: then it is tried again.
+        """
+        deadline_s = self._clock.boottime_s() + _UNWIND_S
+        while True:
+            try:
+                return GoalView.of_state(await self._runner.settle(goal_id))
+            except Conflict:
+                seen = await self.find(goal_id)
+                if seen.is_running or seen.status in _ENDED or self._clock.boottime_s() > deadline_s:
+                    return seen
+            await self._clock.sleep(_LOOK_S)
 
     async def _started(self, new: "NewGoal") -> str | None:
         """Return the goal that was started with the same key.

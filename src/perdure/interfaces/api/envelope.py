@@ -16,7 +16,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 from uuid_utils import uuid7
 
-from perdure.errors import Invalid, PerdureError
+from perdure.errors import Exhausted, Invalid, PerdureError
+
+RETRY_AFTER_S = 5
+"""After how many seconds a client may repeat a call that was refused because a limit is used up."""
 
 T = TypeVar("T")
 
@@ -138,6 +141,8 @@ def problem(
 ) -> Response:
     """Answer with a problem."""
     asked = ASKED.get()
+    if isinstance(error, Exhausted):
+        headers = {"Retry-After": str(RETRY_AFTER_S), **(headers or {})}
     body = {**error.problem(), "instance": asked.path, "meta": asked.meta()}
     if links is not None:
         body["_links"] = links

@@ -66,7 +66,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
         413: "Too large.",
         415: "The body is not `application/json`.",
         422: "The body or a parameter does not fit.",
-        429: "A limit is used up.",
+        429: "A limit is used up; `Retry-After` says in how many seconds to try again.",
         503: "Something outside does not answer.",
     }.items()
 }
