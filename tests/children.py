@@ -38,6 +38,7 @@ _PRELOADED = [
     "perdure.store.transaction",
     "perdure.store.verify",
     "psycopg",
+    "tests.crash.flows",
     "tests.crash.forge",
     "tests.crash.goals",
     "tests.memory.jobs",

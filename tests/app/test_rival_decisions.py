@@ -113,7 +113,7 @@ async def test_nothing_is_acknowledged_behind_a_cancellation(stored: Stored, tmp
     await stored.leases.renew(worker_of(tmp_path), 60)
     goal_id = await waiting_goal(stored.store, "unknown", tmp_path, is_held=True)
     goals = goals_of(stored, tmp_path)
-    await goals.cancel(goal_id)
+    await goals.cancel(goal_id, wait_s=0)
     with pytest.raises(Conflict, match="is being cancelled"):
         await (goals.decide(goal_id, "retry") if verb == "decide" else goals.signal(goal_id, "paid"))
     assert [row.kind for row in await goals.pending(goal_id)] == ["cancel"]

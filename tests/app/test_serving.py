@@ -4,7 +4,6 @@ import asyncio
 import logging
 import signal
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,9 +11,8 @@ import pytest
 
 from perdure import Goal, Perdure, flow
 from perdure.app.new_goal import of_command, of_flow
-from perdure.app.serving import LOOK_S, Serving
-from perdure.app.system import SystemClock
-from perdure.app.views import GoalView
+from perdure.app.serving import LOOK_S
+from tests.app.serving import at_work, become
 
 GIVEN_UP = "was given up here"
 
@@ -44,27 +42,6 @@ async def edited(goal: Goal) -> str:
 async def p(tmp_path: Path) -> AsyncIterator[Perdure]:
     async with Perdure.open(tmp_path / "home") as p:
         yield p
-
-
-@asynccontextmanager
-async def at_work(p: Perdure) -> AsyncIterator[Serving]:
-    """A server's worker, until it is closed."""
-    serving = Serving(p.goals, p.keys, SystemClock())
-    running = asyncio.create_task(serving.run())
-    try:
-        yield serving
-    finally:
-        await serving.close()
-        await running
-
-
-async def become(p: Perdure, goal_id: str, status: str) -> GoalView:
-    for _ in range(3_000):
-        goal = await p.goals.find(goal_id)
-        if goal.status == status and not goal.is_running:
-            return goal
-        await asyncio.sleep(0.01)
-    raise AssertionError(f"{goal_id} is {goal.status}")
 
 
 async def test_a_goal_whose_code_was_changed_is_not_tried_again_and_again(

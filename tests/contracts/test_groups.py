@@ -235,3 +235,41 @@ async def test_goals_that_something_was_posted_to_are_found_by_their_worker(stor
     assert await stored.store.posted(WORKER.id) == ["g02"]
     await stored.leases.release("g02", WORKER, 1)
     assert await stored.store.posted(WORKER.id) == []
+
+
+@in_sql
+async def test_appends_of_several_event_loops_are_answered_each_on_its_own(stored: Stored) -> None:
+    goals = [await begin(stored, f"g{number}") for number in range(4)]
+
+    async def append_all(goal: History) -> None:
+        for _ in range(20):
+            await goal.append(HELLO)
+
+    await asyncio.gather(*[asyncio.to_thread(asyncio.run, append_all(goal)) for goal in goals])
+    for goal in goals:
+        assert await stored.store.load(goal.goal_id) == goal.events
+        assert said(goal.events) == list(range(1, 22))
+
+
+@in_sql
+async def test_an_event_loop_that_is_blocked_holds_up_no_append_of_another(stored: Stored) -> None:
+    theirs, ours, third = [await begin(stored, name) for name in ("theirs", "ours", "third")]
+    has_asked, goes_on = threading.Event(), threading.Event()
+
+    async def ask_and_block() -> None:
+        append = asyncio.create_task(theirs.append(HELLO))
+        await asyncio.sleep(0)  # the append is in a group by now, which its loop has not handed over yet
+        has_asked.set()
+        goes_on.wait(20)
+        await append
+
+    blocked = asyncio.create_task(asyncio.to_thread(asyncio.run, ask_and_block()))
+    try:
+        await asyncio.to_thread(has_asked.wait, 20)
+        async with asyncio.timeout(10):
+            await asyncio.gather(ours.append(HELLO), third.append(HELLO))
+        assert not goes_on.is_set()
+    finally:
+        goes_on.set()
+        await blocked
+    assert await stored.store.load("theirs") == theirs.events

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from perdure import Conflict, NotFound
+from perdure.kernel.ports import Owned
 from tests.contracts.histories import HELLO, OTHER, WORKER, Stored, begin, end
 
 
@@ -187,3 +188,14 @@ async def test_a_claim_may_say_whose_goal_it_is_from_now_on(stored: Stored) -> N
     assert (await stored.store.find("g")).runner == "server"
     await stored.leases.claim("g", WORKER, "cli")
     assert (await stored.store.find("g")).runner == "cli"
+
+
+async def test_a_goal_that_another_live_worker_has_is_owned_which_is_told_from_other_conflicts(stored: Stored) -> None:
+    goal = await begin(stored)
+    await stored.leases.renew(WORKER, 30)
+    with pytest.raises(Owned):
+        await stored.leases.claim("g", OTHER)
+    await end(goal)
+    with pytest.raises(Conflict) as refused:
+        await stored.leases.claim("g", OTHER)
+    assert not isinstance(refused.value, Owned)

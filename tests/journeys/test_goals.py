@@ -201,7 +201,7 @@ def test_somebody_beside_can_neither_resume_a_running_goal_nor_fail_to_end_it(wo
         assert beside("run", "--resume", goal["id"]) == 4
         assert "being worked on" in beside.err
         assert beside("goal", "cancel", goal["id"]) == 0
-        assert "Stored for the worker" in beside.out
+        assert beside.out == f"{goal['id']} is cancelled.\n"
         assert program.wait(30) == 130
     assert beside.goal()["reason"] == "cancelled"
     assert beside("goal", "cancel", goal["id"]) == 4

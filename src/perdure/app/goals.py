@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perdure.app import asked
+from perdure.app.posts import CANCEL_WAIT_S, Posts
 from perdure.app.runner import PARK_S, Manner, Runner
 from perdure.app.system import SystemClock, SystemIds, observer
 from perdure.app.views import GoalResult, GoalView
@@ -16,7 +17,7 @@ from perdure.kernel.decisions import admit_decision, choose, refuse_while_cancel
 from perdure.kernel.events import Event, Limits, Signal, content_of
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.loop import Ran
-from perdure.kernel.ports import Admit, Changes, InboxRow, Leases, StateStore, Status, Summary
+from perdure.kernel.ports import Changes, InboxRow, Leases, StateStore, Status, Summary
 from perdure.kernel.ports import Runner as RunnerKind
 from perdure.kernel.replay import Replayed, replay
 
@@ -49,7 +50,10 @@ class Goals:
         self._clock = SystemClock()
         self._ids = SystemIds()
         self._runner = Runner(home, store, leases, lease_s=lease_s, park_after_s=park_after_s)
+        self._posts = Posts(store, self._runner, self._clock, self._ids, self.find)
         self._is_closed = False
+        self._others: frozenset[str] = frozenset()
+        """Other workers that were alive, and owned goals, when the queue was last looked at."""
 
     async def run(self, what: "Flow | str | Path", /, *args: Any, key: str | None = None, **kwargs: Any) -> GoalResult:
         """Run a flow with its arguments, a command line, or the plan in a file, and say how that ended.
@@ -105,6 +109,50 @@ class Goals:
         if summary.status in _ENDED:
             return Ran("ended", await self.state(summary.goal_id))
         return await self._runner.go_on(summary.goal_id, manner or Manner(), limits or Limits())
+
+    async def queue(self, new: "NewGoal", *, runner: RunnerKind = "server") -> GoalView:
+        """Store a new goal for the worker of a runner, which runs it when it has room.
+
+        Raises: Invalid when it makes no sense; Conflict when its key was used; nothing is stored then.
+        """
+        self._require_open()
+        state = await self._runner.queue(new, Manner(runner=runner))
+        return await self.find(state.goal_id)
+
+    async def queue_again(self, goal_id: str, limits: Limits, *, runner: RunnerKind = "server") -> GoalView:
+        """Leave a goal that nobody runs to the worker of a runner, with limits raised where they are given.
+
+        Raises: NotFound; Conflict when another live worker runs it; Invalid when a limit is not above what was used.
+        """
+        self._require_open()
+        await self._runner.settle(goal_id, runner=runner, limits=limits)
+        return await self.find(goal_id)
+
+    async def unheld(self, *, runner: RunnerKind, limit: int, after: str | None = None) -> Sequence[GoalView]:
+        """Return open goals of a runner that no other live worker owns, the oldest first.
+
+        Goals of live workers are left out by the query, so that it ends after `limit` goals however many wait. Which
+        workers live is learnt from the goals that are found: at most once more for each that was not known.
+        """
+        self._require_open()
+        known = self._others
+        self._others = await self._leases.living(known, observer(self._home)) if known else known
+        while True:
+            page = await self._store.unheld(runner=runner, held_by=self._others, limit=limit, after=after)
+            seen = await self._seen(page)
+            others = [goal.summary.worker for goal in seen if goal.is_running and not self.is_of_this_process(goal)]
+            if not others:
+                return seen
+            self._others |= {worker for worker in others if worker is not None}
+
+    def is_of_this_process(self, goal: GoalView) -> bool:
+        """Tell whether the worker that owns a goal is this process."""
+        return goal.summary.worker is not None and goal.summary.worker == self._runner.worker_id
+
+    async def count_queued(self, *, runner: RunnerKind) -> int:
+        """Return how many open goals of a runner wait for a worker."""
+        self._require_open()
+        return await self._store.count_queued(runner=runner)
 
     async def due(self, *, limit: int = 50) -> Sequence[GoalView]:
         """Return the goals that sleep and are due, the longest due first."""
@@ -255,7 +303,9 @@ class Goals:
             state = await self.state(goal_id)
             chosen = choose(state, decision, call_id, value)
             admit = admit_decision(state, chosen)
-            return await self._post(goal_id, "decision", content_of(chosen), key=key, after=state.tip.seq, admit=admit)
+            return await self._posts.post(
+                goal_id, "decision", content_of(chosen), key=key, after=state.tip.seq, admit=admit
+            )
         except Conflict:
             if (known := await self._decided(goal_id, key, given)) is not None:
                 return known  # the same call, made twice at once
@@ -286,14 +336,18 @@ class Goals:
             refuse_while_cancelled(goal_id, pending)
 
         content = content_of(Signal(name, payload))
-        return await self._post(goal.goal_id, "signal", content, key=key, after=goal.last_seq, admit=admit)
+        return await self._posts.post(goal.goal_id, "signal", content, key=key, after=goal.last_seq, admit=admit)
 
-    async def cancel(self, goal_id: str, *, key: str | None = None) -> GoalView:
-        """End a goal; whoever runs it does so, else it is done here.
+    async def cancel(self, goal_id: str, *, key: str | None = None, wait_s: float = CANCEL_WAIT_S) -> GoalView:
+        """End a goal, and return it as it is then; the worker that runs it ends what it has begun.
+
+        A goal that has not ended after `wait_s` seconds is returned as it is, and its cancel stays pending.
 
         Raises: NotFound; Conflict when it has ended, unless the same key has ended it.
         """
-        return await self._post((await self._whole(goal_id)).goal_id, "cancel", {}, key=asked.key(key))
+        goal = await self._whole(goal_id)
+        told = await self._posts.post(goal.goal_id, "cancel", {}, key=asked.key(key))
+        return replace(await self._posts.wait_for_end(told, wait_s), is_news=told.is_news)
 
     async def fork(self, goal_id: str, at: int, *, key: str | None = None) -> GoalView:
         """Make a goal that goes on from event `at` of another; what is open there is decided anew. It does not run yet.
@@ -352,30 +406,6 @@ class Goals:
     def _require_open(self) -> None:
         if self._is_closed:
             raise Unavailable("These goals are of a home that is closed. Use them inside its `async with` block.")
-
-    async def _post(
-        self,
-        goal_id: str,
-        kind: str,
-        payload: dict[str, Any],
-        *,
-        key: str | None = None,
-        after: int = 0,
-        admit: Admit | None = None,
-    ) -> GoalView:
-        """Put something into a goal's inbox, and record it there and then when nobody runs the goal."""
-        post_key = key or self._ids.event_id()
-        try:
-            is_news = await self._store.post(goal_id, kind, payload, key=post_key, after=after, admit=admit)
-        except Conflict as error:
-            if key is not None and await self._store.posted_as(goal_id, key) is not None:
-                raise asked.KeyTaken(error.detail) from error
-            raise
-        try:
-            seen = GoalView.of_state(await self._runner.settle(goal_id))
-        except Conflict:
-            seen = await self.find(goal_id)  # somebody runs it, and will take what was posted
-        return replace(seen, is_news=is_news)
 
     async def _started(self, new: "NewGoal") -> str | None:
         """Return the goal that was started with the same key.

@@ -1,14 +1,17 @@
 """Runs goals in this process: wires a mind, tools and a policy to the kernel's loop, and owns the goal meanwhile."""
 
 import asyncio
+import contextlib
 import logging
 import math
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from perdure.app.flow_threads import FlowThread
 from perdure.app.system import SystemClock, SystemIds, WorkerIdentity, keep_for_ever, observer
 from perdure.app.worker import LEASE_S, LocalWorker
 from perdure.errors import Invalid, PerdureError
@@ -29,6 +32,7 @@ from perdure.tools.policy import AllowAll
 if TYPE_CHECKING:
     from perdure.app.new_goal import NewGoal
 
+T = TypeVar("T")
 Watch = Callable[[Loop], None]
 Tell = Callable[[str], None]
 PARK_S = 60.0
@@ -53,9 +57,21 @@ class Manner:
     is_woken: bool = False
     """The goal goes on because it was due, and nobody is there: if we die, the next who wakes goals goes on with it."""
     runner: RunnerKind = "cli"
-    """Whose goal it is from now on: a server goes on with its own by itself. What was only woken stays what it is."""
+    """Whose goal it is from now on: a server goes on with its own by itself. What was only woken stays what it is.
+
+    A flow that a server runs gets a thread and an event loop of its own, because its code may block.
+    """
     tell: Tell | None = log.info
     """Is told that the run waits for proof that the goal's last worker is dead; None: raise OwnerSilent instead."""
+
+
+@dataclass(frozen=True)
+class _New:
+    """A goal that has a name, and is not stored yet."""
+
+    goal_id: str
+    begun: GoalBegun
+    means: Means
 
 
 class Runner:
@@ -77,16 +93,23 @@ class Runner:
 
         Raises: Invalid when it makes no sense; Conflict when its key was used; nothing is stored then.
         """
-        goal_id = self._ids.goal_id(new.text)
-        workdir = str(new.workdir or self._home / "work" / goal_id)
-        begun = GoalBegun(new.text, new.mind, new.bot, new.limits, workdir)
-        self._require_code(begun)
-        means = self._means(new.mind, new.text, workdir, manner, is_new=True)
-        if new.workdir is None:
-            ensure_folder(Path(workdir))
-        async with self._worker.holding(goal_id) as worker:
-            journal = Journal.begin(self._desk(worker, manner.runner), begun, goal_id, start_key=new.key)
-            return await self._run(journal, worker, means, manner, is_resumed=False)
+        async with self._thread_for(new.mind, manner) as thread:
+            named = await self._named(new, manner, thread)
+            async with self._worker.holding(named.goal_id) as worker:
+                journal = self._journal(named, worker, manner, new.key)
+                return await self._run(journal, worker, lambda: named.means, manner, thread, is_resumed=False)
+
+    async def queue(self, new: "NewGoal", manner: Manner) -> GoalState:
+        """Store a new goal for the worker that takes the goals of its runner; it does not run yet.
+
+        Raises: as `start`.
+        """
+        async with self._thread_for(new.mind, manner) as thread:
+            named = await self._named(new, manner, thread)
+        async with self._worker.holding(named.goal_id) as worker:
+            journal = self._journal(named, worker, manner, new.key)
+            await journal.commit(release=True)
+            return journal.state
 
     async def go_on(self, goal_id: str, manner: Manner, limits: Limits) -> Ran:
         """Go on with a goal that has not ended, with limits raised where they are given.
@@ -99,23 +122,36 @@ class Runner:
         ):
             journal.record(*_raised(journal.state, limits))
             begun = journal.state.begun
-            self._require_code(begun)
-            means = self._means(begun.mind, begun.text, self._workdir(journal.state), manner)
-            return await self._run(journal, worker, means, manner, is_resumed=True)
+            workdir = self._workdir(journal.state)
+            async with self._thread_for(begun.mind, manner) as thread:
+                means = partial(self._means, begun, workdir, manner, thread)
+                return await self._run(journal, worker, means, manner, thread, is_resumed=True)
 
-    async def settle(self, goal_id: str) -> GoalState:
+    async def settle(
+        self, goal_id: str, *, runner: RunnerKind | None = None, limits: Limits | None = None
+    ) -> GoalState:
         """Record what was posted to a goal that nobody runs, without running it.
 
-        Raises: Conflict when somebody runs it, who will take what was posted.
+        With a runner, the goal is left to the worker of that kind, with limits raised where they are given.
+
+        Raises: Conflict when somebody runs it, who will take what was posted; Invalid as `go_on`.
         """
         async with (
             self._worker.holding(goal_id) as worker,
-            self._claimed(
-                goal_id, worker, None, log.info, is_woken=True
-            ) as journal,  # whoever only records something leaves it so
+            self._claimed(goal_id, worker, runner, None, is_woken=runner is None) as journal,
         ):
+            journal.record(*_raised(journal.state, limits or Limits()))
             await drain(journal, self._store, self._tools())
             return journal.state
+
+    @property
+    def worker_id(self) -> str | None:
+        """The id of this process as a worker, if it is one by now."""
+        return self._worker.id
+
+    def look(self, goal_id: str) -> None:
+        """Let the loop of a goal look into its inbox now, if it runs here."""
+        self._worker.look(goal_id)
 
     async def fork(self, events: Sequence[Event], key: str | None = None) -> GoalState:
         """Make a goal that goes on from the last of some events; it does not run yet.
@@ -133,11 +169,60 @@ class Runner:
         """Stop being a worker."""
         await self._worker.close()
 
-    async def _run(self, journal: Journal, worker: Worker, means: Means, manner: Manner, *, is_resumed: bool) -> Ran:
-        loop = Loop(journal, self._store, means, self._clock)
-        manner.watch(loop)
-        async with self._given_back(journal, worker):
-            return await self._worker.run(worker, loop, is_resumed=is_resumed)
+    async def _named(self, new: "NewGoal", manner: Manner, thread: FlowThread | None) -> "_New":
+        """Name a new goal, make its folder, and see that it can be run.
+
+        Raises: Invalid
+        """
+        goal_id = self._ids.goal_id(new.text)
+        workdir = str(new.workdir or self._home / "work" / goal_id)
+        begun = GoalBegun(new.text, new.mind, new.bot, new.limits, workdir)
+        means = await _called(thread, partial(self._means, begun, workdir, manner, thread, is_new=True))
+        if new.workdir is None:
+            ensure_folder(Path(workdir))
+        return _New(goal_id, begun, means)
+
+    def _journal(self, new: "_New", worker: Worker, manner: Manner, key: str | None) -> Journal:
+        return Journal.begin(self._desk(worker, manner.runner), new.begun, new.goal_id, start_key=key)
+
+    async def _run(
+        self,
+        journal: Journal,
+        worker: Worker,
+        means: Callable[[], Means],
+        manner: Manner,
+        thread: FlowThread | None,
+        *,
+        is_resumed: bool,
+    ) -> Ran:
+        async with self._given_back(journal, worker), self._worker.renewing(worker):
+            loop = await self._loop(journal, means, manner, thread)
+            manner.watch(loop)
+            if thread is not None and not is_resumed:
+                await journal.commit()  # the flow may block before it asks for anything
+            return await self._worker.run(worker, loop, is_resumed=is_resumed, thread=thread)
+
+    async def _loop(
+        self, journal: Journal, means: Callable[[], Means], manner: Manner, thread: FlowThread | None
+    ) -> Loop:
+        """Make the loop of a goal where it will run; a server parses a plan, which may be long, beside its own loop."""
+        if manner.runner == "server" and journal.state.begun.mind.kind == "plan":
+            made = await asyncio.to_thread(means)
+            return Loop(journal, self._store, made, self._clock)
+        return await _called(thread, lambda: Loop(journal, self._store, means(), self._clock))
+
+    @asynccontextmanager
+    async def _thread_for(self, mind: MindSpec, manner: Manner) -> AsyncIterator[FlowThread | None]:
+        """Give a flow of a server a thread for the time of the block; everything else runs where the caller does.
+
+        Raises: Unavailable when there are no threads left.
+        """
+        if mind.kind != "flow" or manner.runner != "server":
+            yield None
+            return
+        thread = FlowThread(mind.flow or "")
+        with contextlib.closing(thread):
+            yield thread
 
     @asynccontextmanager
     async def _claimed(
@@ -193,7 +278,7 @@ class Runner:
         try:
             yield
         finally:
-            if not journal.has_let_go():
+            if not journal.has_let_go() and not self._worker.is_left(journal.goal_id):
                 await self._release(journal.goal_id, worker, journal.epoch)
 
     async def _release(self, goal_id: str, worker: Worker, epoch: int) -> None:
@@ -213,17 +298,20 @@ class Runner:
 
             require_flow(begun)
 
-    def _means(self, spec: MindSpec, text: str, workdir: str, manner: Manner, *, is_new: bool = False) -> Means:
+    def _means(
+        self, begun: GoalBegun, workdir: str, manner: Manner, thread: FlowThread | None, *, is_new: bool = False
+    ) -> Means:
         from perdure.minds.factory import make_mind  # who only looks at goals needs no YAML
 
-        made = make_mind(spec, text, manner.jobs)
+        self._require_code(begun)
+        made = make_mind(begun.mind, begun.text, manner.jobs)
         known = {*self._tools(), "ask", "done"}
         if is_new and not made.wants <= known:
             missing = ", ".join(sorted(made.wants - known))
             raise Invalid(f"There is no tool {missing}; known are {', '.join(sorted(known))}.")
         tools = {**self._tools(), **made.tools}
-        is_sure, park_after_s = self._worker.is_sure, self._park_after_s
-        return Means(made.mind, tools, manner.policy, workdir, is_sure, park_after_s, keep=keep_for_ever)
+        is_ours = partial(_is_ours, self._worker, thread)
+        return Means(made.mind, tools, manner.policy, workdir, is_ours, self._park_after_s, keep=keep_for_ever)
 
     def _home_id(self) -> str:
         return observer(self._home).home_id
@@ -231,6 +319,16 @@ class Runner:
     def _tools(self) -> dict[str, Tool]:
         tools: Sequence[Tool] = (ExecTool(self._home / "run", self._home_id), ReadFileTool(), WriteFileTool())
         return {tool.name: tool for tool in tools}
+
+
+def _is_ours(worker: LocalWorker, thread: FlowThread | None) -> bool:
+    """Tell whether a run may begin something: the lease is fresh, and its thread was not told to end."""
+    return worker.is_sure() and not (thread is not None and thread.is_left)
+
+
+async def _called(thread: FlowThread | None, fn: Callable[[], T]) -> T:
+    """Call a function that may run code of a user: on the thread of its flow, if it has one."""
+    return fn() if thread is None else await thread.call(fn)
 
 
 def _raised(state: GoalState, limits: Limits) -> list[LimitRaised]:

@@ -3,24 +3,31 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from perdure.app.asked import require_same
+from perdure.app.flow_threads import Apart
 from perdure.app.goals import Goals
 from perdure.app.new_goal import NewGoal
 from perdure.app.runner import Manner
 from perdure.app.trouble import Trouble
 from perdure.app.views import GoalView
 from perdure.errors import Conflict, Exhausted, PerdureError, Unavailable
-from perdure.kernel.events import Limits
+from perdure.kernel.events import Event, Limits
+from perdure.kernel.fold import GoalState
 from perdure.kernel.loop import Loop, Ran
-from perdure.kernel.ports import Clock, IdempotencyKeys, Once, OwnerSilent
+from perdure.kernel.ports import Clock, IdempotencyKeys, Once, Owned
 
 LOOK_S = 0.5
 MOST_RUNNING = 64
-_PAGE = 200
+MOST_QUEUED = 10_000
+_MOST_PAGES = 5
+"""So many pages of the queue are read in one look; the next look continues behind them."""
+_BEGIN_S = 20.0
+"""So long a caller waits until a goal has begun: code of a flow may block before that."""
+_OWNED_S = 1.0
 _MOMENT_S = 2.0
 _PATIENCE_S = 60.0
 """A goal that could not be gone on with is tried again after this, or when something has happened to it."""
@@ -34,11 +41,22 @@ class _Failed:
     until_s: float
 
 
+@dataclass
+class _Run:
+    """A goal that runs here, or is about to."""
+
+    goal_id: str
+    polled_seq: int | None = None
+    """Its last seq when the worker took it by itself: then nobody else hears of a failure."""
+    loop: Loop | None = None
+
+
 class Serving:
     """The goals that a server runs: those that were started or resumed through it, and none of a terminal's.
 
     Every goal is durable before `start` returns. What is left when the process ends, however it ends, the next server
-    on the same home goes on with.
+    on the same home goes on with. Goals beyond those that run at once wait in the queue, which is the store itself:
+    the open goals of servers that no live worker owns.
     """
 
     def __init__(self, goals: Goals, keys: IdempotencyKeys, clock: Clock, *, most: int = MOST_RUNNING) -> None:
@@ -46,9 +64,15 @@ class Serving:
         self._keys = keys
         self._clock = clock
         self.most = most
-        self._running: dict[asyncio.Task[Ran], Loop | None] = {}
-        self._ids: dict[asyncio.Task[Ran], str] = {}
+        self.most_queued = MOST_QUEUED
+        self.apart = Apart()
+        """Where code of users is called that belongs to no goal yet."""
+        self._running: dict[asyncio.Task[Ran], _Run] = {}
         self._failed: dict[str, _Failed] = {}
+        self._has_queue = False
+        """Whether goals wait, as far as is known here: then a new one may not overtake them."""
+        self._place: str | None = None
+        """The goal behind which the next look at the queue begins; None for the oldest."""
         self._nudged = asyncio.Event()
         self._hurried = asyncio.Event()
         self._is_closing = False
@@ -59,13 +83,16 @@ class Serving:
     async def start(self, new: NewGoal) -> GoalView:
         """Start a goal, and return it as soon as it is durable; with a key that was used, the goal that it started.
 
-        Raises: Invalid; Conflict when the key started something else; Exhausted when too many goals run.
+        When as many goals run as may, it is queued, and runs when those before it have got their turn.
+
+        Raises: Invalid; Conflict when the key started something else; Exhausted when too many goals are queued.
         """
         if new.key is not None and (known := await self._goals.started(new)) is not None:
             return known
-        self._require_room()
         try:
-            return await self._begun("", lambda manner: self._goals.start(new, manner))
+            if self._must_queue():
+                return await self._queue(lambda: self._goals.queue(new))
+            return await self._begun(_Run(""), lambda manner: self._goals.start(new, manner))
         except Conflict:
             known = None if new.key is None else await self._goals.started(new)
             if known is None:
@@ -73,12 +100,12 @@ class Serving:
             return known
 
     async def go_on(self, prefix: str, limits: Limits | None = None, *, once: Once | None = None) -> GoalView:
-        """Go on with a goal here, whoever ran it before, and return it as soon as it is ours.
+        """Go on with a goal here, whoever ran it before, and return it as soon as it is ours, or queued.
 
         The same call, named by its key, goes on once: then the goal is returned as it is.
 
         Raises: NotFound; Conflict when another live worker runs it, or the key was used for another call; Invalid when
-        a limit is not above what was used; Exhausted when too many goals run.
+        a limit is not above what was used; Exhausted when too many goals are queued.
         """
         goal = await self._goals.get(prefix)
         if once is not None:
@@ -92,10 +119,11 @@ class Serving:
         return gone_on
 
     async def _gone_on(self, goal: GoalView, limits: Limits | None) -> GoalView:
-        if goal.status in ("done", "stopped") or goal.id in self._ids.values():
+        if goal.status in ("done", "stopped") or self._runs(goal.id):
             return goal
-        self._require_room()
-        return await self._begun(goal.id, lambda manner: self._goals.go_on(goal.id, manner, limits))
+        if self._must_queue():
+            return await self._queue(lambda: self._goals.queue_again(goal.id, limits or Limits()))
+        return await self._begun(_Run(goal.id), lambda manner: self._goals.go_on(goal.id, manner, limits))
 
     @property
     def is_busy(self) -> bool:
@@ -124,9 +152,9 @@ class Serving:
         """Begin nothing new, let each step that runs finish for a while, or until `hurry`, and give all goals back."""
         self._is_closing = True
         self.nudge()
-        for loop in self._running.values():
-            if loop is not None:
-                loop.stop()
+        for run in self._running.values():
+            if run.loop is not None:
+                run.loop.stop()
         hurried = asyncio.ensure_future(self._hurried.wait())
         steps = asyncio.gather(*self._running, return_exceptions=True)
         either: set[asyncio.Future[Any]] = {hurried, steps}
@@ -141,32 +169,82 @@ class Serving:
         """Let `close` wait for no step any more."""
         self._hurried.set()
 
-    def _require_room(self) -> None:
+    def _must_queue(self) -> bool:
+        """Tell whether a goal has to wait for its turn.
+
+        Raises: Exhausted when the server is about to end.
+        """
         if self._is_closing:
             raise Exhausted("The server is about to end, and begins no more goals.")
-        if len(self._running) >= self.most:
-            raise Exhausted(f"{len(self._running)} goals run here already, which is the most. Try again later.")
+        return self._has_queue or self._free <= 0
+
+    @property
+    def _free(self) -> int:
+        return 0 if self._is_closing else self.most - len(self._running)
+
+    def _runs(self, goal_id: str) -> bool:
+        return any(run.goal_id == goal_id for run in self._running.values())
+
+    async def _queue(self, store: Callable[[], Awaitable[GoalView]]) -> GoalView:
+        """Store a goal that waits for its turn.
+
+        Raises: Exhausted when too many do already.
+        """
+        queued = await self._goals.count_queued(runner="server")
+        if queued >= self.most_queued:
+            raise Exhausted(f"{queued} goals are queued already; at most {self.most_queued} may be. Try again later.")
+        goal = await store()
+        self._has_queue = True
+        self.nudge()
+        return goal
 
     async def _take_up(self) -> None:
-        """Begin all goals of a server that can go on and that nobody runs."""
-        async for goal in self._goals.each_due(runner="server"):
-            await self._try(goal, is_woken=True)
-        before = None
-        while page := await self._goals.list(status="open", runner="server", limit=_PAGE, before=before):
-            for goal in page:
-                await self._try(goal)
-            before = page[-1].id
+        """Begin goals that can go on and that nobody runs, the oldest first, while there is room.
 
-    async def _try(self, goal: GoalView, *, is_woken: bool = False) -> None:
-        is_full = len(self._running) >= self.most or self._is_closing
-        if goal.is_running or goal.id in self._ids.values() or is_full or self._is_hopeless(goal):
+        Nothing waits here for a goal that begins: the code of one may block.
+        """
+        if (free := self._free) <= 0:
             return
-        try:
-            await self._begun(goal.id, lambda manner: self._goals.go_on(goal.id, manner), is_woken=is_woken)
-        except OwnerSilent:
-            return  # each poll observes the owner; one of the next ones claims the goal, or sees it running
-        except PerdureError as error:
-            self._note_failure(goal.id, goal.summary.last_seq, error)
+        due = {goal.id: goal for goal in await self._due(free)}
+        queued = {goal.id: goal for goal in await self._queued(free + 1)}
+        waiting = sorted((queued | due).values(), key=lambda goal: goal.summary.created_us)
+        free = max(self._free, 0)  # a goal may have been started meanwhile
+        self._has_queue = len(waiting) > free
+        for goal in waiting[:free]:
+            self._take(goal, is_woken=goal.id in due)
+
+    def _take(self, goal: GoalView, *, is_woken: bool) -> None:
+        self._begin(
+            _Run(goal.id, goal.summary.last_seq),
+            lambda manner: self._goals.go_on(goal.id, replace(manner, is_woken=is_woken)),
+            lambda _goal: None,
+        )
+
+    async def _due(self, most: int) -> Sequence[GoalView]:
+        found: list[GoalView] = []
+        async for goal in self._goals.each_due(runner="server"):
+            if self._can_be_tried(goal):
+                found.append(goal)
+            if len(found) >= most:
+                break
+        return found
+
+    async def _queued(self, most: int) -> Sequence[GoalView]:
+        """Return goals of the queue that can be tried; those that have failed here just now hold up no others."""
+        found: list[GoalView] = []
+        for _ in range(_MOST_PAGES):
+            limit = most + len(self._running)
+            page = await self._goals.unheld(runner="server", limit=limit, after=self._place)
+            found += [goal for goal in page if self._can_be_tried(goal)]
+            is_last = len(page) < limit
+            self._place = None if is_last or len(found) >= most else page[-1].id
+            if self._place is None:
+                break
+        return found
+
+    def _can_be_tried(self, goal: GoalView) -> bool:
+        is_elsewhere = goal.is_running and not self._goals.is_of_this_process(goal)
+        return not (is_elsewhere or self._runs(goal.id) or self._is_hopeless(goal))
 
     def _is_hopeless(self, goal: GoalView) -> bool:
         failed = self._failed.get(goal.id)
@@ -177,51 +255,78 @@ class Serving:
         del self._failed[goal.id]
         return False
 
-    async def _begun(
-        self, goal_id: str, begin: Callable[[Manner], Awaitable[Ran]], *, is_woken: bool = False
-    ) -> GoalView:
+    async def _begun(self, run: _Run, begin: Callable[[Manner], Awaitable[Ran]]) -> GoalView:
         """Run a goal in a task of its own, and return as soon as it is ours and durable.
 
-        Raises: whatever keeps it from that.
+        Raises: whatever keeps it from that; Unavailable when code of a new goal blocks before it can be stored.
         """
-        begun: asyncio.Future[Loop] = asyncio.get_running_loop().create_future()
+        begun: asyncio.Future[GoalView] = asyncio.get_running_loop().create_future()
+        task = self._begin(run, begin, lambda goal: None if begun.done() else begun.set_result(goal))
+        either: set[asyncio.Future[Any]] = {task, begun}
+        await asyncio.wait(either, timeout=_BEGIN_S, return_when=asyncio.FIRST_COMPLETED)
+        if begun.done():
+            return replace(begun.result(), is_running=not task.done())
+        if task.done():
+            return GoalView.of_state(task.result().state)
+        if run.goal_id:
+            return await self._goals.find(run.goal_id)
+        task.cancel()
+        raise Unavailable("The code of the flow blocks before the goal can be stored; nothing was started.")
+
+    def _begin(
+        self, run: _Run, begin: Callable[[Manner], Awaitable[Ran]], on_begun: Callable[[GoalView], None]
+    ) -> "asyncio.Task[Ran]":
+        """Run a goal in a task of its own; `on_begun` is called once, when it is ours and durable.
+
+        A new goal is stored from here, also when its flow runs on a thread. What that commits later is not looked at.
+        """
+        is_new = not run.goal_id
+
+        def stored(_events: Sequence[Event], state: GoalState) -> None:
+            nonlocal is_new
+            if is_new:
+                is_new = False
+                on_begun(GoalView.of_state(state))
 
         def watch(loop: Loop) -> None:
-            self._running[task] = loop
-            self._ids[task] = loop.journal.goal_id
+            run.loop, run.goal_id = loop, loop.journal.goal_id
             if self._is_closing:
                 loop.stop()
-            if goal_id:
-                begun.set_result(loop)
+            if is_new:
+                loop.journal.listen(stored)
             else:
-                loop.journal.listen(lambda _events, _state: None if begun.done() else begun.set_result(loop))
+                on_begun(GoalView.of_state(loop.state))
 
-        manner = Manner(watch=watch, is_woken=is_woken, runner="server", tell=None)
-        task = asyncio.ensure_future(begin(manner))
-        self._running[task] = None
-        self._ids[task] = goal_id
+        task = asyncio.ensure_future(begin(Manner(watch=watch, runner="server", tell=None)))
+        self._running[task] = run
         task.add_done_callback(self._ended)
-        either: set[asyncio.Future[Any]] = {task, begun}
-        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        if begun.done():
-            return GoalView.of_state(begun.result().state, is_running=not task.done())
-        return GoalView.of_state(task.result().state)
+        return task
 
     def _ended(self, task: "asyncio.Task[Ran]") -> None:
         """Forget a task, and log what nobody else hears; what has failed is not tried again at once."""
-        loop = self._running.pop(task)
-        goal_id = self._ids.pop(task)
+        run = self._running.pop(task)
         if task.cancelled():
             return
         error = task.exception()
         if error is None:
+            self._failed.pop(run.goal_id, None)
             self.nudge()
-            return
-        if loop is not None:
-            self._note_failure(goal_id, loop.state.tip.seq, error)
+        elif run.loop is not None:
+            self._note_failure(run.goal_id, run.loop.state.tip.seq, error)
+        elif run.polled_seq is not None:
+            self._note_failure(run.goal_id, run.polled_seq, error)
 
     def _note_failure(self, goal_id: str, last_seq: int, error: BaseException) -> None:
-        """Leave a goal alone for a while that could not go on; for a moment, when something outside was in the way."""
+        """Leave a goal alone for a while that could not go on; for a moment, when something outside was in the way.
+
+        That another worker has it is not a failure: it is tried at the next look, and only then a little later, so that
+        goals that stay owned do not take the turn of others.
+        """
+        now_s, before = self._clock.boottime_s(), self._failed.get(goal_id)
+        if isinstance(error, Owned):
+            is_again = before is not None and before.last_seq == last_seq
+            self._failed[goal_id] = _Failed(last_seq, now_s + (_OWNED_S if is_again else 0.0))
+            return
         log.warning("%s was given up here: %s", goal_id, error)
         patience_s = _MOMENT_S if isinstance(error, Unavailable) else _PATIENCE_S
-        self._failed[goal_id] = _Failed(last_seq, self._clock.boottime_s() + patience_s)
+        self._failed[goal_id] = _Failed(last_seq, now_s + patience_s)

@@ -9,6 +9,7 @@ from perdure.kernel.journal import summarise
 from perdure.kernel.ports import Summary
 
 GoalStatus = Literal["running", "interrupted", "waiting", "done", "stopped"]
+QUEUED = "Queued: the server runs it when it has room."
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,8 @@ class GoalView:
     termination: Termination | None = None
     is_news: bool = True
     """False when what was told to the goal just now had been told before, with the same key."""
+    note: str | None = None
+    """What else is to be said of a goal that has not ended."""
 
     @classmethod
     def of_state(cls, state: GoalState, *, is_running: bool = False) -> "GoalView":
@@ -71,6 +74,17 @@ class GoalView:
             return "running" if self.is_running else "interrupted"
         return self.summary.status
 
+    @property
+    def detail(self) -> str | None:
+        """Why it ended like that; or, before its end, what it waits for apart from what its status says."""
+        if self.termination is not None:
+            return self.termination.detail
+        return QUEUED if self.note is None and self._is_queued else self.note
+
+    @property
+    def _is_queued(self) -> bool:
+        return self.summary.runner == "server" and self.status == "interrupted"
+
     def wire(self) -> dict[str, Any]:
         """Return the one JSON form of a goal."""
         goal = self.summary
@@ -90,5 +104,5 @@ class GoalView:
             "cost_usd": goal.cost_usd,
             "parent": {"goal_id": parent.goal_id, "seq": parent.seq} if parent else None,
             "output": self.termination.value if self.termination else None,
-            "detail": self.termination.detail if self.termination else None,
+            "detail": self.detail,
         }

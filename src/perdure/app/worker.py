@@ -5,12 +5,14 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
+from perdure.app.flow_threads import FlowThread
 from perdure.app.system import WorkerIdentity
-from perdure.errors import Conflict, PerdureError, Unavailable
+from perdure.errors import PerdureError, Unavailable
 from perdure.kernel.loop import Loop, Ran
-from perdure.kernel.ports import Clock, Leases, StateStore, Worker
+from perdure.kernel.ports import Clock, Leases, Owned, StateStore, Worker
 
 LEASE_S = 30.0
 LOOK_S = 0.5
@@ -40,19 +42,29 @@ class LocalWorker:
         self._lease_s = lease_s
         self._identity: WorkerIdentity | None = None
         self._held: set[str] = set()
+        self._left: set[str] = set()
+        """Goals whose flow blocks its thread and was told to end: nobody may have them while that code can still run.
+        """
         self._loops: dict[str, Loop] = {}
         self._beating: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[None] | None = None
+        self._releasing: set[asyncio.Future[None]] = set()
+        self._renewers = 0
         self._renewed_s = 0.0
+
+    @property
+    def id(self) -> str | None:
+        """The id under which others see this process, if it was a worker already."""
+        return None if self._identity is None else self._identity.worker.id
 
     @asynccontextmanager
     async def holding(self, goal_id: str) -> AsyncIterator[Worker]:
         """Work on a goal for the time of the block, as a worker that others can see.
 
-        Raises: Conflict when this process works on it already.
+        Raises: Owned when this process works on it already.
         """
         if goal_id in self._held:
-            raise Conflict(f"{goal_id} is being worked on by this process already.")
+            raise Owned(f"{goal_id} is being worked on by this process already.")
         self._held.add(goal_id)
         try:
             self._identity = self._identity or self._identify()
@@ -61,32 +73,52 @@ class LocalWorker:
                 await self._renew(worker)
             yield worker
         finally:
-            self._held.discard(goal_id)
+            if goal_id not in self._left:
+                self._held.discard(goal_id)
 
-    async def run(self, worker: Worker, loop: Loop, *, is_resumed: bool) -> Ran:
+    async def run(self, worker: Worker, loop: Loop, *, is_resumed: bool, thread: FlowThread | None = None) -> Ran:
         """Run the loop of a goal that is held; it and all that it has begun end when the lease was not renewed in time.
+
+        With a thread, which the loop was made on, it runs there; the lease is renewed here, whatever blocks there.
 
         Raises: Conflict when another has taken the goal; Unavailable.
         """
         goal_id = loop.journal.goal_id
         self._loops[goal_id] = loop
-        beating = self._start_chores(worker)
-        running = asyncio.create_task(loop.run(is_resumed=is_resumed))
-        try:
-            await asyncio.wait({running, beating}, return_when=asyncio.FIRST_COMPLETED)
-            if running.done():
-                return running.result()
-        finally:
+        run = loop.run(is_resumed=is_resumed)
+        if thread is not None:
+            run = thread.run(run, partial(self._forget_left, goal_id, worker, loop.journal.epoch))
+        async with self.renewing(worker) as beating:
+            running = asyncio.create_task(run)
             try:
-                await _end(running)
-            finally:  # whoever cancels us again leaves nothing behind either
-                del self._loops[goal_id]
-                if not self._loops:
-                    await self._end_chores()
+                await asyncio.wait({running, beating}, return_when=asyncio.FIRST_COMPLETED)
+                if running.done():
+                    return running.result()
+            finally:
+                try:
+                    await _end(running)
+                finally:  # whoever cancels us again leaves nothing behind either
+                    del self._loops[goal_id]
+                    if thread is not None and thread.is_left:
+                        self._left.add(goal_id)
         raise Unavailable(
             f"The lease was not renewed for {self._lease_s * 2 / 3:g} s: the database did not answer, or this process"
             f" was stopped. So {goal_id} was ended here; another worker may have it by now. If not, resume it."
         )
+
+    @asynccontextmanager
+    async def renewing(self, worker: Worker) -> "AsyncIterator[asyncio.Task[None]]":
+        """Renew the lease, and look into inboxes, for the time of the block; the task ends when that has failed."""
+        self._renewers += 1
+        if self._beating is None:
+            self._beating = asyncio.create_task(self._beat(worker))
+            self._looking = asyncio.create_task(self._look(worker))
+        try:
+            yield self._beating
+        finally:
+            self._renewers -= 1
+            if not self._renewers:
+                await self._end_chores()
 
     def is_sure(self) -> bool:
         """Tell whether nobody else can have taken our goals: the lease was renewed less than two thirds of it ago."""
@@ -97,10 +129,22 @@ class LocalWorker:
         if self._clock.boottime_s() - self._renewed_s >= self._lease_s / 3:
             await self._renew(worker)
 
+    def is_left(self, goal_id: str) -> bool:
+        """Tell whether code of a goal that was told to end still blocks its thread: then the goal is not released."""
+        return goal_id in self._left
+
+    def look(self, goal_id: str) -> None:
+        """Let the loop of a goal look into its inbox now, if it runs here."""
+        if goal_id in self._loops:
+            self._loops[goal_id].look()
+
     async def close(self) -> None:
-        """Stop being a worker; whatever of its goals could not be released can be claimed by others at once."""
+        """Stop being a worker; whatever of its goals could not be released can be claimed by others at once.
+
+        While code of a flow still blocks its thread, the lock file stays held: the goal is free when the process ends.
+        """
         await self._end_chores()
-        if self._identity is not None:
+        if self._identity is not None and not self._left:
             identity, self._identity = self._identity, None
             try:
                 if not self._held:
@@ -114,11 +158,20 @@ class LocalWorker:
             async with asyncio.timeout(_RETIRE_S):
                 await self._leases.retire(worker)
 
-    def _start_chores(self, worker: Worker) -> "asyncio.Task[None]":
-        if self._beating is None:
-            self._beating = asyncio.create_task(self._beat(worker))
-            self._looking = asyncio.create_task(self._look(worker))
-        return self._beating
+    def _forget_left(self, goal_id: str, worker: Worker, epoch: int) -> None:
+        """Release a goal whose flow has ended after all, long after it was told to."""
+        self._left.discard(goal_id)
+        self._held.discard(goal_id)
+        if self._identity is not None:
+            releasing = asyncio.ensure_future(self._release(goal_id, worker, epoch))
+            self._releasing.add(releasing)
+            releasing.add_done_callback(self._releasing.discard)
+
+    async def _release(self, goal_id: str, worker: Worker, epoch: int) -> None:
+        try:
+            await self._leases.release(goal_id, worker, epoch)
+        except (PerdureError, RuntimeError) as error:  # RuntimeError: the database was closed
+            log.warning("%s was not released: %s", goal_id, error)
 
     async def _end_chores(self) -> None:
         chores = [chore for chore in (self._beating, self._looking) if chore is not None]
@@ -151,8 +204,7 @@ class LocalWorker:
             await self._clock.sleep(LOOK_S)
             try:
                 for goal_id in await self._store.posted(worker.id):
-                    if goal_id in self._loops:
-                        self._loops[goal_id].look()
+                    self.look(goal_id)
             except PerdureError as error:
                 log.warning("the inboxes of %s could not be looked at: %s", worker.id, error.detail)
 

@@ -5,7 +5,8 @@ N steps cost N + 1 commits: each outcome and the intents that follow from it are
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -40,7 +41,11 @@ class Ran:
 
 
 class Loop:
-    """One run of one goal, by its owner."""
+    """One run of one goal, by its owner.
+
+    It belongs to the event loop that runs when it is made, and must be run there. `stop` and `look` may be called from
+    any thread.
+    """
 
     def __init__(self, journal: Journal, store: StateStore, means: Means, clock: Clock) -> None:
         self.journal = journal
@@ -53,6 +58,7 @@ class Loop:
         self._is_stopping = False
         self._deciding: asyncio.Task[Any] | None = None
         self._has_posts = False
+        self._event_loop = asyncio.get_running_loop()
 
     @property
     def state(self) -> GoalState:
@@ -60,13 +66,27 @@ class Loop:
 
     def stop(self) -> None:
         """Begin nothing new, let what runs finish, then give the goal back. A mind that still decides is cut short."""
+        self._call_in_loop(self._stop)
+
+    def look(self) -> None:
+        """Look into the inbox: somebody has posted something."""
+        self._call_in_loop(self._look)
+
+    def _call_in_loop(self, act: Callable[[], None]) -> None:
+        """Call a function on the event loop of this run: at once when the caller is there, else as soon as it can."""
+        if asyncio._get_running_loop() is self._event_loop:  # noqa: SLF001 (documented; None where there is no loop)
+            act()
+            return
+        with suppress(RuntimeError):  # the event loop is closed: the run is over
+            self._event_loop.call_soon_threadsafe(act)
+
+    def _stop(self) -> None:
         self._is_stopping = True
         self._wake.set()
         if self._deciding is not None:
             self._deciding.cancel()
 
-    def look(self) -> None:
-        """Look into the inbox: somebody has posted something."""
+    def _look(self) -> None:
         self._has_posts = True
         self._wake.set()
 
@@ -106,11 +126,13 @@ class Loop:
             done = await self.journal.commit(release=outcome is not None)
             if self.journal.has_let_go():
                 return Ran(outcome or "ended", self.state)
-            self._start_new()
-            if self._has_posts or done.inbox_waiting:
+            if self._has_posts or done.inbox_waiting:  # before anything begins: it may be a cancel
                 self._has_posts = False
                 await take_posts(self.journal, self._store, self._finish_all, is_expected=done.inbox_waiting)
+                if not self.journal.has_let_go():
+                    self._start_new()
             else:
+                self._start_new()
                 await self._wait(wake_us)
             self._collect()
         return Ran("ended", self.state)

@@ -26,9 +26,11 @@ __all__ = [
     "Mind",
     "MindKind",
     "Once",
+    "Owned",
     "OwnerSilent",
     "Parent",
     "Policy",
+    "Queue",
     "Runner",
     "StateStore",
     "Status",
@@ -44,7 +46,11 @@ Verdict = Literal["allow", "ask", "deny"]
 Check = Literal["happened", "not_happened", "unknown"]
 
 
-class OwnerSilent(Conflict):
+class Owned(Conflict):
+    """Another worker has the goal, or claims it at this moment. This is not a failure of the goal: retry soon."""
+
+
+class OwnerSilent(Owned):
     """The owner of a goal shows no sign of life, but not for long enough to be sure that it is dead."""
 
     def __init__(self, goal_id: str, owner: "Worker", left_s: float) -> None:
@@ -162,7 +168,25 @@ class Changes:
     goals: Mapping[str, int] = field(default_factory=dict)
 
 
-class StateStore(Protocol):
+class Queue(Protocol):
+    """The goals that can go on and that no worker runs: new ones that wait for their turn, and those that were left."""
+
+    async def unheld(
+        self, *, runner: Runner, held_by: Collection[str], limit: int, after: str | None = None
+    ) -> list[Summary]:
+        """Return open goals of a runner that none of some workers owns, the oldest first.
+
+        One index range, which ends when `limit` goals are found; `after` is the last goal id of the page before. In
+        front of the first page are goals that wait and have something in their inbox: nobody may have noticed it.
+        """
+        ...
+
+    async def count_queued(self, *, runner: Runner) -> int:
+        """Return how many open goals of a runner no worker owns."""
+        ...
+
+
+class StateStore(Queue, Protocol):
     """The histories of goals. A key, wherever one is given, is a text of 1 to 200 characters; else it is Invalid."""
 
     async def append_event(  # noqa: PLR0913 (all that one append may do happens in one transaction)
@@ -311,8 +335,8 @@ class Leases(Protocol):
 
         With a runner, the goal is one of that kind from now on; else it stays what it is.
 
-        Raises: NotFound; Conflict when another live worker owns it; OwnerSilent, a Conflict, when nobody can tell yet
-        whether the owner lives: then the same claim has to be tried again until it succeeds or is a plain Conflict.
+        Raises: NotFound; Owned when another live worker owns it, or was quicker; OwnerSilent when it is not certain yet
+        that the owner is dead: then the same claim has to be tried again; Conflict when the goal has ended.
         """
         ...
 

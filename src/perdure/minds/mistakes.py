@@ -5,6 +5,7 @@ import logging
 import os
 import signal
 import sysconfig
+import threading
 import traceback
 from pathlib import Path
 
@@ -26,9 +27,10 @@ def described(fn: object) -> str:
 def is_interrupt(error: BaseException) -> bool:
     """Tell whether somebody may have pressed Ctrl-C. Where that is heard otherwise, as in a server, code has raised it.
 
-    It is raised by Python's own handler, and by the one of `asyncio.run` when Ctrl-C is pressed twice.
+    It is raised by Python's own handler, and by the one of `asyncio.run` when Ctrl-C is pressed twice; both run on the
+    main thread only.
     """
-    if not isinstance(error, KeyboardInterrupt):
+    if not isinstance(error, KeyboardInterrupt) or threading.current_thread() is not threading.main_thread():
         return False
     handler = signal.getsignal(signal.SIGINT)
     of_runner = getattr(getattr(handler, "func", None), "__self__", None)

@@ -32,6 +32,8 @@ class _Group:
     work: Work[Any, Any]
     items: list[Any] = field(default_factory=list)
     waiting: list[tuple[asyncio.AbstractEventLoop, "asyncio.Future[Any]"]] = field(default_factory=list)
+    loops: set[asyncio.AbstractEventLoop] = field(default_factory=set)
+    """The event loops that will hand it to the writer: each of those whose items are in it."""
     is_posted: bool = False
 
 
@@ -60,13 +62,16 @@ class Groups:
         future: asyncio.Future[Result] = loop.create_future()
         with self._gathering:
             group = self._open
-            is_new = group is None or group.work is not work
-            if group is None or is_new:
+            if group is None or group.work is not work:
                 group = self._open = _Group(work)
             group.items.append(item)
             group.waiting.append((loop, future))
-        if is_new:
-            loop.call_soon(self._post, group)  # after all others who are about to ask in this turn of the loop
+            is_first = loop not in group.loops
+            group.loops.add(loop)
+        if is_first:
+            # After all others that ask in this turn of the loop. Every loop does it for itself: the one that opened the
+            # group may be blocked by code of a user, and must not hold up the items of the others.
+            loop.call_soon(self._post, group)
         return await future
 
     async def _let_others_run(self) -> None:

@@ -55,13 +55,13 @@ class Threads:
 
     def post(self, job: Job) -> None:
         """Do a job after all that was asked for before, and let nobody wait for it."""
-        with self._counting:
+        with self._counting:  # several event loops may ask at once, each on a thread of its own
             self._unfinished += 1
-        self._jobs.put(job)
-        if len(self._threads) < self._count:
-            thread = threading.Thread(target=self._work, name=f"{self._name}-{len(self._threads)}", daemon=True)
-            self._threads.append(thread)
-            thread.start()
+            self._jobs.put(job)
+            if len(self._threads) < self._count:
+                thread = threading.Thread(target=self._work, name=f"{self._name}-{len(self._threads)}", daemon=True)
+                thread.start()
+                self._threads.append(thread)
 
     def refuse_misuse(self) -> None:
         """Say what would otherwise wait for ever.

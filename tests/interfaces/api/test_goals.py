@@ -1,6 +1,7 @@
 """Goals over HTTP, on a real server: as specified, on both databases."""
 
 import asyncio
+import secrets
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,13 @@ import httpx
 import pytest
 from starlette.types import Message
 
-from perdure import Conflict, Exhausted, Invalid, NotFound
+from perdure import Conflict, Invalid, NotFound
 from perdure.app import Perdure
+from perdure.app.views import QUEUED
 from perdure.client import Client, Goal
 from perdure.interfaces.api.app import make_app
 from perdure.interfaces.api.server import Running
-from tests.interfaces.api.serving import Served
+from tests.interfaces.api.serving import Served, served
 
 ASKS = 'goal: a question\nsteps:\n  - id: sure\n    ask: {question: "Publish?", options: ["yes", "no"]}\n'
 WAITS = "goal: a signal\nsteps:\n  - id: nap\n    wait: 1h\n"
@@ -191,13 +193,54 @@ async def test_a_terminals_goal_is_left_alone_until_it_is_resumed_here(client: C
     assert (await client.goals.resume(ran.id))["status"] == "done"
 
 
-async def test_more_goals_than_the_server_runs_at_once_are_refused(client: Client, server: Running) -> None:
-    server.surface.serving.most = 1
+async def test_more_goals_than_the_server_runs_at_once_are_queued_and_too_many_refused(
+    client: Client, known: httpx.AsyncClient, server: Running
+) -> None:
+    serving = server.surface.serving
+    serving.most = 1
     first = await client.goals.create(text="sleep 60")
-    with pytest.raises(Exhausted, match="the most"):
-        await client.goals.create(text="sleep 60")
-    await client.goals.cancel(first["id"])
-    assert (await ended(client, first["id"]))["reason"] == "cancelled"
+    second = await client.goals.create(text="sleep 60")
+    assert (second["status"], second["detail"]) == ("interrupted", QUEUED)
+    serving.most_queued = 1
+    refused = await known.post("/api/v1/goals", json={"text": "true"})
+    assert (refused.status_code, refused.json()["code"]) == (429, "exhausted")
+    assert int(refused.headers["retry-after"]) > 0
+    for goal in (second, first):
+        cancelled = await client.goals.cancel(goal["id"])
+        assert (cancelled["status"], cancelled["reason"]) == ("stopped", "cancelled")
+
+
+async def test_a_cancel_answers_with_the_goal_as_it_leaves_it(client: Client, known: httpx.AsyncClient) -> None:
+    goal = await client.goals.create(text="sleep 60")
+    async for event in client.goals.follow(goal["id"]):
+        if event["payload"].get("step"):
+            break
+    headers = {"Idempotency-Key": f"cancel-{goal['id']}"}
+    first = await known.post(f"/api/v1/goals/{goal['id']}/cancel", headers=headers)
+    again = await known.post(f"/api/v1/goals/{goal['id']}/cancel", headers=headers)
+    assert (first.status_code, again.status_code) == (200, 200)
+    assert first.json()["data"] == again.json()["data"] == await client.goals.get(goal["id"])
+    assert (first.json()["data"]["status"], first.json()["data"]["reason"]) == ("stopped", "cancelled")
+
+
+async def test_the_server_answers_while_the_module_of_a_flow_blocks_at_its_import(
+    tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = f"imported_{secrets.token_hex(4)}"
+    wait = f"import pathlib, time\nwhile not pathlib.Path({str(tmp_path / 'go')!r}).exists(): time.sleep(0.01)\n"
+    body = "from perdure import flow\n@flow\nasync def nightly(goal): return 7\n"
+    (tmp_path / f"{module}.py").write_text(f"open({str(tmp_path / 'begun')!r}, 'w').close()\n{wait}{body}")
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "config.toml").write_text(f'flows = "{module}:nightly"\n')
+    async with served(tmp_path / "home", database_url) as there, asyncio.timeout(20):
+        starting = asyncio.create_task(there.client.goals.create(flow=f"{module}:nightly"))
+        while not (tmp_path / "begun").exists():  # noqa: ASYNC110 (it comes from another thread)
+            await asyncio.sleep(0.01)
+        assert (await there.client.goals.create(text="true"))["status"] == "running"
+        assert not starting.done()
+        (tmp_path / "go").touch()
+        assert (await ended(there.client, (await starting)["id"]))["output"] == 7
 
 
 async def test_every_answer_about_a_goal_that_has_ended_says_what_came_of_it(

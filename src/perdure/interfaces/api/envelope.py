@@ -15,7 +15,10 @@ import orjson
 from starlette.responses import Response
 from uuid_utils import uuid7
 
-from perdure.errors import Invalid, PerdureError
+from perdure.errors import Exhausted, Invalid, PerdureError
+
+RETRY_AFTER_S = 5
+"""After how many seconds a client may repeat a call that was refused because a limit is used up."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,8 @@ def problem(
 ) -> Response:
     """Answer with a problem."""
     asked = ASKED.get()
+    if isinstance(error, Exhausted):
+        headers = {"Retry-After": str(RETRY_AFTER_S), **(headers or {})}
     body = {**error.problem(), "instance": asked.path, "meta": asked.meta()}
     if links is not None:
         body["_links"] = links

@@ -6,8 +6,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from perdure import failpoints
-from perdure.errors import Conflict
-from perdure.kernel.ports import OwnerSilent, Runner, Worker
+from perdure.kernel.ports import Owned, OwnerSilent, Runner, Worker
 from perdure.store.goals.append import ENDED, ended, missing
 from perdure.store.goals.heartbeats import Lease
 from perdure.store.raw import RawDatabase, RawTransaction
@@ -65,9 +64,9 @@ def nobody_asks(_goal_id: str) -> None:
     """Tell nobody that a goal is given back."""
 
 
-def owned(goal_id: str, owner: Worker) -> Conflict:
+def owned(goal_id: str, owner: Worker) -> Owned:
     """Say that another worker has a goal."""
-    return Conflict(f"{goal_id} is being worked on by {owner.id} on {owner.host}.")
+    return Owned(f"{goal_id} is being worked on by {owner.id} on {owner.host}.")
 
 
 class SqlLeases(ABC):
@@ -148,7 +147,7 @@ class SqlLeases(ABC):
             self._require_dead(raw, goal_id, lease_of(lease), worker, asked_s)
         claimed = raw.first(_CLAIM, epoch_step(), worker.id, runner, goal_id, epoch)
         if claimed is None:
-            raise Conflict(f"Somebody else has claimed {goal_id} at the same moment.")
+            raise Owned(f"Somebody else has claimed {goal_id} at the same moment.")
         failpoints.hit("store.claim.before")
         return int(claimed[0])
 

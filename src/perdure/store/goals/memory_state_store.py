@@ -43,6 +43,9 @@ class _Goal:
     def has_ended(self) -> bool:
         return self.summary.status in ENDED
 
+    def is_of(self, status: Status, runner: Runner) -> bool:
+        return (self.summary.status, self.summary.runner) == (status, runner) and not self.is_deleted
+
     def accepts(self, append: Append) -> bool:
         now = (self.summary.last_seq, self.events[-1].hash, self.epoch)
         is_as_expected = now == (append.expected_seq, append.expected_hash, append.epoch)
@@ -152,6 +155,21 @@ class InMemoryStateStore:
         due = [(goal.due_us, n, goal) for n, goal in found if goal.due_us is not None and goal.due_us <= now_us]
         last = (-1, -1) if after is None else (after.due_us or 0, list(self._goals).index(after.goal_id))
         return [goal for *place, goal in sorted(due, key=lambda each: each[:2]) if tuple(place) > last][:limit]
+
+    async def unheld(
+        self, *, runner: Runner, held_by: Collection[str], limit: int, after: str | None = None
+    ) -> list[Summary]:
+        """See Queue.unheld."""
+        ids = list(self._goals)
+        first = 0 if after is None else ids.index(after) + 1
+        free = [self._goals[name] for name in ids[first:] if self._goals[name].summary.worker not in held_by]
+        unnoticed = [goal for goal in free if after is None and goal.inbox and goal.is_of("waiting", runner)]
+        unheld = [goal for goal in free if goal.is_of("open", runner)]
+        return [goal.summary for goal in [*unnoticed, *unheld][:limit]]
+
+    async def count_queued(self, *, runner: Runner) -> int:
+        """See Queue.count_queued."""
+        return sum(goal.is_of("open", runner) and goal.summary.worker is None for goal in self._goals.values())
 
     async def find(self, prefix: str) -> Summary:
         """See StateStore.find."""

@@ -16,6 +16,7 @@ from perdure.store.raw import Values
 _ALL = "goal_no > 0"
 """All numbers are; said so that SQLite goes by them instead of sorting."""
 _BEFORE = "goal_no < (SELECT goal_no FROM goals WHERE id = ?)"
+_AFTER = "goal_no > (SELECT goal_no FROM goals WHERE id = ?)"
 _SUMMARY = (
     "SELECT id, text, mind, status, created_at, updated_at, last_seq, steps, cost_usd, reason, waiting_for, bot,"
     " workdir, parent_id, parent_seq, runner, worker, due_at, start_key FROM goals WHERE deleted_at IS NULL"
@@ -48,6 +49,30 @@ def listing(status: Status | None, runner: Runner | None, before: str | None, li
         conditions["runner = ?"] = (runner,)
     values = [value for given in conditions.values() for value in given]
     return f"{_SUMMARY} AND {' AND '.join(conditions)} ORDER BY goal_no DESC LIMIT ?", (*values, limit)
+
+
+QUEUED = "SELECT count(*) FROM goals WHERE deleted_at IS NULL AND status = 'open' AND runner = ? AND worker IS NULL"
+
+
+def unheld_listing(runner: Runner, held_by: Sequence[str], after: str | None, limit: int) -> tuple[str, Values]:
+    """Return the query of open goals that none of some workers owns, the oldest first: a range of the status index."""
+    free, workers = _not_held(held_by)
+    place: Values = () if after is None else (after,)
+    conditions = f"status = 'open' AND runner = ? AND {free} AND {_ALL if after is None else _AFTER}"
+    return f"{_SUMMARY} AND {conditions} ORDER BY goal_no LIMIT ?", (runner, *workers, *place, limit)
+
+
+def unnoticed_listing(runner: Runner, held_by: Sequence[str], limit: int) -> tuple[str, Values]:
+    """Return the query of goals that wait, have something in their inbox, and belong to none of some workers."""
+    free, workers = _not_held(held_by)
+    conditions = f"status = 'waiting' AND inbox_count > 0 AND runner = ? AND {free}"
+    return f"{_SUMMARY} AND {conditions} ORDER BY goal_no LIMIT ?", (runner, *workers, limit)
+
+
+def _not_held(held_by: Sequence[str]) -> tuple[str, Values]:
+    if not held_by:
+        return "1 = 1", ()
+    return f"(worker IS NULL OR worker NOT IN ({', '.join('?' * len(held_by))}))", tuple(held_by)
 
 
 def due_listing(now_us: int, runner: Runner | None, after: Summary | None, limit: int) -> tuple[str, Values]:

@@ -1,7 +1,7 @@
 """The histories of goals in a SQL database; how many appends share a transaction, each kind knows itself."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import orjson
@@ -28,10 +28,13 @@ from perdure.store.goals.rows import (
     DELETED,
     LAST_EVENT,
     POSTED,
+    QUEUED,
     due_listing,
     inbox_row_of,
     listing,
     summary_of,
+    unheld_listing,
+    unnoticed_listing,
 )
 from perdure.store.goals.swap import Appends
 from perdure.store.raw import RawDatabase, RawTransaction
@@ -117,6 +120,25 @@ class SqlStateStore:
         """See StateStore.due."""
         statement, values = due_listing(now_us, runner, after, limit)
         return await self._database.read_raw(lambda raw: [summary_of(row) for row in raw.execute(statement, *values)])
+
+    async def unheld(
+        self, *, runner: Runner, held_by: Collection[str], limit: int, after: str | None = None
+    ) -> list[Summary]:
+        """See Queue.unheld."""
+        owners = sorted(held_by)
+        queries = [unheld_listing(runner, owners, after, limit)]
+        if after is None:
+            queries.insert(0, unnoticed_listing(runner, owners, limit))
+
+        def read(raw: RawTransaction) -> list[Summary]:
+            return [summary_of(row) for statement, values in queries for row in raw.execute(statement, *values)]
+
+        return (await self._database.read_raw(read))[:limit]
+
+    async def count_queued(self, *, runner: Runner) -> int:
+        """See Queue.count_queued."""
+        row = await self._database.read_raw(lambda raw: raw.first(QUEUED, runner))
+        return int(row[0]) if row else 0
 
     async def find(self, prefix: str) -> Summary:
         """See StateStore.find."""

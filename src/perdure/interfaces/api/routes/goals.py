@@ -1,8 +1,10 @@
 """Goals over HTTP: start, look, go on, decide, signal, fork, end."""
 
-from collections.abc import AsyncIterator, Sequence
+import asyncio
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -51,6 +53,8 @@ async def create_goal(body: GoalBody, served: Served, once: Called) -> Response:
     """Start a goal; it runs in the server, and goes on when that is started anew.
 
     It is durable when this answers. A command or a plan runs in a folder of its own, `work/<id>` in the home.
+    When 64 goals run, it is queued: until it runs, `status` is `interrupted` and `detail` says that it is queued. When
+    10,000 are queued, the answer is 429.
     """
     new = await _new(body, served)
     async with _named(served, once) as key:
@@ -123,7 +127,11 @@ async def fork_goal(goal_id: GoalId, body: ForkBody, served: Served, once: Calle
 
 @router.post("/{goal_id}/cancel", operation_id="cancel_goal", response_model=_GOAL)
 async def cancel_goal(goal_id: GoalId, served: Served, once: Called, body: CancelBody | None = None) -> Response:
-    """End a goal."""
+    """End a goal, and answer with it as it is then.
+
+    What runs is ended first, for at most about eight seconds. A goal that still runs after that is answered as it is,
+    and `detail` says that the cancel is pending.
+    """
     del body
     goal = await served.p.goals.get(goal_id)
     async with _named(served, once, goal.id) as key:
@@ -184,24 +192,26 @@ async def _new(body: GoalBody, served: Surface) -> NewGoal:
             await served.p.bots.get(body.bot)
         except NotFound as error:
             raise Invalid(error.detail) from error
-    new = _what(body, served.p.settings.flows)
+    new = await _what(body, served)
     return replace(new, workdir=None, limits=body.limits.as_limits(), bot=body.bot)
 
 
-def _what(body: GoalBody, flows: Sequence[str]) -> NewGoal:
+async def _what(body: GoalBody, served: Surface) -> NewGoal:
+    """Raises: Denied when the flow is none that may be started from outside: an import runs code."""
     match body:
         case GoalBody(text=str(text)):
             return of_command(text, shell=body.shell)
         case GoalBody(plan=str(plan)):
-            return of_plan_text(plan, "plan")
+            return await asyncio.to_thread(of_plan_text, plan, "plan")  # a large one takes long to parse
         case _:
-            return _flow(str(body.flow), body.args or [], flows)
-
-
-def _flow(path: str, args: list[Any] | dict[str, Any], flows: Sequence[str]) -> NewGoal:
-    """Raises: Denied when the flow is none that may be started from outside: an import runs code."""
-    if path not in flows:
+            path = str(body.flow)
+    if path not in served.p.settings.flows:
         raise Denied(f"{path} is not among the flows that may be started here; the setting `flows` names them.")
+    return await served.serving.apart.call(path, partial(_flow, path, body.args or []))
+
+
+def _flow(path: str, args: list[Any] | dict[str, Any]) -> NewGoal:
+    """Import a flow, and see that its arguments fit: both run code of a user."""
     try:
         flow = load_flow(path)
     except NotFound as error:

@@ -43,12 +43,15 @@ def register(app: typer.Typer) -> None:
 
 
 async def cancel(options: Options, *, goal: Goal) -> Answer:
-    """End a goal: whoever runs it ends what it has begun, else it is ended here."""
+    """End a goal, and wait until it has ended; the worker that runs it ends what it has begun."""
     async with open_home(options.settings(), debug=options.verbose) as p:
         seen = await p.goals.cancel(goal)
-    goal_id = seen.summary.goal_id
-    is_over = seen.summary.status in _ENDED
-    said = f"{goal_id} is cancelled." if is_over else f"Stored for the worker that runs {goal_id}; it ends it."
+    if seen.reason == "cancelled":
+        said = f"{seen.id} is cancelled."
+    elif seen.status in _ENDED:
+        said = headline(seen)
+    else:
+        said = f"Stored for the worker that runs {seen.id}, which has not ended it yet."
     return Answer(seen.wire(), [said])
 
 

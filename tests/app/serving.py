@@ -1,0 +1,43 @@
+"""A server's worker for the time of a block, and conditions that are waited for with a deadline."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from perdure import Perdure
+from perdure.app.serving import MOST_RUNNING, Serving
+from perdure.app.system import SystemClock
+from perdure.app.views import GoalView
+
+_TRIES = 3_000
+
+
+@asynccontextmanager
+async def at_work(p: Perdure, most: int = MOST_RUNNING) -> AsyncIterator[Serving]:
+    """A server's worker, until it is closed."""
+    serving = Serving(p.goals, p.keys, SystemClock(), most=most)
+    running = asyncio.create_task(serving.run())
+    try:
+        yield serving
+    finally:
+        await serving.close()
+        await running
+
+
+async def become(p: Perdure, goal_id: str, status: str) -> GoalView:
+    """Wait until a goal has a status and nobody runs it."""
+    for _ in range(_TRIES):
+        goal = await p.goals.find(goal_id)
+        if goal.status == status and not goal.is_running:
+            return goal
+        await asyncio.sleep(0.01)
+    raise AssertionError(f"{goal_id} is {goal.status}")
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait until a condition holds."""
+    for _ in range(_TRIES):
+        if condition():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it was waited for in vain")
