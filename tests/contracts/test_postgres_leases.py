@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from perdure import Conflict
-from perdure.kernel.ports import OwnerSilent
+from perdure.kernel.ports import Owned, OwnerSilent
 from perdure.store.transaction import Transaction
 from tests.contracts.histories import HELLO, OTHER, WORKER, Stored, begin
 from tests.contracts.time_travel import put_back, taken_now
@@ -44,7 +44,7 @@ async def test_a_healthy_worker_keeps_its_goal_when_the_clock_jumps_forward(stor
     assert isinstance(await refused(stored), OwnerSilent)
     await stored.leases.renew(WORKER, 30)
     await jump(stored, 90)
-    assert type(await refused(stored)) is Conflict
+    assert type(await refused(stored)) is Owned
     assert await stored.leases.living([WORKER.id], ELSEWHERE) == {WORKER.id}
     await goal.append(HELLO)
 
@@ -69,7 +69,7 @@ async def test_a_healthy_worker_keeps_its_goal_when_the_clock_jumps_back_a_day(s
         await refused(stored)
         stored.clock.now_s += 10
         await stored.leases.renew(WORKER, 30)
-    assert type(await refused(stored)) is Conflict
+    assert type(await refused(stored)) is Owned
 
 
 async def test_whoever_waits_is_told_for_how_long(stored: Stored) -> None:
@@ -99,7 +99,7 @@ async def test_who_was_proven_dead_does_not_live_again_because_the_clock_says_so
 async def test_a_worker_of_a_machine_that_was_started_again_is_dead_for_that_machine(stored: Stored) -> None:
     await begin(stored)
     await stored.leases.renew(WORKER, 30)
-    assert type(await refused(stored)) is Conflict
+    assert type(await refused(stored)) is Owned
     assert await stored.leases.claim("g", replace(OTHER, boot_id="after the restart")) > 1
 
 
@@ -110,7 +110,7 @@ async def test_a_renewal_of_an_older_version_that_moves_only_the_deadline_is_a_s
     await refused(stored)
     stored.clock.now_s += 20
     await changed(stored, "UPDATE leases SET deadline = deadline + 1")
-    assert type(await refused(stored)) is Conflict
+    assert type(await refused(stored)) is Owned
 
 
 async def test_a_database_that_goes_back_kills_no_worker(stored: Stored) -> None:
@@ -125,4 +125,4 @@ async def test_a_database_that_goes_back_kills_no_worker(stored: Stored) -> None
     await put_back(stored.database, before)
     await jump(stored, 45)
     stored.clock.now_s += 10
-    assert type(await refused(stored)) is Conflict
+    assert type(await refused(stored)) is Owned

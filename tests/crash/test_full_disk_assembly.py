@@ -3,6 +3,7 @@
 import errno
 import os
 import resource
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -128,7 +129,7 @@ async def test_an_assembly_on_a_disk_that_is_really_full_is_completed_when_there
 
 
 async def test_over_http_it_is_503_and_the_same_call_completes_it(tmp_path: Path, migrated_sqlite: str) -> None:
-    async with served(tmp_path / "home", migrated_sqlite) as there:
+    async with served(tmp_path / "home", str(shutil.copy(migrated_sqlite, tmp_path / "perdure.db"))) as there:
         session = await ready_over_http(there.client)
         path, key = f"{BASE}/builder/sessions/{session}/assemble", {"Idempotency-Key": "k-1"}
         with failpoints.armed("bots.file.before", failing(errno.ENOSPC)):

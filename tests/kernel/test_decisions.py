@@ -123,13 +123,13 @@ async def test_a_decision_is_admitted_by_what_has_happened_since_it_was_chosen(w
     admit = admit_decision(state, no)
     admit([], [])
     await post(world, yes, "k1")
-    with pytest.raises(Conflict, match=r"^sure\.1 was already decided: answer\.$"):
+    with pytest.raises(Conflict, match=r"^sure\.1 was already decided: answer 'yes'\.$"):
         admit([], await world.store.inbox("goal-a"))
     before = state.tip.seq
     await world.settle()
     newer = await world.store.load("goal-a", after=before)
     for _ in range(2):  # a store may repeat its transaction
-        with pytest.raises(Conflict, match=r"^sure\.1 was already decided: answer\.$"):
+        with pytest.raises(Conflict, match=r"^sure\.1 was already decided: answer 'yes'\.$"):
             admit(newer, [])
 
 

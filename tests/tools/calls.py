@@ -15,7 +15,8 @@ from perdure.tools.processes import Birth, birth_of
 
 GOAL = "20250101-000000-goal-abcd"
 CALL = "c1"
-HOME_ID = "h1"
+HOME_ID = f"home-{os.environ.get('PYTEST_XDIST_WORKER', 'only')}"
+"""Of this worker alone: the tests of another one that run at the same time have the same goals and calls."""
 LONG_S = 300
 """Longer than any test may take: what sleeps so long must be ended."""
 

@@ -16,6 +16,7 @@ from tests import children
 from tests.tools.calls import (
     CALL,
     GOAL,
+    HOME_ID,
     LONG_S,
     Fifo,
     begin,
@@ -143,7 +144,7 @@ async def test_one_that_bears_the_mark_of_another_is_never_touched(
     run_dir: Path, workdir: Path, told: Fifo, key: str
 ) -> None:
     leader = await orphaned(run_dir, workdir, f"echo $$ >pid; sleep {LONG_S}", told)
-    home_id = "another" if key.endswith(CALL) else "h1"
+    home_id = "another" if key.endswith(CALL) else HOME_ID
     environment = {**os.environ, "PERDURE_IDEMPOTENCY_KEY": key, "PERDURE_HOME_ID": home_id}
     process = await asyncio.create_subprocess_exec("sleep", str(LONG_S), start_new_session=True, env=environment)
     try:

@@ -398,7 +398,7 @@ class Goals:
         try:
             found = await self._found(goal_id)
         except Conflict as error:  # a prefix of several ids
-            raise NotFound(f"No goal has the id {goal_id!r}. {_WHOLE_ID}") from error
+            raise NotFound(f"No goal has the id {goal_id!r}. {error.detail} {_WHOLE_ID}") from error
         if found.goal_id != goal_id:
             raise NotFound(f"No goal has the id {goal_id!r}. Did you mean {found.goal_id}? {_WHOLE_ID}")
         return found

@@ -8,6 +8,7 @@ from perdure.kernel.events import Ask, Body, Decision, Event, ToolError, ToolOut
 from perdure.kernel.fold import CallState, GoalState, apply
 from perdure.kernel.ports import Admit, InboxRow
 
+_LONGEST_ANSWER = 100
 BY_PERSON: tuple[Verdict, ...] = ("approve", "deny", "answer", "retry", "skip", "abort")
 """What somebody may decide; a timer's `elapsed` is the kernel's own."""
 
@@ -47,7 +48,8 @@ def admit_decision(state: GoalState, decision: Decision) -> Admit:
                 apply(state, event)
         for row in pending:
             if row.kind == "decision" and row.payload.get("call_id") == decision.call_id:
-                raise Conflict(f"{decision.call_id} was already decided: {row.payload.get('decision')}.")
+                before = _named(row.payload.get("decision"), row.payload.get("value"))
+                raise Conflict(f"{decision.call_id} was already decided: {before}.")
         refuse_while_cancelled(state.goal_id, pending)
         call = state.open_calls.get(decision.call_id)
         if call is None or not _fits(call, decision.decision):
@@ -97,6 +99,11 @@ def _fits(call: CallState, verdict: str) -> bool:
             return False
 
 
+def _takes(call: CallState) -> str:
+    """Say which decisions an open call takes."""
+    return " or ".join(verdict for verdict in BY_PERSON if _fits(call, verdict)) or "no decision while it runs"
+
+
 def _refusal(state: GoalState, verdict: str, call_id: str | None, fitting: list[str]) -> Conflict:
     if call_id is None and fitting:
         return Conflict(f"Several calls of {state.goal_id} can take {verdict!r}: name one of {', '.join(fitting)}.")
@@ -106,9 +113,17 @@ def _refusal(state: GoalState, verdict: str, call_id: str | None, fitting: list[
         return Conflict(f"{settled}.")
     what = "Nothing" if call_id is None else f"No call {call_id!r}"
     instead = f"; {', '.join(fitting)} would" if fitting else ""
-    is_open = f"; open is {', '.join(state.open_calls)}" if state.open_calls and not fitting else ""
+    takes = [f"{name} takes {_takes(call)}" for name, call in state.open_calls.items()]
+    is_open = f"; {', '.join(takes)}" if takes and not fitting else ""
     before = f"; {settled}" if settled is not None and not fitting else ""
     return Conflict(f"{what} in {state.goal_id} waits for {verdict!r}{instead}{is_open}{before}.")
+
+
+def _named(verdict: object, value: object) -> str:
+    """Name a decision with what was answered, cut where that is long."""
+    answer = "" if value is None else repr(value)
+    shown = answer if len(answer) <= _LONGEST_ANSWER else f"{answer[:_LONGEST_ANSWER]}…"
+    return f"{verdict} {shown}".strip()
 
 
 def _settled(call: CallState) -> str | None:
@@ -118,7 +133,7 @@ def _settled(call: CallState) -> str | None:
         return None
     if call.decision is not None:
         by = "" if call.decision.by == "person" else f" (by {call.decision.by})"
-        return f"{call_id} was already decided: {call.decision.decision}{by}"
+        return f"{call_id} was already decided: {_named(call.decision.decision, call.decision.value)}{by}"
     if call.outcome is not None:
         error = call.outcome.error
         how = "ok" if call.outcome.ok or error is None else f"failed ({error.code})"

@@ -206,8 +206,8 @@ async def settled(options: Options, goal: str, act: Act, *, is_resumed: bool) ->
             return Answer(seen.wire(), [headline(seen)])
         begun = (await p.goals.state(goal_id)).begun
         is_served = (await p.goals.find(goal_id)).summary.runner == "server"
-    who = "`perdure serve` goes on with it; or, to go on here: " if is_served else ""
-    return Answer(seen.wire(), [f"Recorded; {who}{go_on_line(options, begun, goal_id)}"])
+    served = "a running `perdure serve` resumes it. Without one: " if is_served else ""
+    return Answer(seen.wire(), [f"Recorded; {served}{go_on_line(options, begun, goal_id)}"])
 
 
 def _shown(call: ToolCall) -> str:
