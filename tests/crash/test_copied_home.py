@@ -2,15 +2,19 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 import pytest
 
+from perdure import Perdure
 from perdure.app.goals import Goals
+from perdure.app.new_goal import of_plan_text
 from perdure.app.system import observer
 from perdure.kernel.fold import GoalState
 from tests import children
@@ -104,3 +108,26 @@ async def test_a_home_that_was_moved_leaves_alone_what_it_ran_at_its_old_place(t
     assert unknown is not None
     assert f"{pid} still runs for the home {tmp_path / 'home'}" in unknown.why
     assert counted(folder, "send") == 1
+
+
+FILED = """
+goal: filed
+steps:
+  - {id: sure, ask: {question: "File it?", options: ["yes"]}}
+  - {id: file, needs: [sure], shell: true, exec: "echo . >> filed"}
+"""
+
+
+@pytest.mark.parametrize("way", ["copied", "moved", "without its folder"])
+async def test_a_goal_of_a_server_works_in_the_folder_of_the_home_that_resumes_it(tmp_path: Path, way: str) -> None:
+    home, other = tmp_path / "home", tmp_path / "other"
+    async with Perdure.open(home) as p:
+        goal_id = (await p.goals.start(replace(of_plan_text(FILED, "a plan"), workdir=None))).state.goal_id
+    shutil.move(home, other) if way == "moved" else shutil.copytree(home, other)
+    if way == "without its folder":
+        shutil.rmtree(other / "work")
+    async with Perdure.open(other) as p:
+        await p.goals.decide(goal_id, "answer", value="yes")
+        assert (await p.goals.resume(goal_id)).status == "done"
+    assert (other / "work" / goal_id / "filed").exists()
+    assert not (home / "work" / goal_id / "filed").exists()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from perdure.app.flow_threads import FlowThread
-from perdure.app.system import SystemClock, SystemIds, WorkerIdentity, keep_for_ever, observer
+from perdure.app.system import SystemClock, SystemIds, WorkerIdentity, is_goal_id, keep_for_ever, observer
 from perdure.app.worker import LEASE_S, LocalWorker
 from perdure.errors import Invalid, PerdureError
 from perdure.kernel.events import Event, GoalBegun, LimitName, LimitRaised, Limits, MindSpec
@@ -36,6 +36,8 @@ T = TypeVar("T")
 Watch = Callable[[Loop], None]
 Tell = Callable[[str], None]
 PARK_S = 60.0
+WORK = "work"
+"""The folder of a home in which each goal of a server has a folder of its own."""
 _PATIENCE_S = 2.0
 _LOOK_S = 1.0
 """How often the heartbeat of an owner is looked at that may be dead."""
@@ -175,7 +177,7 @@ class Runner:
         Raises: Invalid
         """
         goal_id = self._ids.goal_id(new.text)
-        workdir = str(new.workdir or self._home / "work" / goal_id)
+        workdir = str(new.workdir or self._home / WORK / goal_id)
         begun = GoalBegun(new.text, new.mind, new.bot, new.limits, workdir)
         means = await _called(thread, partial(self._means, begun, workdir, manner, thread, is_new=True))
         if new.workdir is None:
@@ -290,7 +292,16 @@ class Runner:
         return Desk(self._store, self._clock, self._ids, worker, runner)
 
     def _workdir(self, state: GoalState) -> str:
-        return state.begun.workdir or str(self._home)
+        """Return the folder of a goal; one that lies in the home that started it is looked for in this home.
+
+        A home may have been copied, moved or restored elsewhere: a goal of a copy must not write into the original.
+        """
+        place = Path(state.begun.workdir or self._home)
+        if place.parent.name != WORK or not is_goal_id(place.name):
+            return str(place)
+        ours = self._home / WORK / place.name
+        ensure_folder(ours)
+        return str(ours)
 
     def _require_code(self, begun: GoalBegun) -> None:
         if begun.mind.kind == "flow":

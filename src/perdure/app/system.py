@@ -22,9 +22,15 @@ from perdure.tools.orphans import ForkMarker, sweep_markers
 from perdure.tools.processes import boot_id
 
 _WORKER_ID = re.compile(r"\d+-[0-9a-f]{16}")
+_GOAL_ID = re.compile(r"\d{8}-\d{6}-[a-z0-9-]+-[a-z2-7]{4,}")
 _SLUG_LENGTH = 32
 _CHANCE_LENGTH = 6
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
+
+
+def is_goal_id(name: str) -> bool:
+    """Tell whether a text has the form of the ids that `SystemIds.goal_id` makes."""
+    return _GOAL_ID.fullmatch(name) is not None
 
 
 class SystemClock:

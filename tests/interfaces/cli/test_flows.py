@@ -32,6 +32,17 @@ async def greet(goal, name="you"):
     return f"hello {await goal.ask(f'May I greet {name}?', ['yes', 'no'])}"
 
 
+def ship(item):
+    with open("shipped.txt", "a") as shipped:
+        shipped.write(f"{item}\\n")
+
+
+@flow
+async def order(goal, item):
+    await goal.ask("Ship it?", ["yes", "no"])
+    await goal.step(ship, item)
+
+
 def plain():
     pass
 """
@@ -210,6 +221,23 @@ def test_the_fork_that_is_offered_is_for_the_home_that_was_named(perdure: Termin
     assert len(perdure.json("goal", "list", "--home", home)["goals"]) == 2
     assert perdure("goal", "answer", goal, "yes", "--resume", "--home", home) == 4
     assert command in perdure.err
+
+
+@pytest.mark.parametrize("verb", [["goal", "resume", "ID"], ["goal", "answer", "ID", "yes", "--resume"]])
+def test_a_flow_that_is_resumed_from_elsewhere_runs_in_the_folder_where_it_was_started(
+    perdure: Terminal, ready: Path, monkeypatch: pytest.MonkeyPatch, verb: list[str]
+) -> None:
+    assert perdure("run", "--flow", "flows:order", "--args", '["lamp"]') == 5
+    goal_id = perdure.newest()
+    if "answer" not in verb:
+        perdure("goal", "answer", goal_id, "yes")
+    elsewhere = ready / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    assert perdure(*[goal_id if word == "ID" else word for word in verb]) == 0
+    assert (ready / "shipped.txt").read_text() == "lamp\n"
+    assert not (elsewhere / "shipped.txt").exists()
+    assert Path.cwd() == elsewhere
 
 
 def test_arguments_need_a_flow(perdure: Terminal) -> None:

@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import AbstractContextManager, chdir, contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.exact import exact
 from perdure.kernel.events import Limits
 from perdure.kernel.loop import Ran
+from perdure.kernel.ports import Summary
 
 if TYPE_CHECKING:
     from perdure.app.new_goal import NewGoal
@@ -68,17 +69,24 @@ def look_in(folder: str) -> None:
 
 
 async def go_on(options: Options, goals: Goals, goal_id: str, manner: Manner, limits: Limits | None = None) -> Ran:
-    """Go on with a goal; the module of a flow is looked for where the goal was started, wherever we are now.
+    """Resume a goal; a flow runs in the folder where it was started, and its module is looked for there.
 
-    The current folder may be somebody else's repository, and a module of the same name there is not the flow.
+    The current folder may be another repository, and a module of the same name there is not the flow. A relative path
+    in a step, or in its check, must mean the same file as before: otherwise the effect would happen a second time.
 
     Raises: what Goals.go_on raises.
     """
     found = (await goals.get(goal_id)).summary
     if found.mind == "flow" and found.workdir is not None:
         look_in(found.workdir)
-    with forks_offered(options):
+    with forks_offered(options), _folder_of(found):
         return await goals.go_on(found.goal_id, manner, limits)
+
+
+def _folder_of(goal: Summary) -> AbstractContextManager[None]:
+    """Change to the folder where a flow was started; one of a server was started in no folder of its own."""
+    folder = goal.workdir if goal.mind == "flow" and goal.runner == "cli" else None
+    return chdir(folder) if folder is not None and Path(folder).is_dir() else nullcontext()
 
 
 @contextmanager
