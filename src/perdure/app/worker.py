@@ -103,7 +103,8 @@ class LocalWorker:
                         self._left.add(goal_id)
         raise Unavailable(
             f"The lease was not renewed for {self._lease_s * 2 / 3:g} s: the database did not answer, or this process"
-            f" was stopped. So {goal_id} was ended here; another worker may have it by now. If not, resume it."
+            f" was stopped. So {goal_id} was ended here; another worker may have it by now. If not:"
+            f" `perdure goal resume {goal_id}`."
         )
 
     @asynccontextmanager
