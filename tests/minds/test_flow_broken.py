@@ -1,6 +1,7 @@
 """An error of ours after a step of a flow has begun: a once step is unknown, and the flow waits for a decision."""
 
 import asyncio
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -133,3 +134,82 @@ async def test_what_the_function_itself_raises_stays_a_failure(world: World) -> 
 
     assert ended(await run(world, fails)).reason == "failed"
     assert CALLS["fail"] == 2
+
+
+@pytest.fixture
+def gate() -> Iterator[threading.Event]:
+    """What a function waits for; it is opened at the end, so that no thread is left."""
+    gate = threading.Event()
+    yield gate
+    gate.set()
+
+
+async def test_a_once_step_whose_thread_runs_on_when_its_goal_is_cancelled_is_unknown(
+    world: World, gate: threading.Event
+) -> None:
+    begun = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def pay() -> None:
+        loop.call_soon_threadsafe(begun.set)
+        gate.wait()
+
+    async def pays(goal: Goal) -> None:
+        await goal.step(pay, check=lambda: False)
+
+    loops: list[Loop] = []
+    world.watch = loops.append
+    running = asyncio.create_task(run(world, pays))
+    await begun.wait()
+    await world.store.post("goal-a", "cancel", {"by": "person"}, key="c")
+    loops[0].look()
+    state = (await asyncio.wait_for(running, 10)).state
+    (call,) = state.calls.values()
+    assert state.termination is not None
+    assert state.termination.reason == "cancelled"
+    assert call.unknown is not None
+    assert "still runs on its thread" in call.unknown.why
+    assert call.outcome is None
+
+
+async def test_a_check_is_not_believed_while_the_function_that_took_too_long_still_runs(
+    world: World, gate: threading.Event
+) -> None:
+    def pay() -> None:
+        CALLS["pay"] += 1
+        gate.wait()
+
+    async def pays(goal: Goal) -> None:
+        await goal.step(pay, retry=2, timeout_s=0.01, check=lambda: False)
+
+    assert str(ended(await run(world, pays)).detail).startswith("timeout: ")
+    assert CALLS["pay"] == 1
+
+
+@pytest.mark.parametrize(("has_begun", "calls"), [(True, 1), (False, 3)])
+async def test_a_thread_whose_start_fails_is_tried_again_only_if_its_function_was_not_called(
+    world: World, monkeypatch: pytest.MonkeyPatch, has_begun: bool, calls: int
+) -> None:
+    start = threading.Thread.start
+
+    def fails(thread: threading.Thread) -> None:
+        CALLS["start"] += 1
+        is_last = CALLS["start"] == 3
+        if has_begun or is_last:
+            start(thread)
+        if not is_last:
+            while has_begun and not CALLS["pay"]:
+                pass
+            raise MemoryError
+
+    def pay() -> None:
+        CALLS["pay"] += 1
+
+    async def pays(goal: Goal) -> None:
+        await goal.step(pay, retry=2)
+
+    monkeypatch.setattr(threading.Thread, "start", fails)
+    ran = await run(world, pays)
+    monkeypatch.undo()
+    assert (CALLS["pay"], CALLS["start"]) == (1, calls)
+    assert ran.state.waiting_for == ("person" if has_begun else None)

@@ -1,21 +1,20 @@
 """Runs the functions that a flow names as its steps."""
 
 import asyncio
-import contextlib
-import contextvars
 import copy
 import inspect
 import logging
-import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
-from perdure.errors import Invalid, PerdureError
+from perdure.errors import Invalid, PerdureError, Unavailable
 from perdure.kernel.events import ToolError, ToolOutput
 from perdure.kernel.ports import CallContext, Check
 from perdure.minds.flow_calls import KEY, Request, Work
 from perdure.minds.mistakes import is_interrupt, told
 from perdure.minds.standing import BAD_RESULT, NOT_HAPPENED, TIMEOUT
+from perdure.minds.step_thread import BrokenStart, StepThread
 from perdure.minds.values import to_json
 
 log = logging.getLogger(__name__)
@@ -29,12 +28,17 @@ class StepTool:
 
     def __init__(self, requests: Mapping[str, Request]) -> None:
         self._requests = requests
+        self._threads: dict[str, StepThread] = {}
+        """The thread of each call whose function is not async: it cannot be ended, and may outlive its call."""
 
     def validate(self, arguments: Mapping[str, Any]) -> None:
         """See Tool.validate. The flow has made them itself."""
 
     async def run(self, context: CallContext) -> ToolOutput:
-        """See Tool.run. What the function raises is a failure; an error of ours after it has begun is not caught."""
+        """See Tool.run. What the function raises is a failure; an error of ours after it has begun is not caught.
+
+        Raises: Unavailable when the call is cancelled while its function runs on a thread: the effect may still come.
+        """
         loop = asyncio.get_running_loop()
         begun_s = loop.time()
         KEY.set(context.idempotency_key)
@@ -58,11 +62,14 @@ class StepTool:
         try:
             work = self._work(context)
             async with asyncio.timeout(work.timeout_s) as limit:
-                result = await call(work.fn, work)
+                result = await call(work.fn, work, partial(self._threads.__setitem__, context.call.call_id))
         except asyncio.CancelledError:
-            if _is_being_cancelled():
-                raise
-            return None, ToolError("CancelledError", "The step raised it itself.")
+            if not _is_being_cancelled():
+                return None, ToolError("CancelledError", "The step raised it itself.")
+            self._require_ended(context.call.call_id)
+            raise
+        except BrokenStart:
+            raise
         except BaseException as raised:
             if is_interrupt(raised):
                 raise
@@ -82,7 +89,7 @@ class StepTool:
         match await self.check(context):
             case "happened":
                 return None, None
-            case "not_happened":
+            case "not_happened" if not self._is_running(context.call.call_id):
                 return None, ToolError(NOT_HAPPENED, f"{too_long}; its check says that it did not happen.")
             case _:
                 return None, ToolError(TIMEOUT, f"{too_long}; whether it happened is not known, so it is not repeated.")
@@ -103,8 +110,20 @@ class StepTool:
         answers: dict[bool, Check] = {True: "happened", False: "not_happened"}
         return answers[answer] if isinstance(answer, bool) else "unknown"
 
-    async def reap(self, goal_id: str, call_id: str) -> None:
-        """See Tool.reap. A step ends with the process that runs it."""
+    async def reap(self, goal_id: str, call_id: str) -> None:  # noqa: ARG002 (see Tool.reap)
+        """See Tool.reap. A step ends with the process that runs it, and not before when it runs on a thread.
+
+        Raises: Unavailable when its function still runs here.
+        """
+        self._require_ended(call_id)
+
+    def _require_ended(self, call_id: str) -> None:
+        if self._is_running(call_id):
+            raise Unavailable(f"The function of {call_id} still runs on its thread, which cannot be ended.")
+
+    def _is_running(self, call_id: str) -> bool:
+        thread = self._threads.get(call_id)
+        return thread is not None and thread.is_alive
 
     def _work(self, context: CallContext) -> Work:
         request = self._requests.get(context.call.step)
@@ -113,12 +132,23 @@ class StepTool:
         return request.wanted
 
 
-async def call(fn: Callable[..., Any], work: Work) -> Any:
-    """Call a function with the arguments of a step: an async one here, any other on a thread of its own."""
+def _ignore(_thread: StepThread) -> None:
+    """Keep no thread."""
+
+
+async def call(fn: Callable[..., Any], work: Work, keep: Callable[[StepThread], None] = _ignore) -> Any:
+    """Call a function with the arguments of a step: an async one here, any other on a thread of its own.
+
+    `keep` is given that thread.
+
+    Raises: BrokenStart; what the function raises.
+    """
     args, kwargs = _own(work.args), _own(work.kwargs)
     if inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None)):  # noqa: B004
         return await fn(*args, **kwargs)
-    result = await _on_thread(lambda: fn(*args, **kwargs))
+    thread = StepThread(lambda: fn(*args, **kwargs))
+    keep(thread)
+    result = await thread.run()
     return await result if inspect.isawaitable(result) else result
 
 
@@ -135,38 +165,6 @@ def _own(arguments: T) -> T:
         return arguments
 
 
-class _Unusual(RuntimeError):
-    """A function on a thread raised what would end a loop."""
-
-
 def _is_being_cancelled() -> bool:
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
-
-
-async def _on_thread(fn: Callable[[], Any]) -> Any:
-    """Run a function on a daemon thread: one that never returns keeps nobody from ending the process."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[Any] = loop.create_future()
-    context = contextvars.copy_context()
-
-    def settle(result: Any, error: BaseException | None) -> None:
-        if future.cancelled():
-            return
-        if error is None:
-            future.set_result(result)
-        elif isinstance(error, StopIteration) or not isinstance(error, Exception):
-            future.set_exception(_Unusual(f"the step raised {type(error).__name__}: {error}"))
-        else:
-            future.set_exception(error)
-
-    def work() -> None:
-        try:
-            result, error = context.run(fn), None
-        except BaseException as raised:  # noqa: BLE001 (it is handed over, and raised there)
-            result, error = None, raised
-        with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits any more
-            loop.call_soon_threadsafe(settle, result, error)
-
-    threading.Thread(target=work, name="perdure-step", daemon=True).start()
-    return await future
