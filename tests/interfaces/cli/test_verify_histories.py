@@ -55,3 +55,13 @@ def test_a_goal_whose_last_event_is_missing_can_be_forked_before_it(perdure: Ter
     before = perdure.err.partition("--at ")[2].partition("`")[0]
     assert perdure("goal", "fork", goal, "--at", before) == 0
     assert perdure("goal", "fork", goal, "--at", str(int(before) + 1)) == 7
+
+
+def test_a_goal_with_a_changed_event_is_shown_with_the_damage(perdure: Terminal, goal: str) -> None:
+    edit(CHANGE)
+    assert perdure("goal", "show", goal) == 7
+    assert "trUe" in perdure.out
+    assert f"perdure: Event 1 of {goal} is not what was written" in perdure.err
+    assert perdure("goal", "show", goal, "--json") == 7
+    assert json.loads(perdure.out)["id"] == goal
+    assert f"Event 1 of {goal}" in perdure.err
