@@ -113,6 +113,33 @@ async def test_more_than_the_queue_holds_is_refused_and_nothing_is_stored(p: Per
     assert len(await p.goals.list()) == 2
 
 
+async def test_concurrent_starts_do_not_exceed_what_the_queue_holds(p: Perdure) -> None:
+    async with at_work(p, most=0) as serving:
+        serving.most_queued = 5
+        started = await asyncio.gather(*(serving.start(of_command("true")) for _ in range(40)), return_exceptions=True)
+        assert sum(isinstance(each, GoalView) for each in started) == 5
+        assert sum(isinstance(each, Exhausted) for each in started) == 35
+        assert await p.goals.count_queued(runner="server") == 5
+
+
+async def test_a_place_in_the_queue_is_free_again_after_a_start_that_failed(p: Perdure) -> None:
+    async with at_work(p, most=0) as serving:
+        serving.most_queued = 1
+        with pytest.raises(Invalid):
+            await serving.start(of_plan_text("goal: g\nsteps: [{id: a, tool: fly, with: {}}]", "plan"))
+        assert (await serving.start(of_command("true"))).detail == QUEUED
+
+
+@pytest.mark.parametrize("limits", [None, Limits(iterations=9)], ids=["as it is", "with limits raised"])
+async def test_a_queued_goal_is_resumed_although_the_queue_is_full(p: Perdure, limits: Limits | None) -> None:
+    async with at_work(p, most=0) as serving:
+        serving.most_queued = 1
+        goal = await serving.start(of_command("true"))
+        resumed = await serving.go_on(goal.id, limits)
+        assert (resumed.id, resumed.detail) == (goal.id, QUEUED)
+        assert (await p.goals.state(goal.id)).limits.iterations == (None if limits is None else 9)
+
+
 async def test_a_goal_that_is_resumed_waits_too_with_its_limits_raised(p: Perdure, tmp_path: Path) -> None:
     plan = f"goal: two\nsteps: [{{id: a, exec: 'true'}}, {{id: b, exec: 'touch {tmp_path}/b', needs: [a]}}]"
     new = of_plan_text(plan, "plan")

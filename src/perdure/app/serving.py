@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -69,6 +69,9 @@ class Serving:
         """Where code of users is called that belongs to no goal yet."""
         self._running: dict[asyncio.Task[Ran], _Run] = {}
         self._failed: dict[str, _Failed] = {}
+        self._being_queued = 0
+        """How many goals were admitted to the queue and are not stored yet."""
+        self._ever_admitted = 0
         self._has_queue = False
         """Whether goals wait, as far as is known here: then a new one may not overtake them."""
         self._place: str | None = None
@@ -122,8 +125,14 @@ class Serving:
         if goal.status in ("done", "stopped") or self._runs(goal.id):
             return goal
         if self._must_queue():
-            return await self._queue(lambda: self._goals.queue_again(goal.id, limits or Limits()))
+            return await self._queue_again(goal, limits or Limits())
         return await self._begun(_Run(goal.id), lambda manner: self._goals.go_on(goal.id, manner, limits))
+
+    async def _queue_again(self, goal: GoalView, limits: Limits) -> GoalView:
+        """Queue a goal; one that is queued already needs no further place."""
+        if not goal.is_queued:
+            return await self._queue(lambda: self._goals.queue_again(goal.id, limits))
+        return goal if limits == Limits() else await self._goals.queue_again(goal.id, limits)
 
     @property
     def is_busy(self) -> bool:
@@ -190,13 +199,33 @@ class Serving:
 
         Raises: Exhausted when too many do already.
         """
-        queued = await self._goals.count_queued(runner="server")
-        if queued >= self.most_queued:
-            raise Exhausted(f"{queued} goals are queued already; at most {self.most_queued} may be. Try again later.")
-        goal = await store()
+        async with self._place_in_queue():
+            goal = await store()
         self._has_queue = True
         self.nudge()
         return goal
+
+    @contextlib.asynccontextmanager
+    async def _place_in_queue(self) -> AsyncIterator[None]:
+        """Reserve a place in the queue for the time of the block.
+
+        The count may miss goals that were being stored when it began, and all that were admitted since. Both are added,
+        so concurrent starts never exceed the limit; at worst a goal that was stored just now is counted twice. Goals
+        that another server is storing at this moment are not known here.
+
+        Raises: Exhausted when the queue is full.
+        """
+        in_flight, admitted = self._being_queued, self._ever_admitted
+        queued = await self._goals.count_queued(runner="server")
+        queued += in_flight + self._ever_admitted - admitted
+        if queued >= self.most_queued:
+            raise Exhausted(f"{queued} goals are queued already; at most {self.most_queued} may be. Try again later.")
+        self._being_queued += 1
+        self._ever_admitted += 1
+        try:
+            yield
+        finally:
+            self._being_queued -= 1
 
     async def _take_up(self) -> None:
         """Begin goals that can go on and that nobody runs, the oldest first, while there is room.
