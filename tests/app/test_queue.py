@@ -1,13 +1,15 @@
 """Goals of a server beyond those that run at once: they wait in the database, and are taken the oldest first."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from perdure import Conflict, Exhausted, Invalid, Perdure, failpoints
+from perdure import Conflict, Exhausted, Invalid, Perdure, Unavailable, failpoints
 from perdure.app.new_goal import NewGoal, of_command, of_plan_text
+from perdure.app.runner import WORK
 from perdure.app.serving import LOOK_S, Serving
 from perdure.app.system import SystemClock
 from perdure.app.views import QUEUED, GoalView
@@ -94,6 +96,40 @@ async def test_a_queued_goal_is_started_once_for_its_key(p: Perdure) -> None:
         assert {goal.id for goal in again} == {first.id}
         with pytest.raises(Conflict, match="once"):
             await serving.start(NewGoal("false", of_command("false").mind, None, key="once"))
+
+
+@pytest.mark.parametrize("most", [0, 64], ids=["queued", "run at once"])
+async def test_starts_that_lose_the_race_for_a_key_leave_no_folder_and_no_warning(
+    p: Perdure, most: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    new = NewGoal("true", of_command("true").mind, None, key="once")
+    with caplog.at_level(logging.WARNING, "perdure.app.serving"):
+        async with at_work(p, most=most) as serving:
+            started = await asyncio.gather(*(serving.start(new) for _ in range(12)))
+            await until(lambda: not serving.is_busy)
+    assert {goal.id for goal in started} == {started[0].id}
+    assert {each.name for each in work(p)} <= {started[0].id}
+    assert caplog.text == ""
+
+
+async def test_a_goal_whose_start_died_before_its_folder_was_made_gets_it_when_it_is_resumed(p: Perdure) -> None:
+    def die() -> None:
+        raise Unavailable("It died.")
+
+    serving = Serving(p.goals, p.keys, SystemClock(), most=0)
+    with failpoints.armed("kernel.append.after", die), pytest.raises(Unavailable):
+        await serving.start(NewGoal("touch here", of_command("touch here").mind, None))
+    [goal] = await p.goals.list()
+    assert work(p) == []
+    async with at_work(p):
+        await become(p, goal.id, "done")
+    assert [each.name for each in work(p)] == [goal.id]
+    assert (work(p)[0] / "here").exists()
+
+
+def work(p: Perdure) -> list[Path]:
+    """Return the folders of goals in a home."""
+    return list((p.settings.home / WORK).iterdir())
 
 
 async def test_a_goal_that_makes_no_sense_is_not_queued(p: Perdure) -> None:

@@ -49,6 +49,8 @@ class _Run:
     polled_seq: int | None = None
     """Its last seq when the worker took it by itself: then nobody else hears of a failure."""
     loop: Loop | None = None
+    is_stored: bool = True
+    """False for a new goal before its first commit: until then its caller gets the error."""
 
 
 class Serving:
@@ -95,7 +97,7 @@ class Serving:
         try:
             if self._must_queue():
                 return await self._queue(lambda: self._goals.queue(new))
-            return await self._begun(_Run(""), lambda manner: self._goals.start(new, manner))
+            return await self._begun(_Run("", is_stored=False), lambda manner: self._goals.start(new, manner))
         except Conflict:
             known = None if new.key is None else await self._goals.started(new)
             if known is None:
@@ -309,22 +311,20 @@ class Serving:
 
         A new goal is stored from here, also when its flow runs on a thread. What that commits later is not looked at.
         """
-        is_new = not run.goal_id
 
         def stored(_events: Sequence[Event], state: GoalState) -> None:
-            nonlocal is_new
-            if is_new:
-                is_new = False
+            if not run.is_stored:
+                run.is_stored = True
                 on_begun(GoalView.of_state(state))
 
         def watch(loop: Loop) -> None:
             run.loop, run.goal_id = loop, loop.journal.goal_id
             if self._is_closing:
                 loop.stop()
-            if is_new:
-                loop.journal.listen(stored)
-            else:
+            if run.is_stored:
                 on_begun(GoalView.of_state(loop.state))
+            else:
+                loop.journal.listen(stored)
 
         task = asyncio.ensure_future(begin(Manner(watch=watch, runner="server", tell=None)))
         self._running[task] = run
@@ -340,6 +340,8 @@ class Serving:
         if error is None:
             self._failed.pop(run.goal_id, None)
             self.nudge()
+        elif not run.is_stored:
+            return  # for example a lost key race: its caller gets the error
         elif run.loop is not None:
             self._note_failure(run.goal_id, run.loop.state.tip.seq, error)
         elif run.polled_seq is not None:
