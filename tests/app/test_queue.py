@@ -1,13 +1,15 @@
 """Goals of a server beyond those that run at once: they wait in the database, and are taken the oldest first."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from perdure import Conflict, Exhausted, Invalid, Perdure, failpoints
+from perdure import Conflict, Exhausted, Invalid, Perdure, Unavailable, failpoints
 from perdure.app.new_goal import NewGoal, of_command, of_plan_text
+from perdure.app.runner import WORK
 from perdure.app.serving import LOOK_S, Serving
 from perdure.app.system import SystemClock
 from perdure.app.views import QUEUED, GoalView
@@ -96,6 +98,40 @@ async def test_a_queued_goal_is_started_once_for_its_key(p: Perdure) -> None:
             await serving.start(NewGoal("false", of_command("false").mind, None, key="once"))
 
 
+@pytest.mark.parametrize("most", [0, 64], ids=["queued", "run at once"])
+async def test_starts_that_lose_the_race_for_a_key_leave_no_folder_and_no_warning(
+    p: Perdure, most: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    new = NewGoal("true", of_command("true").mind, None, key="once")
+    with caplog.at_level(logging.WARNING, "perdure.app.serving"):
+        async with at_work(p, most=most) as serving:
+            started = await asyncio.gather(*(serving.start(new) for _ in range(12)))
+            await until(lambda: not serving.is_busy)
+    assert {goal.id for goal in started} == {started[0].id}
+    assert {each.name for each in work(p)} <= {started[0].id}
+    assert caplog.text == ""
+
+
+async def test_a_goal_whose_start_died_before_its_folder_was_made_gets_it_when_it_is_resumed(p: Perdure) -> None:
+    def die() -> None:
+        raise Unavailable("It died.")
+
+    serving = Serving(p.goals, p.keys, SystemClock(), most=0)
+    with failpoints.armed("kernel.append.after", die), pytest.raises(Unavailable):
+        await serving.start(NewGoal("touch here", of_command("touch here").mind, None))
+    [goal] = await p.goals.list()
+    assert work(p) == []
+    async with at_work(p):
+        await become(p, goal.id, "done")
+    assert [each.name for each in work(p)] == [goal.id]
+    assert (work(p)[0] / "here").exists()
+
+
+def work(p: Perdure) -> list[Path]:
+    """Return the folders of goals in a home."""
+    return list((p.settings.home / WORK).iterdir())
+
+
 async def test_a_goal_that_makes_no_sense_is_not_queued(p: Perdure) -> None:
     async with at_work(p, most=0) as serving:
         with pytest.raises(Invalid):
@@ -111,6 +147,33 @@ async def test_more_than_the_queue_holds_is_refused_and_nothing_is_stored(p: Per
         with pytest.raises(Exhausted, match="2 goals are queued already"):
             await serving.start(of_command("true"))
     assert len(await p.goals.list()) == 2
+
+
+async def test_concurrent_starts_do_not_exceed_what_the_queue_holds(p: Perdure) -> None:
+    async with at_work(p, most=0) as serving:
+        serving.most_queued = 5
+        started = await asyncio.gather(*(serving.start(of_command("true")) for _ in range(40)), return_exceptions=True)
+        assert sum(isinstance(each, GoalView) for each in started) == 5
+        assert sum(isinstance(each, Exhausted) for each in started) == 35
+        assert await p.goals.count_queued(runner="server") == 5
+
+
+async def test_a_place_in_the_queue_is_free_again_after_a_start_that_failed(p: Perdure) -> None:
+    async with at_work(p, most=0) as serving:
+        serving.most_queued = 1
+        with pytest.raises(Invalid):
+            await serving.start(of_plan_text("goal: g\nsteps: [{id: a, tool: fly, with: {}}]", "plan"))
+        assert (await serving.start(of_command("true"))).detail == QUEUED
+
+
+@pytest.mark.parametrize("limits", [None, Limits(iterations=9)], ids=["as it is", "with limits raised"])
+async def test_a_queued_goal_is_resumed_although_the_queue_is_full(p: Perdure, limits: Limits | None) -> None:
+    async with at_work(p, most=0) as serving:
+        serving.most_queued = 1
+        goal = await serving.start(of_command("true"))
+        resumed = await serving.go_on(goal.id, limits)
+        assert (resumed.id, resumed.detail) == (goal.id, QUEUED)
+        assert (await p.goals.state(goal.id)).limits.iterations == (None if limits is None else 9)
 
 
 async def test_a_goal_that_is_resumed_waits_too_with_its_limits_raised(p: Perdure, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.loop import Ran
 from perdure.kernel.ports import Changes, InboxRow, Leases, StateStore, Status, Summary
 from perdure.kernel.ports import Runner as RunnerKind
-from perdure.kernel.replay import Replayed, replay
+from perdure.kernel.replay import Replayed, damaged_event, replay, require_unchanged
 
 if TYPE_CHECKING:
     from perdure.app.new_goal import NewGoal
@@ -265,8 +265,13 @@ class Goals:
         return found
 
     async def state(self, goal_id: str) -> GoalState:
-        """Return what the events of a goal say."""
-        return fold(await self._store.load(goal_id))
+        """Return what the events of a goal say.
+
+        Raises: NotFound; Damaged when an event was changed or is missing.
+        """
+        events = await self._store.load(goal_id)
+        require_unchanged(events, goal_id)
+        return fold(events)
 
     async def pending(self, goal_id: str) -> Sequence[InboxRow]:
         """Return what was posted to a goal and not yet taken."""
@@ -293,7 +298,7 @@ class Goals:
         on one call at the same moment, one is accepted.
 
         Raises: NotFound; Invalid; Conflict, which says what was decided before, when it fits nothing that is open, or
-        the key has decided something else.
+        the key has decided something else; Damaged, and nothing is stored.
         """
         key, goal_id = asked.key(key), (await self._whole(goal_id)).goal_id
         given = {"decision": decision, "value": value, "call_id": call_id}
@@ -326,7 +331,7 @@ class Goals:
         """Tell a goal something that it waits for, or will wait for; the same key tells it once.
 
         Raises: NotFound; Invalid; Conflict when it has ended or is being cancelled, or was told something else with the
-        same key.
+        same key; Damaged, and nothing is stored.
         """
         if not isinstance(name, str) or not name.strip():
             raise Invalid(f"A signal has a name, which is a text; found {name!r}.")
@@ -336,6 +341,7 @@ class Goals:
             refuse_while_cancelled(goal_id, pending)
 
         content = content_of(Signal(name, payload))
+        await self._require_unchanged(goal)
         return await self._posts.post(goal.goal_id, "signal", content, key=key, after=goal.last_seq, admit=admit)
 
     async def cancel(self, goal_id: str, *, key: str | None = None, wait_s: float = CANCEL_WAIT_S) -> GoalView:
@@ -343,9 +349,13 @@ class Goals:
 
         A goal that has not ended after `wait_s` seconds is returned as it is, and its cancel stays pending.
 
-        Raises: NotFound; Conflict when it has ended, unless the same key has ended it.
+        A goal that a live worker runs is cancelled even if its history is damaged: the worker does not load it again.
+
+        Raises: NotFound; Conflict when it has ended, unless the same key has ended it; Damaged, and nothing is stored.
         """
         goal = await self._whole(goal_id)
+        if not (await self._seen([goal]))[0].is_running:
+            await self._require_unchanged(goal)
         told = await self._posts.post(goal.goal_id, "cancel", {}, key=asked.key(key))
         return replace(await self._posts.wait_for_end(told, wait_s), is_news=told.is_news)
 
@@ -358,14 +368,18 @@ class Goals:
         """
         if isinstance(at, bool) or not isinstance(at, int):
             raise Invalid(f"A fork is made at the number of an event, found {at!r}.")
-        events = await self._store.load((await self._whole(goal_id)).goal_id)
-        if not 1 <= at <= len(events):
-            raise Conflict(f"{goal_id} has events 1 to {len(events)}; there is no event {at} to fork from.")
+        last_seq = (await self._whole(goal_id)).last_seq
+        if not 1 <= at <= last_seq:
+            raise Conflict(f"{goal_id} has events 1 to {last_seq}; there is no event {at} to fork from.")
+        events = await self._store.load(goal_id, upto=at)  # what follows may be damaged
+        require_unchanged(events, goal_id)
+        if len(events) < at:
+            raise damaged_event(goal_id, len(events) + 1, "is missing")
         key = asked.key(key)
         if key is not None and (known := await self._store.started(key)) is not None:
             return await self._same_fork(known, events[at - 1])
         try:
-            return GoalView.of_state(await self._runner.fork(events[:at], key))
+            return GoalView.of_state(await self._runner.fork(events, key))
         except Conflict:
             known = None if key is None else await self._store.started(key)
             if known is None:
@@ -402,6 +416,13 @@ class Goals:
         if found.goal_id != goal_id:
             raise NotFound(f"No goal has the id {goal_id!r}. Did you mean {found.goal_id}? {_WHOLE_ID}")
         return found
+
+    async def _require_unchanged(self, goal: Summary) -> None:
+        """Check the history of a goal before something is posted to it, which no worker could take if it is damaged.
+
+        Raises: Damaged
+        """
+        require_unchanged(await self._store.load(goal.goal_id), goal.goal_id)
 
     def _require_open(self) -> None:
         if self._is_closed:

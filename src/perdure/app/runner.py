@@ -74,6 +74,8 @@ class _New:
     goal_id: str
     begun: GoalBegun
     means: Means
+    folder: Path | None
+    """The folder to make for it, unless it runs in one that its caller named."""
 
 
 class Runner:
@@ -172,7 +174,7 @@ class Runner:
         await self._worker.close()
 
     async def _named(self, new: "NewGoal", manner: Manner, thread: FlowThread | None) -> "_New":
-        """Name a new goal, make its folder, and see that it can be run.
+        """Name a new goal, and see that it can be run.
 
         Raises: Invalid
         """
@@ -180,12 +182,20 @@ class Runner:
         workdir = str(new.workdir or self._home / WORK / goal_id)
         begun = GoalBegun(new.text, new.mind, new.bot, new.limits, workdir)
         means = await _called(thread, partial(self._means, begun, workdir, manner, thread, is_new=True))
-        if new.workdir is None:
-            ensure_folder(Path(workdir))
-        return _New(goal_id, begun, means)
+        if new.workdir is not None:
+            return _New(goal_id, begun, means, None)
+        ensure_folder(self._home / WORK)  # a home in which no folder can be made is found before the goal is stored
+        return _New(goal_id, begun, means, Path(workdir))
 
     def _journal(self, new: "_New", worker: Worker, manner: Manner, key: str | None) -> Journal:
-        return Journal.begin(self._desk(worker, manner.runner), new.begun, new.goal_id, start_key=key)
+        """Begin a journal; its first commit makes the folder of the goal, so that a lost key race leaves none.
+
+        After a crash between the two, the folder is made when the goal is resumed.
+        """
+        journal = Journal.begin(self._desk(worker, manner.runner), new.begun, new.goal_id, start_key=key)
+        if (folder := new.folder) is not None:
+            journal.listen(lambda events, _state: ensure_folder(folder) if events and events[0].seq == 1 else None)
+        return journal
 
     async def _run(
         self,

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -49,6 +49,8 @@ class _Run:
     polled_seq: int | None = None
     """Its last seq when the worker took it by itself: then nobody else hears of a failure."""
     loop: Loop | None = None
+    is_stored: bool = True
+    """False for a new goal before its first commit: until then its caller gets the error."""
 
 
 class Serving:
@@ -69,6 +71,9 @@ class Serving:
         """Where code of users is called that belongs to no goal yet."""
         self._running: dict[asyncio.Task[Ran], _Run] = {}
         self._failed: dict[str, _Failed] = {}
+        self._being_queued = 0
+        """How many goals were admitted to the queue and are not stored yet."""
+        self._ever_admitted = 0
         self._has_queue = False
         """Whether goals wait, as far as is known here: then a new one may not overtake them."""
         self._place: str | None = None
@@ -92,7 +97,7 @@ class Serving:
         try:
             if self._must_queue():
                 return await self._queue(lambda: self._goals.queue(new))
-            return await self._begun(_Run(""), lambda manner: self._goals.start(new, manner))
+            return await self._begun(_Run("", is_stored=False), lambda manner: self._goals.start(new, manner))
         except Conflict:
             known = None if new.key is None else await self._goals.started(new)
             if known is None:
@@ -122,8 +127,14 @@ class Serving:
         if goal.status in ("done", "stopped") or self._runs(goal.id):
             return goal
         if self._must_queue():
-            return await self._queue(lambda: self._goals.queue_again(goal.id, limits or Limits()))
+            return await self._queue_again(goal, limits or Limits())
         return await self._begun(_Run(goal.id), lambda manner: self._goals.go_on(goal.id, manner, limits))
+
+    async def _queue_again(self, goal: GoalView, limits: Limits) -> GoalView:
+        """Queue a goal; one that is queued already needs no further place."""
+        if not goal.is_queued:
+            return await self._queue(lambda: self._goals.queue_again(goal.id, limits))
+        return goal if limits == Limits() else await self._goals.queue_again(goal.id, limits)
 
     @property
     def is_busy(self) -> bool:
@@ -190,13 +201,33 @@ class Serving:
 
         Raises: Exhausted when too many do already.
         """
-        queued = await self._goals.count_queued(runner="server")
-        if queued >= self.most_queued:
-            raise Exhausted(f"{queued} goals are queued already; at most {self.most_queued} may be. Try again later.")
-        goal = await store()
+        async with self._place_in_queue():
+            goal = await store()
         self._has_queue = True
         self.nudge()
         return goal
+
+    @contextlib.asynccontextmanager
+    async def _place_in_queue(self) -> AsyncIterator[None]:
+        """Reserve a place in the queue for the time of the block.
+
+        The count may miss goals that were being stored when it began, and all that were admitted since. Both are added,
+        so concurrent starts never exceed the limit; at worst a goal that was stored just now is counted twice. Goals
+        that another server is storing at this moment are not known here.
+
+        Raises: Exhausted when the queue is full.
+        """
+        in_flight, admitted = self._being_queued, self._ever_admitted
+        queued = await self._goals.count_queued(runner="server")
+        queued += in_flight + self._ever_admitted - admitted
+        if queued >= self.most_queued:
+            raise Exhausted(f"{queued} goals are queued already; at most {self.most_queued} may be. Try again later.")
+        self._being_queued += 1
+        self._ever_admitted += 1
+        try:
+            yield
+        finally:
+            self._being_queued -= 1
 
     async def _take_up(self) -> None:
         """Begin goals that can go on and that nobody runs, the oldest first, while there is room.
@@ -280,22 +311,20 @@ class Serving:
 
         A new goal is stored from here, also when its flow runs on a thread. What that commits later is not looked at.
         """
-        is_new = not run.goal_id
 
         def stored(_events: Sequence[Event], state: GoalState) -> None:
-            nonlocal is_new
-            if is_new:
-                is_new = False
+            if not run.is_stored:
+                run.is_stored = True
                 on_begun(GoalView.of_state(state))
 
         def watch(loop: Loop) -> None:
             run.loop, run.goal_id = loop, loop.journal.goal_id
             if self._is_closing:
                 loop.stop()
-            if is_new:
-                loop.journal.listen(stored)
-            else:
+            if run.is_stored:
                 on_begun(GoalView.of_state(loop.state))
+            else:
+                loop.journal.listen(stored)
 
         task = asyncio.ensure_future(begin(Manner(watch=watch, runner="server", tell=None)))
         self._running[task] = run
@@ -311,6 +340,8 @@ class Serving:
         if error is None:
             self._failed.pop(run.goal_id, None)
             self.nudge()
+        elif not run.is_stored:
+            return  # for example a lost key race: its caller gets the error
         elif run.loop is not None:
             self._note_failure(run.goal_id, run.loop.state.tip.seq, error)
         elif run.polled_seq is not None:

@@ -7,7 +7,7 @@ from functools import partial
 
 from perdure.errors import Damaged
 from perdure.kernel.events import NO_HASH, Event
-from perdure.kernel.replay import require_unchanged
+from perdure.kernel.replay import damaged_event, require_unchanged
 from perdure.store.client import DatabaseClient
 from perdure.store.goals.append import lost_parent
 from perdure.store.goals.audit import (
@@ -106,13 +106,13 @@ async def _require_whole(database: DatabaseClient, row: HistoryRow, most: int | 
     while seq < row.last_seq:
         events = [event for event in await _page(database, row, seq, _EVENTS) if event.seq <= row.last_seq]
         if not events:
-            raise Damaged(f"Event {seq + 1} of {row.goal_id} is missing: {row.last_seq} were written.")
+            raise damaged_event(row.goal_id, seq + 1, f"is missing: {row.last_seq} were written")
         previous = require_unchanged(events, row.goal_id, after=seq, previous=previous)
         seq = events[-1].seq
     if previous != row.last_hash:
-        raise Damaged(f"Event {row.last_seq} of {row.goal_id} is not what was written: its row has another hash.")
+        raise damaged_event(row.goal_id, row.last_seq, "is not what was written: its row has another hash")
     if (row.newest_seq or 0) > row.last_seq:
-        raise Damaged(f"Event {row.newest_seq} of {row.goal_id} is one too many: its row ends at {row.last_seq}.")
+        raise damaged_event(row.goal_id, row.last_seq + 1, f"is one too many: its row ends at {row.last_seq}")
 
 
 async def _hash_before(database: DatabaseClient, row: HistoryRow, seq: int) -> bytes:
@@ -127,7 +127,7 @@ async def _hash_before(database: DatabaseClient, row: HistoryRow, seq: int) -> b
         raise lost_parent(row.goal_id, parent.goal_id)
     found = await database.read_raw(partial(hash_before, row=row, after=seq))
     if found is None:
-        raise Damaged(f"Event {seq} of {row.goal_id} is missing: {row.last_seq} were written.")
+        raise damaged_event(row.goal_id, seq, f"is missing: {row.last_seq} were written")
     return found
 
 
@@ -140,5 +140,6 @@ async def _page(database: DatabaseClient, row: HistoryRow, after: int, limit: in
         return await database.read_raw(partial(own_events, row=row, after=after, limit=limit))
     except Damaged as error:
         if limit == 1:
-            raise Damaged(f"Event {after + 1} of {row.goal_id} cannot be read: {error.detail}") from error
+            fault = error.detail.removesuffix(".")
+            raise damaged_event(row.goal_id, after + 1, f"cannot be read: {fault}") from error
         return await _page(database, row, after, 1)

@@ -79,10 +79,11 @@ class GoalView:
         """Why it ended like that; or, before its end, what it waits for apart from what its status says."""
         if self.termination is not None:
             return self.termination.detail
-        return QUEUED if self.note is None and self._is_queued else self.note
+        return QUEUED if self.note is None and self.is_queued else self.note
 
     @property
-    def _is_queued(self) -> bool:
+    def is_queued(self) -> bool:
+        """Whether it waits for the worker of a server."""
         return self.summary.runner == "server" and self.status == "interrupted"
 
     def wire(self) -> dict[str, Any]:

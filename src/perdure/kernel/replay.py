@@ -12,6 +12,8 @@ from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.journal import summarise
 from perdure.kernel.ports import Summary
 
+_RESTORE = "Restore a backup from before the damage (`perdure db restore`)"
+
 
 @dataclass(frozen=True)
 class Replayed:
@@ -30,7 +32,7 @@ def replay(events: Sequence[Event], summary: Summary) -> Replayed:
     """
     require_unchanged(events, summary.goal_id)
     if len(events) < summary.last_seq:
-        raise Damaged(f"Event {len(events) + 1} of {summary.goal_id} is missing: {summary.last_seq} were written.")
+        raise damaged_event(summary.goal_id, len(events) + 1, f"is missing: {summary.last_seq} were written")
     state = fold(events)
     _require_same_row(summarise(state), summary)
     return Replayed(state, _hash(state))
@@ -46,11 +48,19 @@ def require_unchanged(events: Sequence[Event], goal_id: str, *, after: int = 0, 
     """
     for number, event in enumerate(events, after + 1):
         if event.seq != number:
-            raise Damaged(f"Event {number} of {goal_id} is missing.")
+            raise damaged_event(goal_id, number, "is missing")
         if expected_hash(event, previous) != event.hash:
-            raise Damaged(f"Event {event.seq} of {goal_id} is not what was written: its hash does not fit.")
+            raise damaged_event(goal_id, event.seq, "is not what was written: its hash does not fit")
         previous = event.hash
     return previous
+
+
+def damaged_event(goal_id: str, seq: int, fault: str) -> Damaged:
+    """Return the error for the first damaged event of a goal, which says how to continue without it."""
+    remedy = _RESTORE
+    if seq > 1:
+        remedy += f", or fork the goal before the damage (`perdure goal fork {goal_id} --at {seq - 1}`)"
+    return Damaged(f"Event {seq} of {goal_id} {fault}. {remedy}.")
 
 
 def _require_same_row(told: Summary, row: Summary) -> None:
@@ -58,7 +68,9 @@ def _require_same_row(told: Summary, row: Summary) -> None:
     for name in ("status", "reason", "waiting_for", "steps"):
         says, has = getattr(told, name), getattr(row, name)
         if says != has:
-            raise Damaged(f"The row of {row.goal_id} has {name} {has!r}; its {told.last_seq} events say {says!r}.")
+            raise Damaged(
+                f"The row of {row.goal_id} has {name} {has!r}; its {told.last_seq} events say {says!r}. {_RESTORE}."
+            )
 
 
 def _hash(state: GoalState) -> str:

@@ -127,7 +127,7 @@ def test_a_step_and_a_post_of_no_calendar_are_shown(perdure: Terminal, goal: str
         f""" SELECT goal_no, 'row', 'signal', '{{"name": "hello"}}', 'k', {us} FROM goals""",
         f"UPDATE events SET timestamp = {us}",
     )
-    assert ask(perdure, ["show"], goal) == 0
+    assert ask(perdure, ["show"], goal) == 7  # the hashes do not fit these timestamps
     assert "Pending since 9999-12-31 23:59:59 UTC" in perdure.out
 
 

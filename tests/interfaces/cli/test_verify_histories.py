@@ -10,6 +10,8 @@ from tests.interfaces.cli.test_damaged import edit
 
 CHANGE = "UPDATE events SET payload = replace(payload, 'true', 'trUe') WHERE seq = 1"
 
+RESTORE = "Restore a backup from before the damage (`perdure db restore`)"
+
 
 @pytest.fixture
 def goal(ready: Path, perdure: Terminal) -> str:  # noqa: ARG001 (the home that it is in)
@@ -22,10 +24,8 @@ def test_verify_names_a_history_that_was_changed(perdure: Terminal, goal: str) -
     edit(CHANGE)
     assert perdure("db", "verify", "--json") == 7
     found = json.loads(perdure.out)
-    assert (found["ok"], found["problems"]) == (
-        False,
-        [f"Event 1 of {goal} is not what was written: its hash does not fit."],
-    )
+    said = f"Event 1 of {goal} is not what was written: its hash does not fit. {RESTORE}."
+    assert (found["ok"], found["problems"]) == (False, [said])
 
 
 def test_doctor_checks_a_sample_and_says_what_checks_all(perdure: Terminal, goal: str) -> None:
@@ -34,3 +34,34 @@ def test_doctor_checks_a_sample_and_says_what_checks_all(perdure: Terminal, goal
     edit(CHANGE)
     assert perdure("doctor") == 7
     assert f"Event 1 of {goal} is not what was written" in " ".join(perdure.out.split())
+
+
+@pytest.mark.parametrize("command", [["db", "verify"], ["doctor"], ["goal", "replay"]], ids=" ".join)
+def test_a_changed_event_is_named_with_the_fork_that_continues_before_it(
+    perdure: Terminal, goal: str, command: list[str]
+) -> None:
+    edit("UPDATE events SET timestamp = timestamp + 1 WHERE seq = 3")
+    assert perdure(*command, *([goal] if command[0] == "goal" else [])) == 7
+    said = " ".join((perdure.out + perdure.err).split())
+    assert f"{RESTORE}, or fork the goal before the damage (`perdure goal fork {goal} --at 2`)." in said
+    fork = perdure.json("goal", "fork", goal, "--at", "2")["id"]
+    assert perdure("goal", "resume", fork) == 0
+
+
+def test_a_goal_whose_last_event_is_missing_can_be_forked_before_it(perdure: Terminal, goal: str) -> None:
+    edit("DELETE FROM events WHERE seq = (SELECT max(seq) FROM events)")
+    assert perdure("goal", "replay", goal) == 7
+    assert "is missing" in perdure.err
+    before = perdure.err.partition("--at ")[2].partition("`")[0]
+    assert perdure("goal", "fork", goal, "--at", before) == 0
+    assert perdure("goal", "fork", goal, "--at", str(int(before) + 1)) == 7
+
+
+def test_a_goal_with_a_changed_event_is_shown_with_the_damage(perdure: Terminal, goal: str) -> None:
+    edit(CHANGE)
+    assert perdure("goal", "show", goal) == 7
+    assert "trUe" in perdure.out
+    assert f"perdure: Event 1 of {goal} is not what was written" in perdure.err
+    assert perdure("goal", "show", goal, "--json") == 7
+    assert json.loads(perdure.out)["id"] == goal
+    assert f"Event 1 of {goal}" in perdure.err

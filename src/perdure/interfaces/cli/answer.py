@@ -1,5 +1,6 @@
 """What a command answers, and how an answer is printed: one JSON object, a table for a person, or plain lines."""
 
+import contextlib
 import json
 import shutil
 import sys
@@ -31,6 +32,8 @@ class Answer:
     data: dict[str, Any]
     parts: Sequence[str | Table] = field(default=())
     exit_code: int = 0
+    fault: str | None = None
+    """What is wrong with what is shown; printed on standard error after it."""
     is_told: bool = False
     """Whether programs have read the data already, while the command ran."""
     is_one_line: bool = False
@@ -48,6 +51,9 @@ def print_answer(answer: Answer, *, as_json: bool) -> None:
         elif not answer.is_told:
             print(json.dumps(answer.data) if answer.is_one_line else to_json(answer.data))
         sys.stdout.flush()
+        if answer.fault is not None:
+            with contextlib.suppress(OSError):  # a closed terminal: the exit code still reports it
+                print(f"perdure: {lines(answer.fault)}", file=sys.stderr)
     except BrokenPipeError:
         raise
     except OSError as error:

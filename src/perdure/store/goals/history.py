@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from perdure.errors import Damaged
 from perdure.kernel.events import size_of
 from perdure.kernel.ports import Event
+from perdure.kernel.replay import damaged_event
 from perdure.store.goals.append import lost_parent, missing
 from perdure.store.goals.rows import events_of
 from perdure.store.raw import RawTransaction
@@ -90,6 +91,6 @@ def _parts(raw: RawTransaction, goal_id: str, after: int) -> list[_Part]:
 
 def _refuse_cut_tail(goal_id: str, own: Sequence[Event], last_seq: int, last_hash: bytes) -> None:
     if not own or own[-1].seq != last_seq:
-        raise Damaged(f"Event {last_seq} of {goal_id} is missing; it was the last.")
+        raise damaged_event(goal_id, last_seq, "is missing; it was the last")
     if own[-1].hash != last_hash:
-        raise Damaged(f"Event {last_seq} of {goal_id} is not what was written.")
+        raise damaged_event(goal_id, last_seq, "is not what was written")

@@ -1,6 +1,7 @@
 """`perdure goal`: list goals, look at one, go on with it, replay it; the other verbs have modules of their own."""
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -10,7 +11,7 @@ from perdure.app import open_home
 from perdure.app.goals import Goals
 from perdure.app.runner import Manner
 from perdure.app.views import GoalStatus, GoalView
-from perdure.errors import Invalid
+from perdure.errors import Damaged, Invalid
 from perdure.interfaces.cli.answer import Answer, Table
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.exact import exact
@@ -43,8 +44,10 @@ from perdure.interfaces.cli.goals.timeline import (
     timeline,
 )
 from perdure.interfaces.cli.terminal import one_line
-from perdure.kernel.events import Limits
+from perdure.kernel.events import Event, Limits
+from perdure.kernel.fold import fold
 from perdure.kernel.loop import Ran
+from perdure.kernel.replay import require_unchanged
 
 StatusName = Literal["running", "interrupted", "waiting", "done", "stopped"]
 _PAGE = 200
@@ -125,8 +128,10 @@ async def show(
         return await output_of(options, goal, output)
     async with open_home(options.settings(), debug=options.verbose) as p:
         found = await p.goals.find(goal)
-        state = await p.goals.state(found.summary.goal_id)
+        events = await p.goals.history(found.id)
         pending = await p.goals.pending(found.summary.goal_id)
+    damage = _damage(events, found.id)
+    state = fold(events)
     seen = GoalView.of_state(state, is_running=found.is_running)
     data = {
         **seen.wire(),
@@ -144,7 +149,18 @@ async def show(
         parts.append(one_line(f"Its key is {found.summary.start_key!r}."))
     is_over = state.termination is not None
     parts += [timeline(state, now_us=now_us), *(pending_line(row, is_over=is_over) for row in pending)]
+    if damage is not None:  # no command but those that the damage names can continue it
+        return Answer(data, parts, exit_code=damage.exit_code, fault=damage.detail)
     return Answer(data, [*parts, *next_commands(options, state, is_running=seen.is_running)])
+
+
+def _damage(events: Sequence[Event], goal_id: str) -> Damaged | None:
+    """Return what is wrong with a history, which is shown as far as it can be read."""
+    try:
+        require_unchanged(events, goal_id)
+    except Damaged as error:
+        return error
+    return None
 
 
 async def resume(  # noqa: PLR0913 (each is an option of the command)
