@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 READ_BYTES = 4 * 1024
 """So much of a connection is read and parsed in one turn of the event loop; other connections come in between."""
 
+MOST_HEADERS = 100
+"""A request has at most this many headers: the shortest takes 4 bytes on the wire and a hundred times that in memory."""
+
 MOST_PARTS = 4096
 """A body comes in so many parts at most: a chunk of one byte costs as much as one of a thousand."""
 
@@ -50,6 +53,8 @@ class StrictConnection(h11.Connection):
         event = super().next_event()
         if isinstance(event, h11.Request):
             self._parts = 0
+            if len(event.headers) > MOST_HEADERS:
+                raise h11.RemoteProtocolError(f"The request has more than {MOST_HEADERS} headers.")
             _require_one_framing(_END_OF_HEADERS.split(received, 1)[0])
         elif isinstance(event, h11.Data):
             self._parts += 1
@@ -100,6 +105,7 @@ class PatientHttp(H11Protocol):
         self._farewell.call_off()
         self.config.connections.remove(self.transport)
         super().connection_lost(exc)
+        self._forget_request()
 
     def data_received(self, data: bytes) -> None:
         if self._farewell.has_begun:
@@ -131,6 +137,7 @@ class PatientHttp(H11Protocol):
         self._request.call_off()
         self._stall.call_off()
         super().handle_websocket_upgrade(event)
+        self._forget_request()
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -143,6 +150,17 @@ class PatientHttp(H11Protocol):
     def end_closing(self) -> None:
         """Watch a connection that is being closed: a peer that takes nothing would keep it open for ever."""
         self._stall.begin()
+
+    def _forget_request(self) -> None:
+        """Free what the last request holds, and this protocol with it.
+
+        uvicorn leaves the keep-alive timer running after a reset. The timer would keep the parsed headers for another
+        half minute, on a connection that no limit counts any more. References to ourselves would keep them until the
+        next garbage collection.
+        """
+        self._unset_keepalive_if_required()
+        self.cycle = self.scope = self.headers = None  # type: ignore[assignment]
+        self.app_state = {}
 
     def _trust(self) -> None:
         self.config.connections.trust(self.transport)
