@@ -5,7 +5,6 @@ import gc
 import logging
 import socket
 import struct
-from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
@@ -13,6 +12,7 @@ import pytest
 from perdure.interfaces.api.server import Running
 from perdure.interfaces.api.wire.http import MOST_HEADERS, PatientHttp
 from perdure.interfaces.api.wire.patience import Farewell
+from tests.interfaces.api.test_stalls import until
 from tests.interfaces.api.test_wire import UPGRADE, Peer, connected, request, rest
 
 RESETS = 20
@@ -33,12 +33,6 @@ def reset(peer: Peer) -> None:
     writer.transport.abort()
 
 
-async def eventually(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not is_so():
-            await asyncio.sleep(0.01)
-
-
 def count_protocols() -> int:
     return sum(isinstance(each, PatientHttp) for each in gc.get_objects())
 
@@ -53,8 +47,8 @@ async def test_a_reset_connection_is_freed_at_once(server: Running, line: str) -
             peer = await connected(server, request(server, line))
             await peer[0].readuntil(b"\r\n\r\n")
             reset(peer)
-        await eventually(lambda: len(server.connections) == 0)
-        await eventually(lambda: count_protocols() <= before)
+        await until(lambda: len(server.connections) == 0)
+        await until(lambda: count_protocols() <= before)
     finally:
         gc.enable()
 
@@ -109,7 +103,7 @@ async def test_a_client_that_resets_while_its_body_is_rejected_leaves_nothing_in
     with caplog.at_level(logging.WARNING):
         for _ in range(RESETS):
             await asyncio.gather(*(asyncio.to_thread(send_and_reset) for _ in range(6)))
-        await eventually(lambda: len(server.connections) == 0)
+        await until(lambda: len(server.connections) == 0)
     assert caplog.records == []
 
 
@@ -122,5 +116,5 @@ async def test_bytes_that_are_not_http_and_a_reset_leave_nothing_in_the_log(
             sender.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, AT_ONCE)
             sender.sendall(SHORT)
             sender.close()
-        await eventually(lambda: len(server.connections) == 0)
+        await until(lambda: len(server.connections) == 0)
     assert caplog.records == []

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import h11
 from h11._connection import DEFAULT_MAX_INCOMPLETE_EVENT_SIZE
+from starlette.datastructures import Headers
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from perdure.errors import Unavailable
-from perdure.interfaces.api.gate import ON_TOKEN
+from perdure.interfaces.api.gate import ON_TOKEN, wants_stream
 from perdure.interfaces.api.problems import BrokenRequest
 from perdure.interfaces.api.wire.patience import Deadline, Farewell, Stall
 from perdure.interfaces.api.wire.refusal import log, refusal
@@ -21,7 +22,7 @@ READ_BYTES = 4 * 1024
 """So much of a connection is read and parsed in one turn of the event loop; other connections come in between."""
 
 MOST_HEADERS = 100
-"""A request has at most this many headers: the shortest takes 4 bytes on the wire and a hundred times that in memory."""
+"""A request has at most this many headers: one of 4 bytes takes a hundred times that in memory."""
 
 MOST_PARTS = 4096
 """A body comes in so many parts at most: a chunk of one byte costs as much as one of a thousand."""
@@ -86,6 +87,7 @@ class PatientHttp(H11Protocol):
         self.access_log = False  # uvicorn asks its logger, whoever has changed that
         self.conn = StrictConnection(h11.SERVER, DEFAULT_MAX_INCOMPLETE_EVENT_SIZE)
         self.app_state = {**self.app_state, ON_TOKEN: self._trust}
+        self._is_half_closed = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -116,14 +118,32 @@ class PatientHttp(H11Protocol):
         else:
             self._request.call_off()
 
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Keep a connection whose client sends nothing more until its whole requests are answered.
+
+        Without that, a request would be carried out and not answered. A request that is not whole is dropped. So is a
+        stream, which has no end: most clients that leave one close both directions, which looks the same from here.
+        """
+        self._is_half_closed = True
+        return self._is_answering() and not wants_stream(Headers(raw=self.headers))
+
+    def _is_answering(self) -> bool:
+        """Tell whether a whole request has come that is not answered yet."""
+        is_whole = self.conn.their_state in (h11.DONE, h11.MUST_CLOSE)
+        return is_whole and self.cycle is not None and not self.cycle.response_complete
+
     def on_response_complete(self) -> None:
         """Go on with the next request; after an answer that came before the body was whole, there is none.
 
         The rest of the body is dropped unread: parsing what was refused already would be work for strangers.
         """
         super().on_response_complete()
-        if self.conn.their_state is h11.SEND_BODY and not self.transport.is_closing():
-            self._farewell.begin()
+        if self._is_half_closed and not self._is_answering():
+            self.transport.close()
+        elif self.conn.their_state is h11.SEND_BODY and not self.transport.is_closing():
+            is_next = self.conn.our_state is h11.SEND_RESPONSE  # a pipelined request, of which a part has come
+            end = self._request if is_next else self._farewell
+            end.begin()
 
     def send_400_response(self, msg: str) -> None:
         """Answer what is not a request, in the form of every other problem."""
