@@ -57,6 +57,8 @@ class StrictConnection(h11.Connection):
             if len(event.headers) > MOST_HEADERS:
                 raise h11.RemoteProtocolError(f"The request has more than {MOST_HEADERS} headers.")
             _require_one_framing(_END_OF_HEADERS.split(received, 1)[0])
+            if event.http_version < b"1.1":
+                _require_plain_http_1_0(event)
         elif isinstance(event, h11.Data):
             self._parts += 1
             if self._parts > MOST_PARTS:
@@ -74,6 +76,12 @@ def _require_one_framing(head: bytes) -> None:
     for name, value in framing:
         if name.lower() == b"content-length" and not value.isdigit():
             raise h11.RemoteProtocolError("Content-Length is not a number.")
+
+
+def _require_plain_http_1_0(request: h11.Request) -> None:
+    """Raises: h11.RemoteProtocolError for headers that HTTP/1.0 does not have, and that its proxies ignore."""
+    if any(name in (b"transfer-encoding", b"upgrade") for name, _ in request.headers):
+        raise h11.RemoteProtocolError("Transfer-Encoding and Upgrade need HTTP/1.1.")
 
 
 class PatientHttp(H11Protocol):
