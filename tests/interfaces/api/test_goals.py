@@ -423,6 +423,16 @@ async def test_events_after_the_end_of_a_goal_are_a_conflict_with_its_last_seq(
         assert (answer.status_code, answer.json()["code"], answer.json()["last_seq"]) == (409, "conflict", last)
 
 
+@pytest.mark.parametrize("digits", ["1" * 18, "1" * 19, str(2**63 - 1), str(2**63), "9" * 5000])
+async def test_a_last_event_id_of_many_digits_is_beyond_the_end(
+    client: Client, known: httpx.AsyncClient, digits: str
+) -> None:
+    goal = await waiting(client, (await client.goals.create(plan=ASKS))["id"])
+    here, last = f"/api/v1/goals/{goal['id']}/events", goal["last_seq"]
+    answer = await known.get(here, headers={"Accept": "text/event-stream", "Last-Event-ID": digits})
+    assert (answer.status_code, answer.json()["last_seq"]) == (409, last)
+
+
 async def test_a_page_of_events_has_at_most_four_mebibytes_or_one_event(there: Served) -> None:
     goal = await waiting(there.client, (await there.client.goals.create(plan=ASKS))["id"])
     for size in (1_500_000, 1_500_000, 1_500_000, 5_000_000, 10):

@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from typing import Literal
+from urllib.parse import unquote
 
 from starlette.datastructures import Headers
 from starlette.responses import Response
@@ -26,6 +27,7 @@ PARSED_BODY = "perdure_parsed_body"
 ON_TOKEN = "perdure_on_token"  # noqa: S105 (a name, not a token)
 """In the state of a scope: what is called when the connection has shown the token."""
 
+_SCHEME = b"http://"
 _SAFE_METHODS = frozenset({"GET", "HEAD"})
 _SAID_ONCE = ("idempotency-key", "if-match", "last-event-id")
 ON_EVERY_ANSWER = {
@@ -53,11 +55,12 @@ class Gate:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
+        scope, authority = _origin_form(scope)
         asked = Asked.now(scope["path"], scope["query_string"])
         ASKED.set(asked)
         send = _dressed(send, asked)
         try:
-            self._admit(scope)
+            self._admit(scope, authority)
             if scope["type"] == "http" and scope["method"] not in _SAFE_METHODS:
                 scope, receive = await _checked_body(scope, receive)
         except _Gone:
@@ -68,10 +71,10 @@ class Gate:
             return
         await self._app(_as_get(scope), receive, send)
 
-    def _admit(self, scope: Scope) -> None:
+    def _admit(self, scope: Scope, authority: str | None) -> None:
         """Raises: PerdureError when the request may not come in."""
         headers = Headers(scope=scope)
-        self._require_host(headers)
+        self._require_host(headers.getlist("host"), authority)
         if any(ord(character) < ord(" ") for character in scope["path"]):
             raise NotFound("There is nothing at this path: it has a control character.")
         query = scope["query_string"]
@@ -92,9 +95,9 @@ class Gate:
             if len(headers.getlist(name)) > 1:
                 raise Invalid(f"The header {name} was given more than once.")
 
-    def _require_host(self, headers: Headers) -> None:
-        hosts = headers.getlist("host")
-        if len(hosts) != 1 or hosts[0].lower() not in self._doors.hosts:
+    def _require_host(self, hosts: list[str], authority: str | None) -> None:
+        names = hosts if authority is None else [*hosts, authority]
+        if len(hosts) != 1 or any(name.lower() not in self._doors.hosts for name in names):
             raise Denied("This server does not answer under that name. Call it as the URL that it printed.")
 
     def _authenticate(self, headers: Headers) -> Literal["bearer", "cookie"]:
@@ -129,6 +132,19 @@ class Gate:
                 raise Denied("With a cookie, only our own pages may ask for this.")
             if changes and headers.get("x-perdure") != "1":
                 raise Denied("With a cookie, the header X-Perdure: 1 is needed.")
+
+
+def _origin_form(scope: Scope) -> tuple[Scope, str | None]:
+    """Return a request with its path alone, and the authority that its target names.
+
+    RFC 9112 has every server accept `GET http://host:port/path`; a proxy may send it.
+    """
+    target = scope.get("raw_path") or b""
+    if target[: len(_SCHEME)].lower() != _SCHEME:
+        return scope, None
+    authority, slash, path = target[len(_SCHEME) :].decode("ascii", "replace").partition("/")
+    path = f"/{path}" if slash else "/"
+    return {**scope, "path": unquote(path), "raw_path": path.encode()}, authority
 
 
 def _ignore() -> None:

@@ -23,6 +23,8 @@ class Ending(IntEnum):
     """Too much has happened to be told one by one: connect again, with the seq that was seen last."""
     AFTER_END = 4409
     """The goal does not have the event after which it was to be followed."""
+    DAMAGED = 4500
+    """Stored events are not what was written; connecting again does not help."""
 
 
 class Line:

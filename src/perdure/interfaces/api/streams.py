@@ -40,12 +40,30 @@ async def pages(served: Surface, line: Line, goal_id: str, after: int) -> AsyncI
 
 
 async def event_stream(served: Surface, goal_id: str, after: int) -> AsyncIterator[bytes]:
-    """Give the events of a goal as server-sent events; a comment now and then keeps the line open.
+    """Return the events of a goal as server-sent events, after the first of them could be read.
 
-    When they cannot be read any more, the stream ends, and whoever listens comes again with the last id.
+    A goal that is damaged there must not begin a stream: a browser reconnects after every stream that ends, and stops
+    after an answer that is not 200. With damage further on, the stream ends before it, and the next one does not begin.
+
+    Raises: as `pages`; Damaged.
+    """
+    first = await served.p.goals.events(goal_id, after=after, limit=_MOST, max_bytes=PAGE_BYTES)
+    for event in first[:1]:
+        event.line()  # a payload is read when it is asked for
+    return _stream(served, goal_id, after, first)
+
+
+async def _stream(served: Surface, goal_id: str, after: int, first: Sequence[Event]) -> AsyncIterator[bytes]:
+    """Give the first page, then those that come; a comment now and then keeps the line open.
+
+    When they cannot be read any more, the stream ends, and the client reconnects with the last id.
     """
     with served.lines.open() as line:
         try:
+            for event in first:
+                yield _sent(event)
+                after = event.seq
+            del first
             async for found in pages(served, line, goal_id, after):
                 for event in found:
                     yield _sent(event)

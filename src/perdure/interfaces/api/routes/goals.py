@@ -101,7 +101,8 @@ async def list_events(
         reached(goal.summary, after)
         if goal.status in _ENDED and after == goal.summary.last_seq:
             return Response(status_code=204)  # or a browser would connect again and again, for nothing
-        return StreamingResponse(event_stream(served, goal.id, after), media_type="text/event-stream")
+        stream = await event_stream(served, goal.id, after)
+        return StreamingResponse(stream, media_type="text/event-stream")
     after = after_seq if cursor is None else _place(cursor)
     found = await served.p.goals.events(goal.id, after=after, limit=limit, max_bytes=PAGE_BYTES)
     has_more = bool(found) and found[-1].seq < goal.summary.last_seq
@@ -237,7 +238,11 @@ def _place(cursor: str) -> int:
 
 
 def _seq(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
+    """Return the seq that a run of digits stands for; one that is too large is one that no goal has reached."""
+    if not (text.isascii() and text.isdigit()):
+        return None
+    digits = text.lstrip("0") or "0"
+    return min(int(digits), LARGEST) if len(digits) <= len(str(LARGEST)) else LARGEST
 
 
 async def _reply(served: Surface, goal: GoalView, *, status: int = 200) -> Response:

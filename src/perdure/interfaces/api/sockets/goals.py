@@ -1,5 +1,6 @@
 """The events of one goal, and the changes of all goals, as they come."""
 
+import logging
 from collections.abc import AsyncIterator
 from typing import Annotated
 
@@ -7,7 +8,7 @@ import orjson
 from fastapi import APIRouter, Query, WebSocket
 
 from perdure.app.asked import AfterEnd
-from perdure.errors import NotFound, PerdureError
+from perdure.errors import Damaged, NotFound, PerdureError
 from perdure.interfaces.api.feed import MOST_PENDING
 from perdure.interfaces.api.lines import Ending, Line
 from perdure.interfaces.api.sockets.telling import refuse, tell
@@ -15,6 +16,7 @@ from perdure.interfaces.api.streams import PAGE_BYTES, PATIENCE_S, pages
 from perdure.interfaces.api.surface import Served, Surface
 
 router = APIRouter()
+log = logging.getLogger(__name__)
 
 _PAGE = 200
 _MOST_TOLD = 500
@@ -28,6 +30,7 @@ async def follow_goal(
     """Send every event of a goal after a seq, once and in order, then those that come; close when it has ended.
 
     A seq that the goal has not reached gets an error frame with `last_seq`, and the socket is closed with 4409.
+    A damaged goal gets an error frame, and the socket is closed with 4500.
     """
     try:
         goal = await served.p.goals.get(goal_id)
@@ -56,6 +59,10 @@ async def _events(served: Surface, line: Line, goal_id: str, after: int) -> Asyn
     except AfterEnd as error:
         yield _text({"type": "error", "code": error.code, "message": error.detail, "last_seq": error.last_seq})
         line.end(Ending.AFTER_END)
+    except Damaged as error:
+        log.warning("a socket of %s ends: %s", goal_id, error.detail)
+        yield _text({"type": "error", "code": error.code, "message": error.detail})
+        line.end(Ending.DAMAGED)
 
 
 async def _changes(served: Surface, line: Line) -> AsyncIterator[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from perdure.errors import NotFound, PerdureError
+from perdure.errors import Damaged, NotFound, PerdureError
 from perdure.interfaces.api.envelope import problem
 from perdure.interfaces.api.lines import Ending, Line
 
@@ -32,12 +32,22 @@ async def until_ended(socket: WebSocket, line: Line, *work: Coroutine[Any, Any, 
     for result in results:
         if isinstance(result, PerdureError):
             log.warning("a socket ends: %s", result.detail)
-            line.end(Ending.GONE if isinstance(result, NotFound) else Ending.LATER)
+            line.end(_ending(result))
         elif isinstance(result, Exception) and not isinstance(result, WebSocketDisconnect):
             raise result
     why = line.ending or Ending.DONE
     with suppress(RuntimeError, WebSocketDisconnect):  # the client was quicker
         await socket.close(why, why.name.lower())
+
+
+def _ending(error: PerdureError) -> Ending:
+    match error:
+        case NotFound():
+            return Ending.GONE
+        case Damaged():
+            return Ending.DAMAGED
+        case _:
+            return Ending.LATER
 
 
 async def tell(socket: WebSocket, line: Line, texts: AsyncIterator[str]) -> None:

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import h11
 from h11._connection import DEFAULT_MAX_INCOMPLETE_EVENT_SIZE
+from starlette.datastructures import Headers
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from perdure.errors import Unavailable
-from perdure.interfaces.api.gate import ON_TOKEN
+from perdure.interfaces.api.gate import ON_TOKEN, wants_stream
 from perdure.interfaces.api.problems import BrokenRequest
 from perdure.interfaces.api.wire.patience import Deadline, Farewell, Stall
 from perdure.interfaces.api.wire.refusal import log, refusal
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 READ_BYTES = 4 * 1024
 """So much of a connection is read and parsed in one turn of the event loop; other connections come in between."""
+
+MOST_HEADERS = 100
+"""A request has at most this many headers: one of 4 bytes takes a hundred times that in memory."""
 
 MOST_PARTS = 4096
 """A body comes in so many parts at most: a chunk of one byte costs as much as one of a thousand."""
@@ -50,7 +54,11 @@ class StrictConnection(h11.Connection):
         event = super().next_event()
         if isinstance(event, h11.Request):
             self._parts = 0
+            if len(event.headers) > MOST_HEADERS:
+                raise h11.RemoteProtocolError(f"The request has more than {MOST_HEADERS} headers.")
             _require_one_framing(_END_OF_HEADERS.split(received, 1)[0])
+            if event.http_version < b"1.1":
+                _require_plain_http_1_0(event)
         elif isinstance(event, h11.Data):
             self._parts += 1
             if self._parts > MOST_PARTS:
@@ -70,6 +78,12 @@ def _require_one_framing(head: bytes) -> None:
             raise h11.RemoteProtocolError("Content-Length is not a number.")
 
 
+def _require_plain_http_1_0(request: h11.Request) -> None:
+    """Raises: h11.RemoteProtocolError for headers that HTTP/1.0 does not have, and that its proxies ignore."""
+    if any(name in (b"transfer-encoding", b"upgrade") for name, _ in request.headers):
+        raise h11.RemoteProtocolError("Transfer-Encoding and Upgrade need HTTP/1.1.")
+
+
 class PatientHttp(H11Protocol):
     """Ends a connection on which no whole request comes in time, or whose answer nobody takes."""
 
@@ -81,6 +95,7 @@ class PatientHttp(H11Protocol):
         self.access_log = False  # uvicorn asks its logger, whoever has changed that
         self.conn = StrictConnection(h11.SERVER, DEFAULT_MAX_INCOMPLETE_EVENT_SIZE)
         self.app_state = {**self.app_state, ON_TOKEN: self._trust}
+        self._is_half_closed = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -100,6 +115,7 @@ class PatientHttp(H11Protocol):
         self._farewell.call_off()
         self.config.connections.remove(self.transport)
         super().connection_lost(exc)
+        self._forget_request()
 
     def data_received(self, data: bytes) -> None:
         if self._farewell.has_begun:
@@ -110,14 +126,32 @@ class PatientHttp(H11Protocol):
         else:
             self._request.call_off()
 
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Keep a connection whose client sends nothing more until its whole requests are answered.
+
+        Without that, a request would be carried out and not answered. A request that is not whole is dropped. So is a
+        stream, which has no end: most clients that leave one close both directions, which looks the same from here.
+        """
+        self._is_half_closed = True
+        return self._is_answering() and not wants_stream(Headers(raw=self.headers))
+
+    def _is_answering(self) -> bool:
+        """Tell whether a whole request has come that is not answered yet."""
+        is_whole = self.conn.their_state in (h11.DONE, h11.MUST_CLOSE)
+        return is_whole and self.cycle is not None and not self.cycle.response_complete
+
     def on_response_complete(self) -> None:
         """Go on with the next request; after an answer that came before the body was whole, there is none.
 
         The rest of the body is dropped unread: parsing what was refused already would be work for strangers.
         """
         super().on_response_complete()
-        if self.conn.their_state is h11.SEND_BODY and not self.transport.is_closing():
-            self._farewell.begin()
+        if self._is_half_closed and not self._is_answering():
+            self.transport.close()
+        elif self.conn.their_state is h11.SEND_BODY and not self.transport.is_closing():
+            is_next = self.conn.our_state is h11.SEND_RESPONSE  # a pipelined request, of which a part has come
+            end = self._request if is_next else self._farewell
+            end.begin()
 
     def send_400_response(self, msg: str) -> None:
         """Answer what is not a request, in the form of every other problem."""
@@ -131,6 +165,7 @@ class PatientHttp(H11Protocol):
         self._request.call_off()
         self._stall.call_off()
         super().handle_websocket_upgrade(event)
+        self._forget_request()
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -143,6 +178,17 @@ class PatientHttp(H11Protocol):
     def end_closing(self) -> None:
         """Watch a connection that is being closed: a peer that takes nothing would keep it open for ever."""
         self._stall.begin()
+
+    def _forget_request(self) -> None:
+        """Free what the last request holds, and this protocol with it.
+
+        uvicorn leaves the keep-alive timer running after a reset. The timer would keep the parsed headers for another
+        half minute, on a connection that no limit counts any more. References to ourselves would keep them until the
+        next garbage collection.
+        """
+        self._unset_keepalive_if_required()
+        self.cycle = self.scope = self.headers = None  # type: ignore[assignment]
+        self.app_state = {}
 
     def _trust(self) -> None:
         self.config.connections.trust(self.transport)

@@ -59,6 +59,16 @@ class Stall:
             self.begin()
 
 
+def end_writing(transport: asyncio.Transport) -> bool:
+    """Send nothing after what was written; drop the connection and return False when the peer has reset it."""
+    try:
+        transport.write_eof()
+    except OSError:
+        transport.abort()
+        return False
+    return True
+
+
 LINGER_S = 1.0
 """So long a peer may go on sending after it was refused."""
 
@@ -75,9 +85,9 @@ class Farewell:
         self._deadline = Deadline(LINGER_S, transport.abort)
 
     def begin(self) -> None:
-        """Send nothing after what was written."""
-        self._transport.write_eof()
-        self._deadline.begin()
+        """Send nothing after what was written; a connection that the peer has reset is dropped."""
+        if end_writing(self._transport):
+            self._deadline.begin()
 
     def call_off(self) -> None:
         """The connection is closed."""

@@ -13,7 +13,7 @@ from websockets.protocol import OPEN
 from perdure.interfaces.api.gate import ON_TOKEN
 from perdure.interfaces.api.lines import Ending
 from perdure.interfaces.api.problems import BrokenRequest
-from perdure.interfaces.api.wire.patience import LINGER_S, Allowance, Stall
+from perdure.interfaces.api.wire.patience import LINGER_S, Allowance, Stall, end_writing
 from perdure.interfaces.api.wire.refusal import log, refusal
 
 if TYPE_CHECKING:
@@ -178,9 +178,9 @@ class PatientSocket(WebSocketsSansIOProtocol):
         See Farewell. uvicorn leaves a connection open while it has a `close_timer`.
         """
         self._is_over = True
-        self.transport.write_eof()
-        self.transport.resume_reading()
-        self.close_timer = self.loop.call_later(after_s, self.transport.abort)
+        if end_writing(self.transport):
+            self.transport.resume_reading()
+            self.close_timer = self.loop.call_later(after_s, self.transport.abort)
 
     def _send_close(self, why: Ending) -> None:
         self.queue.put_nowait({"type": "websocket.disconnect", "code": why})
