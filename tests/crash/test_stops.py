@@ -5,6 +5,7 @@ import json
 import os
 import random
 import secrets
+import select
 import signal
 import sqlite3
 import subprocess
@@ -153,6 +154,63 @@ with stops.stop_between_writes(), FileLock(Path(sys.argv[1])):
 """
 
 
+ECHO = """
+import sys, threading, time
+from pathlib import Path
+from perdure.filelock.lock import FileLock
+from perdure.interfaces.cli.stops import stop_between_writes
+
+lock = FileLock(Path(sys.argv[1]), wait_s=60)
+
+def write():
+    while True:
+        with lock:
+            time.sleep(0.002)
+
+with stop_between_writes():
+    if sys.argv[2] == "busy":
+        threading.Thread(target=write, daemon=True).start()
+    while sys.stdin.buffer.raw.read(1):
+        print(".", end="", flush=True)
+"""
+
+
+@pytest.mark.parametrize("how", ["idle", "busy"])
+def test_a_stop_that_is_followed_by_a_resume_is_withdrawn(tmp_path: Path, how: str) -> None:
+    argv = [sys.executable, "-c", ECHO, str(tmp_path / "a.lock"), how]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as echo:
+        for _ in range(30):
+            require_echo(echo)
+            echo.send_signal(signal.SIGTSTP)
+            echo.send_signal(signal.SIGCONT)
+        require_echo(echo)
+        for _ in range(3):
+            stop_later(echo)
+            echo.send_signal(signal.SIGCONT)
+            require_echo(echo)
+        echo.kill()
+
+
+def stop_later(echo: "subprocess.Popen[bytes]") -> None:
+    """Stop a process, but not in the same moment in which it was resumed."""
+    deadline = time.monotonic() + 10
+    while state_of(echo.pid) != "T":
+        assert time.monotonic() < deadline, "the process does not stop"
+        echo.send_signal(signal.SIGTSTP)
+        time.sleep(0.02)
+
+
+def require_echo(echo: "subprocess.Popen[bytes]") -> None:
+    """See that a process runs, and has handled its signals."""
+    assert echo.stdin is not None
+    assert echo.stdout is not None
+    echo.stdin.write(b".")
+    if not select.select([echo.stdout], [], [], 10)[0]:
+        echo.kill()
+        pytest.fail("the process stays stopped")
+    assert echo.stdout.read(1) == b"."
+
+
 @pytest.mark.parametrize("before", [signal.SIG_IGN, lambda *_: None])
 def test_a_handler_that_is_there_already_stays(before: Callable[..., None] | signal.Handlers) -> None:
     was = signal.signal(signal.SIGTSTP, before)
@@ -166,11 +224,13 @@ def test_a_handler_that_is_there_already_stays(before: Callable[..., None] | sig
 def test_a_command_leaves_no_handler_behind() -> None:
     assert run(["--version"]) == 0
     assert signal.getsignal(signal.SIGTSTP) == signal.SIG_DFL
+    assert signal.getsignal(signal.SIGCONT) == signal.SIG_DFL
 
 
 async def test_who_opens_a_home_from_python_gets_no_handler(home: Path) -> None:
     async with Perdure.open(home):
         assert signal.getsignal(signal.SIGTSTP) == signal.SIG_DFL
+        assert signal.getsignal(signal.SIGCONT) == signal.SIG_DFL
 
 
 @pytest.mark.torture
