@@ -155,39 +155,43 @@ with stops.stop_between_writes(), FileLock(Path(sys.argv[1])):
 
 
 ECHO = """
-import sys, threading, time
+import sys
 from pathlib import Path
+from perdure.filelock.holds import holds
 from perdure.filelock.lock import FileLock
 from perdure.interfaces.cli.stops import stop_between_writes
 
-lock = FileLock(Path(sys.argv[1]), wait_s=60)
-
-def write():
-    while True:
-        with lock:
-            time.sleep(0.002)
+def echo():
+    while sys.stdin.buffer.raw.read(1) == b".":
+        print("p" if holds.pauses else ".", end="", flush=True)
 
 with stop_between_writes():
-    if sys.argv[2] == "busy":
-        threading.Thread(target=write, daemon=True).start()
-    while sys.stdin.buffer.raw.read(1):
-        print(".", end="", flush=True)
+    with FileLock(Path(sys.argv[1])):
+        echo()
+    print("f", end="", flush=True)
+    echo()
 """
+"""Says for every byte whether a stop is pending; another byte than a dot frees the lock that a stop waits for."""
 
 
-@pytest.mark.parametrize("how", ["idle", "busy"])
-def test_a_stop_that_is_followed_by_a_resume_is_withdrawn(tmp_path: Path, how: str) -> None:
-    argv = [sys.executable, "-c", ECHO, str(tmp_path / "a.lock"), how]
+def test_a_stop_that_waits_is_withdrawn_by_a_resume(tmp_path: Path) -> None:
+    argv = [sys.executable, "-c", ECHO, str(tmp_path / "a.lock")]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as echo:
-        for _ in range(30):
-            require_echo(echo)
+        assert answer(echo) == b"."
+        for _ in range(10):
+            echo.send_signal(signal.SIGTSTP)
+            ask_until(echo, b"p")
+            echo.send_signal(signal.SIGCONT)
+            ask_until(echo, b".")
+        assert answer(echo, b"f") == b"f"
+        for _ in range(30):  # without a lock, a stop waits for Python
             echo.send_signal(signal.SIGTSTP)
             echo.send_signal(signal.SIGCONT)
-        require_echo(echo)
+            answer(echo)
         for _ in range(3):
             stop_later(echo)
             echo.send_signal(signal.SIGCONT)
-            require_echo(echo)
+            ask_until(echo, b".")
         echo.kill()
 
 
@@ -200,15 +204,22 @@ def stop_later(echo: "subprocess.Popen[bytes]") -> None:
         time.sleep(0.02)
 
 
-def require_echo(echo: "subprocess.Popen[bytes]") -> None:
-    """See that a process runs, and has handled its signals."""
+def ask_until(echo: "subprocess.Popen[bytes]", expected: bytes) -> None:
+    """Ask a process until it gives an answer."""
+    deadline = time.monotonic() + 10
+    while answer(echo) != expected:
+        assert time.monotonic() < deadline
+
+
+def answer(echo: "subprocess.Popen[bytes]", asked: bytes = b".") -> bytes:
+    """Ask a process, which has to run for that."""
     assert echo.stdin is not None
     assert echo.stdout is not None
-    echo.stdin.write(b".")
-    if not select.select([echo.stdout], [], [], 10)[0]:
+    echo.stdin.write(asked)
+    if not select.select([echo.stdout], [], [], 5)[0]:
         echo.kill()
         pytest.fail("the process stays stopped")
-    assert echo.stdout.read(1) == b"."
+    return echo.stdout.read(1)
 
 
 @pytest.mark.parametrize("before", [signal.SIG_IGN, lambda *_: None])
