@@ -32,7 +32,7 @@ def replay(events: Sequence[Event], summary: Summary) -> Replayed:
     if len(events) < summary.last_seq:
         raise Damaged(f"Event {len(events) + 1} of {summary.goal_id} is missing: {summary.last_seq} were written.")
     state = fold(events)
-    _require_same_row(summarise(state), summary)
+    require_same_row(state, summary)
     return Replayed(state, _hash(state))
 
 
@@ -53,8 +53,12 @@ def require_unchanged(events: Sequence[Event], goal_id: str, *, after: int = 0, 
     return previous
 
 
-def _require_same_row(told: Summary, row: Summary) -> None:
-    """See that what lists show is what the events say."""
+def require_same_row(state: GoalState, row: Summary) -> None:
+    """Check that the row of a goal, which lists show, has what follows from its events.
+
+    Raises: Damaged, naming the column.
+    """
+    told = summarise(state)
     for name in ("status", "reason", "waiting_for", "steps"):
         says, has = getattr(told, name), getattr(row, name)
         if says != has:
