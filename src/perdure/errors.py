@@ -140,6 +140,14 @@ _EXHAUSTED_SYSTEM = frozenset(
 )
 
 
+_NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
+
+
+def has_no_descriptors(error: OSError) -> bool:
+    """Tell whether the process, or the system, has reached its limit of open files."""
+    return error.errno in _NO_DESCRIPTORS
+
+
 def from_os_error(what: str, error: OSError) -> Denied | Unavailable:
     """Return the error for what the operating system refused; `what` says what cannot be done.
 
@@ -147,6 +155,8 @@ def from_os_error(what: str, error: OSError) -> Denied | Unavailable:
     change something first, permissions most often: Denied.
     """
     why = os.strerror(error.errno) if error.errno else str(error)
+    if has_no_descriptors(error):
+        return Unavailable(f"{what}: {why}. Raise the limit of open files (`ulimit -n`) and try again.")
     if error.errno in _EXHAUSTED_SYSTEM:
         return Unavailable(f"{what}: {why}. Try again when that is solved.")
     return Denied(f"{what}: {why}.")

@@ -81,6 +81,26 @@ async def test_every_goal_whose_history_was_changed_is_named_with_the_event(db: 
     assert sorted((await sample_histories(db)).problems) == sorted(problems)
 
 
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ("status = 'waiting'", "has status 'waiting'; its 2 events say 'done'"),
+        ("reason = 'failed'", "has reason 'failed'; its 2 events say 'done'"),
+        ("waiting_for = 'timer'", "has waiting_for 'timer'; its 2 events say None"),
+        ("steps = 99", "has steps 99; its 2 events say 0"),
+        ("inbox_count = 5", "has inbox_count 5; its inbox has 0 rows"),
+    ],
+)
+async def test_a_row_that_contradicts_its_history_is_named(db: DatabaseClient, change: str, sentence: str) -> None:
+    history = await written(db, "g", 1)
+    await end(history)
+    fork = await history.fork("fork", 1)
+    await fork.append(HELLO)
+    assert await verify_database(db) == []
+    await edit(db, ROW.format(change, "g"))
+    assert await verify_database(db) == [f"The row of g {sentence}."]
+
+
 async def test_a_fork_whose_parent_is_gone_is_named(db: DatabaseClient) -> None:
     fork = await (await written(db, "parent")).fork("fork", 3)
     await fork.append(HELLO)

@@ -5,6 +5,7 @@ import json
 import os
 import random
 import secrets
+import select
 import signal
 import sqlite3
 import subprocess
@@ -153,6 +154,74 @@ with stops.stop_between_writes(), FileLock(Path(sys.argv[1])):
 """
 
 
+ECHO = """
+import sys
+from pathlib import Path
+from perdure.filelock.holds import holds
+from perdure.filelock.lock import FileLock
+from perdure.interfaces.cli.stops import stop_between_writes
+
+def echo():
+    while sys.stdin.buffer.raw.read(1) == b".":
+        print("p" if holds.pauses else ".", end="", flush=True)
+
+with stop_between_writes():
+    with FileLock(Path(sys.argv[1])):
+        echo()
+    print("f", end="", flush=True)
+    echo()
+"""
+"""Says for every byte whether a stop is pending; another byte than a dot frees the lock that a stop waits for."""
+
+
+def test_a_stop_that_waits_is_withdrawn_by_a_resume(tmp_path: Path) -> None:
+    argv = [sys.executable, "-c", ECHO, str(tmp_path / "a.lock")]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as echo:
+        assert answer(echo) == b"."
+        for _ in range(10):
+            echo.send_signal(signal.SIGTSTP)
+            ask_until(echo, b"p")
+            echo.send_signal(signal.SIGCONT)
+            ask_until(echo, b".")
+        assert answer(echo, b"f") == b"f"
+        for _ in range(30):  # without a lock, a stop waits for Python
+            echo.send_signal(signal.SIGTSTP)
+            echo.send_signal(signal.SIGCONT)
+            answer(echo)
+        for _ in range(3):
+            stop_later(echo)
+            echo.send_signal(signal.SIGCONT)
+            ask_until(echo, b".")
+        echo.kill()
+
+
+def stop_later(echo: "subprocess.Popen[bytes]") -> None:
+    """Stop a process, but not in the same moment in which it was resumed."""
+    deadline = time.monotonic() + 10
+    while state_of(echo.pid) != "T":
+        assert time.monotonic() < deadline, "the process does not stop"
+        echo.send_signal(signal.SIGTSTP)
+        time.sleep(0.02)
+
+
+def ask_until(echo: "subprocess.Popen[bytes]", expected: bytes) -> None:
+    """Ask a process until it gives an answer."""
+    deadline = time.monotonic() + 10
+    while answer(echo) != expected:
+        assert time.monotonic() < deadline
+
+
+def answer(echo: "subprocess.Popen[bytes]", asked: bytes = b".") -> bytes:
+    """Ask a process, which has to run for that."""
+    assert echo.stdin is not None
+    assert echo.stdout is not None
+    echo.stdin.write(asked)
+    if not select.select([echo.stdout], [], [], 5)[0]:
+        echo.kill()
+        pytest.fail("the process stays stopped")
+    return echo.stdout.read(1)
+
+
 @pytest.mark.parametrize("before", [signal.SIG_IGN, lambda *_: None])
 def test_a_handler_that_is_there_already_stays(before: Callable[..., None] | signal.Handlers) -> None:
     was = signal.signal(signal.SIGTSTP, before)
@@ -166,11 +235,13 @@ def test_a_handler_that_is_there_already_stays(before: Callable[..., None] | sig
 def test_a_command_leaves_no_handler_behind() -> None:
     assert run(["--version"]) == 0
     assert signal.getsignal(signal.SIGTSTP) == signal.SIG_DFL
+    assert signal.getsignal(signal.SIGCONT) == signal.SIG_DFL
 
 
 async def test_who_opens_a_home_from_python_gets_no_handler(home: Path) -> None:
     async with Perdure.open(home):
         assert signal.getsignal(signal.SIGTSTP) == signal.SIG_DFL
+        assert signal.getsignal(signal.SIGCONT) == signal.SIG_DFL
 
 
 @pytest.mark.torture

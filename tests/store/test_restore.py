@@ -75,6 +75,16 @@ async def test_an_unknown_file_in_the_home_counts_too(archive: Path, tmp_path: P
         await restore_backup(settings_of(tmp_path / "used"), archive, replace=False)
 
 
+async def test_a_plan_that_a_kill_left_half_written_is_removed_by_the_next_restore(
+    archive: Path, tmp_path: Path
+) -> None:
+    home = tmp_path / "new"
+    home.mkdir()
+    (home / ".restore.json.part-0123abcd").write_text("{")
+    await restore_backup(settings_of(home), archive, replace=False)
+    assert list(home.glob(".restore.json*")) == []
+
+
 async def test_settings_and_logs_do_not_make_a_home_full(archive: Path, tmp_path: Path) -> None:
     home = tmp_path / "used"
     (home / "logs").mkdir(parents=True)

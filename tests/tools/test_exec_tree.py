@@ -1,8 +1,10 @@
 """Processes of a call that left its session: they end with their step, and nobody else's do."""
 
 import asyncio
+import fcntl
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from perdure.kernel.ports import Means
 from perdure.tools.child import PATIENCE_S
 from perdure.tools.exec import ExecTool
 from perdure.tools.processes import birth_of, lineage_of
-from perdure.tools.tree import KILL_AFTER_S, CallTree
+from perdure.tools.tree import KILL_AFTER_S, CallTree, Sight
 from tests import children
 from tests.tools.calls import (
     CALL,
@@ -189,3 +191,40 @@ def test_the_lineage_of_a_process_is_its_own() -> None:
     birth = birth_of(os.getpid())
     assert birth is not None
     assert seen.started == birth.started
+
+
+HOPPER = """
+import fcntl, os, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+until = time.monotonic() + 20
+for file in (1, 2):
+    os.dup2(os.open(os.devnull, os.O_WRONLY), file)
+fcntl.flock(os.open("lock", os.O_WRONLY | os.O_CREAT), fcntl.LOCK_EX)
+number = 0
+while time.monotonic() < until:
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+    number += 1
+    if number == 3:
+        open("pid", "w").write("1\\n")
+    time.sleep(float(sys.argv[1]))
+"""
+"""Hops from session to session. Each process inherits the lock of the one before: it is free when all have ended."""
+
+
+@pytest.mark.parametrize("pause_s", ["0", "0.001", "0.05"])
+async def test_a_process_that_keeps_forking_into_new_sessions_is_ended(
+    tool: ExecTool, workdir: Path, told: Fifo, pause_s: str
+) -> None:
+    (workdir / "hopper.py").write_text(HOPPER)
+    line = f"{sys.executable} -S hopper.py {pause_s} & sleep {LONG_S}; true"
+    task, _ = await begin(tool, call(workdir, shell(line, timeout_s=0.5)), told)
+    assert code_of(await task) == "timeout"
+    with (workdir / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_a_tree_that_has_left_its_session_and_still_moves_has_not_ended() -> None:
+    assert Sight().is_empty(None)
+    assert not Sight(is_moving=True).is_empty(Sight(is_moving=True))

@@ -2,12 +2,14 @@
 
 import random
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
-from perdure.errors import Damaged
+from perdure.errors import Damaged, NotFound
 from perdure.kernel.events import NO_HASH, Event
-from perdure.kernel.replay import damaged_event, require_unchanged
+from perdure.kernel.fold import fold
+from perdure.kernel.replay import damaged_event, require_same_row, require_unchanged
 from perdure.store.client import DatabaseClient
 from perdure.store.goals.append import lost_parent
 from perdure.store.goals.audit import (
@@ -15,9 +17,11 @@ from perdure.store.goals.audit import (
     count_histories,
     hash_before,
     histories_after,
+    inbox_counts,
     is_there,
     newest_histories,
     own_events,
+    row_of,
 )
 
 _SINCE = 2
@@ -88,6 +92,8 @@ async def _problem(database: DatabaseClient, row: HistoryRow, *, most: int | Non
     """Say what is wrong with a history; nothing is, when it was deleted meanwhile."""
     try:
         await _require_whole(database, row, most)
+        if most is None:
+            await _require_same_row(database, row)
     except Damaged as error:
         if await database.read_raw(partial(is_there, goal_id=row.goal_id)):
             return error.detail if row.goal_id in error.detail else f"{row.goal_id}: {error.detail}"
@@ -113,6 +119,24 @@ async def _require_whole(database: DatabaseClient, row: HistoryRow, most: int | 
         raise damaged_event(row.goal_id, row.last_seq, "is not what was written: its row has another hash")
     if (row.newest_seq or 0) > row.last_seq:
         raise damaged_event(row.goal_id, row.last_seq + 1, f"is one too many: its row ends at {row.last_seq}")
+
+
+async def _require_same_row(database: DatabaseClient, row: HistoryRow) -> None:
+    """Check that a goal's row has what its history says, as `goal replay` does, and that its inbox is counted right.
+
+    The history is read after the row: of a goal that runs meanwhile, only the events up to the row count.
+
+    Raises: Damaged
+    """
+    counts = await database.read_raw(partial(inbox_counts, goal_id=row.goal_id))
+    if counts is not None and counts[0] != counts[1]:
+        raise Damaged(f"The row of {row.goal_id} has inbox_count {counts[0]}; its inbox has {counts[1]} rows.")
+    summary = await database.read_raw(partial(row_of, goal_id=row.goal_id))
+    if summary is None:
+        return
+    with suppress(NotFound):  # deleted meanwhile
+        events = await database.state_store().load(row.goal_id, upto=summary.last_seq)
+        require_same_row(fold(events), summary)
 
 
 async def _hash_before(database: DatabaseClient, row: HistoryRow, seq: int) -> bytes:

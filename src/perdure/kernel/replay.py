@@ -34,7 +34,7 @@ def replay(events: Sequence[Event], summary: Summary) -> Replayed:
     if len(events) < summary.last_seq:
         raise damaged_event(summary.goal_id, len(events) + 1, f"is missing: {summary.last_seq} were written")
     state = fold(events)
-    _require_same_row(summarise(state), summary)
+    require_same_row(state, summary)
     return Replayed(state, _hash(state))
 
 
@@ -63,8 +63,12 @@ def damaged_event(goal_id: str, seq: int, fault: str) -> Damaged:
     return Damaged(f"Event {seq} of {goal_id} {fault}. {remedy}.")
 
 
-def _require_same_row(told: Summary, row: Summary) -> None:
-    """See that what lists show is what the events say."""
+def require_same_row(state: GoalState, row: Summary) -> None:
+    """Check that the row of a goal, which lists show, has what follows from its events.
+
+    Raises: Damaged, naming the column.
+    """
+    told = summarise(state)
     for name in ("status", "reason", "waiting_for", "steps"):
         says, has = getattr(told, name), getattr(row, name)
         if says != has:

@@ -181,7 +181,9 @@ def all_places(places: Places) -> list[Path]:
 
 
 def remove_staged(places: Places) -> None:
-    """Remove what a restore has unpacked and will not need."""
+    """Remove what a restore has unpacked and will not need, and plans that a kill left half written."""
+    for part in places.home.glob(f".{PLAN}.part-*"):
+        part.unlink(missing_ok=True)
     for place in all_places(places):
         staged = files.staged_path(place)
         if staged.is_dir() and not staged.is_symlink():

@@ -14,6 +14,8 @@ from pathlib import Path
 
 _PROC = Path("/proc")
 HAS_PROC = (_PROC / "self" / "stat").exists()
+_PF_EXITING = 0x4
+"""A flag of Linux, in the seventh field after the name of the program in /proc/PID/stat."""
 _BOOT_KEYS = ("bootsessionuuid", "boottime")
 _GONE = (FileNotFoundError, ProcessLookupError, PermissionError)
 """What a look at a process raises that has ended, or that another user hides from us."""
@@ -36,6 +38,8 @@ class Lineage:
     parent: int
     group: int
     started: str
+    is_exiting: bool = False
+    """Whether it has begun to exit: its environment may be gone, although it is not dead yet."""
 
     @property
     def is_living(self) -> bool:
@@ -89,7 +93,8 @@ def lineage_of(pid: int) -> Lineage | None:
     fields = _stat(pid) if HAS_PROC else None
     if fields is None:
         return None
-    return Lineage(fields[0].decode(), int(fields[1]), int(fields[2]), fields[19].decode())
+    is_exiting = bool(int(fields[6]) & _PF_EXITING)
+    return Lineage(fields[0].decode(), int(fields[1]), int(fields[2]), fields[19].decode(), is_exiting)
 
 
 def pids() -> list[int]:

@@ -12,7 +12,7 @@ import signal
 import time
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from perdure.errors import Unavailable
 from perdure.tools.processes import HAS_PROC, Birth, Lineage, bears, birth_of, boot_id, lineage_of, look_at, most_pids
@@ -23,8 +23,10 @@ KILL_AFTER_S = 3.0
 _UNKILLABLE_AFTER_S = 30.0
 _BLIND_S = 0.5
 """How long a look that the system refuses is tried again before we admit that we do not know who is there."""
-_LOOKS = 3
-"""How often we look again: on a busy machine somebody always goes."""
+_LOOKS = 12
+"""Maximum number of looks in a row: on a busy machine, some process always exits during a look."""
+_STRIKES = 20
+"""Maximum number of looks in a row that send SIGKILL, before other tasks may run."""
 _QUICK_S = 0.25
 _QUICK_PIDS = 1 << 16
 _QUICK_SHARE = 16
@@ -45,10 +47,12 @@ class Sight:
     """Whether the leader's own group has anybody in it, dead or alive: the system tells, and nobody is overlooked."""
     refusal: str = ""
     """Why the system did not let us look; the rest is what is known without a look."""
+    is_moving: bool = False
+    """Whether processes have left the session, and one exited during the last look: its child may have been missed."""
 
     def is_empty(self, before: "Sight | None") -> bool:
         """Say whether nobody lives; dead ones who stay are such that nobody buries, not the wake of one who forks."""
-        if self.living or self.refusal:
+        if self.living or self.refusal or self.is_moving:
             return False
         return not (self.dead or self.has_group) or (bool(self.dead) and self == before)
 
@@ -67,9 +71,17 @@ class CallTree:
         self._began_s = time.monotonic()
         self._left: dict[int, str] = {}
         """Who was seen to have left the session, with its start: known also when its environment is another by now."""
+        self._strangers: set[int] = set()
+        """Pids that the last full look found not to be of the call; a quick look skips them."""
+        self._zombies: dict[int, str] = {}
+        """Dead processes outside of the session that were seen before, with their start: they have no new children."""
 
     def look(self) -> Sight:
-        """Look who is there; look again when somebody went while we looked: a child may have taken the place.
+        """Look who is there; look again when a process exited during the look, because its child may have been missed.
+
+        /proc lists pids in ascending order, and a process exits after the fork of its child. So one generation of a
+        tree that keeps forking is always listed: it is either found, or it has exited when it is read. The looks that
+        follow the first read only new pids, which is fast enough to find such a tree.
 
         Where the system does not tell which boot this is, or the call is of another, nobody is.
 
@@ -77,11 +89,12 @@ class CallTree:
         """
         if not self._is_child and self.leader.boot_id != (boot_id() or None):
             return Sight()
+        self._strangers.clear()
         for _ in range(_LOOKS):
             seen, has_moved = self._glance()
             if seen.living or not has_moved:
-                break
-        return seen
+                return seen
+        return replace(seen, is_moving=bool(self._left))
 
     async def end(self, *, patience_s: float = 0.0, kill_after_s: float = KILL_AFTER_S) -> None:
         """End all processes: a while of patience, TERM, then KILL; return when they are gone.
@@ -96,6 +109,8 @@ class CallTree:
                     return
             if not await self._is_gone(signal.SIGKILL, _UNKILLABLE_AFTER_S):
                 left = [*self._seen().living]
+                if not left:
+                    raise Unavailable("Processes of the call keep forking faster than they can be killed.")
                 raise Unavailable(f"Processes {left} do not end, not even by SIGKILL. End them by hand.")
         except asyncio.CancelledError:
             self.kill()
@@ -112,6 +127,8 @@ class CallTree:
         while not (seen := self._seen()).is_empty(before):
             if kind is not None:
                 _signal(seen, kind)
+            if kind is signal.SIGKILL:
+                self._strike()
             if kind is signal.SIGTERM:
                 kind = None  # once: the second TERM means something else to many programs
             if seen.refusal and not seen.has_group and loop.time() >= begun_s + _BLIND_S:
@@ -122,6 +139,15 @@ class CallTree:
             await asyncio.sleep(min(pause_s, max(0.002, until_s - loop.time())))
             pause_s = min(pause_s * 2, 0.05)
         return True
+
+    def _strike(self) -> None:
+        """Kill what is found, look by look without a pause: a process that forks all the time is overtaken."""
+        with suppress(OSError):  # the next look says why
+            for _ in range(_STRIKES):
+                seen, has_moved = self._glance()
+                if not seen.living and not has_moved:
+                    return
+                _signal(seen, signal.SIGKILL)
 
     def _seen(self) -> Sight:
         """Look who is there. Where the system refuses, the group of our own child is known without a look."""
@@ -141,6 +167,8 @@ class CallTree:
         groups: set[int] = set() if session is None else {session}
         has_moved = False
         for pid in all_pids():
+            if pid in self._strangers:
+                continue
             try:
                 if session is None or os.getsid(pid) != session:
                     others.append(pid)
@@ -156,11 +184,15 @@ class CallTree:
                 has_moved = True
             else:
                 (dead if state[0] in "ZX" else living).append(pid)
-        left = self._find_left(others, {self.leader.pid, *living, *dead} if session is not None else set())
+        left, has_left_moved = self._find_left(
+            others, {self.leader.pid, *living, *dead} if session is not None else set()
+        )
         led = {each.group for each in left.values() if each.group in left}
         strays = frozenset(pid for pid, each in left.items() if each.group not in led)
         has_group = session is not None and _is_group(session)
-        return Sight((*living, *left), tuple(dead), frozenset(groups | led), strays, has_group), has_moved
+        return Sight(
+            (*living, *left), tuple(dead), frozenset(groups | led), strays, has_group
+        ), has_moved or has_left_moved
 
     def _session(self) -> int | None:
         """Return the session of the call; None when its number is another's by now, or its members are not proven."""
@@ -171,14 +203,15 @@ class CallTree:
             return self.leader.pid
         return None
 
-    def _find_left(self, others: Collection[int], members: set[int]) -> Mapping[int, Lineage]:
+    def _find_left(self, others: Collection[int], members: set[int]) -> tuple[Mapping[int, Lineage], bool]:
         """Return who has left the session: by its descent from a member, by its marks, or because it was seen before.
 
-        Only processes that are not older than the call come into question, so that most are not even read.
+        Also return whether a process that may be of the call exited meanwhile. Only processes that are not older than
+        the call come into question, so that most are not even read.
         """
         if not HAS_PROC or not self.leader.started.isdecimal():
-            return {}
-        young = self._young(others)
+            return {}, False
+        young, has_moved = self._young(others)
         found = _descendants(young, members)
         marked = {
             pid: each
@@ -188,10 +221,12 @@ class CallTree:
         found |= marked
         found |= _descendants(young, {*members, *found})
         self._left |= {pid: each.started for pid, each in found.items()}
-        return found
+        unmarked = [pid for pid in young if pid not in found]
+        self._strangers |= {pid for pid in others if pid not in found}
+        return found, any([has_moved, *(self._has_exited(pid) for pid in unmarked)])
 
-    def _young(self, others: Collection[int]) -> dict[int, Lineage]:
-        """Return the living that are not older than the call's first process.
+    def _young(self, others: Collection[int]) -> tuple[dict[int, Lineage], bool]:
+        """Return the living that are not older than the call's first process, and whether one has exited meanwhile.
 
         For a short call, pids alone say of nearly all that they are older: they are given out in a circle.
         """
@@ -200,8 +235,41 @@ class CallTree:
             reach = min(_QUICK_PIDS, circle // _QUICK_SHARE)
             others = [pid for pid in others if (pid - first) % circle < reach or pid in self._left]
         own, began = os.getpid(), int(self.leader.started)
-        seen = ((pid, lineage_of(pid)) for pid in others if pid != own)
-        return {pid: each for pid, each in seen if each and each.is_living and int(each.started) >= began}
+        young: dict[int, Lineage] = {}
+        has_moved = False
+        for pid in others:
+            each = lineage_of(pid)
+            if each is None:
+                has_moved |= _has_gone(pid)
+            elif pid == own or int(each.started) < began:
+                continue
+            elif each.is_living:
+                young[pid] = each
+            else:
+                has_moved |= self._is_new_zombie(pid, each)
+        return young, has_moved
+
+    def _has_exited(self, pid: int) -> bool:
+        """Tell whether a process exited while its environment was read: its marks may have been gone by then."""
+        each = lineage_of(pid)
+        if each is None:
+            return _has_gone(pid)
+        return (each.is_exiting or not each.is_living) and self._is_new_zombie(pid, each)
+
+    def _is_new_zombie(self, pid: int, each: Lineage) -> bool:
+        is_new = self._zombies.get(pid) != each.started
+        self._zombies[pid] = each.started
+        return is_new
+
+
+def _has_gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False
 
 
 def _descendants(young: Mapping[int, Lineage], members: Collection[int]) -> dict[int, Lineage]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import typer
 
-from perdure.errors import Invalid, PerdureError
+from perdure.errors import Invalid, PerdureError, from_os_error, has_no_descriptors
 from perdure.interfaces.cli.answer import to_json
 from perdure.interfaces.cli.stops import stop_between_writes
 from perdure.interfaces.cli.terminal import lines
@@ -52,6 +52,8 @@ def run(arguments: Sequence[str]) -> int:
         log.exception("internal error")
         if is_debugging:
             traceback.print_exc()
+        if isinstance(error, OSError) and has_no_descriptors(error):
+            return _tell(from_os_error("The command cannot continue", error), as_json=as_json)
         sentence = f"Something went wrong inside Perdure ({type(error).__name__}). --debug shows where."
         return _tell(InternalError(sentence), as_json=as_json)
 

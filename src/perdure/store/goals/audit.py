@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from perdure.kernel.ports import Event, Parent
-from perdure.store.goals.rows import events_of
+from perdure.kernel.ports import Event, Parent, Summary
+from perdure.store.goals.rows import BY_ID, events_of, summary_of
 from perdure.store.goals.swap import hash_at
 from perdure.store.raw import RawTransaction
 
@@ -17,6 +17,10 @@ _NEWEST = "SELECT goal_no FROM goals WHERE deleted_at IS NULL AND goal_no > 0 OR
 _EVENTS = (
     "SELECT seq, id, type, iteration, timestamp, payload, hash, v FROM events"
     " WHERE goal_no = ? AND seq > ? ORDER BY seq LIMIT ?"
+)
+_INBOX = (
+    "SELECT inbox_count, (SELECT count(*) FROM inbox WHERE inbox.goal_no = goals.goal_no)"
+    " FROM goals WHERE id = ? AND deleted_at IS NULL"
 )
 
 
@@ -60,6 +64,18 @@ def own_events(raw: RawTransaction, row: HistoryRow, after: int, limit: int) -> 
 def is_there(raw: RawTransaction, goal_id: str) -> bool:
     """Tell whether there is such a goal, which was not deleted."""
     return raw.first("SELECT 1 FROM goals WHERE id = ? AND deleted_at IS NULL", goal_id) is not None
+
+
+def row_of(raw: RawTransaction, goal_id: str) -> Summary | None:
+    """Return the row of a goal as lists show it; None when it was deleted."""
+    row = raw.first(BY_ID, goal_id)
+    return None if row is None else summary_of(row)
+
+
+def inbox_counts(raw: RawTransaction, goal_id: str) -> tuple[int, int] | None:
+    """Return how many rows the inbox of a goal has, by the goal's row and by a count; None when it was deleted."""
+    row = raw.first(_INBOX, goal_id)
+    return None if row is None else (int(row[0]), int(row[1]))
 
 
 def hash_before(raw: RawTransaction, row: HistoryRow, after: int) -> bytes | None:

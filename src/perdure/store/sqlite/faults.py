@@ -1,10 +1,11 @@
 """SQLite's errors in our words, in one place."""
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from perdure.errors import Conflict, Damaged, Denied, Invalid, PerdureError, Unavailable
+from perdure.errors import Conflict, Damaged, Denied, Invalid, PerdureError, Unavailable, from_os_error
 
 AFFECTED_BEFORE = (3, 51, 3)
 """Older versions can damage a WAL database when several processes write and checkpoint at once."""
@@ -39,6 +40,8 @@ _MEANINGS: dict[str, tuple[type[PerdureError], str]] = {
         "The disk failed under {location} ({name}). Whether the last change was stored is not known; look first.",
     ),
 }
+_FILES = 6
+"""How many files SQLite opens for a database at most: the file, its log, its index, a journal, folders."""
 _NO_TEXT = "{location} is damaged: a text in it is no text. It was left as it is."
 _CONFLICTS = (
     "SQLITE_CONSTRAINT_UNIQUE",
@@ -92,8 +95,26 @@ def translate(error: sqlite3.Error, location: str) -> PerdureError | None:
         name = "SQLITE_CORRUPT"
     if str(error).startswith("Could not decode to UTF-8"):
         return Damaged(_NO_TEXT.format(location=location))
+    if name.startswith("SQLITE_CANTOPEN") and (refusal := _refusal_of_descriptors()) is not None:
+        return from_os_error(f"{location} cannot be opened", refusal)
     kind, sentence = _MEANINGS.get("_".join(name.split("_")[:2]), (None, ""))
     return kind(sentence.format(location=location, error=error, name=name)) if kind else None
+
+
+def _refusal_of_descriptors() -> OSError | None:
+    """Return why not as many files can be opened as SQLite needs; None when they can.
+
+    SQLite does not say why it could not open a file, and may have closed others since.
+    """
+    held: list[int] = []
+    try:
+        held.extend(os.open(os.devnull, os.O_RDONLY) for _ in range(_FILES))
+    except OSError as error:
+        return error
+    finally:
+        for file in held:
+            os.close(file)
+    return None
 
 
 def _name(error: sqlite3.Error) -> str:
