@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from perdure.errors import Invalid, PerdureError
 from perdure.kernel.events import ToolError, ToolOutput
 from perdure.kernel.ports import CallContext, Check
-from perdure.minds.flow_calls import KEY, Request, Work
+from perdure.minds.flow_calls import KEY, NO_FORKS, Request, StepForks, Work
 from perdure.minds.mistakes import is_interrupt, told
 from perdure.minds.standing import BAD_RESULT, NOT_HAPPENED, TIMEOUT
 from perdure.minds.values import to_json
@@ -27,8 +27,9 @@ class StepTool:
 
     name = "step"
 
-    def __init__(self, requests: Mapping[str, Request]) -> None:
+    def __init__(self, requests: Mapping[str, Request], forks: StepForks = NO_FORKS) -> None:
         self._requests = requests
+        self._forks = forks
 
     def validate(self, arguments: Mapping[str, Any]) -> None:
         """See Tool.validate. The flow has made them itself."""
@@ -38,7 +39,9 @@ class StepTool:
         loop = asyncio.get_running_loop()
         begun_s = loop.time()
         KEY.set(context.idempotency_key)
+        self._forks.begin(context.goal_id, context.call.call_id)
         output, error = await self._tried(context)
+        self._forks.leave(context.goal_id, context.call.call_id)
         duration_ms = round((loop.time() - begun_s) * 1000)
         call_ = context.call
         is_pure = call_.effect == "pure"
@@ -61,12 +64,14 @@ class StepTool:
                 result = await call(work.fn, work)
         except asyncio.CancelledError:
             if _is_being_cancelled():
+                await self.reap(context.goal_id, context.call.call_id)
                 raise
             return None, ToolError("CancelledError", "The step raised it itself.")
         except BaseException as raised:
             if is_interrupt(raised):
                 raise
             if isinstance(raised, TimeoutError) and limit.expired():
+                await self.reap(context.goal_id, context.call.call_id)
                 return await self._timed_out(context)
             return None, _failure(raised, context.call.call_id)
         try:
@@ -104,7 +109,8 @@ class StepTool:
         return answers[answer] if isinstance(answer, bool) else "unknown"
 
     async def reap(self, goal_id: str, call_id: str) -> None:
-        """See Tool.reap. A step ends with the process that runs it."""
+        """See Tool.reap. A step ends with the process that runs it, but the processes that it forked do not."""
+        await self._forks.end(goal_id, call_id)
 
     def _work(self, context: CallContext) -> Work:
         request = self._requests.get(context.call.step)
