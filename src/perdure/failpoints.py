@@ -17,6 +17,8 @@ POINTS = frozenset(
         "kernel.effect.after",
         # the flush of a folder after write_file has given a file its name
         "tools.write.flush",
+        # the note of a forked process, in that process
+        "tools.forks.note.before",
         # one write transaction
         "store.commit.before",
         "store.commit.after",

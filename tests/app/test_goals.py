@@ -75,7 +75,7 @@ async def test_what_changes_a_goal_needs_its_whole_id(goals: Goals, folder: Path
     with pytest.raises(NotFound, match=f"No goal has the id '{goal_id[:-1]}'. Did you mean {goal_id}?"):
         await CHANGING[verb](goals, goal_id[:-1])
     await goals.start(plan(ASKING, folder))
-    with pytest.raises(NotFound, match="No goal has the id '20'. Commands that change"):
+    with pytest.raises(NotFound, match="No goal has the id '20'. Several goals begin with '20'.* Commands that change"):
         await CHANGING[verb](goals, "20")
     assert await goals.history(goal_id) == before
     assert len(await goals.list()) == 2

@@ -7,7 +7,7 @@ import math
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -26,7 +26,7 @@ from perdure.kernel.replay import require_unchanged
 from perdure.settings import ensure_folder
 from perdure.tools.exec import ExecTool
 from perdure.tools.files import ReadFileTool, WriteFileTool
-from perdure.tools.orphans import end_orphans
+from perdure.tools.forks import ForkNotes
 from perdure.tools.policy import AllowAll
 
 if TYPE_CHECKING:
@@ -242,14 +242,14 @@ class Runner:
     ) -> AsyncIterator[Journal]:
         """Own a goal for the time of the block, with its history as it was written.
 
-        What a dead owner of this home has forked is ended before anything of the goal is settled or repeated.
+        What steps of a dead owner have forked is ended before anything of the goal is settled or repeated.
 
         Raises: Damaged when an event was changed: what is wrong is not built upon; Unavailable.
         """
         epoch, owner = await self._claim(goal_id, worker, None if is_woken else runner, tell)
         try:
             if owner is not None and owner != worker.id:
-                await end_orphans(self._home / "run", owner)
+                await self._forks.end_goal(goal_id)
             woken_us = (await self._store.find(goal_id)).due_us if is_woken else None
             events = await self._store.load(goal_id)
             require_unchanged(events, goal_id)
@@ -325,7 +325,7 @@ class Runner:
         from perdure.minds.factory import make_mind  # who only looks at goals needs no YAML
 
         self._require_code(begun)
-        made = make_mind(begun.mind, begun.text, manner.jobs)
+        made = make_mind(begun.mind, begun.text, manner.jobs, self._forks)
         known = {*self._tools(), "ask", "done"}
         if is_new and not made.wants <= known:
             missing = ", ".join(sorted(made.wants - known))
@@ -333,6 +333,10 @@ class Runner:
         tools = {**self._tools(), **made.tools}
         is_ours = partial(_is_ours, self._worker, thread)
         return Means(made.mind, tools, manner.policy, workdir, is_ours, self._park_after_s, keep=keep_for_ever)
+
+    @cached_property
+    def _forks(self) -> ForkNotes:
+        return ForkNotes(self._home / "run", self._home_id())
 
     def _home_id(self) -> str:
         return observer(self._home).home_id

@@ -18,7 +18,7 @@ from perdure.filelock.lock import FileLock, shared_now
 from perdure.filelock.names import NameLock
 from perdure.kernel.ports import Worker
 from perdure.settings import FILE_MODE, ensure_folder
-from perdure.tools.orphans import ForkMarker, sweep_markers
+from perdure.tools.forks import sweep_forks
 from perdure.tools.processes import boot_id
 
 _WORKER_ID = re.compile(r"\d+-[0-9a-f]{16}")
@@ -79,29 +79,20 @@ class WorkerIdentity:
         folder = home / "run"
         ensure_folder(folder)
         _sweep(folder)
-        sweep_markers(folder)
+        sweep_forks(folder)
         while True:
             self.worker = observer(home, worker_id=f"{os.getpid()}-{secrets.token_hex(8)}")
             self._lock = FileLock(folder / f"{self.worker.id}.lock", kind="lasting")
             if self._lock.try_acquire():
                 break
             self._lock.close()  # another process took the new file for that of a dead worker, and removes it
-        try:
-            self._forks = ForkMarker(folder, self.worker.id)
-        except BaseException:
-            self._release()
-            raise
 
     def close(self) -> None:
         """Stop being a worker. In a forked child, which is none, nothing happens."""
         if self._lock.fd >= 0:
-            self._forks.close()
-            self._release()
-
-    def _release(self) -> None:
-        self._lock.path.unlink(missing_ok=True)
-        self._lock.release()
-        self._lock.close()
+            self._lock.path.unlink(missing_ok=True)
+            self._lock.release()
+            self._lock.close()
 
 
 def observer(home: Path, worker_id: str = "") -> Worker:

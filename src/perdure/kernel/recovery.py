@@ -41,7 +41,7 @@ async def recover(
 async def give_up(journal: Journal, tools: Mapping[str, Tool]) -> None:
     """End what is left of open calls, and call unknown what may have happened: nobody will go on with the goal.
 
-    A tool that is not given, such as that of a flow's steps, has nothing that outlives the process of its mind.
+    The tool of a flow's steps is not given: what they forked is ended when the goal of a dead worker is claimed.
     """
     for state in list(journal.state.open_calls.values()):
         call = state.call

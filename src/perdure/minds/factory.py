@@ -8,6 +8,7 @@ from perdure.kernel.events import MindSpec
 from perdure.kernel.ports import Mind, Tool
 from perdure.minds.command import CommandMind
 from perdure.minds.flow import find_flow
+from perdure.minds.flow_calls import NO_FORKS, StepForks
 from perdure.minds.flow_mind import FlowMind
 from perdure.minds.plan import PlanMind
 from perdure.minds.plan_file import parse_plan
@@ -23,8 +24,8 @@ class Made:
     """The tools that it is known to use, before anything has run."""
 
 
-def make_mind(spec: MindSpec, text: str, jobs: int) -> Made:
-    """Make the mind that a goal was started with.
+def make_mind(spec: MindSpec, text: str, jobs: int, forks: StepForks = NO_FORKS) -> Made:
+    """Make the mind that a goal was started with; `forks` knows the processes that steps of a flow fork.
 
     Raises: Invalid when it makes no sense, or is of a kind that is not made here.
     """
@@ -37,7 +38,7 @@ def make_mind(spec: MindSpec, text: str, jobs: int) -> Made:
         case "plan":
             raise Invalid("A goal of kind plan needs the text of its plan, found none.")
         case "flow" if spec.flow is not None:
-            mind = FlowMind(find_flow(spec.flow), spec.args)
+            mind = FlowMind(find_flow(spec.flow), spec.args, forks)
             return Made(mind, {mind.tool.name: mind.tool})
         case _:
             raise Invalid(f"Expected a goal of kind command, plan or flow, found {spec.kind}.")

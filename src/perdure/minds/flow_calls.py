@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from perdure.errors import Invalid
 from perdure.kernel.events import Action, Ask, Effect, ToolCall, Wait
@@ -26,6 +26,41 @@ class Work:
     timeout_s: float | None
     check: Callable[..., Any] | None
     read: Callable[[Any], Any]
+
+
+class StepForks(Protocol):
+    """Knows the processes that steps fork."""
+
+    def begin(self, goal_id: str, call_id: str) -> None:
+        """Note all forks that the current context makes from now on as forks of a call."""
+        ...
+
+    def leave(self, goal_id: str, call_id: str) -> None:
+        """Leave the forks of a call alone, because it returned or raised by itself. Raises nothing."""
+        ...
+
+    async def end(self, goal_id: str, call_id: str) -> None:
+        """End the forks of a call and their descendants; return when they are gone.
+
+        Raises: Unavailable when one does not end, or the notes cannot be read.
+        """
+        ...
+
+
+class NoForks:
+    """Notes no forks, for flows that run without a home. See StepForks."""
+
+    def begin(self, goal_id: str, call_id: str) -> None:
+        """See StepForks.begin."""
+
+    def leave(self, goal_id: str, call_id: str) -> None:
+        """See StepForks.leave."""
+
+    async def end(self, goal_id: str, call_id: str) -> None:
+        """See StepForks.end."""
+
+
+NO_FORKS: StepForks = NoForks()
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from perdure.errors import Invalid, PerdureError, StepFailed
 from perdure.kernel.events import Action, Termination, ToolCall, iso
 from perdure.kernel.ports import Decided, GoalState
 from perdure.minds.flow import Flow, Goal
-from perdure.minds.flow_calls import BRANCH, Branch, Pause, Question, Request, Work
+from perdure.minds.flow_calls import BRANCH, NO_FORKS, Branch, Pause, Question, Request, StepForks, Work
 from perdure.minds.mistakes import is_interrupt, told
 from perdure.minds.plan_shape import NO_RETRY, Retry
 from perdure.minds.recorded import Recorded
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 class FlowMind:
     """Decides by running the function; see Mind."""
 
-    def __init__(self, flow: Flow, arguments: Mapping[str, Any] | None) -> None:
+    def __init__(self, flow: Flow, arguments: Mapping[str, Any] | None, forks: StepForks = NO_FORKS) -> None:
         self._flow = flow
         given = arguments or {}
         self._args, self._kwargs = read_arguments(flow.fn, given.get("args", []), given.get("kwargs", {}))
@@ -48,7 +48,7 @@ class FlowMind:
         self._active = 0
         self._is_quiet = asyncio.Event()
         self._is_closed = False
-        self.tool = StepTool(self._requests)
+        self.tool = StepTool(self._requests, forks)
 
     async def prepare(self, state: GoalState) -> None:
         """See Mind.prepare. Runs the function from its beginning as far as the history goes.

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from perdure.errors import Invalid, PerdureError, Unavailable
 from perdure.kernel.events import ToolError, ToolOutput
 from perdure.kernel.ports import CallContext, Check
-from perdure.minds.flow_calls import KEY, Request, Work
+from perdure.minds.flow_calls import KEY, NO_FORKS, Request, StepForks, Work
 from perdure.minds.mistakes import is_interrupt, told
 from perdure.minds.standing import BAD_RESULT, NOT_HAPPENED, TIMEOUT
 from perdure.minds.step_thread import BrokenStart, StepThread
@@ -26,8 +26,9 @@ class StepTool:
 
     name = "step"
 
-    def __init__(self, requests: Mapping[str, Request]) -> None:
+    def __init__(self, requests: Mapping[str, Request], forks: StepForks = NO_FORKS) -> None:
         self._requests = requests
+        self._forks = forks
         self._threads: dict[str, StepThread] = {}
         """The thread of each call whose function is not async: it cannot be ended, and may outlive its call."""
 
@@ -42,7 +43,9 @@ class StepTool:
         loop = asyncio.get_running_loop()
         begun_s = loop.time()
         KEY.set(context.idempotency_key)
+        self._forks.begin(context.goal_id, context.call.call_id)
         output, error = await self._tried(context)
+        self._forks.leave(context.goal_id, context.call.call_id)
         duration_ms = round((loop.time() - begun_s) * 1000)
         call_ = context.call
         is_pure = call_.effect == "pure"
@@ -66,7 +69,7 @@ class StepTool:
         except asyncio.CancelledError:
             if not _is_being_cancelled():
                 return None, ToolError("CancelledError", "The step raised it itself.")
-            self._require_ended(context.call.call_id)
+            await self.reap(context.goal_id, context.call.call_id)
             raise
         except BrokenStart:
             raise
@@ -74,6 +77,7 @@ class StepTool:
             if is_interrupt(raised):
                 raise
             if isinstance(raised, TimeoutError) and limit.expired():
+                await self._forks.end(context.goal_id, context.call.call_id)
                 return await self._timed_out(context)
             return None, _failure(raised, context.call.call_id)
         try:
@@ -110,14 +114,12 @@ class StepTool:
         answers: dict[bool, Check] = {True: "happened", False: "not_happened"}
         return answers[answer] if isinstance(answer, bool) else "unknown"
 
-    async def reap(self, goal_id: str, call_id: str) -> None:  # noqa: ARG002 (see Tool.reap)
-        """See Tool.reap. A step ends with the process that runs it, and not before when it runs on a thread.
+    async def reap(self, goal_id: str, call_id: str) -> None:
+        """See Tool.reap. Ends the processes that a step forked; a thread ends only by itself, or with the process.
 
-        Raises: Unavailable when its function still runs here.
+        Raises: Unavailable when a process does not end, or the function of the step still runs here.
         """
-        self._require_ended(call_id)
-
-    def _require_ended(self, call_id: str) -> None:
+        await self._forks.end(goal_id, call_id)
         if self._is_running(call_id):
             raise Unavailable(f"The function of {call_id} still runs on its thread, which cannot be ended.")
 

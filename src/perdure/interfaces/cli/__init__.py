@@ -35,18 +35,26 @@ def _leave_soon(exit_code: int) -> None:
     """Let a late signal change nothing about how it ended: all is said and done.
 
     Python waits for threads that are still at work, such as those of a flow, or a copy of a file. It may do so for a
-    moment only, and a signal ends that at once.
+    moment only, and a signal ends that at once. It also joins children of `multiprocessing`, which a flow may have left
+    on purpose, for as long as they run; a signal ends that too.
     """
     import signal
     import threading
 
-    is_last = all(thread.daemon or thread is threading.main_thread() for thread in threading.enumerate())
+    has_threads = any(not thread.daemon and thread is not threading.main_thread() for thread in threading.enumerate())
+    is_last = not has_threads and not _has_children()
     for kind in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(kind, signal.SIG_IGN if is_last else lambda _number, _frame: os._exit(exit_code))
-    if not is_last:
+    if has_threads:
         leaving = threading.Timer(_PATIENCE_S, os._exit, [exit_code])
         leaving.daemon = True
         leaving.start()
+
+
+def _has_children() -> bool:
+    """Tell whether `multiprocessing` has started processes that still run; without it, it is not imported."""
+    module = sys.modules.get("multiprocessing")
+    return module is not None and bool(module.active_children())
 
 
 def _end_alike() -> None:
