@@ -16,7 +16,7 @@ _LAST_PATIENCE_S = 1.0
 """How much longer it waits for the lock of one write; then the process stops in spite of it, as the user asked."""
 _PAUSE_S = 0.001
 _GRACE_S = 0.005
-"""How long every stop waits for a SIGCONT that was sent right behind it."""
+"""How long a stop that waits for no lock waits for a SIGCONT that was sent right behind it."""
 _SAME_MOMENT_S = 0.01
 """Python runs the handlers of signals that arrive together in the order of their numbers: SIGCONT before SIGTSTP."""
 _SHOW_CURSOR = b"\x1b[?25h"
@@ -68,6 +68,7 @@ def _on_stop(_number: int, _frame: object) -> None:
     _waiting.add(pid)
     token = holds.pause()
     if holds.is_quiet():
+        time.sleep(_GRACE_S)
         _stop(token)
         return
     try:
@@ -99,7 +100,6 @@ def _stop(token: object) -> None:
     the process may be taken by another thread, and this one would end the pause meanwhile.
     """
     pid = os.getpid()
-    time.sleep(_GRACE_S)
     if pid in _waiting and os.isatty(2):
         with contextlib.suppress(OSError):
             os.write(2, _SHOW_CURSOR)  # the live view hides it
