@@ -30,7 +30,6 @@ async def follow_goal(
     """Send every event of a goal after a seq, once and in order, then those that come; close when it has ended.
 
     A seq that the goal has not reached gets an error frame with `last_seq`, and the socket is closed with 4409.
-    A damaged goal gets an error frame, and the socket is closed with 4500.
     """
     try:
         goal = await served.p.goals.get(goal_id)
