@@ -98,7 +98,8 @@ async def test_a_row_that_contradicts_its_history_is_named(db: DatabaseClient, c
     await fork.append(HELLO)
     assert await verify_database(db) == []
     await edit(db, ROW.format(change, "g"))
-    assert await verify_database(db) == [f"The row of g {sentence}."]
+    (problem,) = await verify_database(db)
+    assert problem.startswith(f"The row of g {sentence}.")
 
 
 async def test_a_fork_whose_parent_is_gone_is_named(db: DatabaseClient) -> None:
