@@ -139,13 +139,16 @@ def kill_the_parent() -> None:
     until(lambda: os.getppid() != parent)
 
 
-async def work_until_the_fork_kills_it(home: Path, url: str) -> None:
-    with failpoints.armed("tools.forks.note.before", kill_the_parent):
+async def work_until_the_fork_kills_it(home: Path, url: str, point: str) -> None:
+    with failpoints.armed(point, kill_the_parent):
         await work(home, url, "meek")
 
 
-def test_a_fork_whose_worker_died_before_it_was_noted_ends_by_itself(database_url: str, folder: Path) -> None:
-    worker = children.start(work_until_the_fork_kills_it, folder, database_url)
+@pytest.mark.parametrize("point", ["tools.forks.note.before"])
+def test_a_fork_whose_worker_died_before_it_was_noted_ends_by_itself(
+    database_url: str, folder: Path, point: str
+) -> None:
+    worker = children.start(work_until_the_fork_kills_it, folder, database_url, point)
     assert children.end_of(worker) == -signal.SIGKILL
     until(lambda: bool(notes(folder)) and all(not is_running(int(note.stem)) for note in notes(folder)[0].iterdir()))
     assert told(folder) == []
