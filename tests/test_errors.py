@@ -98,7 +98,7 @@ def test_every_public_name_is_there(name: str) -> None:
     if name in ("Effect", "Status"):
         assert all(isinstance(word, str) for word in get_args(found))
     elif name == "GoalStatus":
-        assert get_args(found) == ("running", "interrupted", "waiting", "done", "stopped")
+        assert get_args(found) == ("running", "interrupted", "waiting", "done", "failed", "cancelled")
     elif name in ("BuilderAnswer", "BuilderTurn"):
         kinds = get_args(found) if name == "BuilderAnswer" else get_args(get_args(found)[0])
         assert len(kinds) == 4

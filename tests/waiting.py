@@ -6,7 +6,7 @@ from typing import Literal
 from perdure.app.system import SystemClock, SystemIds, observer
 from perdure.kernel.events import GoalBegun, MindSpec, OutcomeUnknown, ToolCall
 from perdure.kernel.journal import Desk, Journal
-from perdure.kernel.ports import Runner, StateStore, Worker
+from perdure.kernel.ports import StateStore, Worker
 
 WaitsFor = Literal["unknown", "approval"]
 
@@ -21,12 +21,12 @@ def worker_of(home: Path) -> Worker:
 
 
 async def waiting_goal(
-    store: StateStore, waits_for: WaitsFor, workdir: Path, *, is_held: bool = False, runner: Runner = "cli"
+    store: StateStore, waits_for: WaitsFor, workdir: Path, *, is_held: bool = False, queue: str = "cli"
 ) -> str:
     """Make a goal whose call `pay.1` waits for a person; return its id."""
     ids = SystemIds()
     spec = MindSpec("plan", plan=PLAN) if waits_for == "unknown" else MindSpec("model")
-    desk = Desk(store, SystemClock(), ids, worker_of(workdir), runner)
+    desk = Desk(store, SystemClock(), ids, worker_of(workdir), queue)
     journal = Journal.begin(desk, GoalBegun("pay", spec, workdir=str(workdir)), ids.goal_id("pay"))
     journal.record(CALL, is_decision=True)
     if waits_for == "unknown":

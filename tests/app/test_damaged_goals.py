@@ -65,4 +65,4 @@ async def test_a_damaged_goal_that_runs_can_be_cancelled(p: Perdure, tmp_path: P
         goal_id = (await serving.start(of_plan_text(plan, "plan"))).id
         await until((tmp_path / "began").exists)
         await edit(p.database, "UPDATE events SET timestamp = timestamp + 1 WHERE seq = 1")
-        assert (await p.goals.cancel(goal_id)).status == "stopped"
+        assert (await p.goals.cancel(goal_id)).status == "cancelled"

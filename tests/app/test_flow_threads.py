@@ -182,7 +182,7 @@ async def test_a_goal_whose_flow_blocks_is_cancelled_as_soon_as_it_does_not(p: P
         assert (told.status, told.wire()["status"]) == ("running", "running")
         assert "cancel is pending" in str(told.wire()["detail"])
         BLOCK.goes_on.set()
-        assert (await become(p, goal.id, "stopped")).reason == "cancelled"
+        assert (await become(p, goal.id, "cancelled")).reason == "cancelled"
         assert (await p.goals.cancel(goal.id, key="once")).reason == "cancelled"
     assert BLOCK.steps == ["before"]
 

@@ -89,7 +89,7 @@ async def broken(_goal: Goal) -> None:
 
 async def test_a_flow_that_fails_says_why(goals: Goals) -> None:
     result = await goals.run(broken)
-    assert (result.status, result.reason) == ("stopped", "fatal_error")
+    assert (result.status, result.reason) == ("failed", "fatal_error")
     assert re.fullmatch(r"KeyError: 'x' \(.*test_flows\.py, line \d+\)", str(result.detail))
     assert await goals.resume(result.id) == result
 

@@ -65,8 +65,8 @@ async def answered(goals: Goals, goal_id: str, answer: str) -> object:
 async def test_a_fork_at_an_open_call_asks_it_anew_and_leaves_the_parent_as_it_is(goals: Goals) -> None:
     goal_id = await asked(goals)
     fork = (await goals.fork(goal_id, 4)).summary
-    assert fork.parent is not None
-    assert (fork.parent.goal_id, fork.parent.seq) == (goal_id, 4)
+    assert fork.forked_from is not None
+    assert (fork.forked_from.goal_id, fork.forked_from.seq) == (goal_id, 4)
     state = await goals.state(fork.goal_id)
     assert (state.begun.voided, dict(state.open_calls)) == (("/ask#0.1",), {})
     before = await goals.history(goal_id)
@@ -100,8 +100,8 @@ async def test_a_fork_of_a_fork_has_the_events_of_all_and_goes_on_by_itself(goal
     history = await goals.history(second)
     assert [event.seq for event in history] == [1, 2, 3, 4, 5, 6, 7]
     assert [event.goal_id for event in history] == [goal_id] * 3 + [first] * 3 + [second]
-    assert third.parent is not None
-    assert third.parent.goal_id == goal_id, "what it keeps, the first of them has written"
+    assert third.forked_from is not None
+    assert third.forked_from.goal_id == goal_id, "what it keeps, the first of them has written"
     assert (await goals.resume(second)).value == ["first", "no", "last"]
     assert await answered(goals, third.goal_id, "yes") == ["first", "yes", "last"]
     assert CALLS == ["first", "last", "last", "last"]

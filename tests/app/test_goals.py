@@ -128,7 +128,7 @@ async def test_a_decision_that_fits_nothing_leaves_the_goal_as_it_was(goals: Goa
 async def test_a_waiting_goal_is_cancelled_there_and_then(goals: Goals, folder: Path) -> None:
     goal_id = (await goals.start(plan(ASKING, folder))).state.goal_id
     view = await goals.cancel(goal_id)
-    assert (view.status, view.summary.reason) == ("stopped", "cancelled")
+    assert (view.status, view.summary.reason) == ("cancelled", "cancelled")
     with pytest.raises(Conflict):
         await goals.cancel(goal_id)
 

@@ -102,6 +102,6 @@ async def test_code_that_presses_ctrl_c_itself_ends_its_goal_and_not_the_server(
     try:
         async with at_work(p) as serving:
             goal = await serving.start(of_flow(pressing, [where], {}))
-            assert (await become(p, goal.id, "stopped")).reason in ("failed", "fatal_error")
+            assert (await become(p, goal.id, "failed")).reason in ("failed", "fatal_error")
     finally:
         asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)

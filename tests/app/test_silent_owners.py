@@ -14,7 +14,7 @@ from perdure.app.runner import Manner
 from perdure.app.serving import Serving
 from perdure.app.system import SystemClock
 from perdure.kernel.events import MindSpec
-from perdure.kernel.ports import OwnerSilent, Runner, Worker
+from perdure.kernel.ports import OwnerSilent, Worker
 from perdure.store.client import DatabaseClient
 from perdure.store.goals.memory_state_store import InMemoryStateStore
 from perdure.store.once import SqlIdempotencyKeys
@@ -38,13 +38,13 @@ class SilentOwner(InMemoryStateStore):
         self.renewals = 0
         self.retired: list[str] = []
 
-    async def claim(self, goal_id: str, worker: Worker, runner: Runner | None = None) -> int:
+    async def claim(self, goal_id: str, worker: Worker, queue: str | None = None, *, reopen: bool = False) -> int:
         if self.silent > 0:
             self.silent -= 1
             raise OwnerSilent(goal_id, OWNER, 0.01)
         if self.lives:
             raise Conflict(f"{goal_id} is being worked on by {OWNER.id}.")
-        return await super().claim(goal_id, worker, runner)
+        return await super().claim(goal_id, worker, queue, reopen=reopen)
 
     async def renew(self, worker: Worker, ttl_s: float) -> None:
         self.renewals += 1

@@ -103,4 +103,4 @@ async def test_a_run_that_is_cancelled_twice_leaves_nothing_behind(goals: Goals,
         await asyncio.sleep(0)
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert (await goals.cancel(goal_id)).status == "stopped"
+    assert (await goals.cancel(goal_id)).status == "cancelled"

@@ -6,7 +6,7 @@ from typing import Any
 
 from uuid_utils import uuid7
 
-from perdure.kernel.events import NO_HASH, Body, Event, GoalBegun, Message, MindSpec, Parent, Termination, Tip, seal
+from perdure.kernel.events import NO_HASH, Body, Event, ForkedFrom, GoalBegun, Message, MindSpec, Termination, Tip, seal
 from perdure.kernel.fold import fold
 from perdure.kernel.ports import Appended, Leases, StateStore, Summary, Worker
 from perdure.store.database import Database
@@ -65,7 +65,7 @@ class History:
         state = fold([*self.events, *events])
         reason = state.termination.reason if state.termination else None
         summary = Summary(self.goal_id, state.begun.text, "command", state.status, NOW, NOW, 0, reason=reason)
-        return replace(summary, last_seq=state.tip.seq, parent=state.begun.parent, bot=state.begun.bot)
+        return replace(summary, last_seq=state.tip.seq, forked_from=state.begun.forked_from, bot=state.begun.bot)
 
     async def append(self, *bodies: Body, timestamp_us: int = NOW, **options: Any) -> Appended:
         """Store bodies; `seq`, hash and `epoch` are right unless said otherwise."""
@@ -87,7 +87,7 @@ class History:
     async def fork(self, goal_id: str, seq: int) -> "History":
         """Make a goal that goes on from an event of this one."""
         fork = History(self.stored, goal_id, events=self.events[:seq])
-        await fork.append(GoalBegun("fork", MindSpec("command"), parent=Parent(self.goal_id, seq)))
+        await fork.append(GoalBegun("fork", MindSpec("command"), forked_from=ForkedFrom(self.goal_id, seq)))
         return fork
 
 

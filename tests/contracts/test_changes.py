@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from perdure.kernel.events import Signal, content_of
+from perdure.kernel.ports import GoalFilter
 from tests.contracts.histories import HELLO, NOW, Stored, begin
 
 
@@ -11,20 +12,20 @@ async def test_goals_are_listed_by_whose_they_are(stored: Stored) -> None:
         await begin(stored, name)
     goal = await begin(stored, "c", release=True)
     goal.epoch = await stored.leases.claim("c", goal.worker, "server")
-    assert [each.goal_id for each in await stored.store.list_goals(runner="server")] == ["c"]
-    assert [each.goal_id for each in await stored.store.list_goals(runner="cli", status="open")] == ["b", "a"]
+    assert [each.goal_id for each in await stored.store.list_goals(where=GoalFilter(queue="server"))] == ["c"]
+    assert [each.goal_id for each in await stored.store.list_goals(where=GoalFilter("open", "cli"))] == ["b", "a"]
     made = goal.next(HELLO)
     await goal.store(made, summary=replace(goal.summary(made), status="waiting", waiting_for="timer", due_us=NOW))
-    assert [each.goal_id for each in await stored.store.due(NOW, runner="server")] == ["c"]
-    assert await stored.store.due(NOW, runner="cli") == []
+    assert [each.goal_id for each in await stored.store.due(NOW, queue="server")] == ["c"]
+    assert await stored.store.due(NOW, queue="cli") == []
 
 
 async def test_a_goal_that_is_begun_for_a_server_is_the_servers(stored: Stored) -> None:
     goal = await begin(stored, "a")
     made = goal.next(HELLO)
-    other = replace(goal.summary(made), runner="server")
+    other = replace(goal.summary(made), queue="server")
     await goal.store(made, summary=other)
-    assert (await stored.store.find("a")).runner == "cli"  # whose it is, only a start or a claim says
+    assert (await stored.store.find("a")).queue == "cli"  # whose it is, only a start or a claim says
 
 
 async def test_changes_name_the_goals_that_have_got_events_and_their_last_seq(stored: Stored) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from perdure import Conflict
-from perdure.kernel.events import GoalBegun, Message, MindSpec, Parent
+from perdure.kernel.events import ForkedFrom, GoalBegun, Message, MindSpec
 from perdure.kernel.ports import Event
 from perdure.kernel.replay import require_unchanged
 from perdure.store.database import Database
@@ -55,7 +55,7 @@ async def test_a_new_goal_follows_nothing(stored: Stored) -> None:
 async def test_a_fork_follows_the_event_that_it_knows_of_its_parent(stored: Stored, seq: int) -> None:
     parent = await (await begin(stored, "g", HELLO)).fork("f", 2)
     fork = History(stored, "fork", events=parent.events[:seq])
-    body = GoalBegun("fork", MindSpec("command"), parent=Parent("f", seq))
+    body = GoalBegun("fork", MindSpec("command"), forked_from=ForkedFrom("f", seq))
     with pytest.raises(Conflict, match=f"history of f was replaced .event {seq} "):
         await fork.append(body, expected_hash=ELSE)
     await fork.append(body)

@@ -52,7 +52,7 @@ async def test_ids_and_hashes_are_bytes_and_payloads_the_text_that_was_written(
     goal = await begin(stored, text="grüße 🦀")
     (event,) = goal.events
     found = await rows(database, "SELECT id, hash, payload, type, v, key FROM events")
-    assert found == [(UUID(event.id).bytes, event.hash, event.payload, "goal", 1, None)]
+    assert found == [(UUID(event.id).bytes, event.hash, event.payload, "goal", 2, None)]
     assert await rows(database, "SELECT last_seq, last_hash FROM goals") == [(1, event.hash)]
 
 

@@ -181,13 +181,13 @@ async def test_only_where_deadlines_are_bound_to_a_boot_is_a_worker_of_another_o
 async def test_a_claim_may_say_whose_goal_it_is_from_now_on(stored: Stored) -> None:
     goal = await begin(stored, release=True)
     goal.epoch = await stored.leases.claim("g", WORKER, "server")
-    assert (await stored.store.find("g")).runner == "server"
+    assert (await stored.store.find("g")).queue == "server"
     await goal.append(HELLO, release=True)
-    assert (await stored.store.find("g")).runner == "server"
+    assert (await stored.store.find("g")).queue == "server"
     await stored.leases.claim("g", WORKER)
-    assert (await stored.store.find("g")).runner == "server"
+    assert (await stored.store.find("g")).queue == "server"
     await stored.leases.claim("g", WORKER, "cli")
-    assert (await stored.store.find("g")).runner == "cli"
+    assert (await stored.store.find("g")).queue == "cli"
 
 
 async def test_a_goal_that_another_live_worker_has_is_owned_which_is_told_from_other_conflicts(stored: Stored) -> None:

@@ -5,24 +5,23 @@ from dataclasses import replace
 import pytest
 
 from perdure.kernel.events import Ask, GoalBegun, MindSpec
-from perdure.kernel.ports import Runner
 from perdure.store.raw import RawTransaction
 from tests.contracts.histories import OTHER, WORKER, History, Stored, begin, end
 
 in_sqlite = pytest.mark.parametrize("place", ["sqlite"], indirect=True)
 
 
-async def put(stored: Stored, goal_id: str, runner: Runner = "server", *, release: bool = True) -> History:
-    """Make a goal of a runner, which no worker owns unless it is not released."""
+async def put(stored: Stored, goal_id: str, queue: str = "server", *, release: bool = True) -> History:
+    """Make a goal of a queue, which no worker owns unless it is not released."""
     goal = History(stored, goal_id)
     events = goal.next(GoalBegun("echo", MindSpec("command")))
-    await goal.store(events, summary=replace(goal.summary(events), runner=runner), release=release)
+    await goal.store(events, summary=replace(goal.summary(events), queue=queue), release=release)
     goal.events += events
     return goal
 
 
 async def unheld(stored: Stored, *held_by: str, limit: int = 50, after: str | None = None) -> list[str]:
-    found = await stored.store.unheld(runner="server", held_by=held_by, limit=limit, after=after)
+    found = await stored.store.unheld(queue="server", held_by=held_by, limit=limit, after=after)
     return [goal.goal_id for goal in found]
 
 
@@ -51,7 +50,7 @@ async def test_goals_that_wait_or_have_ended_are_not_in_the_queue(stored: Stored
     waits = await put(stored, "waits")
     await waits.append(Ask("a/1", "a", "Sure?", None))
     assert await unheld(stored) == []
-    assert await stored.store.count_queued(runner="server") == 0
+    assert await stored.store.count_queued(queue="server") == 0
 
 
 async def test_a_goal_that_waits_and_was_told_something_comes_first(stored: Stored) -> None:
@@ -69,9 +68,9 @@ async def test_the_queue_counts_what_no_worker_owns(stored: Stored) -> None:
     await put(stored, "second")
     await put(stored, "held", release=False)
     await put(stored, "terminal", "cli")
-    assert await stored.store.count_queued(runner="server") == 2
+    assert await stored.store.count_queued(queue="server") == 2
     await begin(stored, "g")
-    assert await stored.store.count_queued(runner="cli") == 1
+    assert await stored.store.count_queued(queue="cli") == 1
 
 
 @in_sqlite

@@ -8,8 +8,18 @@ from typing import Any
 import pytest
 
 from perdure import Conflict, Invalid, NotFound
-from perdure.kernel.events import Event, GoalBegun, Message, MindSpec, Parent, Signal, Termination, content_of, size_of
-from perdure.kernel.ports import Appended, InboxRow
+from perdure.kernel.events import (
+    Event,
+    ForkedFrom,
+    GoalBegun,
+    Message,
+    MindSpec,
+    Signal,
+    Termination,
+    content_of,
+    size_of,
+)
+from perdure.kernel.ports import Appended, GoalFilter, InboxRow
 from tests.contracts.histories import HELLO, NOW, WORKER, History, Stored, begin, end, said
 
 
@@ -188,7 +198,7 @@ async def test_a_fork_goes_on_from_its_parent(stored: Stored) -> None:
     assert await stored.store.load("f", after=3) == fork.events[3:]
     for upto in range(1, len(fork.events) + 1):
         assert await stored.store.load("f", upto=upto) == fork.events[:upto]
-    assert (await stored.store.find("f")).parent == Parent("g", 2)
+    assert (await stored.store.find("f")).forked_from == ForkedFrom("g", 2)
     assert await stored.store.load("g") == goal.events
 
 
@@ -205,7 +215,7 @@ async def test_a_fork_of_a_fork_is_loaded_through_all_parents(stored: Stored) ->
 
 async def test_a_fork_needs_the_event_that_it_leaves(stored: Stored) -> None:
     goal = await begin(stored, "g", HELLO)
-    body = GoalBegun("fork", MindSpec("command"), parent=Parent("g", 3))
+    body = GoalBegun("fork", MindSpec("command"), forked_from=ForkedFrom("g", 3))
     fork = History(stored, "f", events=[*goal.events, *goal.next(HELLO)])
     with pytest.raises(NotFound, match="no event 3 of g"):
         await fork.append(body)
@@ -445,9 +455,13 @@ async def test_goals_are_listed_newest_first_page_by_page_and_by_status(stored: 
     assert [summary.goal_id for summary in page] == ["b", "d"]
     rest = await stored.store.list_goals(limit=2, before="d")
     assert [summary.goal_id for summary in rest] == ["a", "c"]
-    assert [summary.goal_id for summary in await stored.store.list_goals(status="open", before="d")] == ["c"]
-    assert [summary.goal_id for summary in await stored.store.list_goals(status="done")] == ["a"]
-    assert await stored.store.list_goals(status="waiting") == await stored.store.list_goals(before="unknown") == []
+    assert [summary.goal_id for summary in await stored.store.list_goals(where=GoalFilter("open"), before="d")] == ["c"]
+    assert [summary.goal_id for summary in await stored.store.list_goals(where=GoalFilter("done"))] == ["a"]
+    assert (
+        await stored.store.list_goals(where=GoalFilter("waiting"))
+        == await stored.store.list_goals(before="unknown")
+        == []
+    )
 
 
 async def test_a_summary_is_what_the_last_append_said(stored: Stored) -> None:
@@ -488,7 +502,7 @@ async def test_a_deleted_goal_is_gone_and_its_id_stays_taken(stored: Stored) -> 
     with pytest.raises(NotFound):
         await stored.store.post("g", "signal", {}, key="k")
     assert [summary.goal_id for summary in await stored.store.list_goals()] == ["other"]
-    assert await stored.store.list_goals(status="done") == []
+    assert await stored.store.list_goals(where=GoalFilter("done")) == []
     assert await stored.store.inbox("g") == []
     with pytest.raises(Conflict, match="already"):
         await begin(stored)

@@ -53,7 +53,7 @@ async def carry_on(home: Path, url: str, plan: str, pipe: Connection) -> None:
     """Resume the newest goal, or start one where there is none that has not ended."""
     async with open_goals(home, url) as goals:
         newest = next(iter(await goals.list(limit=1)), None)
-        if newest is None or newest.status in ("done", "stopped"):
+        if newest is None or newest.is_final:
             await run_plan(goals, plan, home, telling(pipe))
         else:
             await goals.go_on(newest.summary.goal_id, Manner(watch=telling(pipe)))
@@ -62,7 +62,7 @@ async def carry_on(home: Path, url: str, plan: str, pipe: Connection) -> None:
 async def carry_on_many(home: Path, url: str, plan: str, at_once: int, pipe: Connection) -> None:
     """Run so many goals at once, which share what they write: those that have not ended first, then new ones."""
     async with open_goals(home, url) as goals:
-        begun = [goal.summary.goal_id for goal in await goals.list() if goal.status not in ("done", "stopped")]
+        begun = [goal.summary.goal_id for goal in await goals.list() if not goal.is_final]
         manner = Manner(watch=telling(pipe))
         resumed = [goals.go_on(goal_id, manner) for goal_id in begun[:at_once]]
         new = [run_plan(goals, plan, home, telling(pipe)) for _ in range(at_once - len(resumed))]

@@ -274,7 +274,7 @@ async def run_flow_without_threads(folder: Path) -> None:
     async with goals_in(folder) as goals:
         with no_threads():
             result = await goals.run(sends_once, str(folder / "send"))
-        assert result.status == "stopped"
+        assert result.status == "failed"
 
 
 def test_a_step_whose_thread_cannot_be_started_has_failed_and_has_no_effect(tmp_path: Path) -> None:

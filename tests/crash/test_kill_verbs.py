@@ -57,7 +57,7 @@ async def test_a_fork_that_was_killed_is_wholly_there_or_not_at_all_and_can_be_r
         assert len(await goals.list()) == 1 + point.endswith("after")
     children.run(fork, home, database_url, goal_id)
     async with open_goals(home, database_url) as goals:
-        forks = [view for view in await goals.list() if view.summary.parent is not None]
+        forks = [view for view in await goals.list() if view.summary.forked_from is not None]
         assert len(forks) == 1 + point.endswith("after")
         for number, found in enumerate(forks, 1):
             assert (found.status, found.summary.last_seq) == ("interrupted", 5)

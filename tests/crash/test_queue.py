@@ -69,7 +69,7 @@ async def ended(client: Client, goal_id: str, within_s: float = LONGEST_S) -> di
     deadline_s = time.monotonic() + within_s
     while time.monotonic() < deadline_s:
         goal = await client.goals.get(goal_id)
-        if goal["status"] in ("done", "stopped"):
+        if goal["status"] in ("done", "failed", "cancelled"):
             return dict(goal)
         await asyncio.sleep(0.05)
     raise AssertionError(f"{goal_id} is {goal['status']} ({goal['detail']})")

@@ -122,7 +122,7 @@ async def test_cancelling_a_goal_whose_worker_was_killed_ends_what_it_left_runni
     async with open_goals(tmp_path, database_url) as goals:
         (goal,) = await goals.list()
         cancelled = await goals.cancel(goal.summary.goal_id)
-        assert (cancelled.status, cancelled.summary.reason) == ("stopped", "cancelled")
+        assert (cancelled.status, cancelled.summary.reason) == ("cancelled", "cancelled")
         assert not any(is_running(pid) for pid in pids)
         with pytest.raises(Conflict):
             await goals.cancel(goal.summary.goal_id)

@@ -90,7 +90,7 @@ class Lives:
 
     async def _has_ended(self) -> bool:
         try:
-            return (await self._summary()).status in ("done", "stopped")
+            return (await self._summary()).is_final
         except NotFound:
             return False
 

@@ -86,7 +86,7 @@ async def test_a_plan_asks_no_policy(world: World) -> None:
     assert ran.state.status == "done"
 
 
-@pytest.mark.parametrize(("effect", "status"), [("once", "waiting"), ("idempotent", "stopped")])
+@pytest.mark.parametrize(("effect", "status"), [("once", "waiting"), ("idempotent", "failed")])
 async def test_an_output_that_cannot_be_kept_is_an_unknown_outcome_of_once_and_else_a_failure(
     world: World, effect: str, status: str
 ) -> None:

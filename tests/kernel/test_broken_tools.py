@@ -134,7 +134,7 @@ async def test_a_person_decides_while_another_step_still_runs(world: World, verd
         await decided.wait()
         may_end.set()
         ran = await running
-    assert ran.state.status == ("stopped" if verdict == "abort" else "done")
+    assert ran.state.status == ("failed" if verdict == "abort" else "done")
     assert world.tool.effects == {"send": effects, "long": 1}
     assert replay(await world.store.load("goal-a"), await world.store.find("goal-a")).state.status == ran.state.status
 

@@ -16,13 +16,13 @@ from perdure.kernel.events import (
     Body,
     Decision,
     Event,
+    ForkedFrom,
     GoalBegun,
     LimitRaised,
     Limits,
     Message,
     MindSpec,
     OutcomeUnknown,
-    Parent,
     Signal,
     Termination,
     Tip,
@@ -53,7 +53,7 @@ bodies: st.SearchStrategy[Body] = st.one_of(
         text=text,
         mind=st.builds(MindSpec, kind=st.sampled_from(["command", "plan", "flow", "model"]), plan=st.none() | text),
         limits=st.builds(Limits, iterations=st.none() | st.integers(1, 99), usd=st.none() | st.floats(0, 9)),
-        parent=st.none() | st.builds(Parent, goal_id=text, seq=st.integers(1, 9)),
+        forked_from=st.none() | st.builds(ForkedFrom, goal_id=text, seq=st.integers(1, 9)),
         voided=st.lists(text, max_size=3).map(tuple),
     ),
     st.builds(Message, text=text),
@@ -117,7 +117,7 @@ def test_each_hash_covers_all_events_before_it() -> None:
 
 def test_the_wire_form_is_the_one_of_the_specification() -> None:
     assert sealed(ToolCall("c1", "fetch", "exec", {"argv": ["true"]}, "once")).wire() | {"hash": ""} == {
-        "v": 1,
+        "v": 2,
         "goal_id": "g",
         "seq": 1,
         "id": "0192",
@@ -145,8 +145,10 @@ def test_the_goal_event_carries_only_what_its_mind_was_given() -> None:
         "bot": None,
         "limits": {"iterations": None, "tokens": None, "usd": None, "seconds": None},
         "workdir": "/w",
+        "forked_from": None,
         "parent": None,
         "voided": [],
+        "tags": [],
     }
 
 

@@ -138,7 +138,7 @@ async def test_a_signal_whose_teller_was_killed_is_told_once_when_it_is_told_aga
     world: World, point: str, is_settled_by_others: bool
 ) -> None:
     async def begin(number: int) -> None:
-        await world.start(MindSpec("flow", flow=Flow(waits).path), f"goal-{number}")
+        await world.start(MindSpec("flow", at=Flow(waits).path), f"goal-{number}")
 
     async def tell(number: int, payload: int = 1) -> None:
         goal_id, content = f"goal-{number}", {"name": "paid", "payload": payload}

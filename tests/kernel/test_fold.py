@@ -12,13 +12,13 @@ from perdure.kernel.events import (
     Body,
     Decision,
     Event,
+    ForkedFrom,
     GoalBegun,
     LimitRaised,
     Limits,
     Message,
     MindSpec,
     OutcomeUnknown,
-    Parent,
     Signal,
     Termination,
     Tip,
@@ -86,8 +86,11 @@ def test_a_wait_tells_what_it_waits_for(wait: Wait, what: str) -> None:
     assert fold(history(GOAL, wait, ASK)).waiting_for == "person"
 
 
-@pytest.mark.parametrize(("reason", "status"), [("done", "done"), ("failed", "stopped"), ("cancelled", "stopped")])
-def test_an_end_is_done_or_stopped(reason: str, status: str) -> None:
+@pytest.mark.parametrize(
+    ("reason", "status"),
+    [("done", "done"), ("failed", "failed"), ("cancelled", "cancelled"), ("fatal_error", "failed")],
+)
+def test_an_end_is_done_failed_or_cancelled(reason: str, status: str) -> None:
     assert fold(history(GOAL, Termination(reason))).status == status  # type: ignore[arg-type]
 
 
@@ -115,7 +118,7 @@ def test_messages_and_signals_are_kept_in_order() -> None:
 
 def test_a_fork_goes_on_with_its_parents_events_and_forgets_what_was_open() -> None:
     parent = history(GOAL, CALL, ToolOutput("c1", ok=True), ASK)
-    fork = GoalBegun("g", MindSpec("plan"), parent=Parent("g", 4), voided=("a1",))
+    fork = GoalBegun("g", MindSpec("plan"), forked_from=ForkedFrom("g", 4), voided=("a1",))
     state = fold(parent)
     apply(state, seal(fork, Tip("fork", 4, parent[-1].hash), event_id="f", iteration=0, timestamp_us=1))
     assert state.goal_id == "fork"

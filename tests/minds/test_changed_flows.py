@@ -61,7 +61,7 @@ async def not_at_all(goal: Goal) -> list[str]:
 
 async def start(world: World) -> Flow:
     flow = Flow(began)
-    assert (await world.start(MindSpec("flow", flow=flow.path))).state.waiting_for == "person"
+    assert (await world.start(MindSpec("flow", at=flow.path))).state.waiting_for == "person"
     return find_flow(flow.path)
 
 

@@ -49,7 +49,7 @@ def fail(message: str) -> None:
 
 async def run(world: World, fn: Callable[..., Coroutine[Any, Any, Any]], *args: Any) -> Ran:
     path = Flow(fn).path
-    return await world.start(MindSpec("flow", flow=path, args={"args": list(args), "kwargs": {}}))
+    return await world.start(MindSpec("flow", at=path, args={"args": list(args), "kwargs": {}}))
 
 
 def ended(ran: Ran) -> Termination:
@@ -195,7 +195,7 @@ async def test_a_flow_gets_the_dataclass_that_its_parameter_names(world: World) 
 
     path = Flow(typed).path
     args = {"args": [{"x": 1, "y": 2}, {"x": 3, "y": 0}], "kwargs": {"by": {"x": 4, "y": 0}, "more": {"x": 5, "y": 6}}}
-    await world.start(MindSpec("flow", flow=path, args=args))
+    await world.start(MindSpec("flow", at=path, args=args))
     await world.store.post("goal-a", "decision", {"call_id": "/ask#0.1", "decision": "answer", "value": "y"}, key="a")
     assert ended(await world.resume()).value == [1, [3], 4, {"more": 6.0}]
 
@@ -392,7 +392,7 @@ async def test_whatever_a_flow_raises_ends_it(world: World, error: BaseException
 
     assert ended(await run(world, raises)).reason == "fatal_error"
     path = Flow(in_a_branch).path
-    ran = await world.start(MindSpec("flow", flow=path, args={"args": [], "kwargs": {}}), "goal-b")
+    ran = await world.start(MindSpec("flow", at=path, args={"args": [], "kwargs": {}}), "goal-b")
     assert ended(ran).reason == "fatal_error"
 
 
@@ -567,7 +567,7 @@ async def test_changed_code_is_refused_and_nothing_is_appended(
     world: World, code: Callable[..., Coroutine[Any, Any, Any]], said: str
 ) -> None:
     path = Flow(asks).path
-    await world.start(MindSpec("flow", flow=path))
+    await world.start(MindSpec("flow", at=path))
     before = await world.store.load("goal-a")
     find_flow(path).fn = code
     with pytest.raises(Conflict, match=said):
@@ -677,7 +677,7 @@ async def test_code_that_branches_otherwise_is_refused_and_nothing_is_appended(
     world: World, code: Callable[..., Coroutine[Any, Any, Any]]
 ) -> None:
     path = Flow(two_branches).path
-    await world.start(MindSpec("flow", flow=path))
+    await world.start(MindSpec("flow", at=path))
     before = await world.store.load("goal-a")
     find_flow(path).fn = code
     with pytest.raises(Conflict, match="is not the one that wrote this history"):
@@ -690,7 +690,7 @@ async def test_code_that_branches_otherwise_is_refused_and_nothing_is_appended(
 
 async def test_code_that_begins_to_branch_is_refused_and_nothing_is_appended(world: World) -> None:
     path = Flow(no_branch).path
-    await world.start(MindSpec("flow", flow=path))
+    await world.start(MindSpec("flow", at=path))
     before = await world.store.load("goal-a")
     find_flow(path).fn = two_branches
     with pytest.raises(Conflict, match="/double#0 is recorded as event 2, the code does not ask for it"):

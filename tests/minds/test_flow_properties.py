@@ -119,7 +119,7 @@ async def drive(world: World, path: str, outside: Outside, kill: tuple[str, int]
         for number in range(200):
             with suppress(Died):
                 if not await world.store.list_goals():
-                    await world.start(MindSpec("flow", flow=path))
+                    await world.start(MindSpec("flow", at=path))
                 else:
                     await world.resume()
             if await world.store.list_goals():

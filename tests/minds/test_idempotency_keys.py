@@ -46,7 +46,7 @@ def fails_once() -> str:
 
 
 async def start(world: World, fn: Any) -> Ran:
-    return await world.start(MindSpec("flow", flow=Flow(fn).path))
+    return await world.start(MindSpec("flow", at=Flow(fn).path))
 
 
 def value(ran: Ran) -> Any:

@@ -101,7 +101,7 @@ async def test_changed_code_that_fails_before_a_recorded_step_says_how(world: Wo
         raise KeyError("x")
 
     path = Flow(asks).path
-    await world.start(MindSpec("flow", flow=path))
+    await world.start(MindSpec("flow", at=path))
     before = await bodies(world)
     find_flow(path).fn = broken
     with pytest.raises(Conflict) as refused:

@@ -29,7 +29,8 @@ NAMES = {"builder_drafts": "session_id", "idempotency_keys": "key", "leases": "w
 INSIDE = {"bot_versions": "number"}
 """Keys that are counted by whoever adds the row, in what it belongs to."""
 OTHER_REFERENCES: dict[str, tuple[str, Mapping[str, Any]]] = {
-    "fk_goals_parent_id": ("goals", {"parent_id": "nowhere", "parent_seq": 1}),
+    "fk_goals_forked_from_id": ("goals", {"forked_from_id": "nowhere", "forked_from_seq": 1}),
+    "fk_goals_parent_id": ("goals", {"parent_id": "nowhere", "parent_call_id": "a.1"}),
     "fk_events_goal_no": ("events", {"goal_no": 1}),
     "fk_inbox_goal_no": ("inbox", {"goal_no": 1}),
     "fk_bot_versions_bot_id": ("bot_versions", {"bot_id": "nowhere"}),
@@ -58,9 +59,8 @@ VOCABULARIES = {
     ("sessions", "type"): "interview planning execution review",
     ("sessions", "status"): "active paused completed",
     ("goals", "mind"): "command plan flow model",
-    ("goals", "status"): "open waiting done stopped",
+    ("goals", "status"): "open waiting done failed cancelled",
     ("goals", "waiting_for"): "person signal timer limit",
-    ("goals", "runner"): "cli server",
     ("builder_drafts", "phase"): "basics personality model skills review",
     ("builder_drafts", "mode"): "bot reconfigure skill batch",
     ("bot_versions", "state"): "pending current past",
@@ -79,7 +79,8 @@ OPTIONAL = {
     "requirements": "source confidence",
     "metrics": "agent_id task_id metadata",
     "sessions": "data ended_at",
-    "goals": "bot reason waiting_for workdir parent_id parent_seq start_key worker deleted_at due_at",
+    "goals": "bot reason waiting_for workdir forked_from_id forked_from_seq start_key worker deleted_at due_at"
+    " parent_id parent_call_id flow detail",
     "events": "key",
     "bots": "session_id",
     "bot_versions": "session_id",
@@ -93,7 +94,15 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "checkpoints": {"pinned": False},
     "requirements": {"priority": "should", "validated": False},
     "sessions": {"status": "active"},
-    "goals": {"runner": "cli", "steps": 0, "cost_usd": 0.0, "epoch": 1, "inbox_count": 0},
+    "goals": {
+        "queue": "cli",
+        "steps": 0,
+        "cost_usd": 0.0,
+        "epoch": 1,
+        "inbox_count": 0,
+        "tags": "[]",
+        "deaths": 0,
+    },
     "leases": {"beat": 0, "ttl_us": 30_000_000},
     "builder_drafts": {"schema_version": 1, "question_count": 0},
 }
@@ -149,7 +158,7 @@ def _refused_json() -> Iterator[Refused]:
 BELOW_0, ABOVE_1 = math.nextafter(0, -1), math.nextafter(1, 2)
 ATOMIC = {"size": "atomic"}
 A_GOAL = {"goal_id": "g"}
-A_PARENT = {"parent_id": "one-goal"}
+AN_ORIGIN = {"forked_from_id": "one-goal"}
 
 REFUSED = (
     *_refused_words(),
@@ -203,9 +212,13 @@ REFUSED = (
     Refused("ck_bots_slug", "bots", {"slug": ""}),
     Refused("ck_bot_versions_number", "bot_versions", {"number": 0}),
     Refused("ck_goals_parent", "goals", {"parent_id": "one-goal"}),
-    Refused("ck_goals_parent", "goals", {"parent_seq": 1}),
-    Refused("ck_goals_parent", "goals", A_PARENT | {"parent_seq": 0}),
-    Refused("ck_goals_parent", "goals", A_PARENT | {"parent_seq": 3}),
+    Refused("ck_goals_parent", "goals", {"parent_call_id": "a.1"}),
+    Refused("ck_goals_counts", "goals", {"deaths": -1}),
+    Refused("ck_goals_tags_json", "goals", {"tags": "["}, postgresql="type"),
+    Refused("ck_goals_forked_from", "goals", {"forked_from_id": "one-goal"}),
+    Refused("ck_goals_forked_from", "goals", {"forked_from_seq": 1}),
+    Refused("ck_goals_forked_from", "goals", AN_ORIGIN | {"forked_from_seq": 0}),
+    Refused("ck_goals_forked_from", "goals", AN_ORIGIN | {"forked_from_seq": 3}),
     Refused("ck_goals_counts", "goals", {"steps": -1}),
     Refused("ck_goals_counts", "goals", {"last_seq": 0}),
     Refused("ck_goals_counts", "goals", {"epoch": 0}),
@@ -240,8 +253,8 @@ ACCEPTED: tuple[tuple[str, Mapping[str, Any]], ...] = (
     ("metrics", {"metadata": '{"a": [1, null, "\\u00e9"]}'}),
     ("sessions", {"ended_at": NOW}),
     ("sessions", {"data": "null"}),
-    ("goals", A_PARENT | {"parent_seq": 1}),
-    ("goals", A_PARENT | {"parent_seq": 2}),
+    ("goals", AN_ORIGIN | {"forked_from_seq": 1}),
+    ("goals", AN_ORIGIN | {"forked_from_seq": 2}),
     ("goals", {"cost_usd": sys.float_info.max, "last_seq": 1}),
     ("events", {"payload": "damaged"}),
 )

@@ -3,8 +3,11 @@
 import asyncio
 import shutil
 import sqlite3
+from collections.abc import Mapping
 from contextlib import closing
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -17,6 +20,7 @@ from perdure.store.migrations import CHAIN, Chain
 from perdure.store.postgres.database import PostgresDatabase
 from perdure.store.sqlite.file_database import SqliteFileDatabase
 from perdure.store.target import PostgresTarget, parse_target
+from perdure.store.transaction import Transaction
 from tests.postgres import PostgresServer
 from tests.rows import new_project, project_names
 from tests.sql import insert
@@ -128,6 +132,50 @@ async def test_drafts_of_an_earlier_version_keep_every_column(database_url: str,
     async with await DatabaseClient.create(database_url) as db:
         query = f"SELECT {', '.join(draft)} FROM builder_drafts"
         assert await db.read(lambda tx: tx.execute(query).all()) == [tuple(draft.values())]
+
+
+def add(table: str, values: Mapping[str, Any], tx: Transaction) -> int:
+    """Insert one row."""
+    return tx.execute(insert(table, values), values).rowcount
+
+
+OLD_GOALS = [
+    ("a", "plan", "done", "done", "{}"),
+    ("b", "plan", "stopped", "failed", "{}"),
+    ("c", "plan", "stopped", "cancelled", "{}"),
+    ("d", "flow", "stopped", "fatal_error", '{"mind":{"kind":"flow","flow":"reports.daily:Nightly.run","args":{}}}'),
+    ("e", "flow", "waiting", None, "not JSON"),
+]
+
+
+async def test_goals_of_an_earlier_version_are_failed_or_cancelled_and_keep_their_events(
+    database_url: str, tmp_path: Path
+) -> None:
+    database = await open_with(database_url, chain_until(tmp_path, 7))
+    for number, (name, mind, status, reason, payload) in enumerate(OLD_GOALS, 1):
+        goal = {"goal_no": number, "id": name, "text": name, "mind": mind, "status": status, "reason": reason}
+        goal |= {
+            "runner": "server",
+            "parent_id": "a" if name == "b" else None,
+            "parent_seq": 1 if name == "b" else None,
+        }
+        goal |= {"last_seq": 2, "last_hash": bytes(32), "created_at": number, "updated_at": number}
+        event = {"goal_no": number, "seq": 2, "id": bytes(16), "type": "goal", "v": 1, "iteration": 0, "timestamp": 1}
+        event |= {"payload": payload, "hash": bytes(32)}
+        await database.write(partial(add, "goals", goal))
+        await database.write(partial(add, "events", event))
+    await database.close()
+    async with await DatabaseClient.create(database_url) as db:
+        query = "SELECT id, status, reason, queue, forked_from_id, forked_from_seq, flow, tags FROM goals ORDER BY id"
+        assert await db.read(lambda tx: [tuple(row) for row in tx.execute(query).all()]) == [
+            ("a", "done", "done", "server", None, None, None, "[]"),
+            ("b", "failed", "failed", "server", "a", 1, None, "[]"),
+            ("c", "cancelled", "cancelled", "server", None, None, None, "[]"),
+            ("d", "failed", "fatal_error", "server", None, None, "Nightly.run", "[]"),
+            ("e", "waiting", None, "server", None, None, None, "[]"),
+        ]
+        joined = "SELECT count(*) FROM goals JOIN events USING (goal_no)"
+        assert await db.read(lambda tx: tx.scalar(joined)) == len(OLD_GOALS)
 
 
 async def test_an_existing_database_goes_through_all_new_migrations_and_keeps_its_rows(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from perdure.kernel.ports import Runner, Status, Summary
+from perdure.kernel.ports import GoalFilter, Status, Summary
 from perdure.store.goals.rows import BY_START_KEY, POSTED, due_listing, listing
 from perdure.store.schema import metadata
 from tests.sql import PlainSql
@@ -39,14 +39,19 @@ WHERE project_id = 'p1' AND status = 'pending' AND NOT EXISTS (
     WHERE edge.project_id = task.project_id AND edge.task_id = task.id AND needed.status <> 'completed')"""
 
 
-def listed(status: Status | None = None, before: str | None = None, runner: Runner | None = None) -> str:
+def of_flow(flow: str) -> str:
+    """Return the query of the newest goals of a flow."""
+    return with_values(*listing(GoalFilter(flow=flow), "instr(tags, ?) > 0", None, 50))
+
+
+def listed(status: Status | None = None, before: str | None = None, queue: str | None = None) -> str:
     """The query of the state store, with its values written into it."""
-    return with_values(*listing(status, runner, before, 50))
+    return with_values(*listing(GoalFilter(status, queue), "instr(tags, ?) > 0", before, 50))
 
 
-def due(after: Summary | None = None, runner: Runner | None = None) -> str:
+def due(after: Summary | None = None, queue: str | None = None) -> str:
     """The same, for goals that are due."""
-    return with_values(*due_listing(7, runner, after, 50))
+    return with_values(*due_listing(7, queue, after, 50))
 
 
 def with_values(statement: str, values: Sequence[object]) -> str:
@@ -168,7 +173,9 @@ QUESTIONS = (
         "goals that are due after one", due(Summary("p1-005", "", "", "open", 0, 0, 1, due_us=3)), "idx_goals_due"
     ),
     Question("a goal by its start key", BY_START_KEY.replace("?", "'k'"), "uq_goals_start_key"),
-    Question("forks of a goal", "SELECT id FROM goals WHERE parent_id = 'p1-goal'", "idx_goals_parent"),
+    Question("goals of a flow newest first", of_flow("flow1"), "idx_goals_flow", is_ordered=True),
+    Question("children of a goal", "SELECT id FROM goals WHERE parent_id = 'p1-goal'", "idx_goals_parent"),
+    Question("forks of a goal", "SELECT id FROM goals WHERE forked_from_id = 'p1-goal'", "idx_goals_forked_from"),
     Question(
         "sessions of a project",
         "SELECT * FROM sessions WHERE project_id = 'p1' ORDER BY started_at",
@@ -214,7 +221,8 @@ def one_of_each(project: str, number: int) -> dict[str, dict[str, Any]]:
         "metrics": {"id": name, "task_id": name, "agent_id": name, "timestamp": moment},
         "sessions": {"id": name, "started_at": moment},
         "goals": {"id": name, "status": "open" if number % 5 == 0 else "done", "worker": f"{project}-w"}
-        | {"parent_id": f"{project}-goal", "parent_seq": 1},
+        | {"forked_from_id": f"{project}-goal", "forked_from_seq": 1}
+        | {"parent_id": f"{project}-goal", "parent_call_id": "a.1", "flow": f"flow{number % 9}"},
         "bots": {"id": name, "slug": name},
         "builder_drafts": {"session_id": name, "updated_at": moment},
         "idempotency_keys": {"key": name, "created_at": moment},

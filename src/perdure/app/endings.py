@@ -11,6 +11,7 @@ from perdure.app.memory import HomeMemory
 from perdure.errors import PerdureError
 from perdure.kernel.events import ToolCall
 from perdure.kernel.fold import GoalState
+from perdure.kernel.ports import Status
 from perdure.memory.git import Repository
 from perdure.memory.ingest.goals import Ending, goal_outcome
 from perdure.memory.ingest.report import MOST_PATHS, Found
@@ -44,9 +45,9 @@ async def remember_goal(memory: HomeMemory, state: GoalState) -> dict[str, Any]:
 
 
 async def _newest(goals: Goals, limit: int, *, only_failed: bool) -> list[str]:
-    stopped = await goals.list(limit=limit, status="stopped")
-    done = [] if only_failed else await goals.list(limit=limit, status="done")
-    newest = sorted([*stopped, *done], key=lambda view: view.summary.created_us, reverse=True)
+    statuses: list[Status] = ["failed", "cancelled"] if only_failed else ["failed", "cancelled", "done"]
+    found = [view for status in statuses for view in await goals.list(limit=limit, status=status)]
+    newest = sorted(found, key=lambda view: view.summary.created_us, reverse=True)
     return [view.summary.goal_id for view in newest[:limit]]
 
 

@@ -15,16 +15,14 @@ def require_flow(begun: GoalBegun) -> None:
     Raises: what `load_flow` raises; NotFound, naming the script, when that has to be run again.
     """
     spec = begun.mind
-    if spec.kind != "flow" or spec.flow is None:
+    if spec.kind != "flow" or spec.at is None:
         return
     try:
-        load_flow(spec.flow)
+        load_flow(spec.at)
     except NotFound:
         if not is_of_script(spec):
             raise
-        raise NotFound(
-            f"Only the script that defines {spec.flow.partition(':')[2]} has its code: {run_again(begun)}"
-        ) from None
+        raise NotFound(f"Only the script that defines {spec.flow} has its code: {run_again(begun)}") from None
 
 
 def load_flow(path: str) -> Flow:

@@ -1,39 +1,31 @@
 """What can be done with goals: run, resume, look, decide, signal, fork, cancel, replay."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perdure.app import asked
+from perdure.app.goal_reader import GoalReader
 from perdure.app.posts import CANCEL_WAIT_S, Posts
 from perdure.app.runner import PARK_S, Manner, Runner
-from perdure.app.system import SystemClock, SystemIds, observer
+from perdure.app.system import SystemIds, observer
 from perdure.app.views import GoalResult, GoalView
 from perdure.app.worker import LEASE_S
-from perdure.errors import Conflict, Invalid, NotFound, Unavailable
-from perdure.kernel.compare import Parted, compare
+from perdure.errors import Conflict, Invalid
 from perdure.kernel.decisions import admit_decision, choose, refuse_while_cancelled
 from perdure.kernel.events import Event, Limits, Signal, content_of
-from perdure.kernel.fold import GoalState, fold
+from perdure.kernel.fold import fold
 from perdure.kernel.loop import Ran
-from perdure.kernel.ports import Changes, InboxRow, Leases, StateStore, Status, Summary
-from perdure.kernel.ports import Runner as RunnerKind
-from perdure.kernel.replay import Replayed, damaged_event, replay, require_unchanged
+from perdure.kernel.ports import InboxRow, Leases, StateStore, Summary
+from perdure.kernel.replay import damaged_event, require_unchanged
 
 if TYPE_CHECKING:
     from perdure.app.new_goal import NewGoal
     from perdure.minds.flow import Flow
 
-PAGE_BYTES = 4 << 20
-"""How much JSON a page of a history has at most; a larger event is a page of its own."""
-_PAGE = 200
-_FOLLOW_S = 0.25
-_ENDED = ("done", "stopped")
-_WHOLE_ID = "Commands that change a goal need the whole id, and so do all requests over HTTP."
 
-
-class Goals:
+class Goals(GoalReader):
     """The goals of a home. A method that changes a goal needs its whole id; one that only reads accepts a prefix.
 
     async with Perdure.open() as p:
@@ -44,14 +36,10 @@ class Goals:
     def __init__(
         self, home: Path, store: StateStore, leases: Leases, *, lease_s: float = LEASE_S, park_after_s: float = PARK_S
     ) -> None:
-        self._home = home
-        self._store = store
-        self._leases = leases
-        self._clock = SystemClock()
+        super().__init__(home, store, leases)
         self._ids = SystemIds()
         self._runner = Runner(home, store, leases, lease_s=lease_s, park_after_s=park_after_s)
         self._posts = Posts(store, self._runner, self._clock, self._ids, self.find)
-        self._is_closed = False
         self._others: frozenset[str] = frozenset()
         """Other workers that were alive, and owned goals, when the queue was last looked at."""
 
@@ -106,30 +94,30 @@ class Goals:
         Raises: NotFound; Conflict when another live worker runs it; Invalid when a limit is not above what was used.
         """
         summary = await self._whole(goal_id)
-        if summary.status in _ENDED:
+        if summary.is_final:
             return Ran("ended", await self.state(summary.goal_id))
         return await self._runner.go_on(summary.goal_id, manner or Manner(), limits or Limits())
 
-    async def queue(self, new: "NewGoal", *, runner: RunnerKind = "server") -> GoalView:
-        """Store a new goal for the worker of a runner, which runs it when it has room.
+    async def enqueue(self, new: "NewGoal", *, queue: str = "server") -> GoalView:
+        """Store a new goal for the workers of a queue, which runs it when it has room.
 
         Raises: Invalid when it makes no sense; Conflict when its key was used; nothing is stored then.
         """
         self._require_open()
-        state = await self._runner.queue(new, Manner(runner=runner))
+        state = await self._runner.enqueue(new, Manner(queue=queue))
         return await self.find(state.goal_id)
 
-    async def queue_again(self, goal_id: str, limits: Limits, *, runner: RunnerKind = "server") -> GoalView:
-        """Leave a goal that nobody runs to the worker of a runner, with limits raised where they are given.
+    async def enqueue_again(self, goal_id: str, limits: Limits, *, queue: str = "server") -> GoalView:
+        """Leave a goal that nobody runs to the workers of a queue, with limits raised where they are given.
 
         Raises: NotFound; Conflict when another live worker runs it; Invalid when a limit is not above what was used.
         """
         self._require_open()
-        await self._runner.settle(goal_id, runner=runner, limits=limits)
+        await self._runner.settle(goal_id, queue=queue, limits=limits)
         return await self.find(goal_id)
 
-    async def unheld(self, *, runner: RunnerKind, limit: int, after: str | None = None) -> Sequence[GoalView]:
-        """Return open goals of a runner that no other live worker owns, the oldest first.
+    async def unheld(self, *, queue: str, limit: int, after: str | None = None) -> Sequence[GoalView]:
+        """Return open goals of a queue that no other live worker owns, the oldest first.
 
         Goals of live workers are left out by the query, so that it ends after `limit` goals however many wait. Which
         workers live is learnt from the goals that are found: at most once more for each that was not known.
@@ -138,7 +126,7 @@ class Goals:
         known = self._others
         self._others = await self._leases.living(known, observer(self._home)) if known else known
         while True:
-            page = await self._store.unheld(runner=runner, held_by=self._others, limit=limit, after=after)
+            page = await self._store.unheld(queue=queue, held_by=self._others, limit=limit, after=after)
             seen = await self._seen(page)
             others = [goal.summary.worker for goal in seen if goal.is_running and not self.is_of_this_process(goal)]
             if not others:
@@ -149,89 +137,10 @@ class Goals:
         """Tell whether the worker that owns a goal is this process."""
         return goal.summary.worker is not None and goal.summary.worker == self._runner.worker_id
 
-    async def count_queued(self, *, runner: RunnerKind) -> int:
-        """Return how many open goals of a runner wait for a worker."""
+    async def count_queued(self, *, queue: str) -> int:
+        """Return how many open goals of a queue wait for a worker."""
         self._require_open()
-        return await self._store.count_queued(runner=runner)
-
-    async def due(self, *, limit: int = 50) -> Sequence[GoalView]:
-        """Return the goals that sleep and are due, the longest due first."""
-        self._require_open()
-        return await self._seen(await self._store.due(self._clock.now_us(), limit=limit))
-
-    async def each_due(self, *, runner: RunnerKind | None = None) -> AsyncIterator[GoalView]:
-        """Give every goal that is due now, each once: those that sleep, and those that were woken and cut short."""
-        self._require_open()
-        now_us, last = self._clock.now_us(), None
-        while page := await self._store.due(now_us, runner=runner, limit=_PAGE, after=last):
-            for view in await self._seen(page):
-                yield view
-            last = page[-1]
-
-    async def list(
-        self,
-        *,
-        limit: int = 50,
-        status: Status | None = None,
-        runner: RunnerKind | None = None,
-        before: str | None = None,
-    ) -> Sequence[GoalView]:
-        """Return the newest goals; `before` is the last id of the page before.
-
-        Raises: Invalid
-        """
-        self._require_open()
-        status, limit = asked.status(status), asked.number("limit", limit, 1)
-        before = None if before is None else asked.goal_id(before)
-        page = await self._store.list_goals(status=status, runner=runner, limit=limit, before=before)
-        return await self._seen(page)
-
-    async def newest_open(self, workdir: Path) -> GoalView:
-        """Return the newest goal of a folder that is interrupted or waits.
-
-        Raises: NotFound
-        """
-        found = [await self._newest(status, workdir) for status in ("open", "waiting")]
-        views = [view for view in found if view is not None]
-        if not views:
-            raise NotFound(f"No goal of {workdir} is interrupted or waits.")
-        return max(views, key=lambda view: (view.summary.created_us, view.summary.goal_id))
-
-    async def find(self, prefix: str) -> GoalView:
-        """Return the goal whose id begins with a prefix.
-
-        Raises: NotFound; Conflict when there are several.
-        """
-        return (await self._seen([await self._found(prefix)]))[0]
-
-    async def get(self, goal_id: str) -> GoalView:
-        """Return the goal with an id; a prefix of it is not enough.
-
-        Raises: NotFound
-        """
-        return (await self._seen([await self._whole(goal_id)]))[0]
-
-    async def history(self, prefix: str) -> Sequence[Event]:
-        """Return all events of a goal; a fork's begin with its parents'."""
-        return await self._store.load((await self._found(prefix)).goal_id)
-
-    async def follow(self, prefix: str, *, after: int = 0) -> AsyncIterator[Event]:
-        """Give the events of a goal after a seq, then those that come, each once and in order, until it has ended.
-
-        Raises: NotFound; Invalid; Conflict, with `last_seq`, when the goal does not have so many events.
-        """
-        summary = await self._found(prefix)
-        goal_id, after = summary.goal_id, asked.number("after", after, 0)
-        asked.reached(summary, after)
-        has_ended = False
-        while not has_ended:
-            has_ended = (await self._store.find(goal_id)).status in _ENDED
-            while page := await self._store.load(goal_id, after=after, max_bytes=PAGE_BYTES):
-                for event in page:
-                    after = event.seq
-                    yield event
-            if not has_ended:
-                await self._clock.sleep(_FOLLOW_S)
+        return await self._store.count_queued(queue=queue)
 
     async def started(self, new: "NewGoal") -> GoalView | None:
         """Return the goal that was started with the same key, if there is one.
@@ -241,53 +150,6 @@ class Goals:
         self._require_open()
         known = await self._started(new)
         return None if known is None else await self.find(known)
-
-    async def changes(self, after: int | None = None) -> Changes:
-        """Return which goals have got events since a mark, whoever wrote them."""
-        self._require_open()
-        return await self._store.changes(after)
-
-    async def events(
-        self, goal_id: str, *, after: int = 0, limit: int | None = None, max_bytes: int | None = None
-    ) -> Sequence[Event]:
-        """Return the events of a goal after a seq, in order: at most `limit`, and at most `max_bytes` of JSON.
-
-        One event is returned in any case, if there is one.
-
-        Raises: NotFound; Invalid; Conflict, with `last_seq`, when the goal does not have so many events.
-        """
-        self._require_open()
-        after = asked.number("after", after, 0)
-        upto = None if limit is None else after + asked.number("limit", limit, 1)
-        found = await self._store.load(asked.goal_id(goal_id), after=after, upto=upto, max_bytes=max_bytes)
-        if not found and after:
-            asked.reached(await self._store.find(goal_id), after)
-        return found
-
-    async def state(self, goal_id: str) -> GoalState:
-        """Return what the events of a goal say.
-
-        Raises: NotFound; Damaged when an event was changed or is missing.
-        """
-        events = await self._store.load(goal_id)
-        require_unchanged(events, goal_id)
-        return fold(events)
-
-    async def pending(self, goal_id: str) -> Sequence[InboxRow]:
-        """Return what was posted to a goal and not yet taken."""
-        return await self._store.inbox(goal_id)
-
-    async def replay(self, prefix: str) -> Replayed:
-        """Fold the history of a goal again, checking every event.
-
-        Raises: Damaged, naming the seq.
-        """
-        summary = await self._found(prefix)
-        return replay(await self._store.load(summary.goal_id), summary)
-
-    async def compare(self, left: str, right: str) -> Parted:
-        """Find where the histories of two goals part."""
-        return compare(await self.history(left), await self.history(right))
 
     async def decide(
         self, goal_id: str, decision: str, *, call_id: str | None = None, value: Any = None, key: str | None = None
@@ -400,34 +262,6 @@ class Goals:
         self._is_closed = True
         await self._runner.close()
 
-    async def _found(self, prefix: str) -> Summary:
-        self._require_open()
-        return await self._store.find(asked.goal_id(prefix))
-
-    async def _whole(self, goal_id: str) -> Summary:
-        """Return the goal with an id.
-
-        Raises: NotFound, naming the only goal whose id begins so.
-        """
-        try:
-            found = await self._found(goal_id)
-        except Conflict as error:  # a prefix of several ids
-            raise NotFound(f"No goal has the id {goal_id!r}. {error.detail} {_WHOLE_ID}") from error
-        if found.goal_id != goal_id:
-            raise NotFound(f"No goal has the id {goal_id!r}. Did you mean {found.goal_id}? {_WHOLE_ID}")
-        return found
-
-    async def _require_unchanged(self, goal: Summary) -> None:
-        """Check the history of a goal before something is posted to it, which no worker could take if it is damaged.
-
-        Raises: Damaged
-        """
-        require_unchanged(await self._store.load(goal.goal_id), goal.goal_id)
-
-    def _require_open(self) -> None:
-        if self._is_closed:
-            raise Unavailable("These goals are of a home that is closed. Use them inside its `async with` block.")
-
     async def _started(self, new: "NewGoal") -> str | None:
         """Return the goal that was started with the same key.
 
@@ -451,23 +285,11 @@ class Goals:
 
         Raises: Conflict when that is another one.
         """
-        if known.parent is None or (known.parent.goal_id, known.parent.seq) != (left_at.goal_id, left_at.seq):
+        if known.forked_from is None or (known.forked_from.goal_id, known.forked_from.seq) != (
+            left_at.goal_id,
+            left_at.seq,
+        ):
             raise asked.KeyTaken(
                 f"The key started {known.goal_id}, which is no fork of {left_at.goal_id} at {left_at.seq}."
             )
         return replace((await self._seen([known]))[0], is_news=False)
-
-    async def _newest(self, status: Status, workdir: Path) -> GoalView | None:
-        before = None
-        while page := await self.list(status=status, limit=_PAGE, before=before):
-            for view in page:
-                if view.summary.workdir == str(workdir) and view.status != "running":
-                    return view
-            before = page[-1].summary.goal_id
-        return None
-
-    async def _seen(self, summaries: Sequence[Summary]) -> Sequence[GoalView]:
-        """Tell the running from the interrupted, by one query for all."""
-        owners = {goal.worker for goal in summaries if goal.worker is not None and goal.status not in _ENDED}
-        living = await self._leases.living(owners, observer(self._home)) if owners else frozenset()
-        return [GoalView(goal, is_running=goal.worker in living) for goal in summaries]

@@ -51,8 +51,8 @@ class NewGoal:
         mind, was = without_script(self.mind), without_script(begun.mind)
         if was.kind != mind.kind:
             return f"which is a {was.kind}, {_shown(begun.text)}, and not a {mind.kind}"
-        if was.flow != mind.flow:
-            return f"which is the flow {was.flow}, and not {mind.flow}"
+        if was.at != mind.at:
+            return f"which is the flow {was.at}, and not {mind.at}"
         if was.args != mind.args:
             return f"which has the arguments {_shown(_called_with(was))}, and not {_shown(_called_with(mind))}"
         if was.plan != mind.plan:
@@ -154,5 +154,5 @@ def of_flow(flow: Flow, args: list[Any], kwargs: dict[str, Any]) -> NewGoal:
     read_arguments(flow.fn, given["args"], given["kwargs"])
     said = ", ".join([*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())])
     script = {"script": script_here()} if flow.is_of_script else {}
-    spec = MindSpec("flow", flow=flow.path, args={**given, **script})
+    spec = MindSpec("flow", flow=flow.name, at=flow.path, args={**given, **script})
     return NewGoal(f"{flow.name}({said})"[:_LONGEST], spec, Path.cwd())

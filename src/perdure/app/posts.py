@@ -16,7 +16,6 @@ CANCEL_WAIT_S = 8.0
 """How long a cancel waits for the end of the goal: what runs is gone within five seconds of being told."""
 _UNWIND_S = 2.0
 _LOOK_S = 0.05
-_ENDED = ("done", "stopped")
 _CANCEL_PENDING = "A cancel is pending: what the goal runs has not ended yet."
 
 
@@ -59,13 +58,13 @@ class Posts:
     async def wait_for_end(self, goal: GoalView, wait_s: float) -> GoalView:
         """Wait until a cancelled goal has ended, for some seconds; what a dead worker has left is ended here."""
         deadline_s = self._clock.boottime_s() + wait_s
-        while goal.status not in _ENDED:
+        while not goal.is_final:
             if self._clock.boottime_s() > deadline_s:
                 return replace(goal, note=_CANCEL_PENDING)
             self._runner.look(goal.id)
             await self._clock.sleep(_LOOK_S)
             goal = await self._find(goal.id)
-            if goal.status not in _ENDED and not goal.is_running:
+            if not goal.is_final and not goal.is_running:
                 with suppress(Conflict):  # another worker has claimed it meanwhile, or may still live
                     goal = GoalView.of_state(await self._runner.settle(goal.id))
         return replace(goal, termination=fold(await self._store.load(goal.id)).termination)
@@ -81,6 +80,6 @@ class Posts:
                 return GoalView.of_state(await self._runner.settle(goal_id))
             except Conflict:
                 seen = await self._find(goal_id)
-                if seen.is_running or seen.status in _ENDED or self._clock.boottime_s() > deadline_s:
+                if seen.is_running or seen.is_final or self._clock.boottime_s() > deadline_s:
                     return seen
             await self._clock.sleep(_LOOK_S)

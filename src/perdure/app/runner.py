@@ -21,7 +21,6 @@ from perdure.kernel.inbox import drain
 from perdure.kernel.journal import Desk, Journal
 from perdure.kernel.loop import Loop, Ran
 from perdure.kernel.ports import Leases, Means, OwnerSilent, Policy, StateStore, Tool, Worker
-from perdure.kernel.ports import Runner as RunnerKind
 from perdure.kernel.replay import require_unchanged
 from perdure.settings import ensure_folder
 from perdure.tools.exec import ExecTool
@@ -58,7 +57,7 @@ class Manner:
     watch: Watch = nobody
     is_woken: bool = False
     """The goal goes on because it was due, and nobody is there: if we die, the next who wakes goals goes on with it."""
-    runner: RunnerKind = "cli"
+    queue: str = "cli"
     """Whose goal it is from now on: a server goes on with its own by itself. What was only woken stays what it is.
 
     A flow that a server runs gets a thread and an event loop of its own, because its code may block.
@@ -103,8 +102,8 @@ class Runner:
                 journal = self._journal(named, worker, manner, new.key)
                 return await self._run(journal, worker, lambda: named.means, manner, thread, is_resumed=False)
 
-    async def queue(self, new: "NewGoal", manner: Manner) -> GoalState:
-        """Store a new goal for the worker that takes the goals of its runner; it does not run yet.
+    async def enqueue(self, new: "NewGoal", manner: Manner) -> GoalState:
+        """Store a new goal for the workers of its queue; it does not run yet.
 
         Raises: as `start`.
         """
@@ -122,7 +121,7 @@ class Runner:
         """
         async with (
             self._worker.holding(goal_id) as worker,
-            self._claimed(goal_id, worker, manner.runner, manner.tell, is_woken=manner.is_woken) as journal,
+            self._claimed(goal_id, worker, manner.queue, manner.tell, is_woken=manner.is_woken) as journal,
         ):
             journal.record(*_raised(journal.state, limits))
             begun = journal.state.begun
@@ -131,18 +130,16 @@ class Runner:
                 means = partial(self._means, begun, workdir, manner, thread)
                 return await self._run(journal, worker, means, manner, thread, is_resumed=True)
 
-    async def settle(
-        self, goal_id: str, *, runner: RunnerKind | None = None, limits: Limits | None = None
-    ) -> GoalState:
+    async def settle(self, goal_id: str, *, queue: str | None = None, limits: Limits | None = None) -> GoalState:
         """Record what was posted to a goal that nobody runs, without running it.
 
-        With a runner, the goal is left to the worker of that kind, with limits raised where they are given.
+        With a queue, the goal is left to the workers of that queue, with limits raised where they are given.
 
         Raises: Conflict when somebody runs it, who will take what was posted; Invalid as `go_on`.
         """
         async with (
             self._worker.holding(goal_id) as worker,
-            self._claimed(goal_id, worker, runner, None, is_woken=runner is None) as journal,
+            self._claimed(goal_id, worker, queue, None, is_woken=queue is None) as journal,
         ):
             journal.record(*_raised(journal.state, limits or Limits()))
             await drain(journal, self._store, self._tools())
@@ -192,7 +189,7 @@ class Runner:
 
         After a crash between the two, the folder is made when the goal is resumed.
         """
-        journal = Journal.begin(self._desk(worker, manner.runner), new.begun, new.goal_id, start_key=key)
+        journal = Journal.begin(self._desk(worker, manner.queue), new.begun, new.goal_id, start_key=key)
         if (folder := new.folder) is not None:
             journal.listen(lambda events, _state: ensure_folder(folder) if events and events[0].seq == 1 else None)
         return journal
@@ -218,7 +215,7 @@ class Runner:
         self, journal: Journal, means: Callable[[], Means], manner: Manner, thread: FlowThread | None
     ) -> Loop:
         """Make the loop of a goal where it will run; a server parses a plan, which may be long, beside its own loop."""
-        if manner.runner == "server" and journal.state.begun.mind.kind == "plan":
+        if manner.queue == "server" and journal.state.begun.mind.kind == "plan":
             made = await asyncio.to_thread(means)
             return Loop(journal, self._store, made, self._clock)
         return await _called(thread, lambda: Loop(journal, self._store, means(), self._clock))
@@ -229,16 +226,16 @@ class Runner:
 
         Raises: Unavailable when there are no threads left.
         """
-        if mind.kind != "flow" or manner.runner != "server":
+        if mind.kind != "flow" or manner.queue != "server":
             yield None
             return
-        thread = FlowThread(mind.flow or "")
+        thread = FlowThread(mind.at or "")
         with contextlib.closing(thread):
             yield thread
 
     @asynccontextmanager
     async def _claimed(
-        self, goal_id: str, worker: Worker, runner: RunnerKind | None, tell: Tell | None, *, is_woken: bool
+        self, goal_id: str, worker: Worker, queue: str | None, tell: Tell | None, *, is_woken: bool
     ) -> AsyncIterator[Journal]:
         """Own a goal for the time of the block, with its history as it was written.
 
@@ -246,7 +243,7 @@ class Runner:
 
         Raises: Damaged when an event was changed: what is wrong is not built upon; Unavailable.
         """
-        epoch, owner = await self._claim(goal_id, worker, None if is_woken else runner, tell)
+        epoch, owner = await self._claim(goal_id, worker, None if is_woken else queue, tell)
         try:
             if owner is not None and owner != worker.id:
                 await self._forks.end_goal(goal_id)
@@ -261,7 +258,7 @@ class Runner:
             yield journal
 
     async def _claim(
-        self, goal_id: str, worker: Worker, runner: RunnerKind | None, tell: Tell | None
+        self, goal_id: str, worker: Worker, queue: str | None, tell: Tell | None
     ) -> tuple[int, str | None]:
         """Claim a goal, and return the epoch and the id of the worker that owned it before.
 
@@ -273,7 +270,7 @@ class Runner:
         while True:
             before = (await self._store.find(goal_id)).worker
             try:
-                return await self._leases.claim(goal_id, worker, runner), before
+                return await self._leases.claim(goal_id, worker, queue), before
             except OwnerSilent as silent:
                 if tell is None:
                     raise
@@ -298,8 +295,8 @@ class Runner:
             async with asyncio.timeout(_PATIENCE_S):
                 await self._leases.release(goal_id, worker, epoch)
 
-    def _desk(self, worker: Worker, runner: RunnerKind = "cli") -> Desk:
-        return Desk(self._store, self._clock, self._ids, worker, runner)
+    def _desk(self, worker: Worker, queue: str = "cli") -> Desk:
+        return Desk(self._store, self._clock, self._ids, worker, queue)
 
     def _workdir(self, state: GoalState) -> str:
         """Return the folder of a goal; one that lies in the home that started it is looked for in this home.

@@ -96,7 +96,7 @@ class Serving:
             return known
         try:
             if self._must_queue():
-                return await self._queue(lambda: self._goals.queue(new))
+                return await self._queue(lambda: self._goals.enqueue(new))
             return await self._begun(_Run("", is_stored=False), lambda manner: self._goals.start(new, manner))
         except Conflict:
             known = None if new.key is None else await self._goals.started(new)
@@ -124,7 +124,7 @@ class Serving:
         return gone_on
 
     async def _gone_on(self, goal: GoalView, limits: Limits | None) -> GoalView:
-        if goal.status in ("done", "stopped") or self._runs(goal.id):
+        if goal.is_final or self._runs(goal.id):
             return goal
         if self._must_queue():
             return await self._queue_again(goal, limits or Limits())
@@ -133,8 +133,8 @@ class Serving:
     async def _queue_again(self, goal: GoalView, limits: Limits) -> GoalView:
         """Queue a goal; one that is queued already needs no further place."""
         if not goal.is_queued:
-            return await self._queue(lambda: self._goals.queue_again(goal.id, limits))
-        return goal if limits == Limits() else await self._goals.queue_again(goal.id, limits)
+            return await self._queue(lambda: self._goals.enqueue_again(goal.id, limits))
+        return goal if limits == Limits() else await self._goals.enqueue_again(goal.id, limits)
 
     @property
     def is_busy(self) -> bool:
@@ -218,7 +218,7 @@ class Serving:
         Raises: Exhausted when the queue is full.
         """
         in_flight, admitted = self._being_queued, self._ever_admitted
-        queued = await self._goals.count_queued(runner="server")
+        queued = await self._goals.count_queued(queue="server")
         queued += in_flight + self._ever_admitted - admitted
         if queued >= self.most_queued:
             raise Exhausted(f"{queued} goals are queued already; at most {self.most_queued} may be. Try again later.")
@@ -253,7 +253,7 @@ class Serving:
 
     async def _due(self, most: int) -> Sequence[GoalView]:
         found: list[GoalView] = []
-        async for goal in self._goals.each_due(runner="server"):
+        async for goal in self._goals.each_due(queue="server"):
             if self._can_be_tried(goal):
                 found.append(goal)
             if len(found) >= most:
@@ -265,7 +265,7 @@ class Serving:
         found: list[GoalView] = []
         for _ in range(_MOST_PAGES):
             limit = most + len(self._running)
-            page = await self._goals.unheld(runner="server", limit=limit, after=self._place)
+            page = await self._goals.unheld(queue="server", limit=limit, after=self._place)
             found += [goal for goal in page if self._can_be_tried(goal)]
             is_last = len(page) < limit
             self._place = None if is_last or len(found) >= most else page[-1].id
@@ -326,7 +326,7 @@ class Serving:
             else:
                 loop.journal.listen(stored)
 
-        task = asyncio.ensure_future(begin(Manner(watch=watch, runner="server", tell=None)))
+        task = asyncio.ensure_future(begin(Manner(watch=watch, queue="server", tell=None)))
         self._running[task] = run
         task.add_done_callback(self._ended)
         return task

@@ -11,7 +11,7 @@ from perdure.kernel.events import NO_HASH, Event
 from perdure.kernel.fold import fold
 from perdure.kernel.replay import damaged_event, require_same_row, require_unchanged
 from perdure.store.client import DatabaseClient
-from perdure.store.goals.append import lost_parent
+from perdure.store.goals.append import lost_origin
 from perdure.store.goals.audit import (
     HistoryRow,
     count_histories,
@@ -105,7 +105,7 @@ async def _require_whole(database: DatabaseClient, row: HistoryRow, most: int | 
 
     Raises: Damaged
     """
-    seq = row.parent.seq if row.parent is not None else 0
+    seq = row.forked_from.seq if row.forked_from is not None else 0
     if most is not None:
         seq = max(seq, row.last_seq - most)
     previous = await _hash_before(database, row, seq)
@@ -146,9 +146,9 @@ async def _hash_before(database: DatabaseClient, row: HistoryRow, seq: int) -> b
     """
     if seq == 0:
         return NO_HASH
-    parent = row.parent
-    if parent is not None and not await database.read_raw(partial(is_there, goal_id=parent.goal_id)):
-        raise lost_parent(row.goal_id, parent.goal_id)
+    origin = row.forked_from
+    if origin is not None and not await database.read_raw(partial(is_there, goal_id=origin.goal_id)):
+        raise lost_origin(row.goal_id, origin.goal_id)
     found = await database.read_raw(partial(hash_before, row=row, after=seq))
     if found is None:
         raise damaged_event(row.goal_id, seq, f"is missing: {row.last_seq} were written")

@@ -5,10 +5,9 @@ from typing import Any, Literal
 
 from perdure.kernel.events import Termination, iso
 from perdure.kernel.fold import GoalState
-from perdure.kernel.journal import summarise
-from perdure.kernel.ports import Summary
+from perdure.kernel.summary import Summary, summarise
 
-GoalStatus = Literal["running", "interrupted", "waiting", "done", "stopped"]
+GoalStatus = Literal["running", "interrupted", "waiting", "done", "failed", "cancelled"]
 QUEUED = "Queued: the server runs it when it has room."
 
 
@@ -75,21 +74,26 @@ class GoalView:
         return self.summary.status
 
     @property
+    def is_final(self) -> bool:
+        """Whether it has ended."""
+        return self.summary.is_final
+
+    @property
     def detail(self) -> str | None:
         """Why it ended like that; or, before its end, what it waits for apart from what its status says."""
-        if self.termination is not None:
-            return self.termination.detail
+        if self.is_final:
+            return self.summary.detail if self.termination is None else self.termination.detail
         return QUEUED if self.note is None and self.is_queued else self.note
 
     @property
     def is_queued(self) -> bool:
         """Whether it waits for the worker of a server."""
-        return self.summary.runner == "server" and self.status == "interrupted"
+        return self.summary.queue == "server" and self.status == "interrupted"
 
     def wire(self) -> dict[str, Any]:
         """Return the one JSON form of a goal."""
         goal = self.summary
-        parent = goal.parent
+        origin, parent = goal.forked_from, goal.parent
         return {
             "id": goal.goal_id,
             "text": goal.text,
@@ -103,7 +107,9 @@ class GoalView:
             "last_seq": goal.last_seq,
             "steps": goal.steps,
             "cost_usd": goal.cost_usd,
-            "parent": {"goal_id": parent.goal_id, "seq": parent.seq} if parent else None,
+            "tags": [*goal.tags],
+            "parent": {"goal_id": parent.goal_id, "call_id": parent.call_id} if parent else None,
+            "forked_from": {"goal_id": origin.goal_id, "seq": origin.seq} if origin else None,
             "output": self.termination.value if self.termination else None,
             "detail": self.detail,
         }

@@ -81,7 +81,7 @@ class Goals:
                     yield event
                     if event["type"] == _ENDED:
                         return
-                if (await self.get(goal_id))["status"] in ("done", "stopped"):
+                if (await self.get(goal_id))["status"] in ("done", "failed", "cancelled"):
                     return
             except (OSError, WebSocketException, Unavailable) as error:
                 if failures >= tries:

@@ -10,7 +10,7 @@ class Goal(TypedDict):
     text: str
     mind: str
     bot: str | None
-    status: Literal["running", "interrupted", "waiting", "done", "stopped"]
+    status: Literal["running", "interrupted", "waiting", "done", "failed", "cancelled"]
     reason: str | None
     waiting_for: str | None
     created_at: str
@@ -18,7 +18,9 @@ class Goal(TypedDict):
     last_seq: int
     steps: int
     cost_usd: float
+    tags: list[str]
     parent: dict[str, Any] | None
+    forked_from: dict[str, Any] | None
     output: Any
     detail: str | None
 

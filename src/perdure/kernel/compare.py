@@ -6,6 +6,7 @@ from itertools import takewhile
 from typing import Any
 
 from perdure.kernel.events import Event
+from perdure.kernel.upcasters import upcast
 
 _PASSING = ("duration_ms", "usage")
 """What differs between two runs of the same step."""
@@ -33,7 +34,7 @@ def _without_forks(events: Sequence[Event]) -> Sequence[Event]:
 
 
 def _meaning(event: Event) -> Any:
-    content = event.content()
+    content = upcast(event.type, event.v, event.content())
     if event.type == "goal":
         return event.type, content.get("text"), content.get("mind")
     return event.type, {name: value for name, value in content.items() if name not in _PASSING}

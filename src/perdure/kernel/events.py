@@ -14,8 +14,9 @@ from typing import Any, Literal
 import orjson
 
 from perdure.errors import Conflict, Damaged, Invalid
+from perdure.kernel.upcasters import upcast
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 NO_HASH = bytes(32)
 """Stands before the first event of a goal."""
 FRAME_BYTES = 400
@@ -45,16 +46,28 @@ class MindSpec:
     kind: MindKind
     plan: str | None = None
     flow: str | None = None
+    """The name of the flow."""
+    at: str | None = None
+    """Where to import the flow from, `module:qualname`."""
     args: Any = None
     shell: bool | None = None
+    cleanup: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Parent:
-    """Where a fork left its parent."""
+class ForkedFrom:
+    """The last event that a fork shares with the goal it was made from."""
 
     goal_id: str
     seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class ParentCall:
+    """The call of a goal that started a child goal."""
+
+    goal_id: str
+    call_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +79,10 @@ class GoalBegun:
     bot: str | None = None
     limits: Limits = field(default_factory=Limits)
     workdir: str | None = None
-    parent: Parent | None = None
+    forked_from: ForkedFrom | None = None
+    parent: ParentCall | None = None
     voided: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +126,17 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class ToolError:
-    """Why a tool failed."""
+    """Why a call or a goal failed; what a Python exception adds is null where there was none."""
 
     code: str
     message: str
+    type: str | None = None
+    """The class of the exception, `module:QualName`."""
+    args: Any = None
+    """The arguments of the exception, if they are JSON."""
+    traceback: str | None = None
+    """The user's frames with their source lines, without local variables."""
+    retryable: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,15 +195,60 @@ class LimitRaised:
 
 @dataclass(frozen=True, slots=True)
 class Termination:
-    """The end of a goal: exactly one, always last."""
+    """The end of a goal. Only `Reopened` may follow it."""
 
     reason: Reason
     detail: str | None = None
     value: Any = None
+    error: ToolError | None = None
+    steps: tuple[str, ...] | None = ()
+    """The failed steps that the end came from; null in events of version 1, which do not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reopened:
+    """A failed goal is retried: its termination, event `ended_seq`, no longer counts."""
+
+    by: str
+    reason: str | None
+    ended_seq: int
+    again: tuple[str, ...] = ()
+    """The failed calls whose steps are called again, under their next call ids."""
+    unknown: tuple[str, ...] = ()
+    """Failed calls that may have had their effect: their outcome is unknown and waits for a decision."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """The goal is not run automatically until a person resumes it."""
+
+    reason: Literal["crash_loop"]
+    deaths: int
+    steps: tuple[str, ...] = ()
+    """The steps that were open when the last worker died."""
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """A person resumed a goal that was on hold."""
+
+    by: str = "person"
 
 
 Action = Message | ToolCall | Ask | Wait
-Body = GoalBegun | Action | ToolOutput | OutcomeUnknown | Decision | Signal | LimitRaised | Termination
+Body = (
+    GoalBegun
+    | Action
+    | ToolOutput
+    | OutcomeUnknown
+    | Decision
+    | Signal
+    | LimitRaised
+    | Termination
+    | Reopened
+    | Hold
+    | Released
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,8 +320,11 @@ def encode(body: Body) -> tuple[str, str]:
             name, content = "action", {"kind": _KINDS[type(body)], **_fields(body)}
         case GoalBegun(mind=mind):
             name, content = "goal", {**_fields(body), "mind": _given(mind)}
-        case ToolOutput(step=None):
+        case ToolOutput(step=None, error=error):
             name, content = "tool_output", {field: getattr(body, field) for field in _PLAIN_OUTPUT}
+            content["error"] = None if error is None else _given(error)
+        case ToolOutput(error=error) | Termination(error=error):
+            name, content = _TYPES[type(body)], {**_fields(body), "error": None if error is None else _given(error)}
         case _:
             name, content = _TYPES[type(body)], _fields(body)
     try:
@@ -282,6 +352,8 @@ def decode(event: Event) -> Body:
         raise Conflict(f"Event {event.seq} of {event.goal_id} was written by a newer Perdure (version {event.v}).")
     try:
         content = orjson.loads(event.payload)
+        if event.v < SCHEMA_VERSION:
+            content = upcast(event.type, event.v, content)
         kind = _ACTIONS[content.pop("kind")] if event.type == "action" else _BODIES[event.type]
         for name, build in _NESTED.get(kind, {}).items():
             if content.get(name) is not None:
@@ -345,8 +417,8 @@ def _fields(body: Any) -> dict[str, Any]:
     return {name: getattr(body, name) for name in body.__slots__}
 
 
-def _given(mind: MindSpec) -> dict[str, Any]:
-    return {name: value for name, value in _fields(mind).items() if value is not None}
+def _given(value: MindSpec | ToolError) -> dict[str, Any]:
+    return {name: each for name, each in _fields(value).items() if each is not None}
 
 
 def _require_finite(value: Any) -> None:
@@ -371,15 +443,23 @@ _TYPES: dict[type, str] = {
     Signal: "signal",
     LimitRaised: "limit",
     Termination: "termination",
+    Reopened: "reopened",
+    Hold: "hold",
+    Released: "released",
 }
 _BODIES: dict[str, type[Body]] = {"goal": GoalBegun, **{name: kind for kind, name in _TYPES.items()}}
 _NESTED: dict[type, dict[str, Callable[[Any], Any]]] = {
     GoalBegun: {
         "mind": lambda value: MindSpec(**value),
         "limits": lambda value: Limits(**value),
-        "parent": lambda value: Parent(**value),
+        "forked_from": lambda value: ForkedFrom(**value),
+        "parent": lambda value: ParentCall(**value),
         "voided": tuple,
+        "tags": tuple,
     },
     Ask: {"options": tuple},
     ToolOutput: {"error": lambda value: ToolError(**value)},
+    Termination: {"error": lambda value: ToolError(**value), "steps": tuple},
+    Reopened: {"again": tuple, "unknown": tuple},
+    Hold: {"steps": tuple},
 }

@@ -11,11 +11,14 @@ from perdure.kernel.events import (
     Decision,
     Event,
     GoalBegun,
+    Hold,
     LimitName,
     LimitRaised,
     Limits,
     Message,
     OutcomeUnknown,
+    Released,
+    Reopened,
     Signal,
     Termination,
     Tip,
@@ -28,12 +31,15 @@ from perdure.kernel.events import (
 )
 from perdure.kernel.limits import Used, reached
 
-Status = Literal["open", "waiting", "done", "stopped"]
+Status = Literal["open", "waiting", "done", "failed", "cancelled"]
 """As it is stored; `running` and `interrupted` are told apart by the lease when it is read."""
 
-WaitingFor = Literal["person", "signal", "timer", "limit"]
+FINAL: frozenset[str] = frozenset({"done", "failed", "cancelled"})
+"""The statuses of a goal that has ended. Only a failed one can be retried."""
 
-_ORDER: tuple[WaitingFor, ...] = ("person", "limit", "signal", "timer")
+WaitingFor = Literal["person", "signal", "timer", "limit", "child", "hold"]
+
+_ORDER: tuple[WaitingFor, ...] = ("person", "limit", "child", "signal", "timer")
 
 Call = ToolCall | Ask | Wait
 
@@ -55,6 +61,8 @@ class CallState:
     """What ended a wait for a signal."""
     times_again: int = 0
     """How often it was begun again after a crash, under the same key."""
+    ended_seq: int | None = None
+    """The event that settled it."""
 
     @property
     def is_open(self) -> bool:
@@ -98,6 +106,13 @@ class GoalState:
     """Signals that nothing has waited for yet, in order of arrival."""
     messages: list[str] = field(default_factory=list)
     termination: Termination | None = None
+    hold: Hold | None = None
+    """Why the goal is not run automatically."""
+    reopenings: list[Reopened] = field(default_factory=list)
+    reopened_seq: int = 0
+    """The last `reopened` event. Guards look only at what came after it."""
+    attempts_before: dict[str, int] = field(default_factory=dict)
+    """How many calls a step had when it was last reopened: its retry policy counts from there."""
 
     @property
     def goal_id(self) -> str:
@@ -120,7 +135,7 @@ class GoalState:
     def status_when(self, waiting_for: WaitingFor | None) -> Status:
         """Return the status of one who knows already what the goal waits for."""
         if self.termination is not None:
-            return "done" if self.termination.reason == "done" else "stopped"
+            return _final_status(self.termination)
         return "waiting" if waiting_for is not None else "open"
 
     def timers(self) -> dict[str, int]:
@@ -139,6 +154,8 @@ class GoalState:
     @property
     def waiting_for(self) -> WaitingFor | None:
         """What the goal waits for, when nothing in it can run: a person before a limit, a signal and a timer."""
+        if self.termination is None and self.hold is not None:
+            return "hold"
         if self.termination is not None or self.is_busy or not (self.open_calls or self.reached_limit):
             return None
         found = {_waits_for(call) for call in self.open_calls.values()}
@@ -170,7 +187,7 @@ def apply(state: GoalState, event: Event, body: Body | None = None) -> None:
     """
     if event.seq != state.tip.seq + 1:
         raise Damaged(f"Event {state.tip.seq + 1} of {event.goal_id} is missing; {event.seq} follows instead.")
-    if state.termination is not None:
+    if state.termination is not None and event.type != "reopened":
         raise Damaged(f"Event {event.seq} of {event.goal_id} comes after the end.")
     try:
         _take(state, decode(event) if body is None else body, event)
@@ -204,20 +221,69 @@ def _take(state: GoalState, body: Body, event: Event) -> None:
         case LimitRaised(name=name, value=value):
             raised: dict[str, Any] = {name: value}
             state.limits = replace(state.limits, **raised)
-        case Termination():
-            state.termination = body
+        case Termination() | Reopened() | Hold() | Released():
+            _take_turn(state, body, event)
         case _:
             assert_never(body)
 
 
+def _take_turn(state: GoalState, body: Termination | Reopened | Hold | Released, event: Event) -> None:
+    """End, reopen, hold or release the goal."""
+    match body:
+        case Termination():
+            state.termination = body
+        case Reopened():
+            _reopen(state, body, event)
+        case Hold():
+            state.hold = body
+        case Released():
+            state.hold = None
+
+
+def _final_status(end: Termination) -> Status:
+    match end.reason:
+        case "done" | "cancelled":
+            return end.reason
+        case _:
+            return "failed"
+
+
+def _reopen(state: GoalState, body: Reopened, event: Event) -> None:
+    """Undo the end of a failed goal: steps in `again` are called again, calls in `unknown` wait for a decision."""
+    if state.termination is None or _final_status(state.termination) != "failed" or body.ended_seq != state.tip.seq:
+        raise Damaged(f"Event {event.seq} of {event.goal_id} reopens a goal that has not failed at {body.ended_seq}.")
+    state.termination = None
+    state.reopenings.append(body)
+    state.reopened_seq = event.seq
+    state.called_iteration = state.used.iterations
+    for call_id in (*body.again, *body.unknown):
+        step = state.calls[call_id].call.step
+        state.attempts_before[step] = sum(call.call.step == step for call in state.calls.values())
+    for call_id in body.unknown:
+        _reopen_as_unknown(state, state.calls[call_id])
+
+
+def _reopen_as_unknown(state: GoalState, before: CallState) -> None:
+    call_id = before.call.call_id
+    why = "The goal is retried, and this call may have had its effect although it failed."
+    unknown = OutcomeUnknown(call_id, why)
+    after = CallState(before.call, before.seq, before.began_us, before.needs_approval, unknown=unknown)
+    state.calls[call_id] = state.open_calls[call_id] = after
+    state.settled.remove(call_id)
+    state.steps -= 1
+
+
 def _fork(state: GoalState, body: GoalBegun, event: Event) -> None:
-    """A fork goes on from its parent's events; what was open there is decided anew."""
+    """Continue the events of another goal; calls that were open there are void."""
     state.begun = body
     state.created_us = event.timestamp_us
     state.limits = body.limits
+    state.hold = None
     for call_id in body.voided:
-        state.calls.pop(call_id, None)
+        voided = state.calls.pop(call_id, None)
         state.open_calls.pop(call_id, None)
+        if voided is not None:
+            state.attempts_before.pop(voided.call.step, None)
 
 
 def _open(state: GoalState, call: Call, event: Event) -> None:
@@ -247,7 +313,7 @@ def _signal(state: GoalState, signal: Signal, event: Event) -> None:
 def _end_wait(state: GoalState, call: CallState, signal: Signal, event: Event) -> None:
     del state.open_calls[call.call.call_id]
     state.settled.append(call.call.call_id)
-    state.calls[call.call.call_id] = replace(call, signal=signal, ended_us=event.timestamp_us)
+    state.calls[call.call.call_id] = replace(call, signal=signal, ended_us=event.timestamp_us, ended_seq=event.seq)
 
 
 def _open_pure(state: GoalState, body: ToolOutput, event: Event) -> None:
@@ -275,6 +341,7 @@ def _answer(state: GoalState, body: ToolOutput | OutcomeUnknown | Decision, even
                 decision=before.decision,
                 ended_us=event.timestamp_us,
                 times_again=before.times_again,
+                ended_seq=event.seq,
             )
             _use(state.used, body)
         case OutcomeUnknown():
@@ -283,7 +350,7 @@ def _answer(state: GoalState, body: ToolOutput | OutcomeUnknown | Decision, even
             is_again = before.unknown is not None
             after = replace(before, decision=body, unknown=None, times_again=before.times_again + is_again)
         case Decision():
-            after = replace(before, decision=body, ended_us=event.timestamp_us)
+            after = replace(before, decision=body, ended_us=event.timestamp_us, ended_seq=event.seq)
     state.calls[body.call_id] = state.open_calls[body.call_id] = after
     if not after.is_open:
         del state.open_calls[body.call_id]

@@ -17,7 +17,8 @@ def verdict(state: GoalState) -> Termination | None:
         return None
     if state.used.iterations - state.called_iteration >= TIMES:
         return Termination("no_progress", f"The last {TIMES} decisions were messages only.")
-    last = [call for call in islice(reversed(state.calls.values()), TIMES) if call.outcome is not None]
+    newest = islice(reversed(state.calls.values()), TIMES)
+    last = [call for call in newest if call.outcome is not None and call.seq > state.reopened_seq]
     if len(last) < TIMES:
         return None
     if _are_same([_error(call) for call in last]) and _error(last[0]) is not None:

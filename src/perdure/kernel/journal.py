@@ -9,9 +9,23 @@ from dataclasses import dataclass, replace
 
 from perdure import failpoints
 from perdure.errors import Conflict
-from perdure.kernel.events import NO_HASH, Body, Event, GoalBegun, Parent, Tip, seal
-from perdure.kernel.fold import GoalState, WaitingFor, apply, fold
-from perdure.kernel.ports import Appended, Clock, Ids, Runner, StateStore, Summary, Worker
+from perdure.kernel.events import (
+    NO_HASH,
+    Body,
+    Decision,
+    Event,
+    ForkedFrom,
+    GoalBegun,
+    Released,
+    Reopened,
+    Signal,
+    Tip,
+    ToolOutput,
+    seal,
+)
+from perdure.kernel.fold import GoalState, apply, fold
+from perdure.kernel.ports import Appended, Clock, Ids, StateStore, Worker
+from perdure.kernel.summary import summarise
 
 Listener = Callable[[Sequence[Event], GoalState], None]
 """Is told of events when they are durable, and of the state that they have led to."""
@@ -25,14 +39,16 @@ class Desk:
     clock: Clock
     ids: Ids
     worker: Worker
-    runner: Runner = "cli"
-    """Whose goals those are that are begun here."""
+    queue: str = "cli"
+    """The queue of the goals that are created here."""
 
 
 class Journal:
     """The one writer of a goal's history, and the state that it leads to."""
 
-    def __init__(self, desk: Desk, state: GoalState, epoch: int, *, woken_us: int | None = None) -> None:
+    def __init__(
+        self, desk: Desk, state: GoalState, epoch: int, *, woken_us: int | None = None, deaths: int = 0
+    ) -> None:
         self.state = state
         self.epoch = epoch
         self._desk = desk
@@ -44,6 +60,8 @@ class Journal:
         self._start_key: str | None = None
         self._woken_us = woken_us
         """Since when the goal was due, if that is why it goes on. See Summary.due_us."""
+        self._deaths = deaths
+        """See Summary.deaths."""
         self._listeners: list[Listener] = []
 
     @classmethod
@@ -65,8 +83,9 @@ class Journal:
         state = fold(parent)
         if state.termination is not None:
             raise Conflict(f"{state.goal_id} has ended at event {state.tip.seq}; fork it before that.")
-        left, left_hash = Parent(state.goal_id, state.tip.seq), state.tip.hash
-        body = replace(state.begun, limits=state.limits, parent=left, voided=tuple(state.open_calls))
+        left, left_hash = ForkedFrom(state.goal_id, state.tip.seq), state.tip.hash
+        voided = tuple(state.open_calls)
+        body = replace(state.begun, limits=state.limits, forked_from=left, parent=None, voided=voided)
         state.tip = Tip(goal_id, state.tip.seq, state.tip.hash)
         first = seal(body, state.tip, event_id=desk.ids.event_id(), iteration=0, timestamp_us=desk.clock.now_us())
         apply(state, first, body)
@@ -92,8 +111,10 @@ class Journal:
         """Tell somebody of every event from now on, when it is durable and not before."""
         self._listeners.append(listener)
 
-    def record(self, *bodies: Body, is_decision: bool = False) -> None:
+    def record(self, *bodies: Body, is_decision: bool = False, is_recovery: bool = False) -> None:
         """Add events to the state; they are durable after the next commit. A decision of the mind counts as one.
+
+        What recovery records is not progress of the goal: see Summary.deaths.
 
         Raises: Invalid when a body cannot be kept; nothing of it is recorded then.
         """
@@ -108,6 +129,8 @@ class Journal:
             )
             apply(self.state, event, body)
             self._pending.append(event)
+            if not is_recovery and _is_progress(body):
+                self._deaths = 0
 
     async def commit(self, *, key: str | None = None, taken: Sequence[str] = (), release: bool = False) -> Appended:
         """Make all that was recorded durable, in one append; nothing happens when there is nothing to do.
@@ -126,7 +149,13 @@ class Journal:
             expected_seq=self._stored_seq,
             expected_hash=self._stored_hash,
             epoch=self.epoch,
-            summary=summarise(self.state, self._start_key, self._woken_us, self._desk.runner),
+            summary=summarise(
+                self.state,
+                start_key=self._start_key,
+                woken_us=self._woken_us,
+                queue=self._desk.queue,
+                deaths=self._deaths,
+            ),
             key=key,
             worker=self._desk.worker.id,
             taken=taken,
@@ -143,35 +172,10 @@ class Journal:
         return done
 
 
-def summarise(
-    state: GoalState, start_key: str | None = None, woken_us: int | None = None, runner: Runner = "cli"
-) -> Summary:
-    """Say what a list shows of a state; one that goes on because it was due since a moment keeps that while it does."""
-    begun = state.begun
-    waiting_for = state.waiting_for
-    status = state.status_when(waiting_for)
-    return Summary(
-        goal_id=state.goal_id,
-        text=begun.text,
-        mind=begun.mind.kind,
-        status=status,
-        created_us=state.created_us,
-        updated_us=state.updated_us,
-        last_seq=state.tip.seq,
-        steps=state.steps,
-        cost_usd=state.used.usd,
-        reason=state.termination.reason if state.termination else None,
-        waiting_for=waiting_for,
-        bot=begun.bot,
-        workdir=begun.workdir,
-        parent=begun.parent,
-        due_us=woken_us if status == "open" else _due_us(state, waiting_for),
-        runner=runner,
-        start_key=start_key,
-    )
-
-
-def _due_us(state: GoalState, waiting_for: WaitingFor | None) -> int | None:
-    """Return when a goal that waits can go on by itself, also beside a question; at a limit it cannot."""
-    is_asleep = waiting_for is not None and state.reached_limit is None
-    return min(state.timers().values(), default=None) if is_asleep else None
+def _is_progress(body: Body) -> bool:
+    """Tell whether an event shows that the goal does not only kill its workers."""
+    match body:
+        case Decision(by=by):
+            return by == "person"
+        case _:
+            return isinstance(body, ToolOutput | Signal | Reopened | Released)

@@ -6,10 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from perdure.errors import Conflict
-from perdure.kernel.events import Action, Event, MindKind, Parent, Termination, ToolCall, ToolOutput
-from perdure.kernel.fold import GoalState, Status, WaitingFor
+from perdure.kernel.events import Action, Event, ForkedFrom, MindKind, ParentCall, Termination, ToolCall, ToolOutput
+from perdure.kernel.fold import FINAL, GoalState, Status, WaitingFor
+from perdure.kernel.summary import ALL_GOALS, GoalFilter, Summary
 
 __all__ = [
+    "ALL_GOALS",
+    "FINAL",
     "Admit",
     "Appended",
     "CallContext",
@@ -17,6 +20,8 @@ __all__ = [
     "Clock",
     "Decided",
     "Event",
+    "ForkedFrom",
+    "GoalFilter",
     "GoalState",
     "IdempotencyKeys",
     "Ids",
@@ -28,10 +33,9 @@ __all__ = [
     "Once",
     "Owned",
     "OwnerSilent",
-    "Parent",
+    "ParentCall",
     "Policy",
     "Queue",
-    "Runner",
     "StateStore",
     "Status",
     "Summary",
@@ -41,7 +45,6 @@ __all__ = [
     "Worker",
 ]
 
-Runner = Literal["cli", "server"]
 Verdict = Literal["allow", "ask", "deny"]
 Check = Literal["happened", "not_happened", "unknown"]
 
@@ -64,37 +67,6 @@ class OwnerSilent(Owned):
 
 class LeaseLost(BaseException):
     """The goal may be somebody else's by now; nothing of ours may catch it before the loop has ended what runs."""
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """What a list shows of a goal; it changes in the same commit as the events, so that listing never folds."""
-
-    goal_id: str
-    text: str
-    mind: str
-    status: Status
-    created_us: int
-    updated_us: int
-    last_seq: int
-    steps: int = 0
-    cost_usd: float = 0.0
-    reason: str | None = None
-    waiting_for: WaitingFor | None = None
-    bot: str | None = None
-    workdir: str | None = None
-    parent: Parent | None = None
-    runner: Runner = "cli"
-    worker: str | None = None
-    """Who holds the goal; whether that one still lives, the leases know."""
-    due_us: int | None = None
-    """When a goal that waits, for a timer or beside one, can go on by itself.
-
-    One that was woken because it was due keeps it until it waits for something else or has ended: so that whoever wakes
-    goals also finds it when its worker has died.
-    """
-    start_key: str | None = None
-    """Names the start of the goal; no two goals that are there have the same. Given when it is made, and kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,17 +144,17 @@ class Queue(Protocol):
     """The goals that can go on and that no worker runs: new ones that wait for their turn, and those that were left."""
 
     async def unheld(
-        self, *, runner: Runner, held_by: Collection[str], limit: int, after: str | None = None
+        self, *, queue: str, held_by: Collection[str], limit: int, after: str | None = None
     ) -> list[Summary]:
-        """Return open goals of a runner that none of some workers owns, the oldest first.
+        """Return open goals of a queue that none of some workers owns, the oldest first.
 
         One index range, which ends when `limit` goals are found; `after` is the last goal id of the page before. In
         front of the first page are goals that wait and have something in their inbox: nobody may have noticed it.
         """
         ...
 
-    async def count_queued(self, *, runner: Runner) -> int:
-        """Return how many open goals of a runner no worker owns."""
+    async def count_queued(self, *, queue: str) -> int:
+        """Return how many open goals of a queue no worker owns."""
         ...
 
 
@@ -210,6 +182,7 @@ class StateStore(Queue, Protocol):
         over to one, cannot append to a history that is not the one it wrote. Events that begin with a `goal` event
         make the goal, owned by `worker` at epoch 1, and once only for a start key; for a fork `expected_seq` is where
         it left its parent, and `expected_hash` the hash of the parent's event there.
+        Events that begin with a `reopened` event need a goal that has failed; all others, one that has not ended.
         `taken` inbox rows go in the same transaction. With `release` the goal is given back in it too, unless it has
         not ended and more waits in its inbox: then it is kept, and `inbox_waiting` says so. `key` names this one call
         and wins over seq, hash and epoch: the same key with the same events returns the first answer. A conflict of
@@ -235,16 +208,18 @@ class StateStore(Queue, Protocol):
     async def list_goals(
         self,
         *,
-        status: Status | None = None,
-        runner: Runner | None = None,
+        where: GoalFilter = ALL_GOALS,
         limit: int = 50,
         before: str | None = None,
     ) -> list[Summary]:
-        """Return goals, newest first, by one index range; `before` is the last goal id of the page before."""
+        """Return goals, newest first; `before` is the last goal id of the page before.
+
+        A status, a flow or a start key is one index range; what else is filtered by is compared row by row.
+        """
         ...
 
     async def due(
-        self, now_us: int, *, runner: Runner | None = None, limit: int = 50, after: Summary | None = None
+        self, now_us: int, *, queue: str | None = None, limit: int = 50, after: Summary | None = None
     ) -> list[Summary]:
         """Return goals whose `due_us` has come, the longest due first, by one index range; see Summary.
 
@@ -330,13 +305,15 @@ class Leases(Protocol):
         """Say that a worker has ended and runs nothing: it is dead from now on. No flush, as with `renew`."""
         ...
 
-    async def claim(self, goal_id: str, worker: Worker, runner: Runner | None = None) -> int:
+    async def claim(self, goal_id: str, worker: Worker, queue: str | None = None, *, reopen: bool = False) -> int:
         """Become the owner of a goal that has none, or whose owner is dead, and return the new epoch.
 
-        With a runner, the goal is one of that kind from now on; else it stays what it is.
+        With a queue, the goal is moved to it. With `reopen`, only a failed goal can be claimed, and stays failed until
+        its `reopened` event is appended. A claim that replaces a dead owner adds one to the goal's deaths.
 
         Raises: NotFound; Owned when another live worker owns it, or was quicker; OwnerSilent when it is not certain yet
-        that the owner is dead: then the same claim has to be tried again; Conflict when the goal has ended.
+        that the owner is dead: then the same claim has to be tried again; Conflict when the goal has ended, or, with
+        `reopen`, when it has not failed.
         """
         ...
 

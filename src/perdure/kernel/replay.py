@@ -9,8 +9,7 @@ import orjson
 from perdure.errors import Damaged
 from perdure.kernel.events import NO_HASH, Body, Event, encode, expected_hash
 from perdure.kernel.fold import GoalState, fold
-from perdure.kernel.journal import summarise
-from perdure.kernel.ports import Summary
+from perdure.kernel.summary import Summary, summarise
 
 _RESTORE = "Restore a backup from before the damage (`perdure db restore`)"
 
@@ -82,7 +81,10 @@ def _hash(state: GoalState) -> str:
         call_id: [call.call.step, *(_text(body) for body in (call.outcome, call.unknown, call.decision, call.signal))]
         for call_id, call in state.calls.items()
     }
-    content = [state.tip.seq, state.status, state.used.iterations, state.limits, calls, _text(state.termination)]
+    content = [
+        *(state.tip.seq, state.status, state.used.iterations, state.limits, calls),
+        *(_text(state.termination), _text(state.hold), [_text(body) for body in state.reopenings]),
+    ]
     return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 

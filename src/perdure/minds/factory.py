@@ -37,8 +37,8 @@ def make_mind(spec: MindSpec, text: str, jobs: int, forks: StepForks = NO_FORKS)
             return Made(plan, wants=plan.tools)
         case "plan":
             raise Invalid("A goal of kind plan needs the text of its plan, found none.")
-        case "flow" if spec.flow is not None:
-            mind = FlowMind(find_flow(spec.flow), spec.args, forks)
+        case "flow" if spec.at is not None:
+            mind = FlowMind(find_flow(spec.at), spec.args, forks)
             return Made(mind, {mind.tool.name: mind.tool})
         case _:
             raise Invalid(f"Expected a goal of kind command, plan or flow, found {spec.kind}.")

@@ -18,7 +18,7 @@ def script_here() -> str | None:
 
 def is_of_script(spec: MindSpec) -> bool:
     """Tell whether a goal is of a flow that a script defines itself."""
-    return spec.flow is not None and spec.flow.startswith(_MAIN)
+    return spec.at is not None and spec.at.startswith(_MAIN)
 
 
 def without_script(spec: MindSpec) -> MindSpec:

@@ -41,7 +41,7 @@ async def test_a_goal_is_durable_when_it_is_answered_and_runs_in_a_folder_of_its
     client: Client, home: Perdure
 ) -> None:
     goal = await client.goals.create(text=f"{sys.executable} -c 'import os; print(os.getcwd())'")
-    assert (await home.goals.find(goal["id"])).summary.runner == "server"
+    assert (await home.goals.find(goal["id"])).summary.queue == "server"
     done = await ended(client, goal["id"])
     assert done["status"] == "done"
     assert done["output"]["stdout"].strip() == str(home.settings.home / "work" / goal["id"])
@@ -121,8 +121,8 @@ async def test_a_fork_does_not_run_until_it_is_resumed(client: Client, home: Per
     await waiting(client, goal["id"])
     fork = await client.goals.fork(goal["id"], 1, key=f"f-{goal['id']}")
     assert (await client.goals.fork(goal["id"], 1, key=f"f-{goal['id']}"))["id"] == fork["id"]
-    assert fork["parent"] == {"goal_id": goal["id"], "seq": 1}
-    assert (await home.goals.find(fork["id"])).summary.runner == "cli"
+    assert fork["forked_from"] == {"goal_id": goal["id"], "seq": 1}
+    assert (await home.goals.find(fork["id"])).summary.queue == "cli"
     with pytest.raises(Conflict):
         await client.goals.fork(goal["id"], 99)
     resume, named = f"/api/v1/goals/{fork['id']}/resume", {"Idempotency-Key": f"r-{fork['id']}"}
@@ -130,7 +130,7 @@ async def test_a_fork_does_not_run_until_it_is_resumed(client: Client, home: Per
         assert (await known.post(resume, json={}, headers=named)).status_code == 200
     assert (await known.post(resume, json={"limits": {"seconds": 9}}, headers=named)).status_code == 422
     assert (await waiting(client, fork["id"]))["status"] == "waiting"
-    assert (await home.goals.find(fork["id"])).summary.runner == "server"
+    assert (await home.goals.find(fork["id"])).summary.queue == "server"
 
 
 async def test_goals_are_listed_page_by_page(client: Client, known: httpx.AsyncClient) -> None:
@@ -207,7 +207,7 @@ async def test_more_goals_than_the_server_runs_at_once_are_queued_and_too_many_r
     assert int(refused.headers["retry-after"]) > 0
     for goal in (second, first):
         cancelled = await client.goals.cancel(goal["id"])
-        assert (cancelled["status"], cancelled["reason"]) == ("stopped", "cancelled")
+        assert (cancelled["status"], cancelled["reason"]) == ("cancelled", "cancelled")
 
 
 async def test_a_cancel_answers_with_the_goal_as_it_leaves_it(client: Client, known: httpx.AsyncClient) -> None:
@@ -220,7 +220,7 @@ async def test_a_cancel_answers_with_the_goal_as_it_leaves_it(client: Client, kn
     again = await known.post(f"/api/v1/goals/{goal['id']}/cancel", headers=headers)
     assert (first.status_code, again.status_code) == (200, 200)
     assert first.json()["data"] == again.json()["data"] == await client.goals.get(goal["id"])
-    assert (first.json()["data"]["status"], first.json()["data"]["reason"]) == ("stopped", "cancelled")
+    assert (first.json()["data"]["status"], first.json()["data"]["reason"]) == ("cancelled", "cancelled")
 
 
 async def test_the_server_answers_while_the_module_of_a_flow_blocks_at_its_import(
@@ -450,7 +450,7 @@ async def test_a_page_of_events_has_at_most_four_mebibytes_or_one_event(there: S
 
 async def test_a_goal_that_failed_says_why(client: Client) -> None:
     failed = await ended(client, (await client.goals.create(text="no-such-program-anywhere"))["id"])
-    assert (failed["status"], failed["reason"]) == ("stopped", "failed")
+    assert (failed["status"], failed["reason"]) == ("failed", "failed")
     assert "no-such-program-anywhere" in (failed["detail"] or "")
 
 
@@ -483,7 +483,7 @@ async def test_every_goal_that_changes_is_heard_of_by_the_client(client: Client)
     await client.goals.cancel(waits["id"])
     while (goal := await anext(changes))["id"] != waits["id"]:
         pass
-    assert goal["status"] == "stopped"
+    assert goal["status"] == "failed"
 
 
 async def test_a_call_that_was_refused_leaves_its_key_free(client: Client, known: httpx.AsyncClient) -> None:

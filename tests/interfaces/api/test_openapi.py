@@ -12,13 +12,13 @@ from perdure.kernel.events import (
     Ask,
     Body,
     Decision,
+    ForkedFrom,
     GoalBegun,
     LimitRaised,
     Limits,
     Message,
     MindSpec,
     OutcomeUnknown,
-    Parent,
     Signal,
     Termination,
     Tip,
@@ -37,7 +37,9 @@ OPTIONAL_BODIES = {"assemble_bot", "cancel_goal", "resume_goal"}
 SESSION = "01890a5d-ac96-774b-bcce-b302099a8057"
 BODIES: list[Body] = [
     GoalBegun("echo hi", MindSpec("command", shell=True), limits=Limits(seconds=1.5), workdir="/w"),
-    GoalBegun("g", MindSpec("flow", flow="a:b", args=[1]), bot="ada", parent=Parent("g", 4), voided=("a1",)),
+    GoalBegun(
+        "g", MindSpec("flow", flow="b", at="a:b", args=[1]), bot="ada", forked_from=ForkedFrom("g", 4), voided=("a1",)
+    ),
     Message("hello"),
     ToolCall("c1", "build", "exec", {"argv": ["true"]}, "once"),
     Ask("c2", "sure", "Publish?", ("yes", "no")),

@@ -37,7 +37,7 @@ async def test_of_two_servers_one_acknowledges_and_the_other_says_what_was_decid
         folder = tmp_path / f"work{number}"
         folder.mkdir()
         store = there.p.database.state_store()
-        goal_id = await waiting_goal(store, waits_for, folder, runner="server")
+        goal_id = await waiting_goal(store, waits_for, folder, queue="server")
         path, verdicts = f"/goals/{goal_id}/decisions", RIVALS[waits_for]
         asked = [
             server.http.post(path, json={"call_id": "pay.1", "decision": verdict})
@@ -50,7 +50,12 @@ async def test_of_two_servers_one_acknowledges_and_the_other_says_what_was_decid
         assert rejected.json()["detail"] == f"pay.1 was already decided: {accepted}."
         assert await settled(there, goal_id) == accepted
         if accepted == "abort":
-            assert (await there.client.goals.get(goal_id))["status"] in ("running", "interrupted", "stopped")
+            assert (await there.client.goals.get(goal_id))["status"] in (
+                "running",
+                "interrupted",
+                "cancelled",
+                "failed",
+            )
             assert not (folder / "paid").exists()
 
 

@@ -56,7 +56,7 @@ def test_a_goal_that_is_its_own_ancestor_is_damaged(
 ) -> None:
     forks = [perdure.json("goal", "fork", goal, "--at", "2")["id"] for _ in range(2)]
     parents = reversed(forks) if is_pair else forks
-    edit(*(f"UPDATE goals SET parent_id = '{p}' WHERE id = '{f}'" for f, p in zip(forks, parents, strict=True)))
+    edit(*(f"UPDATE goals SET forked_from_id = '{p}' WHERE id = '{f}'" for f, p in zip(forks, parents, strict=True)))
     assert ask(perdure, verb, forks[0]) == 7
     assert f"fork of {forks[0]}" in perdure.err
 

@@ -66,7 +66,7 @@ def test_a_goal_that_fails_is_told_and_ends_with_one_and_the_others_go_on(
     fails = asleep(perdure, "--plan", "plan.yaml")
     assert perdure(*WAKE) == 1
     assert "Step after failed" in perdure.out
-    assert {goal["id"]: goal["status"] for goal in perdure.goals()} == {due: "done", fails: "stopped"}
+    assert {goal["id"]: goal["status"] for goal in perdure.goals()} == {due: "done", fails: "failed"}
     assert perdure(*WAKE) == 0
 
 

@@ -56,7 +56,7 @@ def test_a_restore_moves_the_log_of_a_database_that_is_gone_aside(perdure: Termi
     home = load_settings().home
     with closing(sqlite3.connect(home / "perdure.db")) as plain:
         plain.execute("PRAGMA wal_autocheckpoint = 0")
-        plain.execute("UPDATE goals SET status = 'stopped'")
+        plain.execute("UPDATE goals SET status = 'failed'")
         plain.commit()
         log = (home / "perdure.db-wal").read_bytes()
     for path in home.glob("perdure.db*"):

@@ -41,7 +41,7 @@ def test_what_a_tool_complains_about_goes_to_standard_error(perdure: Terminal) -
 
 def test_a_command_that_fails_ends_with_one_and_tells_its_own_code(perdure: Terminal) -> None:
     goal = perdure.json("run", "sh -c 'exit 7'")
-    assert goal["status"] == "stopped"
+    assert goal["status"] == "failed"
     assert goal["output"]["exit_code"] == 7
 
 
@@ -206,7 +206,7 @@ def test_goals_are_listed_by_their_status(perdure: Terminal, plan: Path) -> None
     perdure("run", "false")
     assert [goal["mind"] for goal in perdure.goals("--status", "waiting")] == ["plan"]
     assert [goal["text"] for goal in perdure.goals("--status", "done")] == ["true"]
-    assert [goal["text"] for goal in perdure.goals("--status", "stopped")] == ["false"]
+    assert [goal["text"] for goal in perdure.goals("--status", "failed")] == ["false"]
     assert perdure.goals("--status", "running") == perdure.goals("--status", "interrupted") == []
     assert len(perdure.goals("--limit", "2")) == 2
     assert perdure("goal", "ls", "--status", "sleeping") == 2

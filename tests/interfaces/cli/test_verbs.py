@@ -91,7 +91,7 @@ def test_a_fork_goes_another_way_and_says_where_it_came_from(perdure: Terminal, 
     said = perdure.out
     fork = perdure.newest()
     assert said == f"{fork} goes on from event 3 of {answered}; `perdure run --resume {fork}` runs it.\n"
-    assert perdure.goals()[0]["parent"] == {"goal_id": answered, "seq": 3}
+    assert perdure.goals()[0]["forked_from"] == {"goal_id": answered, "seq": 3}
     assert perdure("run", "--resume", fork) == 5
     assert f"It is a fork of {answered} at event 3." in perdure.err
     assert perdure("goal", "answer", fork, "no", "--resume") == 0
@@ -107,7 +107,7 @@ def test_a_fork_goes_another_way_and_says_where_it_came_from(perdure: Terminal, 
 def test_a_fork_may_be_run_at_once_and_be_forked_again(perdure: Terminal, answered: str) -> None:
     assert perdure("goal", "fork", answered, "--at", "4", "--resume") == 5
     fork = perdure.newest()
-    assert perdure.json("goal", "fork", fork, "--at", "5")["parent"] == {"goal_id": fork, "seq": 5}
+    assert perdure.json("goal", "fork", fork, "--at", "5")["forked_from"] == {"goal_id": fork, "seq": 5}
     assert perdure("goal", "replay", perdure.newest()) == 0
 
 

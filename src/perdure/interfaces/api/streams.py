@@ -12,7 +12,6 @@ PAGE_BYTES = 1 << 18
 """So much of a history is held for one connection, or one event, if that is larger."""
 _MOST = 500
 PATIENCE_S = 5.0
-_ENDED = ("done", "stopped")
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +26,7 @@ async def pages(served: Surface, line: Line, goal_id: str, after: int) -> AsyncI
     """
     with served.feed.following(goal_id) as news:
         while True:
-            has_ended = (await served.p.goals.find(goal_id)).summary.status in _ENDED
+            has_ended = (await served.p.goals.find(goal_id)).is_final
             while found := await served.p.goals.events(goal_id, after=after, limit=_MOST, max_bytes=PAGE_BYTES):
                 after = found[-1].seq
                 yield found

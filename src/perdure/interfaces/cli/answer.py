@@ -12,7 +12,15 @@ from typing import Any, TextIO
 from perdure.errors import Unavailable
 from perdure.interfaces.cli.terminal import lines, one_line
 
-_STYLES = {"ok": "green", "warn": "yellow", "fail": "red", "done": "green", "stopped": "red", "waiting": "yellow"}
+_STYLES = {
+    "ok": "green",
+    "warn": "yellow",
+    "fail": "red",
+    "done": "green",
+    "failed": "red",
+    "cancelled": "red",
+    "waiting": "yellow",
+}
 _READABLE = 10
 
 

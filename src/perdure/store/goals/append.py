@@ -8,10 +8,9 @@ import orjson
 
 from perdure.errors import Conflict, Damaged, Invalid, NotFound
 from perdure.kernel.events import NO_HASH
-from perdure.kernel.ports import Event, InboxRow, Parent, Status, Summary
+from perdure.kernel.ports import FINAL, Event, ForkedFrom, InboxRow, Status, Summary
 
 LONGEST_KEY = 200
-ENDED: tuple[Status, ...] = ("done", "stopped")
 
 
 @dataclass(slots=True)
@@ -34,13 +33,17 @@ class Append:
         return bool(self.events) and self.events[0].type == "goal"
 
     @property
+    def reopens(self) -> bool:
+        return bool(self.events) and self.events[0].type == "reopened"
+
+    @property
     def ends(self) -> bool:
-        return self.summary.status in ENDED
+        return self.summary.is_final
 
     @property
     def is_plain(self) -> bool:
         """Whether the goal is there and all that happens is that it moves on."""
-        return not (self.taken or self.makes_goal)
+        return not (self.taken or self.makes_goal or self.reopens)
 
     @property
     def seq(self) -> int:
@@ -62,10 +65,14 @@ class Append:
                 return False
         if not self.makes_goal:
             return True
-        parent = self.summary.parent
-        if parent is None:
+        forked_from = self.summary.forked_from
+        if forked_from is None:
             return (self.expected_seq, self.expected_hash) == (0, NO_HASH)
-        return self.expected_seq == parent.seq
+        return self.expected_seq == forked_from.seq
+
+    def accepts(self, status: Status) -> bool:
+        """Whether a goal in a status takes these events: only a failed one can be reopened."""
+        return status == "failed" if self.reopens else status not in FINAL
 
     def require_sense(self) -> None:
         """Refuse the events of another goal, and keys that could not be kept; a post's was looked at when it came.
@@ -86,8 +93,8 @@ class Append:
             return Conflict(f"The events for {self.goal_id} do not follow event {self.expected_seq} without a gap.")
         if self.makes_goal:
             return Conflict(f"There is a goal {self.goal_id} already.")
-        if status in ENDED:
-            return ended(self.goal_id)
+        if not self.accepts(status):
+            return not_failed(self.goal_id, status) if self.reopens else ended(self.goal_id)
         if epoch != self.epoch:
             return Conflict(f"{self.goal_id} has another owner by now (epoch {epoch}, ours is {self.epoch}).")
         return self._seq_refusal(last_seq, last_hash)
@@ -128,14 +135,19 @@ def ended(goal_id: str) -> Conflict:
     return Conflict(f"{goal_id} has ended.")
 
 
+def not_failed(goal_id: str, status: Status) -> Conflict:
+    """Say that a goal cannot be reopened: only a failed one can."""
+    return Conflict(f"Only a failed goal can be retried. {goal_id} is {status}.")
+
+
 def replaced(goal_id: str, seq: int) -> Conflict:
     """Say that a history is not the one that a worker wrote: the database went back to an earlier state."""
     return Conflict(f"The history of {goal_id} was replaced (event {seq} is not the one this worker wrote).")
 
 
-def no_such_parent(parent: Parent) -> NotFound:
+def no_such_event(origin: ForkedFrom) -> NotFound:
     """Say that there is no event to fork from."""
-    return NotFound(f"There is no event {parent.seq} of {parent.goal_id} to fork from.")
+    return NotFound(f"There is no event {origin.seq} of {origin.goal_id} to fork from.")
 
 
 def missing(goal_id: str) -> NotFound:
@@ -143,9 +155,9 @@ def missing(goal_id: str) -> NotFound:
     return NotFound(f"There is no goal {goal_id}.")
 
 
-def lost_parent(goal_id: str, parent_id: str) -> Damaged:
+def lost_origin(goal_id: str, origin_id: str) -> Damaged:
     """Say that a goal with forks is gone, which cannot be deleted before them."""
-    return Damaged(f"{goal_id} is a fork of {parent_id}, which is not there any more.")
+    return Damaged(f"{goal_id} is a fork of {origin_id}, which is not there any more.")
 
 
 def require_same_post(goal_id: str, post: InboxRow, known_kind: str, known_payload: Mapping[str, Any]) -> None:

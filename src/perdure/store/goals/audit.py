@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from perdure.kernel.ports import Event, Parent, Summary
+from perdure.kernel.ports import Event, ForkedFrom, Summary
 from perdure.store.goals.rows import BY_ID, events_of, summary_of
 from perdure.store.goals.swap import hash_at
 from perdure.store.raw import RawTransaction
 
 _ROW = (
-    "SELECT goal_no, id, last_seq, last_hash, parent_id, parent_seq,"
+    "SELECT goal_no, id, last_seq, last_hash, forked_from_id, forked_from_seq,"
     " (SELECT max(seq) FROM events WHERE events.goal_no = goals.goal_no)"
     " FROM goals WHERE deleted_at IS NULL AND goal_no > ? ORDER BY goal_no LIMIT ?"
 )
@@ -32,7 +32,7 @@ class HistoryRow:
     goal_id: str
     last_seq: int
     last_hash: bytes
-    parent: Parent | None
+    forked_from: ForkedFrom | None
     newest_seq: int | None
 
 
@@ -45,8 +45,8 @@ def count_histories(raw: RawTransaction) -> int:
 def histories_after(raw: RawTransaction, goal_no: int, limit: int) -> list[HistoryRow]:
     """Return the next goals after a number, in order."""
     return [
-        HistoryRow(no, goal_id, last_seq, last_hash, Parent(parent_id, seq) if parent_id is not None else None, newest)
-        for no, goal_id, last_seq, last_hash, parent_id, seq, newest in raw.execute(_ROW, goal_no, limit).fetchall()
+        HistoryRow(no, goal_id, last_seq, last_hash, None if origin_id is None else ForkedFrom(origin_id, seq), newest)
+        for no, goal_id, last_seq, last_hash, origin_id, seq, newest in raw.execute(_ROW, goal_no, limit).fetchall()
     ]
 
 
@@ -80,4 +80,4 @@ def inbox_counts(raw: RawTransaction, goal_id: str) -> tuple[int, int] | None:
 
 def hash_before(raw: RawTransaction, row: HistoryRow, after: int) -> bytes | None:
     """Return the hash of the event at a seq of a goal, which may be one of its parents'."""
-    return hash_at(raw, Parent(row.goal_id, after))
+    return hash_at(raw, ForkedFrom(row.goal_id, after))

@@ -7,7 +7,7 @@ from perdure.errors import Damaged
 from perdure.kernel.events import size_of
 from perdure.kernel.ports import Event
 from perdure.kernel.replay import damaged_event
-from perdure.store.goals.append import lost_parent, missing
+from perdure.store.goals.append import lost_origin, missing
 from perdure.store.goals.rows import events_of
 from perdure.store.raw import RawTransaction
 
@@ -71,21 +71,24 @@ class _Part:
 
 
 def _parts(raw: RawTransaction, goal_id: str, after: int) -> list[_Part]:
-    """Return what a history after a seq consists of, the goal's own part first, its parents' behind it."""
-    query = "SELECT goal_no, last_seq, last_hash, parent_id, parent_seq FROM goals WHERE id = ? AND deleted_at IS NULL"
+    """Return what a history after a seq consists of, the goal's own part first, those it was forked from behind it."""
+    query = (
+        "SELECT goal_no, last_seq, last_hash, forked_from_id, forked_from_seq"
+        " FROM goals WHERE id = ? AND deleted_at IS NULL"
+    )
     parts: dict[str, _Part] = {}
     owner: str | None = goal_id
     left_at: int | None = None
     while owner is not None and (left_at is None or after < left_at):
         row = raw.first(query, owner)
         if row is None:
-            raise missing(owner) if owner == goal_id else lost_parent(goal_id, owner)
+            raise missing(owner) if owner == goal_id else lost_origin(goal_id, owner)
         if owner in parts:
             raise Damaged(f"{goal_id} is said to be a fork of {owner}, which is said to be a fork of itself.")
-        goal_no, last_seq, last_hash, parent_id, parent_seq = row
+        goal_no, last_seq, last_hash, origin_id, origin_seq = row
         end = last_seq if left_at is None else min(left_at, last_seq)
         parts[owner] = _Part(owner, goal_no, end, last_hash)
-        owner, left_at = parent_id, end if parent_seq is None else min(end, parent_seq)
+        owner, left_at = origin_id, end if origin_seq is None else min(end, origin_seq)
     return list(parts.values())
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from perdure import failpoints
-from perdure.kernel.ports import Owned, OwnerSilent, Runner, Worker
-from perdure.store.goals.append import ENDED, ended, missing
+from perdure.kernel.ports import FINAL, Owned, OwnerSilent, Status, Worker
+from perdure.store.goals.append import ended, missing, not_failed
 from perdure.store.goals.heartbeats import Lease
 from perdure.store.raw import RawDatabase, RawTransaction
 
@@ -23,8 +23,9 @@ _OWNER = (
 )
 LEASES = f"SELECT {_LEASE} FROM leases"  # noqa: S608
 _CLAIM = (
-    "UPDATE goals SET epoch = epoch + ?, worker = ?, runner = coalesce(?, runner) WHERE id = ? AND epoch = ?"
-    " AND deleted_at IS NULL AND status IN ('open', 'waiting') RETURNING epoch"
+    "UPDATE goals SET epoch = epoch + ?, worker = ?, queue = coalesce(?, queue),"
+    " deaths = deaths + CASE WHEN worker <> ? THEN 1 ELSE 0 END"
+    " WHERE id = ? AND epoch = ? AND status = ? AND deleted_at IS NULL RETURNING epoch"
 )
 _RENEW = (
     "INSERT INTO leases (worker, host, home_id, boot_id, deadline, ttl_us) VALUES (?, ?, ?, ?, ?, ?)"
@@ -42,6 +43,17 @@ def is_known_dead(owner: Worker, observer: Worker, is_dead: IsDead) -> bool:
     """Tell whether an observer beside a worker knows that it is dead, whatever its lease says."""
     is_beside = (owner.home_id, owner.boot_id) == (observer.home_id, observer.boot_id)
     return is_beside and is_dead(owner.id)
+
+
+def require_claimable(goal_id: str, status: Status, *, reopen: bool) -> None:
+    """See Leases.claim.
+
+    Raises: Conflict when the goal has ended, or is to be reopened and has not failed.
+    """
+    if reopen and status != "failed":
+        raise not_failed(goal_id, status)
+    if not reopen and status in FINAL:
+        raise ended(goal_id)
 
 
 def epoch_step() -> int:
@@ -95,9 +107,9 @@ class SqlLeases(ABC):
         await self._database.write_raw(lambda raw: _retire(raw, worker.id), flush=False)
         failpoints.hit("store.retire.after")
 
-    async def claim(self, goal_id: str, worker: Worker, runner: Runner | None = None) -> int:
+    async def claim(self, goal_id: str, worker: Worker, queue: str | None = None, *, reopen: bool = False) -> int:
         """See Leases.claim."""
-        epoch = await self._database.write_raw(lambda raw: self._claim(raw, goal_id, worker, runner))
+        epoch = await self._database.write_raw(lambda raw: self._claim(raw, goal_id, worker, queue, reopen=reopen))
         failpoints.hit("store.claim.after")
         return epoch
 
@@ -135,17 +147,16 @@ class SqlLeases(ABC):
         self._forget(raw, now_us)
         failpoints.hit("store.renew.before")
 
-    def _claim(self, raw: RawTransaction, goal_id: str, worker: Worker, runner: Runner | None) -> int:
+    def _claim(self, raw: RawTransaction, goal_id: str, worker: Worker, queue: str | None, *, reopen: bool) -> int:
         asked_s = self._boottime_s()
         row = raw.first(_OWNER, goal_id)
         if row is None:
             raise missing(goal_id)
         epoch, status, owner_id, *lease = row
-        if status in ENDED:
-            raise ended(goal_id)
+        require_claimable(goal_id, status, reopen=reopen)
         if lease[0] is not None and owner_id != worker.id:
             self._require_dead(raw, goal_id, lease_of(lease), worker, asked_s)
-        claimed = raw.first(_CLAIM, epoch_step(), worker.id, runner, goal_id, epoch)
+        claimed = raw.first(_CLAIM, epoch_step(), worker.id, queue, worker.id, goal_id, epoch, status)
         if claimed is None:
             raise Owned(f"Somebody else has claimed {goal_id} at the same moment.")
         failpoints.hit("store.claim.before")

@@ -11,21 +11,32 @@ from uuid_utils import uuid7
 
 from perdure.errors import Conflict
 from perdure.kernel.events import size_of
-from perdure.kernel.ports import Admit, Appended, Changes, Event, InboxRow, Parent, Runner, Status, Summary, Worker
+from perdure.kernel.ports import (
+    ALL_GOALS,
+    Admit,
+    Appended,
+    Changes,
+    Event,
+    ForkedFrom,
+    GoalFilter,
+    InboxRow,
+    Status,
+    Summary,
+    Worker,
+)
 from perdure.store.goals.append import (
-    ENDED,
     Append,
     ended,
     json_text,
     missing,
-    no_such_parent,
+    no_such_event,
     replaced,
     require_key,
     require_same_post,
     the_one,
 )
 from perdure.store.goals.heartbeats import Lease
-from perdure.store.goals.leases import IsDead, epoch_step, is_known_dead, nobody_is_dead, owned
+from perdure.store.goals.leases import IsDead, epoch_step, is_known_dead, nobody_is_dead, owned, require_claimable
 
 
 @dataclass(slots=True)
@@ -41,22 +52,23 @@ class _Goal:
 
     @property
     def has_ended(self) -> bool:
-        return self.summary.status in ENDED
+        return self.summary.is_final
 
-    def is_of(self, status: Status, runner: Runner) -> bool:
-        return (self.summary.status, self.summary.runner) == (status, runner) and not self.is_deleted
+    def is_of(self, status: Status, queue: str) -> bool:
+        return (self.summary.status, self.summary.queue) == (status, queue) and not self.is_deleted
 
     def accepts(self, append: Append) -> bool:
         now = (self.summary.last_seq, self.events[-1].hash, self.epoch)
         is_as_expected = now == (append.expected_seq, append.expected_hash, append.epoch)
-        return is_as_expected and append.is_in_order and not self.has_ended and append.taken <= self.inbox.keys()
+        is_admitted = append.is_in_order and append.accepts(self.summary.status)
+        return is_as_expected and is_admitted and append.taken <= self.inbox.keys()
 
     def take(self, append: Append) -> Appended:
         is_given_back = append.release and (append.ends or len(self.inbox) == len(append.taken))
         worker = None if is_given_back else self.summary.worker
         was = self.summary
         self.summary = replace(
-            append.summary, last_seq=append.seq, worker=worker, start_key=was.start_key, runner=was.runner
+            append.summary, last_seq=append.seq, worker=worker, start_key=was.start_key, queue=was.queue
         )
         self.events += append.events
         if append.key is not None and append.events:
@@ -132,8 +144,7 @@ class InMemoryStateStore:
     async def list_goals(
         self,
         *,
-        status: Status | None = None,
-        runner: Runner | None = None,
+        where: GoalFilter = ALL_GOALS,
         limit: int = 50,
         before: str | None = None,
     ) -> list[Summary]:
@@ -143,33 +154,32 @@ class InMemoryStateStore:
             ids = ids[: ids.index(before)] if before in self._goals else []
         newest = (self._goals[goal_id] for goal_id in reversed(ids))
         found = (goal.summary for goal in newest if not goal.is_deleted)
-        wanted = [goal for goal in found if status in (None, goal.status) and runner in (None, goal.runner)]
-        return wanted[:limit]
+        return [goal for goal in found if _matches(goal, where)][:limit]
 
     async def due(
-        self, now_us: int, *, runner: Runner | None = None, limit: int = 50, after: Summary | None = None
+        self, now_us: int, *, queue: str | None = None, limit: int = 50, after: Summary | None = None
     ) -> list[Summary]:
         """See StateStore.due."""
         there = [(n, goal.summary) for n, goal in enumerate(self._goals.values()) if not goal.is_deleted]
-        found = [(n, goal) for n, goal in there if runner in (None, goal.runner)]
+        found = [(n, goal) for n, goal in there if queue in (None, goal.queue)]
         due = [(goal.due_us, n, goal) for n, goal in found if goal.due_us is not None and goal.due_us <= now_us]
         last = (-1, -1) if after is None else (after.due_us or 0, list(self._goals).index(after.goal_id))
         return [goal for *place, goal in sorted(due, key=lambda each: each[:2]) if tuple(place) > last][:limit]
 
     async def unheld(
-        self, *, runner: Runner, held_by: Collection[str], limit: int, after: str | None = None
+        self, *, queue: str, held_by: Collection[str], limit: int, after: str | None = None
     ) -> list[Summary]:
         """See Queue.unheld."""
         ids = list(self._goals)
         first = 0 if after is None else ids.index(after) + 1
         free = [self._goals[name] for name in ids[first:] if self._goals[name].summary.worker not in held_by]
-        unnoticed = [goal for goal in free if after is None and goal.inbox and goal.is_of("waiting", runner)]
-        unheld = [goal for goal in free if goal.is_of("open", runner)]
+        unnoticed = [goal for goal in free if after is None and goal.inbox and goal.is_of("waiting", queue)]
+        unheld = [goal for goal in free if goal.is_of("open", queue)]
         return [goal.summary for goal in [*unnoticed, *unheld][:limit]]
 
-    async def count_queued(self, *, runner: Runner) -> int:
+    async def count_queued(self, *, queue: str) -> int:
         """See Queue.count_queued."""
-        return sum(goal.is_of("open", runner) and goal.summary.worker is None for goal in self._goals.values())
+        return sum(goal.is_of("open", queue) and goal.summary.worker is None for goal in self._goals.values())
 
     async def find(self, prefix: str) -> Summary:
         """See StateStore.find."""
@@ -190,10 +200,13 @@ class InMemoryStateStore:
         if not goal.has_ended:
             raise Conflict(f"{goal_id} has not ended; cancel it first.")
         for name, other in self._goals.items():
-            if not other.is_deleted and other.summary.parent and other.summary.parent.goal_id == goal_id:
+            origin = other.summary.forked_from
+            if not other.is_deleted and origin is not None and origin.goal_id == goal_id:
                 raise Conflict(f"{goal_id} has a fork, {name}; delete that first.")
         self._start_keys.pop(goal.summary.start_key or "", None)
-        self._goals[goal_id] = _Goal(replace(goal.summary, text="", bot=None, workdir=None), is_deleted=True)
+        self._goals[goal_id] = _Goal(
+            replace(goal.summary, text="", bot=None, workdir=None, flow=None, detail=None, tags=()), is_deleted=True
+        )
 
     async def post(
         self,
@@ -251,17 +264,18 @@ class InMemoryStateStore:
         """See Leases.retire."""
         self._leases.pop(worker.id, None)
 
-    async def claim(self, goal_id: str, worker: Worker, runner: Runner | None = None) -> int:
+    async def claim(self, goal_id: str, worker: Worker, queue: str | None = None, *, reopen: bool = False) -> int:
         """See Leases.claim."""
         goal = self._goal(goal_id)
-        if goal.has_ended:
-            raise ended(goal_id)
+        require_claimable(goal_id, goal.summary.status, reopen=reopen)
         lease = self._leases.get(goal.summary.worker or "")
         is_ours = goal.summary.worker == worker.id
         if lease is not None and not is_ours and self._is_live(lease, worker):
             raise owned(goal_id, lease.worker)
         goal.epoch += epoch_step()
-        goal.summary = replace(goal.summary, worker=worker.id, runner=runner or goal.summary.runner)
+        was = goal.summary
+        deaths = was.deaths + (was.worker is not None and not is_ours)
+        goal.summary = replace(was, worker=worker.id, queue=queue or was.queue, deaths=deaths)
         return goal.epoch
 
     async def release(self, goal_id: str, worker: Worker, epoch: int) -> None:
@@ -287,29 +301,29 @@ class InMemoryStateStore:
         start_key = append.summary.start_key
         if start_key is not None and start_key in self._start_keys:
             raise append.key_was_used()
-        self._require_parent(append.summary.parent, append.expected_hash)
+        self._require_origin(append.summary.forked_from, append.expected_hash)
         self._goals[append.goal_id] = goal = _Goal(replace(append.summary, worker=append.worker))
         if start_key is not None:
             self._start_keys[start_key] = append.goal_id
         return goal.take(append)
 
-    def _require_parent(self, parent: Parent | None, expected_hash: bytes) -> None:
-        if parent is None:
+    def _require_origin(self, origin: ForkedFrom | None, expected_hash: bytes) -> None:
+        if origin is None:
             return
-        found = self._goals.get(parent.goal_id)
-        if found is None or found.is_deleted or found.summary.last_seq < parent.seq:
-            raise no_such_parent(parent)
-        at = [event for event in self._history(found) if event.seq == parent.seq]
+        found = self._goals.get(origin.goal_id)
+        if found is None or found.is_deleted or found.summary.last_seq < origin.seq:
+            raise no_such_event(origin)
+        at = [event for event in self._history(found) if event.seq == origin.seq]
         if not at or at[0].hash != expected_hash:
-            raise replaced(parent.goal_id, parent.seq)
+            raise replaced(origin.goal_id, origin.seq)
 
     def _history(self, goal: _Goal) -> list[Event]:
         """Return the events of a goal; a fork's begin with its parents'."""
         parts = [goal.events]
         left_at = goal.summary.last_seq
-        while (parent := goal.summary.parent) is not None:
-            goal = self._goal(parent.goal_id)
-            left_at = min(left_at, parent.seq)
+        while (origin := goal.summary.forked_from) is not None:
+            goal = self._goal(origin.goal_id)
+            left_at = min(left_at, origin.seq)
             parts.append([event for event in goal.events if event.seq <= left_at])
         return [event for part in reversed(parts) for event in part]
 
@@ -321,6 +335,16 @@ class InMemoryStateStore:
 
     def _boottime_us(self) -> int:
         return round(self._boottime_s() * 1_000_000)
+
+
+def _matches(goal: Summary, where: GoalFilter) -> bool:
+    wanted = {name: getattr(where, name) for name in ("status", "queue", "flow", "start_key", "bot")}
+    is_same = all(value in (None, getattr(goal, name)) for name, value in wanted.items())
+    has_tag = where.tag is None or where.tag in goal.tags
+    is_after = where.created_after_us is None or goal.created_us >= where.created_after_us
+    is_before = where.created_before_us is None or goal.created_us < where.created_before_us
+    is_old = where.updated_before_us is None or goal.updated_us < where.updated_before_us
+    return is_same and has_tag and is_after and is_before and is_old
 
 
 def _posts(goal: _Goal, key: str) -> list[tuple[str, dict[str, Any]]]:

@@ -29,11 +29,11 @@ _ADVANCE_ALL = """
 WITH asked AS (
     SELECT * FROM json_to_recordset(CAST(? AS JSON)) AS asked (
         n INT, goal TEXT, expected BIGINT, expected_hash TEXT, epoch BIGINT, status TEXT, reason TEXT,
-        waiting_for TEXT, due_at BIGINT, steps BIGINT,
+        detail TEXT, waiting_for TEXT, due_at BIGINT, deaths BIGINT, steps BIGINT,
         cost_usd DOUBLE PRECISION, updated_at BIGINT, last_seq BIGINT, last_hash TEXT, release BOOLEAN, ends BOOLEAN)
 ), swapped AS (
-    UPDATE goals SET status = asked.status, reason = asked.reason, waiting_for = asked.waiting_for,
-        due_at = asked.due_at,
+    UPDATE goals SET status = asked.status, reason = asked.reason, detail = asked.detail,
+        waiting_for = asked.waiting_for, due_at = asked.due_at, deaths = asked.deaths,
         steps = asked.steps, cost_usd = asked.cost_usd, updated_at = asked.updated_at, last_seq = asked.last_seq,
         last_hash = coalesce(decode(asked.last_hash, 'hex'), goals.last_hash),
         worker = CASE WHEN asked.release AND (asked.ends OR goals.inbox_count = 0) THEN NULL ELSE goals.worker END
@@ -109,8 +109,10 @@ def _asked(n: int, append: Append) -> dict[str, object]:
         "epoch": append.epoch,
         "status": summary.status,
         "reason": summary.reason,
+        "detail": summary.detail,
         "waiting_for": summary.waiting_for,
         "due_at": summary.due_us,
+        "deaths": summary.deaths,
         "steps": summary.steps,
         "cost_usd": summary.cost_usd,
         "updated_at": summary.updated_us,
@@ -141,6 +143,7 @@ class PostgresStateStore(SqlStateStore):
     """The histories of goals in PostgreSQL. See StateStore."""
 
     _payload_bytes = "octet_length(payload)"
+    _has_tag = "strpos(tags, ?) > 0"
 
     def __init__(self, database: RawDatabase) -> None:
         super().__init__(database, PostgresAppends())

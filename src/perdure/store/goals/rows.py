@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from perdure.errors import Damaged, Invalid
-from perdure.kernel.ports import Event, InboxRow, Parent, Runner, Status, Summary
+from perdure.kernel.ports import Event, ForkedFrom, GoalFilter, InboxRow, ParentCall, Summary
 from perdure.store.goals.append import Append
 from perdure.store.raw import Values
 
@@ -18,12 +18,14 @@ _ALL = "goal_no > 0"
 _BEFORE = "goal_no < (SELECT goal_no FROM goals WHERE id = ?)"
 _AFTER = "goal_no > (SELECT goal_no FROM goals WHERE id = ?)"
 _SUMMARY = (
-    "SELECT id, text, mind, status, created_at, updated_at, last_seq, steps, cost_usd, reason, waiting_for, bot,"
-    " workdir, parent_id, parent_seq, runner, worker, due_at, start_key FROM goals WHERE deleted_at IS NULL"
+    "SELECT id, text, mind, status, created_at, updated_at, last_seq, steps, cost_usd, reason, detail, waiting_for,"
+    " bot, flow, workdir, forked_from_id, forked_from_seq, parent_id, parent_call_id, tags, queue, worker, due_at,"
+    " start_key, deaths FROM goals WHERE deleted_at IS NULL"
 )
 _PUT: list[Callable[[Event, Any], None]] = [getattr(Event, field.name).__set__ for field in fields(Event)]
 """Sets one field of an event, in their order, which is that of the columns too."""
 _NO_KEY = (None,)
+_ORIGIN_AT = [field.name for field in fields(Summary)].index("forked_from")
 POSTED = "SELECT id FROM goals WHERE worker = ? AND inbox_count > 0 ORDER BY goal_no"
 LAST_EVENT = "SELECT coalesce(max(event_no), 0) FROM events"
 CHANGED = (
@@ -40,33 +42,50 @@ DELETED = "SELECT id FROM goals WHERE deleted_at IS NOT NULL AND substr(id, 1, ?
 BY_PREFIX = f"{_SUMMARY} AND substr(id, 1, ?) = ? ORDER BY length(id), goal_no DESC LIMIT 2"
 
 
-def listing(status: Status | None, runner: Runner | None, before: str | None, limit: int) -> tuple[str, Values]:
-    """Return the query of a list, newest first: one range of one index."""
+_FILTERS = {
+    "status": "status = ?",
+    "queue": "queue = ?",
+    "flow": "flow = ?",
+    "start_key": "start_key = ?",
+    "bot": "bot = ?",
+    "created_after_us": "created_at >= ?",
+    "created_before_us": "created_at < ?",
+    "updated_before_us": "updated_at < ?",
+}
+
+
+def listing(where: GoalFilter, has_tag: str, before: str | None, limit: int) -> tuple[str, Values]:
+    """Return the query of a list, newest first; `has_tag` is the condition that the column of tags contains a text.
+
+    The characters that a tag may have are those that JSON writes as they are, so its quoted form is in that column if
+    and only if the goal has the tag.
+    """
     conditions: dict[str, Values] = {_ALL: ()} if before is None else {_BEFORE: (before,)}
-    if status is not None:
-        conditions["status = ?"] = (status,)
-    if runner is not None:
-        conditions["runner = ?"] = (runner,)
+    for name, condition in _FILTERS.items():
+        if (value := getattr(where, name)) is not None:
+            conditions[condition] = (value,)
+    if where.tag is not None:
+        conditions[has_tag] = (f'"{where.tag}"',)
     values = [value for given in conditions.values() for value in given]
     return f"{_SUMMARY} AND {' AND '.join(conditions)} ORDER BY goal_no DESC LIMIT ?", (*values, limit)
 
 
-QUEUED = "SELECT count(*) FROM goals WHERE deleted_at IS NULL AND status = 'open' AND runner = ? AND worker IS NULL"
+QUEUED = "SELECT count(*) FROM goals WHERE deleted_at IS NULL AND status = 'open' AND queue = ? AND worker IS NULL"
 
 
-def unheld_listing(runner: Runner, held_by: Sequence[str], after: str | None, limit: int) -> tuple[str, Values]:
+def unheld_listing(queue: str, held_by: Sequence[str], after: str | None, limit: int) -> tuple[str, Values]:
     """Return the query of open goals that none of some workers owns, the oldest first: a range of the status index."""
     free, workers = _not_held(held_by)
     place: Values = () if after is None else (after,)
-    conditions = f"status = 'open' AND runner = ? AND {free} AND {_ALL if after is None else _AFTER}"
-    return f"{_SUMMARY} AND {conditions} ORDER BY goal_no LIMIT ?", (runner, *workers, *place, limit)
+    conditions = f"status = 'open' AND queue = ? AND {free} AND {_ALL if after is None else _AFTER}"
+    return f"{_SUMMARY} AND {conditions} ORDER BY goal_no LIMIT ?", (queue, *workers, *place, limit)
 
 
-def unnoticed_listing(runner: Runner, held_by: Sequence[str], limit: int) -> tuple[str, Values]:
+def unnoticed_listing(queue: str, held_by: Sequence[str], limit: int) -> tuple[str, Values]:
     """Return the query of goals that wait, have something in their inbox, and belong to none of some workers."""
     free, workers = _not_held(held_by)
-    conditions = f"status = 'waiting' AND inbox_count > 0 AND runner = ? AND {free}"
-    return f"{_SUMMARY} AND {conditions} ORDER BY goal_no LIMIT ?", (runner, *workers, limit)
+    conditions = f"status = 'waiting' AND inbox_count > 0 AND queue = ? AND {free}"
+    return f"{_SUMMARY} AND {conditions} ORDER BY goal_no LIMIT ?", (queue, *workers, limit)
 
 
 def _not_held(held_by: Sequence[str]) -> tuple[str, Values]:
@@ -75,11 +94,11 @@ def _not_held(held_by: Sequence[str]) -> tuple[str, Values]:
     return f"(worker IS NULL OR worker NOT IN ({', '.join('?' * len(held_by))}))", tuple(held_by)
 
 
-def due_listing(now_us: int, runner: Runner | None, after: Summary | None, limit: int) -> tuple[str, Values]:
+def due_listing(now_us: int, queue: str | None, after: Summary | None, limit: int) -> tuple[str, Values]:
     """Return the query of goals that are due, the longest first, after one that may not be due any more."""
     conditions: dict[str, Values] = {"due_at <= ?": (now_us,)}
-    if runner is not None:
-        conditions["runner = ?"] = (runner,)
+    if queue is not None:
+        conditions["queue = ?"] = (queue,)
     if after is not None:
         place = "(due_at, goal_no) > (?, (SELECT goal_no FROM goals WHERE id = ?))"
         conditions[place] = (after.due_us, after.goal_id)
@@ -89,9 +108,10 @@ def due_listing(now_us: int, runner: Runner | None, after: Summary | None, limit
 
 def summary_of(row: Sequence[Any]) -> Summary:
     """Read a row of a list."""
-    parent_id, parent_seq, *rest = row[-6:]
-    parent = None if parent_id is None else Parent(parent_id, parent_seq)
-    values: Values = (*row[:-6], parent, *rest)
+    origin_id, origin_seq, parent_id, parent_call_id, tags, *rest = row[_ORIGIN_AT:]
+    origin = None if origin_id is None else ForkedFrom(origin_id, origin_seq)
+    parent = None if parent_id is None else ParentCall(parent_id, parent_call_id)
+    values: Values = (*row[:_ORIGIN_AT], origin, parent, tuple(orjson.loads(tags)) if tags != "[]" else (), *rest)
     return Summary(*values)
 
 

@@ -7,9 +7,8 @@ from typing import Any
 import orjson
 
 from perdure.errors import Conflict
-from perdure.kernel.ports import Admit, Appended, Changes, Event, InboxRow, Runner, Status, Summary
+from perdure.kernel.ports import ALL_GOALS, FINAL, Admit, Appended, Changes, Event, GoalFilter, InboxRow, Summary
 from perdure.store.goals.append import (
-    ENDED,
     Append,
     ended,
     json_text,
@@ -43,8 +42,10 @@ _LATE = 256
 """PostgreSQL gives out numbers before it commits: so many events may become visible after one with a higher number."""
 _INBOX = "SELECT id, kind, payload, key, created_at FROM inbox WHERE goal_no = ? ORDER BY inbox_no"
 _DELETE = (
-    "UPDATE goals SET deleted_at = ?, text = '', bot = NULL, workdir = NULL, start_key = NULL, inbox_count = 0"
-    " WHERE id = ? AND deleted_at IS NULL AND status IN ('done', 'stopped') RETURNING goal_no"
+    "UPDATE goals SET deleted_at = ?, text = '', bot = NULL, workdir = NULL, start_key = NULL, inbox_count = 0,"
+    " flow = NULL, detail = NULL, tags = '[]'"
+    " WHERE id = ? AND deleted_at IS NULL AND status IN ('done', 'failed', 'cancelled')"
+    " RETURNING goal_no"
 )
 
 
@@ -53,6 +54,8 @@ class SqlStateStore:
 
     _payload_bytes: str
     """The SQL expression for the size of a payload in bytes; each kind of database has its own."""
+    _has_tag: str
+    """The SQL condition that the column of tags contains a text; each kind of database has its own."""
 
     def __init__(
         self, database: RawDatabase, appends: Appends, *, now_us: Callable[[], int] = lambda: time.time_ns() // 1000
@@ -105,39 +108,38 @@ class SqlStateStore:
     async def list_goals(
         self,
         *,
-        status: Status | None = None,
-        runner: Runner | None = None,
+        where: GoalFilter = ALL_GOALS,
         limit: int = 50,
         before: str | None = None,
     ) -> list[Summary]:
         """See StateStore.list_goals."""
-        statement, values = listing(status, runner, before, limit)
+        statement, values = listing(where, self._has_tag, before, limit)
         return await self._database.read_raw(lambda raw: [summary_of(row) for row in raw.execute(statement, *values)])
 
     async def due(
-        self, now_us: int, *, runner: Runner | None = None, limit: int = 50, after: Summary | None = None
+        self, now_us: int, *, queue: str | None = None, limit: int = 50, after: Summary | None = None
     ) -> list[Summary]:
         """See StateStore.due."""
-        statement, values = due_listing(now_us, runner, after, limit)
+        statement, values = due_listing(now_us, queue, after, limit)
         return await self._database.read_raw(lambda raw: [summary_of(row) for row in raw.execute(statement, *values)])
 
     async def unheld(
-        self, *, runner: Runner, held_by: Collection[str], limit: int, after: str | None = None
+        self, *, queue: str, held_by: Collection[str], limit: int, after: str | None = None
     ) -> list[Summary]:
         """See Queue.unheld."""
         owners = sorted(held_by)
-        queries = [unheld_listing(runner, owners, after, limit)]
+        queries = [unheld_listing(queue, owners, after, limit)]
         if after is None:
-            queries.insert(0, unnoticed_listing(runner, owners, limit))
+            queries.insert(0, unnoticed_listing(queue, owners, limit))
 
         def read(raw: RawTransaction) -> list[Summary]:
             return [summary_of(row) for statement, values in queries for row in raw.execute(statement, *values)]
 
         return (await self._database.read_raw(read))[:limit]
 
-    async def count_queued(self, *, runner: Runner) -> int:
+    async def count_queued(self, *, queue: str) -> int:
         """See Queue.count_queued."""
-        row = await self._database.read_raw(lambda raw: raw.first(QUEUED, runner))
+        row = await self._database.read_raw(lambda raw: raw.first(QUEUED, queue))
         return int(row[0]) if row else 0
 
     async def find(self, prefix: str) -> Summary:
@@ -221,7 +223,7 @@ def _delete(raw: RawTransaction, goal_id: str, now_us: int) -> None:
         if raw.first("SELECT 1 FROM goals WHERE id = ? AND deleted_at IS NULL", goal_id) is None:
             raise missing(goal_id)
         raise Conflict(f"{goal_id} has not ended; cancel it first.")
-    fork = raw.first("SELECT id FROM goals WHERE parent_id = ? AND deleted_at IS NULL LIMIT 1", goal_id)
+    fork = raw.first("SELECT id FROM goals WHERE forked_from_id = ? AND deleted_at IS NULL LIMIT 1", goal_id)
     if fork is not None:
         raise Conflict(f"{goal_id} has a fork, {fork[0]}; delete that first.")
     raw.execute("DELETE FROM events WHERE goal_no = ?", row[0])
@@ -243,7 +245,7 @@ def _post(raw: RawTransaction, goal_id: str, post: InboxRow, after: int, admit: 
         return False
     if admit is not None:
         admit(load(raw, goal_id, after, None), [inbox_row_of(each) for each in raw.execute(_INBOX, goal_no)])
-    if status in ENDED:
+    if status in FINAL:
         raise ended(goal_id)
     insert = "INSERT INTO inbox (goal_no, id, kind, payload, key, created_at) VALUES (?, ?, ?, ?, ?, ?)"
     raw.execute(insert, goal_no, str(uuid7()), post.kind, json_text(post.payload), post.key, post.created_us)

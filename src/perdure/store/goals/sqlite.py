@@ -12,7 +12,7 @@ _FORGOTTEN_AFTER_US = 24 * 3600 * 1_000_000
 _GO_ON = (
     "UPDATE goals SET steps = ?, cost_usd = ?, updated_at = ?, last_seq = ?, last_hash = ?"
     " WHERE goal_no = ? AND id = ? AND last_seq = ? AND last_hash = ? AND epoch = ? AND status = 'open'"
-    " AND inbox_count = 0 AND due_at IS NULL AND deleted_at IS NULL"
+    " AND inbox_count = 0 AND due_at IS NULL AND deaths = 0 AND deleted_at IS NULL"
 )
 
 
@@ -42,7 +42,8 @@ class SqliteAppends(Appends):
 
 
 def _only_goes_on(append: Append) -> bool:
-    is_open = append.summary.status == "open" and append.summary.due_us is None and not append.release
+    summary = append.summary
+    is_open = summary.status == "open" and summary.due_us is None and summary.deaths == 0 and not append.release
     return is_open and append.is_plain and bool(append.events) and append.is_in_order
 
 
@@ -68,6 +69,7 @@ class SqliteStateStore(SqlStateStore):
     """The histories of goals in SQLite. See StateStore."""
 
     _payload_bytes = "length(CAST(payload AS BLOB))"
+    _has_tag = "instr(tags, ?) > 0"
 
     def __init__(self, database: RawDatabase) -> None:
         super().__init__(database, SqliteAppends())

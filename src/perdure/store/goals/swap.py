@@ -5,33 +5,37 @@ Whoever changes a goal touches its row first, so that on PostgreSQL too the lock
 
 from collections.abc import Sequence
 
+import orjson
+
 from perdure.errors import PerdureError
-from perdure.kernel.ports import Appended, Parent
-from perdure.store.goals.append import Append, missing, no_such_parent, replaced
+from perdure.kernel.ports import Appended, ForkedFrom
+from perdure.store.goals.append import Append, missing, no_such_event, replaced
 from perdure.store.goals.rows import event_values
 from perdure.store.raw import RawTransaction, Values
 
 _CREATE = (
-    "INSERT INTO goals (id, text, mind, bot, workdir, runner, parent_id, parent_seq, created_at, worker, start_key,"
-    " status, reason, waiting_for, due_at, steps, cost_usd, updated_at, last_seq, last_hash)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    "INSERT INTO goals (id, text, mind, bot, flow, workdir, queue, tags, forked_from_id, forked_from_seq, parent_id,"
+    " parent_call_id, created_at, worker, start_key, status, reason, detail, waiting_for, due_at, deaths, steps,"
+    " cost_usd, updated_at, last_seq, last_hash)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
     " ON CONFLICT DO NOTHING RETURNING goal_no, inbox_count"
 )
 _ADVANCE = (
-    "UPDATE goals SET status = ?, reason = ?, waiting_for = ?, due_at = ?, steps = ?, cost_usd = ?, updated_at = ?,"
-    " last_seq = ?, last_hash = coalesce(?, last_hash), inbox_count = inbox_count - ?,"
+    "UPDATE goals SET status = ?, reason = ?, detail = ?, waiting_for = ?, due_at = ?, deaths = ?, steps = ?,"
+    " cost_usd = ?, updated_at = ?, last_seq = ?, last_hash = coalesce(?, last_hash), inbox_count = inbox_count - ?,"
     " worker = CASE WHEN ? AND (? OR inbox_count = ?) THEN NULL ELSE worker END"
     " WHERE id = ? AND last_seq = ? AND last_hash = ? AND epoch = ? AND deleted_at IS NULL"
-    " AND status IN ('open', 'waiting')"
 )
+_IS_OPEN = " AND status IN ('open', 'waiting')"
+_HAS_FAILED = " AND status = 'failed'"
 _RETURNING = " RETURNING goal_no, inbox_count"
-_HOLD_PARENT = "UPDATE goals SET epoch = epoch WHERE id = ? AND last_seq >= ? AND deleted_at IS NULL RETURNING goal_no"
+_HOLD_ORIGIN = "UPDATE goals SET epoch = epoch WHERE id = ? AND last_seq >= ? AND deleted_at IS NULL RETURNING goal_no"
 _INSERT_EVENTS = (
     "INSERT INTO events (goal_no, seq, id, type, v, iteration, timestamp, payload, hash, key)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _EVENT_HASH = "SELECT hash FROM events JOIN goals USING (goal_no) WHERE goals.id = ? AND seq = ?"
-_PARENT = "SELECT parent_id FROM goals WHERE id = ? AND parent_seq >= ?"
+_ORIGIN = "SELECT forked_from_id FROM goals WHERE id = ? AND forked_from_seq >= ?"
 _GOAL = "SELECT goal_no, inbox_count, status, last_seq, last_hash, epoch FROM goals WHERE id = ? AND deleted_at IS NULL"
 _KNOWN = "SELECT seq, hash FROM events WHERE goal_no = ? AND key = ?"
 
@@ -50,40 +54,43 @@ def swap(raw: RawTransaction, append: Append) -> Swapped:
 def _create(raw: RawTransaction, append: Append) -> Swapped:
     if append.taken:
         return append.not_in_inbox()
-    summary, parent = append.summary, append.summary.parent
-    if parent is not None and raw.first(_HOLD_PARENT, parent.goal_id, parent.seq) is None:
-        return no_such_parent(parent)
-    if parent is not None and hash_at(raw, parent) != append.expected_hash:
-        return replaced(parent.goal_id, parent.seq)
+    summary, origin, parent = append.summary, append.summary.forked_from, append.summary.parent
+    if origin is not None and raw.first(_HOLD_ORIGIN, origin.goal_id, origin.seq) is None:
+        return no_such_event(origin)
+    if origin is not None and hash_at(raw, origin) != append.expected_hash:
+        return replaced(origin.goal_id, origin.seq)
     return raw.first(
         _CREATE,
-        *(append.goal_id, summary.text, summary.mind, summary.bot, summary.workdir, summary.runner),
-        *((parent.goal_id, parent.seq) if parent else (None, None)),
+        *(append.goal_id, summary.text, summary.mind, summary.bot, summary.flow, summary.workdir, summary.queue),
+        orjson.dumps(summary.tags).decode(),
+        *((origin.goal_id, origin.seq) if origin else (None, None)),
+        *((parent.goal_id, parent.call_id) if parent else (None, None)),
         *(summary.created_us, None if append.release else append.worker, summary.start_key),
         *_moving(append),
     )
 
 
-def hash_at(raw: RawTransaction, parent: Parent) -> bytes | None:
-    """Return the hash of the event that a fork follows, which may be inherited from a parent of its parent."""
-    owner: str | None = parent.goal_id
+def hash_at(raw: RawTransaction, origin: ForkedFrom) -> bytes | None:
+    """Return the hash of the event that a fork follows, which may itself be inherited."""
+    owner: str | None = origin.goal_id
     seen: set[str] = set()
     while owner is not None and owner not in seen:
         seen.add(owner)
-        if (found := raw.first(_EVENT_HASH, owner, parent.seq)) is not None:
+        if (found := raw.first(_EVENT_HASH, owner, origin.seq)) is not None:
             return bytes(found[0])
-        above = raw.first(_PARENT, owner, parent.seq)
+        above = raw.first(_ORIGIN, owner, origin.seq)
         owner = None if above is None else above[0]
     return None
 
 
 def _advance(raw: RawTransaction, append: Append) -> Values | None:
     taken = append.taken
+    advance = _ADVANCE + (_HAS_FAILED if append.reopens else _IS_OPEN)
     where: Values = (append.goal_id, append.expected_seq, append.expected_hash, append.epoch)
     if not taken:
-        return raw.first(_ADVANCE + _RETURNING, *_moving(append), 0, *_giving_back(append), *where)
+        return raw.first(advance + _RETURNING, *_moving(append), 0, *_giving_back(append), *where)
     inside = f"inbox WHERE inbox.goal_no = goals.goal_no AND inbox.id IN ({_places(taken)})"
-    statement = f"{_ADVANCE} AND (SELECT count(*) FROM {inside}) = ?{_RETURNING}"  # noqa: S608
+    statement = f"{advance} AND (SELECT count(*) FROM {inside}) = ?{_RETURNING}"  # noqa: S608
     swapped = raw.first(statement, *_moving(append), len(taken), *_giving_back(append), *where, *taken, len(taken))
     if swapped is not None:
         delete = f"DELETE FROM inbox WHERE goal_no = ? AND id IN ({_places(taken)})"  # noqa: S608
@@ -101,7 +108,7 @@ def _moving(append: Append) -> Values:
     """What changes with every append."""
     summary = append.summary
     return (
-        *(summary.status, summary.reason, summary.waiting_for, summary.due_us),
+        *(summary.status, summary.reason, summary.detail, summary.waiting_for, summary.due_us, summary.deaths),
         *(summary.steps, summary.cost_usd, summary.updated_us, append.seq, append.hash),
     )
 

@@ -4,7 +4,7 @@ from typing import get_args
 
 import sqlalchemy as sa
 
-from perdure.kernel.ports import MindKind, Runner, Status, WaitingFor
+from perdure.kernel.ports import MindKind, Status, WaitingFor
 from perdure.store.schema.parts import (
     LARGEST_REAL,
     check,
@@ -28,9 +28,9 @@ goals = table(
     column("reason", Text, optional=True),
     column("waiting_for", Text, optional=True),
     column("workdir", Text, optional=True),
-    sa.Column("parent_id", Text, sa.ForeignKey("goals.id"), nullable=True),
-    column("parent_seq", Integer, optional=True),
-    column("runner", Text, "'cli'"),
+    sa.Column("forked_from_id", Text, sa.ForeignKey("goals.id"), nullable=True),
+    column("forked_from_seq", Integer, optional=True),
+    column("queue", Text, "'cli'"),
     column("start_key", Text, optional=True),
     column("steps", Integer, "0"),
     column("cost_usd", Real, "0"),
@@ -43,21 +43,31 @@ goals = table(
     column("updated_at", Micros),
     column("deleted_at", Micros, optional=True),
     column("due_at", Micros, optional=True),
+    sa.Column("parent_id", Text, sa.ForeignKey("goals.id"), nullable=True),
+    column("parent_call_id", Text, optional=True),
+    column("tags", Json, "'[]'"),
+    column("deaths", Integer, "0"),
+    column("flow", Text, optional=True),
+    column("detail", Text, optional=True),
     sa.UniqueConstraint("id"),
     one_of("mind", get_args(MindKind)),
     one_of("status", get_args(Status)),
     one_of("waiting_for", get_args(WaitingFor)),
-    one_of("runner", get_args(Runner)),
     check(
-        "parent",
-        "(parent_id IS NULL) = (parent_seq IS NULL) AND (parent_seq IS NULL OR parent_seq BETWEEN 1 AND last_seq - 1)",
+        "forked_from",
+        "(forked_from_id IS NULL) = (forked_from_seq IS NULL)"
+        " AND (forked_from_seq IS NULL OR forked_from_seq BETWEEN 1 AND last_seq - 1)",
     ),
-    check("counts", "steps >= 0 AND last_seq >= 1 AND epoch >= 1 AND inbox_count >= 0"),
+    check("parent", "(parent_id IS NULL) = (parent_call_id IS NULL)"),
+    check("counts", "steps >= 0 AND last_seq >= 1 AND epoch >= 1 AND inbox_count >= 0 AND deaths >= 0"),
     check("cost_usd", f"cost_usd >= 0 AND cost_usd <= {LARGEST_REAL}"),
     check("last_hash", "length(last_hash) = 32"),
     sa.Index("idx_goals_status", "status", "goal_no"),
+    sa.Index("idx_goals_forked_from", "forked_from_id"),
     sa.Index("idx_goals_parent", "parent_id"),
+    *json_check("tags"),
 )
+index_where(goals.c.flow.is_not(None), "idx_goals_flow", goals.c.flow, goals.c.goal_no)
 index_where(goals.c.start_key.is_not(None), "uq_goals_start_key", goals.c.start_key, unique=True)
 index_where(goals.c.due_at.is_not(None), "idx_goals_due", goals.c.due_at)
 index_where(goals.c.inbox_count > 0, "idx_goals_posted", goals.c.worker)

@@ -12,7 +12,7 @@ from starlette.responses import Response, StreamingResponse
 
 from perdure.app.asked import reached, require_same
 from perdure.app.flows import load_flow
-from perdure.app.goals import PAGE_BYTES
+from perdure.app.goal_reader import PAGE_BYTES
 from perdure.app.new_goal import NewGoal, of_command, of_flow, of_plan_text
 from perdure.app.views import GoalView
 from perdure.errors import Conflict, Denied, Exhausted, Invalid, NotFound
@@ -38,7 +38,6 @@ from perdure.kernel.ports import Once, Status
 router = APIRouter(prefix="/goals", tags=["goals"], route_class=JsonRoute)
 
 _HERE = f"{BASE}/goals"
-_ENDED = ("done", "stopped")
 GoalId = str
 _GOAL = Envelope[Goal]
 _STREAM: dict[int | str, dict[str, Any]] = {
@@ -99,7 +98,7 @@ async def list_events(
     if wants_stream(request.headers):
         after = _last_event_id(request.headers.get("last-event-id"), after_seq)
         reached(goal.summary, after)
-        if goal.status in _ENDED and after == goal.summary.last_seq:
+        if goal.is_final and after == goal.summary.last_seq:
             return Response(status_code=204)  # or a browser would connect again and again, for nothing
         stream = await event_stream(served, goal.id, after)
         return StreamingResponse(stream, media_type="text/event-stream")
@@ -247,7 +246,7 @@ def _seq(text: str) -> int | None:
 
 async def _reply(served: Surface, goal: GoalView, *, status: int = 200) -> Response:
     """Answer with a goal; one that has ended, with what came of it, which its summary does not have."""
-    if goal.status in _ENDED and goal.termination is None:
+    if goal.is_final and goal.termination is None:
         goal = replace(goal, termination=(await served.p.goals.state(goal.id)).termination)
     here = f"{_HERE}/{goal.id}"
     links = {"self": here, "events": f"{here}/events"}

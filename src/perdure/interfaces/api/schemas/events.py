@@ -10,9 +10,12 @@ from perdure.kernel.events import (
     Ask,
     Decision,
     GoalBegun,
+    Hold,
     LimitRaised,
     Message,
     OutcomeUnknown,
+    Released,
+    Reopened,
     Signal,
     Termination,
     ToolCall,
@@ -115,10 +118,31 @@ class LimitEvent(_Head):
 
 
 class TerminationEvent(_Head):
-    """The end of a goal: always the last event."""
+    """The end of a goal. Only `reopened` may follow it."""
 
     type: Literal["termination"]
     payload: Termination
+
+
+class ReopenedEvent(_Head):
+    """A failed goal is retried."""
+
+    type: Literal["reopened"]
+    payload: Reopened
+
+
+class HoldEvent(_Head):
+    """The goal is not run automatically until a person resumes it."""
+
+    type: Literal["hold"]
+    payload: Hold
+
+
+class ReleasedEvent(_Head):
+    """A person resumed a goal that was on hold."""
+
+    type: Literal["released"]
+    payload: Released
 
 
 class Event(
@@ -131,7 +155,10 @@ class Event(
             | DecisionEvent
             | SignalEvent
             | LimitEvent
-            | TerminationEvent,
+            | TerminationEvent
+            | ReopenedEvent
+            | HoldEvent
+            | ReleasedEvent,
             Field(discriminator="type"),
         ]
     ]

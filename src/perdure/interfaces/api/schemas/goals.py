@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from perdure.app.views import GoalStatus
 from perdure.interfaces.api.schemas.envelopes import Moment
-from perdure.kernel.events import Limits, MindKind, Parent, Reason
+from perdure.kernel.events import ForkedFrom, Limits, MindKind, ParentCall, Reason
 from perdure.kernel.ports import WaitingFor
 
 LARGEST = 2**63 - 1
@@ -87,7 +87,7 @@ class ResumeBody(BaseModel):
 
 
 class ForkBody(BaseModel):
-    """The seq of the last event that the fork shares with its parent."""
+    """The seq of the last event that the fork shares with the goal."""
 
     model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra={"examples": [{"at": 1}]})
     at: Whole
@@ -135,7 +135,9 @@ class Goal(BaseModel):
     last_seq: int
     steps: int
     cost_usd: float
-    parent: Parent | None
+    tags: list[str]
+    parent: ParentCall | None
+    forked_from: ForkedFrom | None
     output: Any
     detail: str | None
 

@@ -14,6 +14,7 @@ from perdure.interfaces.api.lines import Ending, Line
 from perdure.interfaces.api.sockets.telling import refuse, tell
 from perdure.interfaces.api.streams import PAGE_BYTES, PATIENCE_S, pages
 from perdure.interfaces.api.surface import Served, Surface
+from perdure.kernel.ports import Status
 
 router = APIRouter()
 log = logging.getLogger(__name__)
@@ -101,7 +102,8 @@ async def _unfinished_pages(served: Surface) -> AsyncIterator[list[dict[str, obj
 
 
 async def _unfinished(served: Surface) -> AsyncIterator[dict[str, object]]:
-    for status in ("open", "waiting"):
+    statuses: tuple[Status, ...] = ("open", "waiting")
+    for status in statuses:
         before = None
         while found := await served.p.goals.list(status=status, limit=_PAGE, before=before):
             for goal in found:

@@ -113,7 +113,7 @@ class _Waking:
         except PerdureError as error:
             return Told(view, error.detail, is_bad=True)
         now = GoalView.of_state(ran.state)
-        return Told(now, _why(ran), is_bad=now.status == "stopped") if begun else Told(now, TAKEN)
+        return Told(now, _why(ran), is_bad=now.status in ("failed", "cancelled")) if begun else Told(now, TAKEN)
 
 
 def _why(ran: Ran) -> str:

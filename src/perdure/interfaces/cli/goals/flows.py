@@ -85,7 +85,7 @@ async def go_on(options: Options, goals: Goals, goal_id: str, manner: Manner, li
 
 def _folder_of(goal: Summary) -> AbstractContextManager[None]:
     """Change to the folder where a flow was started; one of a server was started in no folder of its own."""
-    folder = goal.workdir if goal.mind == "flow" and goal.runner == "cli" else None
+    folder = goal.workdir if goal.mind == "flow" and goal.queue == "cli" else None
     return chdir(folder) if folder is not None and Path(folder).is_dir() else nullcontext()
 
 

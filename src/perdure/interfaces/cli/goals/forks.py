@@ -55,12 +55,12 @@ async def fork(
     async with open_home(options.settings(), debug=options.verbose) as p:
         seen = await act(p.goals)
         begun = (await p.goals.state(seen.id)).begun
-    goal_id, parent = seen.summary.goal_id, seen.summary.parent
-    origin = f" goes on from event {parent.seq} of {parent.goal_id}" if parent else ""
+    goal_id, origin = seen.summary.goal_id, seen.summary.forked_from
+    continues = f" continues from event {origin.seq} of {origin.goal_id}" if origin else ""
     runs = f"`{exact(options, 'run', '--resume', goal_id)}` runs it."
     if is_of_script(begun.mind):
         runs = f"only its script can run it, by `await p.goals.resume({goal_id!r})`: {run_again(begun)}"
-    return Answer(seen.wire(), [f"{goal_id}{origin}; {runs}"])
+    return Answer(seen.wire(), [f"{goal_id}{continues}; {runs}"])
 
 
 async def diff(
@@ -94,8 +94,8 @@ async def diff(
 
 
 def _forked(found: Sequence[GoalView]) -> list[str]:
-    forks = [(view.summary.goal_id, view.summary.parent) for view in found]
-    return [f"{name} is a fork of {parent.goal_id} at event {parent.seq}." for name, parent in forks if parent]
+    forks = [(view.summary.goal_id, view.summary.forked_from) for view in found]
+    return [f"{name} is a fork of {origin.goal_id} at event {origin.seq}." for name, origin in forks if origin]
 
 
 def _side_by_side(left: str, lefts: Sequence[Event], right: str, rights: Sequence[Event]) -> Table:

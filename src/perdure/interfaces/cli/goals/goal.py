@@ -49,7 +49,7 @@ from perdure.kernel.fold import fold
 from perdure.kernel.loop import Ran
 from perdure.kernel.replay import require_unchanged
 
-StatusName = Literal["running", "interrupted", "waiting", "done", "stopped"]
+StatusName = Literal["running", "interrupted", "waiting", "done", "failed", "cancelled"]
 _PAGE = 200
 _TEXT_WIDTH = 48
 
@@ -68,7 +68,9 @@ async def list_(
     status: Annotated[
         StatusName | None,
         typer.Option(
-            "--status", metavar="STATUS", help="Only goals that are running, interrupted, waiting, done or stopped."
+            "--status",
+            metavar="STATUS",
+            help="Only goals that are running, interrupted, waiting, done, failed or cancelled.",
         ),
     ] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=1000, metavar="N", help="How many.")] = 50,
@@ -98,9 +100,16 @@ def _none(options: Options, status: GoalStatus | None) -> str:
 
 
 async def _newest(goals: Goals, status: GoalStatus | None, limit: int) -> list[GoalView]:
-    """Return the newest goals of a status; the running and the interrupted are told apart here, page by page."""
-    if status in (None, "waiting", "done", "stopped"):
-        return list(await goals.list(limit=limit, status=status))
+    """Return the newest goals of a status."""
+    match status:
+        case "running" | "interrupted":
+            return await _newest_open(goals, status, limit)
+        case _:
+            return list(await goals.list(limit=limit, status=status))
+
+
+async def _newest_open(goals: Goals, status: GoalStatus, limit: int) -> list[GoalView]:
+    """Tell the running from the interrupted, page by page."""
     found: list[GoalView] = []
     before = None
     while len(found) < limit and (page := await goals.list(limit=_PAGE, status="open", before=before)):

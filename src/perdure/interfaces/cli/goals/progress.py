@@ -13,11 +13,11 @@ from perdure.kernel.events import (
     Body,
     Decision,
     Event,
+    ForkedFrom,
     GoalBegun,
     LimitRaised,
     Message,
     OutcomeUnknown,
-    Parent,
     Signal,
     ToolCall,
     ToolOutput,
@@ -179,8 +179,8 @@ def line_about(body: Body, state: GoalState) -> str | None:
             return f"step {body.step}: {_opening(body)}"
         case ToolOutput() | OutcomeUnknown() | Decision():
             return _line_about_call(body, state)
-        case GoalBegun(parent=Parent(goal_id=parent, seq=seq)):
-            return f"goal {state.goal_id}: forked from {parent} at event {seq}"
+        case GoalBegun(forked_from=ForkedFrom(goal_id=origin, seq=seq)):
+            return f"goal {state.goal_id}: forked from {origin} at event {seq}"
         case _:
             return _line_from_outside(body)
 

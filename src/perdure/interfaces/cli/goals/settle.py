@@ -27,8 +27,6 @@ from perdure.kernel.events import ToolCall
 from perdure.kernel.fold import CallState, GoalState
 from perdure.minds.scripts import is_of_script, run_again
 
-_ENDED = ("done", "stopped")
-
 Act = Callable[[Goals], Awaitable[GoalView]]
 AnyCall = Annotated[
     str | None,
@@ -48,7 +46,7 @@ async def cancel(options: Options, *, goal: Goal) -> Answer:
         seen = await p.goals.cancel(goal)
     if seen.reason == "cancelled":
         said = f"{seen.id} is cancelled."
-    elif seen.status in _ENDED:
+    elif seen.is_final:
         said = headline(seen)
     else:
         said = f"Stored for the worker that runs {seen.id}, which has not ended it yet."
@@ -202,10 +200,10 @@ async def settled(options: Options, goal: str, act: Act, *, is_resumed: bool) ->
                 Showing(options),
                 lambda stage: go_on(options, p.goals, goal_id, Manner(watch=stage.watch, tell=stage.say)),
             )
-        if seen.summary.status in _ENDED:
+        if seen.is_final:
             return Answer(seen.wire(), [headline(seen)])
         begun = (await p.goals.state(goal_id)).begun
-        is_served = (await p.goals.find(goal_id)).summary.runner == "server"
+        is_served = (await p.goals.find(goal_id)).summary.queue == "server"
     served = "a running `perdure serve` resumes it. Without one: " if is_served else ""
     return Answer(seen.wire(), [f"Recorded; {served}{go_on_line(options, begun, goal_id)}"])
 

@@ -211,8 +211,8 @@ def pending_line(row: InboxRow, *, is_over: bool = False) -> str:
 
 def origin(state: GoalState) -> list[str]:
     """Say where a fork came from; nothing of any other goal."""
-    parent = state.begun.parent
-    return [] if parent is None else [f"It is a fork of {parent.goal_id} at event {parent.seq}."]
+    origin = state.begun.forked_from
+    return [] if origin is None else [f"It is a fork of {origin.goal_id} at event {origin.seq}."]
 
 
 def headline(view: GoalView) -> str:

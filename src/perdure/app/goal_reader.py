@@ -1,0 +1,200 @@
+"""Reads goals: lists, histories, live events, replays and comparisons."""
+
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+from perdure.app import asked
+from perdure.app.system import SystemClock, observer
+from perdure.app.views import GoalView
+from perdure.errors import Conflict, NotFound, Unavailable
+from perdure.kernel.compare import Parted, compare
+from perdure.kernel.events import Event
+from perdure.kernel.fold import GoalState, fold
+from perdure.kernel.ports import Changes, GoalFilter, InboxRow, Leases, StateStore, Status, Summary
+from perdure.kernel.replay import Replayed, replay, require_unchanged
+
+PAGE_BYTES = 4 << 20
+"""How much JSON a page of a history has at most; a larger event is a page of its own."""
+_PAGE = 200
+_FOLLOW_S = 0.25
+_WHOLE_ID = "Commands that change a goal need the whole id, and so do all requests over HTTP."
+
+
+class GoalReader:
+    """The reading half of `Goals`."""
+
+    def __init__(self, home: Path, store: StateStore, leases: Leases) -> None:
+        self._home = home
+        self._store = store
+        self._leases = leases
+        self._clock = SystemClock()
+        self._is_closed = False
+
+    async def list(
+        self,
+        *,
+        limit: int = 50,
+        before: str | None = None,
+        status: Status | None = None,
+        queue: str | None = None,
+    ) -> Sequence[GoalView]:
+        """Return the newest goals that match all that is given; `before` is the last id of the page before.
+
+        Raises: Invalid
+        """
+        self._require_open()
+        where, limit = GoalFilter(asked.status(status), queue), asked.number("limit", limit, 1)
+        before = None if before is None else asked.goal_id(before)
+        page = await self._store.list_goals(where=where, limit=limit, before=before)
+        return await self._seen(page)
+
+    async def newest_open(self, workdir: Path) -> GoalView:
+        """Return the newest goal of a folder that is interrupted or waits.
+
+        Raises: NotFound
+        """
+        found = [await self._newest(status, workdir) for status in ("open", "waiting")]
+        views = [view for view in found if view is not None]
+        if not views:
+            raise NotFound(f"No goal of {workdir} is interrupted or waits.")
+        return max(views, key=lambda view: (view.summary.created_us, view.summary.goal_id))
+
+    async def due(self, *, limit: int = 50) -> Sequence[GoalView]:
+        """Return the goals that sleep and are due, the longest due first."""
+        self._require_open()
+        return await self._seen(await self._store.due(self._clock.now_us(), limit=limit))
+
+    async def each_due(self, *, queue: str | None = None) -> AsyncIterator[GoalView]:
+        """Give every goal that is due now, each once: those that sleep, and those that were woken and cut short."""
+        self._require_open()
+        now_us, last = self._clock.now_us(), None
+        while page := await self._store.due(now_us, queue=queue, limit=_PAGE, after=last):
+            for view in await self._seen(page):
+                yield view
+            last = page[-1]
+
+    async def find(self, prefix: str) -> GoalView:
+        """Return the goal whose id begins with a prefix.
+
+        Raises: NotFound; Conflict when there are several.
+        """
+        return (await self._seen([await self._found(prefix)]))[0]
+
+    async def get(self, goal_id: str) -> GoalView:
+        """Return the goal with an id; a prefix of it is not enough.
+
+        Raises: NotFound
+        """
+        return (await self._seen([await self._whole(goal_id)]))[0]
+
+    async def history(self, prefix: str) -> Sequence[Event]:
+        """Return all events of a goal; a fork's begin with its parents'."""
+        return await self._store.load((await self._found(prefix)).goal_id)
+
+    async def events(
+        self, goal_id: str, *, after: int = 0, limit: int | None = None, max_bytes: int | None = None
+    ) -> Sequence[Event]:
+        """Return the events of a goal after a seq, in order: at most `limit`, and at most `max_bytes` of JSON.
+
+        One event is returned in any case, if there is one.
+
+        Raises: NotFound; Invalid; Conflict, with `last_seq`, when the goal does not have so many events.
+        """
+        self._require_open()
+        after = asked.number("after", after, 0)
+        upto = None if limit is None else after + asked.number("limit", limit, 1)
+        found = await self._store.load(asked.goal_id(goal_id), after=after, upto=upto, max_bytes=max_bytes)
+        if not found and after:
+            asked.reached(await self._store.find(goal_id), after)
+        return found
+
+    async def follow(self, prefix: str, *, after: int = 0) -> AsyncIterator[Event]:
+        """Give the events of a goal after a seq, then those that come, each once and in order, until it has ended.
+
+        Raises: NotFound; Invalid; Conflict, with `last_seq`, when the goal does not have so many events.
+        """
+        summary = await self._found(prefix)
+        goal_id, after = summary.goal_id, asked.number("after", after, 0)
+        asked.reached(summary, after)
+        has_ended = False
+        while not has_ended:
+            has_ended = (await self._store.find(goal_id)).is_final
+            while page := await self._store.load(goal_id, after=after, max_bytes=PAGE_BYTES):
+                for event in page:
+                    after = event.seq
+                    yield event
+            if not has_ended:
+                await self._clock.sleep(_FOLLOW_S)
+
+    async def changes(self, after: int | None = None) -> Changes:
+        """Return which goals have got events since a mark, whoever wrote them."""
+        self._require_open()
+        return await self._store.changes(after)
+
+    async def state(self, goal_id: str) -> GoalState:
+        """Return what the events of a goal say.
+
+        Raises: NotFound; Damaged when an event was changed or is missing.
+        """
+        events = await self._store.load(goal_id)
+        require_unchanged(events, goal_id)
+        return fold(events)
+
+    async def pending(self, goal_id: str) -> Sequence[InboxRow]:
+        """Return what was posted to a goal and not yet taken."""
+        return await self._store.inbox(goal_id)
+
+    async def replay(self, prefix: str) -> Replayed:
+        """Fold the history of a goal again, checking every event.
+
+        Raises: Damaged, naming the seq.
+        """
+        summary = await self._found(prefix)
+        return replay(await self._store.load(summary.goal_id), summary)
+
+    async def compare(self, left: str, right: str) -> Parted:
+        """Find where the histories of two goals part."""
+        return compare(await self.history(left), await self.history(right))
+
+    async def _found(self, prefix: str) -> Summary:
+        self._require_open()
+        return await self._store.find(asked.goal_id(prefix))
+
+    async def _whole(self, goal_id: str) -> Summary:
+        """Return the goal with an id.
+
+        Raises: NotFound, naming the only goal whose id begins so.
+        """
+        try:
+            found = await self._found(goal_id)
+        except Conflict as error:  # a prefix of several ids
+            raise NotFound(f"No goal has the id {goal_id!r}. {error.detail} {_WHOLE_ID}") from error
+        if found.goal_id != goal_id:
+            raise NotFound(f"No goal has the id {goal_id!r}. Did you mean {found.goal_id}? {_WHOLE_ID}")
+        return found
+
+    async def _require_unchanged(self, goal: Summary) -> None:
+        """Check the history of a goal before something is posted to it, which no worker could take if it is damaged.
+
+        Raises: Damaged
+        """
+        require_unchanged(await self._store.load(goal.goal_id), goal.goal_id)
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise Unavailable("These goals are of a home that is closed. Use them inside its `async with` block.")
+
+    async def _newest(self, status: Status, workdir: Path) -> GoalView | None:
+        before = None
+        while page := await self.list(status=status, limit=_PAGE, before=before):
+            for view in page:
+                if view.summary.workdir == str(workdir) and view.status != "running":
+                    return view
+            before = page[-1].summary.goal_id
+        return None
+
+    async def _seen(self, summaries: Sequence[Summary]) -> Sequence[GoalView]:
+        """Tell the running from the interrupted, by one query for all."""
+        owners = {goal.worker for goal in summaries if goal.worker is not None and not goal.is_final}
+        living = await self._leases.living(owners, observer(self._home)) if owners else frozenset()
+        return [GoalView(goal, is_running=goal.worker in living) for goal in summaries]

@@ -1,0 +1,116 @@
+"""What a list shows of a goal, how it follows from the goal's state, and how lists are filtered."""
+
+from dataclasses import dataclass
+
+from perdure.kernel.events import ForkedFrom, ParentCall
+from perdure.kernel.fold import FINAL, GoalState, Status, WaitingFor
+
+_LONGEST_DETAIL = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a list shows of a goal; it changes in the same commit as the events, so that listing never folds."""
+
+    goal_id: str
+    text: str
+    mind: str
+    status: Status
+    created_us: int
+    updated_us: int
+    last_seq: int
+    steps: int = 0
+    cost_usd: float = 0.0
+    reason: str | None = None
+    detail: str | None = None
+    """The beginning of the termination's detail."""
+    waiting_for: WaitingFor | None = None
+    bot: str | None = None
+    flow: str | None = None
+    """The name of the flow, if the goal runs one."""
+    workdir: str | None = None
+    forked_from: ForkedFrom | None = None
+    parent: ParentCall | None = None
+    tags: tuple[str, ...] = ()
+    queue: str = "cli"
+    """Which workers claim the goal automatically: `cli` (none), `server`, or `app.<name>`."""
+    worker: str | None = None
+    """The worker that owns the goal; the leases know whether it lives."""
+    due_us: int | None = None
+    """When a goal that waits, for a timer or beside one, can continue by itself.
+
+    A goal that was woken because it was due keeps this until it waits for something else or has ended, so that it is
+    found again when its worker dies.
+    """
+    start_key: str | None = None
+    """Names the start of the goal; unique among the goals that were not deleted. Set when the goal is created."""
+    deaths: int = 0
+    """How many workers died in a row while they owned the goal, without an outcome, a decision or a signal between."""
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the goal has ended."""
+        return self.status in FINAL
+
+
+@dataclass(frozen=True, slots=True)
+class GoalFilter:
+    """Which goals a list has; None matches all."""
+
+    status: Status | None = None
+    queue: str | None = None
+    flow: str | None = None
+    start_key: str | None = None
+    bot: str | None = None
+    tag: str | None = None
+    created_after_us: int | None = None
+    """Created at this moment or later."""
+    created_before_us: int | None = None
+    updated_before_us: int | None = None
+
+
+ALL_GOALS = GoalFilter()
+
+
+def summarise(
+    state: GoalState,
+    *,
+    start_key: str | None = None,
+    woken_us: int | None = None,
+    queue: str = "cli",
+    deaths: int = 0,
+) -> Summary:
+    """Return what a list shows of a state; a goal that runs because it was due keeps the moment `woken_us`."""
+    begun, end = state.begun, state.termination
+    waiting_for = state.waiting_for
+    status = state.status_when(waiting_for)
+    return Summary(
+        goal_id=state.goal_id,
+        text=begun.text,
+        mind=begun.mind.kind,
+        status=status,
+        created_us=state.created_us,
+        updated_us=state.updated_us,
+        last_seq=state.tip.seq,
+        steps=state.steps,
+        cost_usd=state.used.usd,
+        reason=None if end is None else end.reason,
+        detail=None if end is None or end.detail is None else end.detail[:_LONGEST_DETAIL],
+        waiting_for=waiting_for,
+        bot=begun.bot,
+        flow=begun.mind.flow,
+        workdir=begun.workdir,
+        forked_from=begun.forked_from,
+        parent=begun.parent,
+        tags=begun.tags,
+        due_us=woken_us if status == "open" else _due_us(state, waiting_for),
+        queue=queue,
+        start_key=start_key,
+        deaths=deaths,
+    )
+
+
+def _due_us(state: GoalState, waiting_for: WaitingFor | None) -> int | None:
+    """Return when a goal that waits can continue by itself, also beside a question; at a limit or on hold it cannot."""
+    is_asleep = waiting_for not in (None, "hold") and state.reached_limit is None
+    return min(state.timers().values(), default=None) if is_asleep else None
