@@ -36,7 +36,7 @@ async def p(tmp_path: Path, database_url: str) -> AsyncIterator[Perdure]:
 
 async def damaged(p: Perdure, change: str) -> str:
     """Make a goal that waits for an answer, and change the event of its question."""
-    goal_id = (await p.goals.start(of_plan_text(ASKS, "plan"))).state.goal_id
+    goal_id = (await p.goals.begin(of_plan_text(ASKS, "plan"))).state.goal_id
     await edit(p.database, f"UPDATE events SET {change} WHERE type = 'action'")
     return goal_id
 

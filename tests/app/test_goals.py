@@ -37,7 +37,7 @@ def plan(text: str, folder: Path, limits: Limits | None = None) -> NewGoal:
 
 
 async def test_a_command_runs_and_is_listed_as_done(goals: Goals, folder: Path) -> None:
-    ran = await goals.start(command("echo hello", folder))
+    ran = await goals.begin(command("echo hello", folder))
     view = await goals.find(ran.state.goal_id[:15])
     assert (view.status, view.summary.reason, view.summary.worker) == ("done", "done", None)
     assert view.wire()["id"] == ran.state.goal_id
@@ -45,7 +45,7 @@ async def test_a_command_runs_and_is_listed_as_done(goals: Goals, folder: Path) 
 
 
 async def test_a_finished_goal_is_resumed_without_an_event(goals: Goals, folder: Path) -> None:
-    ran = await goals.start(command("true", folder))
+    ran = await goals.begin(command("true", folder))
     again = await goals.go_on(ran.state.goal_id)
     assert (again.outcome, again.state.tip) == ("ended", ran.state.tip)
 
@@ -70,11 +70,11 @@ CHANGING: dict[str, Callable[[Goals, str], Awaitable[object]]] = {
 
 @pytest.mark.parametrize("verb", CHANGING)
 async def test_what_changes_a_goal_needs_its_whole_id(goals: Goals, folder: Path, verb: str) -> None:
-    goal_id = (await goals.start(plan(ASKING, folder))).state.goal_id
+    goal_id = (await goals.begin(plan(ASKING, folder))).state.goal_id
     before = await goals.history(goal_id)
     with pytest.raises(NotFound, match=f"No goal has the id '{goal_id[:-1]}'. Did you mean {goal_id}?"):
         await CHANGING[verb](goals, goal_id[:-1])
-    await goals.start(plan(ASKING, folder))
+    await goals.begin(plan(ASKING, folder))
     with pytest.raises(NotFound, match="No goal has the id '20'. Several goals begin with '20'.* Commands that change"):
         await CHANGING[verb](goals, "20")
     assert await goals.history(goal_id) == before
@@ -82,14 +82,14 @@ async def test_what_changes_a_goal_needs_its_whole_id(goals: Goals, folder: Path
 
 
 async def test_what_only_reads_a_goal_accepts_a_prefix(goals: Goals, folder: Path) -> None:
-    goal_id = (await goals.start(command("true", folder))).state.goal_id
+    goal_id = (await goals.begin(command("true", folder))).state.goal_id
     events = await goals.history(goal_id[:-1])
     assert [event async for event in goals.follow(goal_id[:-1])] == events
     assert (await goals.find(goal_id[:-1])).id == (await goals.replay(goal_id[:-1])).state.goal_id == goal_id
 
 
 async def test_a_seq_beyond_the_end_of_a_goal_is_a_conflict_that_says_where_it_ends(goals: Goals, folder: Path) -> None:
-    goal_id = (await goals.start(command("true", folder))).state.goal_id
+    goal_id = (await goals.begin(command("true", folder))).state.goal_id
     last = (await goals.get(goal_id)).summary.last_seq
     assert await goals.events(goal_id, after=last) == []
     assert [event async for event in goals.follow(goal_id, after=last)] == []
@@ -102,12 +102,12 @@ async def test_a_seq_beyond_the_end_of_a_goal_is_a_conflict_that_says_where_it_e
 async def test_what_makes_no_sense_is_refused_before_anything_is_stored(goals: Goals, folder: Path) -> None:
     for bad in (command("", folder), plan("steps: 1", folder)):
         with pytest.raises(Invalid):
-            await goals.start(bad)
+            await goals.begin(bad)
     assert await goals.list() == []
 
 
 async def test_a_decision_is_recorded_and_nothing_runs_until_the_goal_is_resumed(goals: Goals, folder: Path) -> None:
-    goal_id = (await goals.start(plan(ASKING, folder))).state.goal_id
+    goal_id = (await goals.begin(plan(ASKING, folder))).state.goal_id
     view = await goals.decide(goal_id, "answer", value="yes")
     assert (view.status, view.summary.worker) == ("interrupted", None)
     assert await goals.pending(goal_id) == []
@@ -117,7 +117,7 @@ async def test_a_decision_is_recorded_and_nothing_runs_until_the_goal_is_resumed
 
 
 async def test_a_decision_that_fits_nothing_leaves_the_goal_as_it_was(goals: Goals, folder: Path) -> None:
-    ran = await goals.start(plan(ASKING, folder))
+    ran = await goals.begin(plan(ASKING, folder))
     for decision, kind in (("approve", Conflict), ("retry", Conflict), ("shrug", Invalid)):
         with pytest.raises(kind):
             await goals.decide(ran.state.goal_id, decision)
@@ -126,7 +126,7 @@ async def test_a_decision_that_fits_nothing_leaves_the_goal_as_it_was(goals: Goa
 
 
 async def test_a_waiting_goal_is_cancelled_there_and_then(goals: Goals, folder: Path) -> None:
-    goal_id = (await goals.start(plan(ASKING, folder))).state.goal_id
+    goal_id = (await goals.begin(plan(ASKING, folder))).state.goal_id
     view = await goals.cancel(goal_id)
     assert (view.status, view.summary.reason) == ("cancelled", "cancelled")
     with pytest.raises(Conflict):
@@ -135,7 +135,7 @@ async def test_a_waiting_goal_is_cancelled_there_and_then(goals: Goals, folder: 
 
 async def test_a_limit_is_raised_by_resuming_and_counts_across_resumes(goals: Goals, folder: Path) -> None:
     steps = "\n".join(f"  - {{id: s{i}, exec: [touch, s{i}], needs: [{f's{i - 1}' if i else ''}]}}" for i in range(3))
-    ran = await goals.start(plan(f"goal: a\nsteps:\n{steps}", folder, limits=Limits(iterations=2)))
+    ran = await goals.begin(plan(f"goal: a\nsteps:\n{steps}", folder, limits=Limits(iterations=2)))
     assert ran.state.waiting_for == "limit"
     with pytest.raises(Invalid, match="has used 2 iterations"):
         await goals.go_on(ran.state.goal_id, limits=Limits(iterations=2))
@@ -148,14 +148,14 @@ async def test_a_limit_is_raised_by_resuming_and_counts_across_resumes(goals: Go
 async def test_the_newest_goal_of_a_folder_that_can_go_on(goals: Goals, folder: Path, tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         await goals.newest_open(folder)
-    first = await goals.start(plan(ASKING, folder))
-    await goals.start(plan(ASKING, tmp_path))
-    await goals.start(command("true", folder))
+    first = await goals.begin(plan(ASKING, folder))
+    await goals.begin(plan(ASKING, tmp_path))
+    await goals.begin(command("true", folder))
     assert (await goals.newest_open(folder)).summary.goal_id == first.state.goal_id
 
 
 async def test_a_goal_that_was_stopped_is_interrupted_and_can_be_resumed(goals: Goals, folder: Path) -> None:
-    ran = await goals.start(command("true", folder), Manner(watch=Loop.stop))
+    ran = await goals.begin(command("true", folder), Manner(watch=Loop.stop))
     assert ran.outcome == "interrupted"
     assert (await goals.find(ran.state.goal_id)).status == "interrupted"
     assert (await goals.go_on(ran.state.goal_id)).state.status == "done"
@@ -163,5 +163,5 @@ async def test_a_goal_that_was_stopped_is_interrupted_and_can_be_resumed(goals: 
 
 async def test_an_ephemeral_goal_leaves_nothing(folder: Path, tmp_path: Path) -> None:
     async with open_ephemeral() as goals:
-        assert (await goals.start(command("true", folder))).state.status == "done"
+        assert (await goals.begin(command("true", folder))).state.status == "done"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["folder"]

@@ -179,7 +179,7 @@ async def test_a_queued_goal_is_resumed_although_the_queue_is_full(p: Perdure, l
 async def test_a_goal_that_is_resumed_waits_too_with_its_limits_raised(p: Perdure, tmp_path: Path) -> None:
     plan = f"goal: two\nsteps: [{{id: a, exec: 'true'}}, {{id: b, exec: 'touch {tmp_path}/b', needs: [a]}}]"
     new = of_plan_text(plan, "plan")
-    ran = await p.goals.start(NewGoal(new.text, new.mind, new.workdir, Limits(iterations=1)))
+    ran = await p.goals.begin(NewGoal(new.text, new.mind, new.workdir, Limits(iterations=1)))
     goal_id = ran.state.goal_id
     async with at_work(p, most=0) as serving:
         with pytest.raises(Invalid, match="lets it do nothing"):

@@ -68,7 +68,7 @@ async def goals(store: SilentOwner, tmp_path: Path) -> AsyncIterator[Goals]:
 
 
 async def waiting_goal(goals: Goals, tmp_path: Path) -> str:
-    ran = await goals.start(NewGoal("asked", MindSpec("plan", plan=PLAN), tmp_path))
+    ran = await goals.begin(NewGoal("asked", MindSpec("plan", plan=PLAN), tmp_path))
     return ran.state.goal_id
 
 

@@ -55,7 +55,7 @@ async def test_a_worker_renews_its_lease_for_as_long_as_it_runs_a_goal(
     goals: Goals, store: CountingLeases, tmp_path: Path
 ) -> None:
     os.mkfifo(tmp_path / "gate")
-    running = asyncio.create_task(goals.start(command("read x < gate", tmp_path)))
+    running = asyncio.create_task(goals.begin(command("read x < gate", tmp_path)))
     workers = {(await store.renewed.get()).id for _ in range(4)}
     await asyncio.to_thread((tmp_path / "gate").write_text, "go\n")
     assert (await running).state.status == "done"
@@ -67,7 +67,7 @@ async def test_a_worker_that_cannot_renew_stops_its_goals_and_what_they_run(
 ) -> None:
     store.most = 1
     with pytest.raises(Unavailable, match="lease"):
-        await goals.start(command("echo $$ > pid; exec sleep 600", tmp_path))
+        await goals.begin(command("echo $$ > pid; exec sleep 600", tmp_path))
     pid = int((tmp_path / "pid").read_text())
     assert not Path(f"/proc/{pid}").exists()
     assert (await goals.list())[0].status == "interrupted"
@@ -79,7 +79,7 @@ async def test_a_goal_runs_once_in_a_process_and_takes_what_is_posted_to_it(goal
     def watch(loop: Loop) -> None:
         loop.journal.listen(lambda _events, _state: begun.put_nowait(loop))
 
-    running = asyncio.create_task(goals.start(command("exec sleep 600", tmp_path), Manner(watch=watch)))
+    running = asyncio.create_task(goals.begin(command("exec sleep 600", tmp_path), Manner(watch=watch)))
     goal_id = (await begun.get()).state.goal_id
     with pytest.raises(Conflict, match="by this process already"):
         await goals.go_on(goal_id)
@@ -96,7 +96,7 @@ async def test_a_run_that_is_cancelled_twice_leaves_nothing_behind(goals: Goals,
         loop.journal.listen(lambda _events, state: begun.put_nowait(state.goal_id))
 
     deaf = "trap '' TERM; echo $$ > pid; while :; do sleep 0.05; done"
-    running = asyncio.create_task(goals.start(command(deaf, tmp_path), Manner(watch=watch)))
+    running = asyncio.create_task(goals.begin(command(deaf, tmp_path), Manner(watch=watch)))
     goal_id = await begun.get()
     for _ in range(2):
         running.cancel()

@@ -46,7 +46,7 @@ def telling(pipe: Connection) -> Callable[[Loop], None]:
 async def run_plan(goals: Goals, plan: str, workdir: Path, watch: Callable[[Loop], None] = lambda _loop: None) -> Ran:
     """Start a plan."""
     new = NewGoal("killed", MindSpec("plan", plan=plan), workdir)
-    return await goals.start(new, Manner(watch=watch))
+    return await goals.begin(new, Manner(watch=watch))
 
 
 async def carry_on(home: Path, url: str, plan: str, pipe: Connection) -> None:

@@ -122,7 +122,7 @@ steps:
 async def test_a_goal_of_a_server_works_in_the_folder_of_the_home_that_resumes_it(tmp_path: Path, way: str) -> None:
     home, other = tmp_path / "home", tmp_path / "other"
     async with Perdure.open(home) as p:
-        goal_id = (await p.goals.start(replace(of_plan_text(FILED, "a plan"), workdir=None))).state.goal_id
+        goal_id = (await p.goals.begin(replace(of_plan_text(FILED, "a plan"), workdir=None))).state.goal_id
     shutil.move(home, other) if way == "moved" else shutil.copytree(home, other)
     if way == "without its folder":
         shutil.rmtree(other / "work")

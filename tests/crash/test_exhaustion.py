@@ -174,7 +174,7 @@ async def short_from_the_start(folder: Path, shortage: Callable[..., Shortage], 
     async with goals_in(folder) as goals:
         scarcity = Scarcity(shortage(*arguments), from_intent=True)
         try:
-            ran = await goals.start(send(SEND, folder), Manner(watch=scarcity.watch))
+            ran = await goals.begin(send(SEND, folder), Manner(watch=scarcity.watch))
         finally:
             scarcity.end()
         await judge(goals, ran, folder)
@@ -188,7 +188,7 @@ async def short_after_the_effect(
     async with goals_in(folder) as goals:
         scarcity = Scarcity(shortage(*arguments))
         running = asyncio.create_task(
-            goals.start(send(f"{THEN_WRITE}; exit {code}", folder), Manner(watch=scarcity.watch))
+            goals.begin(send(f"{THEN_WRITE}; exit {code}", folder), Manner(watch=scarcity.watch))
         )
         await told.line()
         scarcity.begin()
@@ -236,7 +236,7 @@ def test_a_command_that_cannot_be_started_has_failed_and_has_its_effect_when_it_
 
 async def as_nobody(folder: Path) -> None:
     async with goals_in(folder) as goals:  # imports what that user may not be able to read
-        await goals.start(send("true", folder))
+        await goals.begin(send("true", folder))
     os.setgroups([])
     os.setgid(65534)
     os.setuid(65534)
@@ -324,7 +324,7 @@ async def test_a_file_that_has_its_content_but_was_not_flushed_is_no_failure(tmp
 
     async with open_ephemeral() as goals:
         with failpoints.armed("tools.write.flush", find_no_room):
-            ran = await goals.start(NewGoal("write", MindSpec("plan", plan=WRITING), tmp_path))
+            ran = await goals.begin(NewGoal("write", MindSpec("plan", plan=WRITING), tmp_path))
         assert hits == 1, "it is not written again"
         assert ran.state.calls["write.1"].unknown is not None
         assert ran.state.status == "done", "its check says that it happened"
@@ -355,7 +355,7 @@ async def send_with_little_memory(home: Path, url: str, left: int) -> None:
     """Have the effect, and take the memory away before the outcome is recorded; whatever comes of it, end."""
     told, gate = Fifo(home / "told"), Fifo(home / "gate")
     async with open_goals(home, url) as goals:
-        running = asyncio.create_task(goals.start(send(THEN_WRITE, home)))
+        running = asyncio.create_task(goals.begin(send(THEN_WRITE, home)))
         await told.line()
         gate.let_go()
         with little_memory(left):

@@ -56,7 +56,7 @@ async def forks(goal: Goal, folder: str, manner: str) -> None:
 
 async def work(home: Path, url: str, manner: str) -> None:
     async with open_goals(home, url, lease_s=LEASE_S) as goals:
-        await goals.start(new_goal(forks, (str(home), manner), {}))
+        await goals.begin(new_goal(forks, (str(home), manner), {}))
 
 
 def told(folder: Path) -> list[int]:

@@ -41,7 +41,7 @@ async def fill_up_and_go_on(home: Path, verdict: str) -> None:
     path = home / "perdure.db"
     async with open_goals(home, str(path)) as goals:
         with pytest.raises(Unavailable):
-            await goals.start(NewGoal("fill", MindSpec("plan", plan=PLAN), home), when_begun("second", path))
+            await goals.begin(NewGoal("fill", MindSpec("plan", plan=PLAN), home), when_begun("second", path))
         assert counted(home, "second") == 1
         (goal,) = await goals.list()
         goal_id = goal.summary.goal_id

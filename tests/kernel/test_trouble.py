@@ -104,5 +104,5 @@ async def test_a_tool_that_raises_is_a_step_that_failed(world: World) -> None:
 async def test_of_a_plan_that_makes_no_sense_nothing_is_stored(tmp_path: Path, plan: str) -> None:
     async with open_ephemeral() as goals:
         with pytest.raises(Invalid):
-            await goals.start(NewGoal("x", MindSpec("plan", plan=plan), tmp_path))
+            await goals.begin(NewGoal("x", MindSpec("plan", plan=plan), tmp_path))
         assert await goals.list() == []

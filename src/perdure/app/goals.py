@@ -55,7 +55,7 @@ class Goals(GoalReader):
 
         self._require_open()
         new = replace(new_goal(what, args, kwargs), key=asked.key(key))
-        return GoalResult.of((await self.start_once(new)).state)
+        return GoalResult.of((await self.begin_once(new)).state)
 
     async def resume(self, goal_id: str) -> GoalResult:
         """Go on with a goal, and say how that ended; one that has ended is left as it is.
@@ -64,7 +64,7 @@ class Goals(GoalReader):
         """
         return GoalResult.of((await self.go_on(goal_id)).state)
 
-    async def start(self, new: "NewGoal", manner: Manner | None = None) -> Ran:
+    async def begin(self, new: "NewGoal", manner: Manner | None = None) -> Ran:
         """Start a goal and run it until it ends, waits for somebody, or is stopped.
 
         Raises: Invalid when it makes no sense; Conflict when its key was used; nothing is stored then.
@@ -72,7 +72,7 @@ class Goals(GoalReader):
         self._require_open()
         return await self._runner.start(new, manner or Manner())
 
-    async def start_once(self, new: "NewGoal", manner: Manner | None = None) -> Ran:
+    async def begin_once(self, new: "NewGoal", manner: Manner | None = None) -> Ran:
         """Start a goal, or go on with the one that its key started; one that has ended is left as it is.
 
         Raises: Invalid; Conflict when the key started something else, or another live worker runs the goal.
@@ -81,7 +81,7 @@ class Goals(GoalReader):
         known = await self._started(new)
         if known is None:
             try:
-                return await self.start(new, manner)
+                return await self.begin(new, manner)
             except Conflict:
                 known = await self._started(new)  # somebody else was quicker with the same key
                 if known is None:

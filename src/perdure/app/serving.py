@@ -97,7 +97,7 @@ class Serving:
         try:
             if self._must_queue():
                 return await self._queue(lambda: self._goals.enqueue(new))
-            return await self._begun(_Run("", is_stored=False), lambda manner: self._goals.start(new, manner))
+            return await self._begun(_Run("", is_stored=False), lambda manner: self._goals.begin(new, manner))
         except Conflict:
             known = None if new.key is None else await self._goals.started(new)
             if known is None:

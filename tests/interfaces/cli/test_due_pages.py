@@ -24,7 +24,7 @@ async def parked(ready: Path, elsewhere: Path) -> list[str]:
     here = of_flow(nap, [], {})
     async with Perdure.open() as p:
         for folder in [*[elsewhere] * MORE_THAN_A_PAGE, ready]:
-            assert (await p.goals.start(replace(here, workdir=folder))).outcome == "waiting"
+            assert (await p.goals.begin(replace(here, workdir=folder))).outcome == "waiting"
         while len(due := [view async for view in p.goals.each_due()]) <= MORE_THAN_A_PAGE:
             pass
     return [view.summary.goal_id for view in due]

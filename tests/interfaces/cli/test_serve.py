@@ -58,7 +58,7 @@ def test_who_answers_a_goal_of_the_server_is_told_that_the_server_goes_on(perdur
     async def asked() -> str:
         plan = 'goal: a question\nsteps:\n  - id: sure\n    ask: {question: "Publish?"}\n'
         async with Perdure.open(load_settings().home) as p:
-            return (await p.goals.start(of_plan_text(plan, "plan"), Manner(queue="server"))).state.goal_id
+            return (await p.goals.begin(of_plan_text(plan, "plan"), Manner(queue="server"))).state.goal_id
 
     goal_id = asyncio.run(asked())
     assert perdure("goal", "answer", goal_id, "yes") == 0

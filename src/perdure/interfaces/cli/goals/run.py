@@ -168,9 +168,9 @@ async def _begun(showing: Showing, make: Callable[[], NewGoal], jobs: int) -> An
         manner = Manner(jobs, watch=stage.watch, tell=stage.say)
         if not showing.is_kept:
             async with open_ephemeral() as goals:
-                return await goals.start(new, manner)
+                return await goals.begin(new, manner)
         async with open_home(options.settings(), debug=options.verbose) as p:
             with forks_offered(options):
-                return await p.goals.start_once(new, manner)
+                return await p.goals.begin_once(new, manner)
 
     return await staged(showing, act)
