@@ -14,11 +14,14 @@ from perdure.kernel.events import (
     Decision,
     ForkedFrom,
     GoalBegun,
+    Hold,
     LimitRaised,
     Limits,
     Message,
     MindSpec,
     OutcomeUnknown,
+    Released,
+    Reopened,
     Signal,
     Termination,
     Tip,
@@ -50,14 +53,17 @@ BODIES: list[Body] = [
     Decision("c2", "answer", {"any": "value"}, shown_sha256="00"),
     Signal("paid", {"order": 7}),
     LimitRaised("seconds", 600.0),
-    Termination("failed", "exit code 1"),
+    Termination("failed", "exit code 1", error=ToolError("exit", "exit code 1"), steps=("build",)),
+    Reopened("person", "fixed", 12, again=("c1",), unknown=("c4",)),
+    Hold("crash_loop", 3, ("build",)),
+    Released("person"),
 ]
 FORMS = {"type", "$ref", "anyOf", "const", "enum"}
 FREE = {
     *("GoalBody.args", "ToolCallAction.arguments", "Approval.arguments", "MindSpec.args"),
     *("Decision.value", "DecisionBody.value", "Signal.payload", "SignalBody.payload", "Termination.value"),
     *("Goal.output", "ToolOutput.output", "ToolOutput.usage", "RecordBody.metadata", "MemoryRecord.metadata"),
-    "Problem.current",
+    *("Problem.current", "ToolError.args"),
 }
 """Values of callers, tools and flows; and the state that a conflict is about, which may be any resource."""
 
