@@ -113,6 +113,9 @@ def test_what_a_flow_leaves_behind_does_not_keep_the_process(folder: Path, name:
 SCRIPT = """
 import asyncio
 from perdure import Perdure, flow
+from perdure.minds import flow_mind
+
+flow_mind._UNWINDING_S = 0.1
 
 begun = asyncio.Event()
 
