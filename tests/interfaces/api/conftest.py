@@ -16,6 +16,12 @@ from tests.interfaces.api.serving import Served, served
 
 
 @pytest.fixture
+def database_url(own_url: str) -> str:
+    """A migrated database for one test."""
+    return own_url
+
+
+@pytest.fixture
 async def home(tmp_path: Path, migrated_url: str) -> AsyncIterator[Perdure]:
     async with Perdure.open(tmp_path / "home", database_url=migrated_url) as p:
         yield p
