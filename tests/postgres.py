@@ -11,7 +11,6 @@ from pathlib import Path
 import psycopg
 from psycopg import sql
 
-
 _SCHEMA = """
 SELECT md5(string_agg(part, ';' ORDER BY part)) FROM (
     SELECT concat_ws(',', attrelid::regclass, attname, atttypid, attnotnull) FROM pg_attribute
