@@ -17,8 +17,12 @@ SELECT md5(string_agg(part, ';' ORDER BY part)) FROM (
     JOIN pg_class ON pg_class.oid = attrelid WHERE relnamespace = 'public'::regnamespace
     UNION ALL SELECT concat_ws(',', conrelid::regclass, conname, pg_get_constraintdef(oid)) FROM pg_constraint
     WHERE connamespace = 'public'::regnamespace
-    UNION ALL SELECT concat_ws(',', tgrelid::regclass, tgname, tgenabled) FROM pg_trigger WHERE NOT tgisinternal
-    UNION ALL SELECT concat_ws(',', evtname, evtenabled) FROM pg_event_trigger
+    UNION ALL SELECT concat_ws(',', tgrelid::regclass, tgname, tgenabled) FROM pg_trigger
+    UNION ALL SELECT indexdef FROM pg_indexes WHERE schemaname = 'public'
+    UNION ALL SELECT definition FROM pg_views WHERE schemaname = 'public'
+    UNION ALL SELECT prosrc FROM pg_proc WHERE pronamespace = 'public'::regnamespace
+    UNION ALL SELECT setconfig::text FROM pg_db_role_setting
+    JOIN pg_database ON pg_database.oid = setdatabase WHERE datname = current_database()
     UNION ALL SELECT version_num FROM alembic_version
 ) AS parts (part)
 """
@@ -79,7 +83,7 @@ def _delete_rows(connection: psycopg.Connection) -> None:
 
 
 def _schema(connection: psycopg.Connection) -> str:
-    """A hash of the tables, columns, constraints and triggers, and of the version that is recorded."""
+    """A hash of all that a test can change beside rows, and of the recorded version of the schema."""
     return str(connection.execute(_SCHEMA).fetchall())
 
 
