@@ -27,6 +27,7 @@ demo: install ## See Perdure work, in a temporary home
 	@$(BIN)/perdure demo
 
 test: install ## Run the test suite (SQLite and a real PostgreSQL)
+	@$(BIN)/python -m compileall -q src # PYTHONDONTWRITEBYTECODE would let every interpreter compile the package again
 	@$(BIN)/python -m pytest -n $(JOBS) $(TESTS) $(PYTEST_ARGS)
 
 check: install ## Format, lint, types, layers, dead code

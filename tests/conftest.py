@@ -11,7 +11,7 @@ import pytest
 from hypothesis import settings
 
 from perdure import DatabaseClient
-from tests.postgres import PostgresServer, start_postgres
+from tests.postgres import DatabasePool, PostgresServer, start_postgres
 from tests.sql import PlainSql, plain_postgres, plain_sqlite
 
 settings.register_profile("perdure", deadline=None)  # how long something takes is no test
@@ -48,7 +48,13 @@ def backend(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def database_url(backend: str, tmp_path: Path, request: pytest.FixtureRequest) -> str:
+def database_url(empty_url: str) -> str:
+    """An empty database; folders that do not test migrations replace it by a migrated one."""
+    return empty_url
+
+
+@pytest.fixture
+def empty_url(backend: str, tmp_path: Path, request: pytest.FixtureRequest) -> str:
     """Where a new database may be made: a path where there is no file, or an empty PostgreSQL database."""
     if backend == "sqlite":
         return str(tmp_path / "database" / "perdure.db")
@@ -68,10 +74,32 @@ def migrated_postgresql(postgres: PostgresServer) -> str:
     return _migrated(postgres.new_database("migrated"))
 
 
+@pytest.fixture(scope="session")
+def postgresql_pool(postgres: PostgresServer) -> DatabasePool:
+    """Migrated PostgreSQL databases, created when none is idle."""
+    return DatabasePool(lambda: _migrated(postgres.new_database(f"pool_{secrets.token_hex(6)}")))
+
+
 @pytest.fixture(scope="module")
-def shared_postgresql(postgres: PostgresServer) -> str:
+def shared_postgresql(postgresql_pool: DatabasePool) -> Iterator[str]:
     """One migrated PostgreSQL database for all tests of a module, which see to what others have left there."""
-    return _migrated(postgres.new_database(f"shared_{secrets.token_hex(6)}"))
+    with postgresql_pool.database() as url:
+        yield url
+
+
+@pytest.fixture
+def own_postgresql(postgresql_pool: DatabasePool) -> Iterator[str]:
+    """A migrated PostgreSQL database without rows, for one test."""
+    with postgresql_pool.database() as url:
+        yield url
+
+
+@pytest.fixture
+def own_url(backend: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A migrated database for one test: a file or a PostgreSQL database."""
+    if backend == "sqlite":
+        return str(shutil.copy(request.getfixturevalue("migrated_sqlite"), tmp_path / "own.db"))
+    return str(request.getfixturevalue("own_postgresql"))
 
 
 @pytest.fixture

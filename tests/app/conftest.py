@@ -1,6 +1,5 @@
 """The goals of a home as a program has them, on each kind of store in turn."""
 
-import secrets
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,7 +10,12 @@ from perdure import Perdure
 from perdure.app import open_ephemeral
 from perdure.app.goals import Goals
 from tests.conftest import BACKENDS
-from tests.postgres import PostgresServer
+
+
+@pytest.fixture
+def database_url(own_url: str) -> str:
+    """A migrated database for one test."""
+    return own_url
 
 
 @pytest.fixture(params=["memory", *BACKENDS])
@@ -21,8 +25,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str | None:
         return None
     if request.param == "sqlite":
         return str(shutil.copy(request.getfixturevalue("migrated_sqlite"), tmp_path / "perdure.db"))
-    server: PostgresServer = request.getfixturevalue("postgres")
-    return server.new_database(f"test_{secrets.token_hex(6)}")
+    return str(request.getfixturevalue("own_postgresql"))
 
 
 @pytest.fixture

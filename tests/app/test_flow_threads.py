@@ -100,6 +100,12 @@ def end_the_program() -> None:
     raise SystemExit(3)
 
 
+@pytest.fixture(autouse=True)
+def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give up a blocked event loop sooner than the three seconds of a server."""
+    monkeypatch.setattr("perdure.app.flow_threads.DEAF_S", 0.5)
+
+
 @pytest.fixture
 async def p(tmp_path: Path, database_url: str) -> AsyncIterator[Perdure]:
     async with Perdure.open(tmp_path / "home", database_url=database_url) as p:
@@ -136,7 +142,7 @@ async def test_a_flow_that_blocks_at_its_beginning_is_durable_and_told_at_once(p
 
 
 async def test_the_lease_of_a_flow_that_blocks_is_renewed(p: Perdure, tmp_path: Path) -> None:
-    lease_s, clock = 1.0, SystemClock()
+    lease_s, clock = 0.5, SystemClock()
     home = tmp_path / "home"
     leases = p.database.leases(boottime_s=clock.boottime_s, is_dead=lambda worker: is_dead(home, worker))
     goals = Goals(home, p.database.state_store(), leases, lease_s=lease_s)

@@ -119,6 +119,6 @@ async def test_a_sample_has_the_newest_goals_and_some_of_the_others(db: Database
     assert [problem.split(" is")[0] for problem in sample.problems] == ["Event 1 of g59"]
 
 
-async def test_a_database_of_before_the_first_version_has_no_histories_to_check(database_url: str) -> None:
-    async with await DatabaseClient.create(database_url, migrate=False) as client:
+async def test_a_database_of_before_the_first_version_has_no_histories_to_check(empty_url: str) -> None:
+    async with await DatabaseClient.create(empty_url, migrate=False) as client:
         assert await verify_database(client) == []

@@ -16,14 +16,19 @@ from tests.sql import insert
 
 
 @pytest.fixture(params=["sqlite", "memory", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    match request.param:
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def url(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    match kind:
         case "sqlite":
             return str(tmp_path / "perdure.db")
         case "memory":
             return ":memory:"
         case _:
-            return str(request.getfixturevalue("postgres").new_database(f"contract_{tmp_path.name[-40:].lower()}"))
+            return str(request.getfixturevalue("own_postgresql"))
 
 
 @pytest.fixture
@@ -136,7 +141,9 @@ async def test_rows_are_counted(db: DatabaseClient) -> None:
     assert counts["tasks"] == 0
 
 
-async def test_without_migrating_there_are_no_tables(url: str) -> None:
+async def test_without_migrating_there_are_no_tables(kind: str, url: str, request: pytest.FixtureRequest) -> None:
+    if kind == "postgresql":
+        url = request.getfixturevalue("postgres").new_database("not_migrated")
     async with await DatabaseClient.create(url, migrate=False) as client:
         assert await client.tables() == []
         assert (await client.health()).version == 0

@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-import secrets
 import shutil
 import time
 from collections import Counter
@@ -22,7 +21,6 @@ from tests import children
 from tests.crash.flows import BLOCKED, COUNTING, STEPS, serve_few
 from tests.crash.size import torture_size
 from tests.crash.test_server import connected, served
-from tests.postgres import PostgresServer
 
 GOALS = 4
 LONGEST_S = 25.0
@@ -37,8 +35,7 @@ def home(backend: str, request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     if backend == "sqlite":
         shutil.copy(request.getfixturevalue("migrated_sqlite"), home / "perdure.db")
     else:
-        server: PostgresServer = request.getfixturevalue("postgres")
-        settings.append(f'database_url = "{server.new_database(f"queue_{secrets.token_hex(6)}")}"')
+        settings.append(f'database_url = "{request.getfixturevalue("own_postgresql")}"')
     (home / "config.toml").write_text("\n".join(settings) + "\n")
     return home
 

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import secrets
 import shutil
 import subprocess
 import sys
@@ -20,7 +19,6 @@ from perdure.client import Client
 from perdure.interfaces.api.doors import read_token
 from tests.crash import program
 from tests.crash.program import Program
-from tests.postgres import PostgresServer
 
 STEPS = 6
 PRINTING = """
@@ -42,8 +40,7 @@ def home(backend: str, request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     if backend == "sqlite":
         shutil.copy(request.getfixturevalue("migrated_sqlite"), home / "perdure.db")
     else:
-        server: PostgresServer = request.getfixturevalue("postgres")
-        url = server.new_database(f"served_{secrets.token_hex(6)}")
+        url = request.getfixturevalue("own_postgresql")
         (home / "config.toml").write_text(f'database_url = "{url}"\n')
     return home
 

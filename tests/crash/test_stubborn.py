@@ -112,7 +112,11 @@ def test_what_a_flow_leaves_behind_does_not_keep_the_process(folder: Path, name:
 
 SCRIPT = """
 import asyncio
+from functools import partial
 from perdure import Perdure, flow
+from perdure.app import runner
+
+runner.Means = partial(runner.Means, end_within_s=0.1)
 
 begun = asyncio.Event()
 

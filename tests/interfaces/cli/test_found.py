@@ -217,7 +217,11 @@ def test_doctor_sees_when_no_home_can_be_made(home: str) -> None:
     assert run(["doctor", "--home", home]) == 2
 
 
-def test_looking_does_not_wait_for_a_long_transaction(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_looking_does_not_wait_for_a_long_transaction(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("perdure.store.exclusion._PATIENCE_S", 0.1)
+    monkeypatch.setattr("perdure.store.sqlite.file_database._PATIENCE_S", 0.05)
     run(["db", "migrate"])
     lock = FileLock(tmp_path / "home" / "perdure.db.lock")
     with lock:
