@@ -1,4 +1,4 @@
-"""What a retry of a failed goal reopens: which steps are called again, which outcomes are unknown, and what forbids it."""
+"""What a retry of a failed goal reopens: the steps that are called again, the unknown outcomes, and what forbids it."""
 
 import shlex
 from collections.abc import Collection, Mapping, Sequence
@@ -85,8 +85,8 @@ def _may_have_happened(call: CallState) -> bool:
 def _ended_by(state: GoalState, end: Termination, failed: Mapping[str, CallState]) -> Sequence[str]:
     """Return the failed steps that the goal ended by, in the order their last calls were begun.
 
-    An end of version 1 does not say. Then it is every failed step of a plan, and of a flow those after which nothing was
-    begun that could come of the failure.
+    An end of version 1 does not say. Then it is every failed step of a plan, and of a flow those after which nothing
+    was begun that could come of the failure.
     """
     match state.begun.mind.kind:
         case "model":
