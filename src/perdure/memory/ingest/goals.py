@@ -20,14 +20,17 @@ class Ending:
     ended_ms: int
     detail: str | None = None
     failed: Sequence[tuple[str, str]] = ()
-    attempt: int = 1
-    """How often the goal has ended, this time included: a failed goal may be retried."""
     paths: Sequence[str] = ()
     repo: str | None = None
+    attempt: int = 1
+    """How often the goal has ended, this time included: a failed goal may be retried."""
 
 
 def goal_outcome(ending: Ending) -> Plain:
-    """Return the record of an end of a goal; the same end of the same attempt at a text on one day (UTC) is one record."""
+    """Return the record of an end of a goal.
+
+    Goals of the same text that end alike on one day (UTC), at the same attempt, have one record.
+    """
     steps = [step for step, _ in ending.failed]
     last_step = steps[-1] if steps and ending.reason != "done" else ""
     fingerprint = ["goal", shortened(ending.text, _LONGEST_PART), ending.reason, shortened(last_step, _LONGEST_PART)]
