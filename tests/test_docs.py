@@ -183,6 +183,28 @@ def test_the_flow_of_the_how_to_is_that_of_the_example() -> None:
     assert shown in flow
 
 
+def test_the_walkthrough_of_a_retry_exits_and_prints_as_it_says(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (ROOT / "docs/how-to/retry-a-failed-goal.md").read_text()
+    (folder / "labels.py").write_text(blocks(page, "python")[0])
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    (lines,) = blocks(page, "sh")
+    for line in lines.splitlines():
+        command, _, says = line.partition("# exit ")
+        goal_id = newest_goal(capsys) if "ID" in command else ""
+        program, *words = shlex.split(command.replace("ID", goal_id))
+        if program == "perdure":
+            assert run(words) == int(says[0]), line
+            printed = capsys.readouterr().out
+        else:
+            printed = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True).stdout
+        for expected in re.findall(r'prints "([^"]+)"', says):
+            assert printed == f"{expected}\n", line
+    assert "/print_label#0.2" in printed
+
+
 def test_the_answers_of_the_how_to_make_the_bot_that_it_shows(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

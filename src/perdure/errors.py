@@ -72,9 +72,11 @@ class StepFailed(PerdureError):
     http_status = 500
     exit_code = 1
 
-    def __init__(self, code: str, message: str) -> None:
+    def __init__(self, code: str, message: str, *, step: str | None = None) -> None:
         super().__init__(message)
         self.code = code
+        self.step = step
+        """The name of the step in the history, such as `/pay#0`."""
 
 
 class Conflict(PerdureError):

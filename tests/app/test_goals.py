@@ -58,6 +58,7 @@ async def test_an_unknown_goal_is_not_found(goals: Goals) -> None:
 
 CHANGING: dict[str, Callable[[Goals, str], Awaitable[object]]] = {
     "resume": lambda goals, goal_id: goals.resume(goal_id),
+    "retry": lambda goals, goal_id: goals.retry(goal_id),
     "go_on": lambda goals, goal_id: goals.go_on(goal_id),
     "decide": lambda goals, goal_id: goals.decide(goal_id, "answer", value="yes"),
     "signal": lambda goals, goal_id: goals.signal(goal_id, "paid"),

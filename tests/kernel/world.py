@@ -25,6 +25,7 @@ from perdure.kernel.ports import (
     Verdict,
     Worker,
 )
+from perdure.kernel.reopening import plan_retry
 from perdure.minds.factory import make_mind
 
 
@@ -166,6 +167,13 @@ class World:
         worker = self.new_worker()
         return await self._run(await self._claimed(goal_id, worker), worker, is_resumed=True)
 
+    async def retry(self, goal_id: str = "goal-a", *, key: str | None = None) -> Ran:
+        """Reopen a failed goal, and run it, after whoever ran it has died."""
+        worker = self.new_worker()
+        journal = await self._claimed(goal_id, worker, reopen=True)
+        journal.reopen(plan_retry(journal.state, by="person"), key=key)
+        return await self._run(journal, worker, is_resumed=True)
+
     async def settle(self, goal_id: str = "goal-a") -> GoalState:
         """Record what was posted to a goal that nobody runs, without running it."""
         journal = await self._claimed(goal_id, self.new_worker())
@@ -188,9 +196,9 @@ class World:
             await self.leases.release(journal.goal_id, worker, journal.epoch)
             raise
 
-    async def _claimed(self, goal_id: str, worker: Worker) -> Journal:
+    async def _claimed(self, goal_id: str, worker: Worker, *, reopen: bool = False) -> Journal:
         await self.leases.renew(worker, 30)
-        epoch = await self.leases.claim(goal_id, worker)
+        epoch = await self.leases.claim(goal_id, worker, reopen=reopen)
         state = fold(await self.store.load(goal_id))
         return Journal(self._desk(worker), state, epoch)
 

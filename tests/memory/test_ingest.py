@@ -218,7 +218,15 @@ def test_the_end_of_a_goal_is_a_record() -> None:
     assert record["title"] == "failed in charge: ship"
     assert record["summary"] == "charge failed\ncharge: exit 1"
     assert (record["severity"], record["paths"], record["repo"]) == ("high", ["a.py"], "a/b")
-    assert record["metadata"] == {"goal_id": "g1", "reason": "failed", "failed_steps": ["charge"]}
+    assert record["metadata"] == {"goal_id": "g1", "reason": "failed", "attempt": 1, "failed_steps": ["charge"]}
+
+
+def test_each_attempt_of_a_goal_is_a_record_of_its_own_and_the_first_keeps_its_id() -> None:
+    ids = [
+        goal_outcome(Ending("g1", "ship", "failed", 1_793_536_800_000, attempt=attempt))["id"] for attempt in (1, 2, 3)
+    ]
+    assert len(set(ids)) == 3
+    assert ids[0] == goal_outcome(Ending("g1", "ship", "failed", 1_793_536_800_000))["id"]
 
 
 def test_the_same_end_of_the_same_wish_is_one_record_a_day() -> None:

@@ -9,9 +9,10 @@ from typing import Any
 from perdure.app.goals import Goals
 from perdure.app.memory import HomeMemory
 from perdure.errors import PerdureError
-from perdure.kernel.events import ToolCall
-from perdure.kernel.fold import GoalState
+from perdure.kernel.events import Event, ToolCall
+from perdure.kernel.fold import GoalState, apply, fold
 from perdure.kernel.ports import Status
+from perdure.kernel.replay import require_unchanged
 from perdure.memory.git import Repository
 from perdure.memory.ingest.goals import Ending, goal_outcome
 from perdure.memory.ingest.report import MOST_PATHS, Found
@@ -23,25 +24,33 @@ _MOST_WORDS = 5000
 async def ingest_goals(
     goals: Goals, memory: HomeMemory, ids: Sequence[str], *, limit: int, only_failed: bool
 ) -> dict[str, Any]:
-    """Take in goals that have ended: those that are named, else the newest; see HomeMemory.ingest."""
+    """Take in goals that have ended: those that are named, else the newest; see HomeMemory.ingest.
+
+    A goal that was retried has several ends, and each is a record of its own.
+    """
     found = Found()
-    states: list[GoalState] = []
+    histories: list[Sequence[Event]] = []
     for goal_id in ids or await _newest(goals, limit, only_failed=only_failed):
         try:
-            state = await goals.state((await goals.get(goal_id)).id)
+            events = await goals.history((await goals.get(goal_id)).id)
+            require_unchanged(events, goal_id)
         except PerdureError as error:
             found.skip(f"{goal_id}: {error.detail}")
             continue
-        if state.termination is None:
-            found.skip(f"{state.goal_id} has not ended.")
-        elif not (only_failed and state.termination.reason == "done"):
-            states.append(state)
-    return await memory.ingest(lambda: _with_endings(found, states))
+        if not any(_is_own_end(event, events[-1].goal_id) for event in events):
+            found.skip(f"{goal_id} has not ended.")
+        histories.append(events)
+
+    def endings() -> list[Ending]:
+        each = [ending for events in histories for ending in _endings(events)]
+        return [ending for ending in each if not (only_failed and ending.reason == "done")]
+
+    return await memory.ingest(lambda: _with_endings(found, endings()))
 
 
 async def remember_goal(memory: HomeMemory, state: GoalState) -> dict[str, Any]:
-    """Take in one goal that has ended; see HomeMemory.ingest."""
-    return await memory.ingest(lambda: _with_endings(Found(), [state]))
+    """Take in the last end of a goal; see HomeMemory.ingest."""
+    return await memory.ingest(lambda: _with_endings(Found(), [_ending(state)]))
 
 
 async def _newest(goals: Goals, limit: int, *, only_failed: bool) -> list[str]:
@@ -51,9 +60,29 @@ async def _newest(goals: Goals, limit: int, *, only_failed: bool) -> list[str]:
     return [view.summary.goal_id for view in newest[:limit]]
 
 
-def _with_endings(found: Found, states: Sequence[GoalState]) -> Found:
-    found.records += [goal_outcome(_ending(state)) for state in states]
+def _with_endings(found: Found, endings: Sequence[Ending]) -> Found:
+    found.records += [goal_outcome(ending) for ending in endings]
     return found
+
+
+def _is_own_end(event: Event, goal_id: str) -> bool:
+    """Tell whether an event ended a goal; what a fork has of its origin is not its own."""
+    return event.type == "termination" and event.goal_id == goal_id
+
+
+def _endings(events: Sequence[Event]) -> Iterator[Ending]:
+    """Give each end of a goal, as the goal was then."""
+    state = fold(events[:1])
+    for event in events[1:]:
+        apply(state, event)
+        if _is_own_end(event, events[-1].goal_id):
+            yield _ending(state)
+
+
+def _attempt(state: GoalState) -> int:
+    """Return the number of the goal's present run; what a fork has of its origin does not count."""
+    begun_seq = state.begun.forked_from.seq if state.begun.forked_from else 0
+    return 1 + sum(reopened.ended_seq >= begun_seq for reopened in state.reopenings)
 
 
 def _ending(state: GoalState) -> Ending:
@@ -61,7 +90,7 @@ def _ending(state: GoalState) -> Ending:
     failed = [
         (call.call.step, call.outcome.error.message if call.outcome.error else "failed")
         for call in state.calls.values()
-        if call.outcome is not None and not call.outcome.ok
+        if call.outcome is not None and not call.outcome.ok and (call.ended_seq or 0) > state.reopened_seq
     ]
     workdir = Path(state.begun.workdir) if state.begun.workdir else None
     return Ending(
@@ -71,6 +100,7 @@ def _ending(state: GoalState) -> Ending:
         ended_ms=state.updated_us // 1000,
         detail=ended.detail if ended else None,
         failed=failed,
+        attempt=_attempt(state),
         paths=_paths(state, workdir) if workdir is not None and workdir.is_dir() else [],
         repo=Repository(workdir).name() if workdir is not None and workdir.is_dir() else None,
     )

@@ -116,15 +116,15 @@ class GoalReader:
         summary = await self._found(prefix)
         goal_id, after = summary.goal_id, asked.number("after", after, 0)
         asked.reached(summary, after)
-        has_ended = False
-        while not has_ended:
-            has_ended = (await self._store.find(goal_id)).is_final
+        while True:
+            seen = await self._store.find(goal_id)
             while page := await self._store.load(goal_id, after=after, max_bytes=PAGE_BYTES):
                 for event in page:
                     after = event.seq
                     yield event
-            if not has_ended:
-                await self._clock.sleep(_FOLLOW_S)
+            if seen.is_final and after == seen.last_seq:  # beyond it, the goal was reopened meanwhile
+                return
+            await self._clock.sleep(_FOLLOW_S)
 
     async def changes(self, after: int | None = None) -> Changes:
         """Return which goals have got events since a mark, whoever wrote them."""

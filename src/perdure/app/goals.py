@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from perdure.app import asked
 from perdure.app.goal_reader import GoalReader
 from perdure.app.posts import CANCEL_WAIT_S, Posts
-from perdure.app.runner import PARK_S, Manner, Runner
+from perdure.app.runner import PARK_S, Manner, Reopening, Runner
 from perdure.app.system import SystemIds, observer
 from perdure.app.views import GoalResult, GoalView
 from perdure.app.worker import LEASE_S
@@ -18,6 +18,7 @@ from perdure.kernel.events import Event, Limits, Signal, content_of
 from perdure.kernel.fold import fold
 from perdure.kernel.loop import Ran
 from perdure.kernel.ports import InboxRow, Leases, StateStore, Summary
+from perdure.kernel.reopening import plan_retry
 from perdure.kernel.replay import damaged_event, require_unchanged
 
 if TYPE_CHECKING:
@@ -64,6 +65,20 @@ class Goals(GoalReader):
         """
         return GoalResult.of((await self.go_on(goal_id)).state)
 
+    async def retry(
+        self, goal_id: str, *, reason: str | None = None, limits: Limits | None = None, key: str | None = None
+    ) -> GoalResult:
+        """Retry a failed goal, and return how that ended: the failed steps are called again, all others stay recorded.
+
+        A failed step that may have had its effect is not repeated: the goal waits for a decision on it. The same key
+        retries once; then it resumes the goal, or returns how it ended.
+
+        Raises: NotFound; Conflict when the goal is not failed, its flow began other steps because of the failure (the
+        message has the command that forks it instead), or another live worker runs it; KeyTaken; Invalid when a limit
+        is not above what was used.
+        """
+        return GoalResult.of((await self.reopen(goal_id, reason=reason, limits=limits, key=key)).state)
+
     async def begin(self, new: "NewGoal", manner: Manner | None = None) -> Ran:
         """Start a goal and run it until it ends, waits for somebody, or is stopped.
 
@@ -97,6 +112,56 @@ class Goals(GoalReader):
         if summary.is_final:
             return Ran("ended", await self.state(summary.goal_id))
         return await self._runner.go_on(summary.goal_id, manner or Manner(), limits or Limits())
+
+    async def reopen(
+        self,
+        goal_id: str,
+        manner: Manner | None = None,
+        *,
+        reason: str | None = None,
+        limits: Limits | None = None,
+        key: str | None = None,
+    ) -> Ran:
+        """Reopen a failed goal and run it until it ends, waits or is stopped; see `retry`.
+
+        A goal whose code is in a script elsewhere is reopened and not run.
+        """
+        manner = manner or Manner()
+        again = Reopening(reason, limits or Limits(), asked.key(key))
+        if await self._is_retried(goal_id, again):
+            return await self.go_on(goal_id, manner)
+        try:
+            return await self._runner.reopen(goal_id, manner, again)
+        except Conflict:
+            if not await self._is_retried(goal_id, again):
+                raise
+        return await self.go_on(goal_id, manner)  # the same call, made twice at once
+
+    async def enqueue_reopened(self, goal_id: str, again: Reopening, *, queue: str = "server") -> GoalView:
+        """Reopen a failed goal for the workers of a queue; it does not run yet. See `retry`."""
+        if not await self._is_retried(goal_id, again):
+            try:
+                await self._runner.enqueue_reopened(goal_id, Manner(queue=queue), again)
+            except Conflict:
+                if not await self._is_retried(goal_id, again):
+                    raise
+        return await self.find(goal_id)
+
+    async def _is_retried(self, goal_id: str, again: Reopening) -> bool:
+        """Tell whether a key has retried a goal before; see that the goal can be retried if it has not.
+
+        Raises: NotFound; NotRetried; KeyTaken when the key was used for something else; Damaged.
+        """
+        goal_id = (await self._whole(goal_id)).goal_id
+        known = None if again.key is None else await self._store.posted_as(goal_id, again.key)
+        if known is None:
+            plan_retry(await self.state(goal_id), by="person", reason=again.reason)
+            return False
+        kind, payload = known
+        is_same = kind == "limit" or (kind == "reopened" and payload.get("reason") == again.reason)
+        if not is_same:
+            raise asked.KeyTaken(f"The key {again.key!r} was used for something else: a {kind}. Use another key.")
+        return True
 
     async def enqueue(self, new: "NewGoal", *, queue: str = "server") -> GoalView:
         """Store a new goal for the workers of a queue, which runs it when it has room.

@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING, TypeVar
 from perdure.app.flow_threads import FlowThread
 from perdure.app.system import SystemClock, SystemIds, WorkerIdentity, is_goal_id, keep_for_ever, observer
 from perdure.app.worker import LEASE_S, LocalWorker
-from perdure.errors import Invalid, PerdureError
+from perdure.errors import Invalid, NotFound, PerdureError
 from perdure.kernel.events import Event, GoalBegun, LimitName, LimitRaised, Limits, MindSpec
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.inbox import drain
 from perdure.kernel.journal import Desk, Journal
 from perdure.kernel.loop import Loop, Ran
 from perdure.kernel.ports import Leases, Means, OwnerSilent, Policy, StateStore, Tool, Worker
+from perdure.kernel.reopening import plan_retry
 from perdure.kernel.replay import require_unchanged
+from perdure.minds.scripts import is_of_script
 from perdure.settings import ensure_folder
 from perdure.tools.exec import ExecTool
 from perdure.tools.files import ReadFileTool, WriteFileTool
@@ -64,6 +66,15 @@ class Manner:
     """
     tell: Tell | None = log.info
     """Is told that the run waits for proof that the goal's last worker is dead; None: raise OwnerSilent instead."""
+
+
+@dataclass(frozen=True)
+class Reopening:
+    """How a failed goal is retried: why, with which limits raised, and under which key."""
+
+    reason: str | None = None
+    limits: Limits = field(default_factory=Limits)
+    key: str | None = None
 
 
 @dataclass(frozen=True)
@@ -129,6 +140,72 @@ class Runner:
             async with self._thread_for(begun.mind, manner) as thread:
                 means = partial(self._means, begun, workdir, manner, thread)
                 return await self._run(journal, worker, means, manner, thread, is_resumed=True)
+
+    async def reopen(self, goal_id: str, manner: Manner, again: Reopening) -> Ran:
+        """Retry a failed goal: reopen it, and run it. A goal whose code is in a script elsewhere is only reopened.
+
+        Nothing is stored before the code of the goal is here and has found its own history.
+
+        Raises: NotFound; Conflict when it cannot be retried, or another live worker has it; Invalid as `go_on`.
+        """
+        begun = await self._begun(goal_id)
+        if self._is_elsewhere(begun):
+            return Ran("interrupted", await self._reopen_only(goal_id, None, again))
+        async with self._reopening(goal_id, manner.queue, manner.tell, again) as (worker, journal):
+            workdir = self._workdir(journal.state)
+            async with self._thread_for(begun.mind, manner) as thread:
+                means = partial(self._means, journal.state.begun, workdir, manner, thread)
+                return await self._run(journal, worker, means, manner, thread, is_resumed=True)
+
+    async def enqueue_reopened(self, goal_id: str, manner: Manner, again: Reopening) -> GoalState:
+        """Reopen a failed goal for the workers of a queue; it does not run yet.
+
+        Raises: as `reopen`.
+        """
+        begun = await self._begun(goal_id)
+        if self._is_elsewhere(begun):
+            return await self._reopen_only(goal_id, None, again)
+        async with self._thread_for(begun.mind, manner) as thread:
+            await _called(thread, partial(self._require_code, begun))
+        return await self._reopen_only(goal_id, manner.queue, again)
+
+    async def _reopen_only(self, goal_id: str, queue: str | None, again: Reopening) -> GoalState:
+        """Reopen a failed goal without running it."""
+        async with self._reopening(goal_id, queue, None, again) as (_, journal):
+            await journal.commit_opening()
+            await drain(journal, self._store, self._tools())
+            return journal.state
+
+    @asynccontextmanager
+    async def _reopening(
+        self, goal_id: str, queue: str | None, tell: Tell | None, again: Reopening
+    ) -> AsyncIterator[tuple[Worker, Journal]]:
+        """Own a failed goal for the time of the block, with its reopening recorded and not yet stored.
+
+        A cancel that was posted too late to end the goal the first time does not end its retry: it is dropped.
+        """
+        async with (
+            self._worker.holding(goal_id) as worker,
+            self._claimed(goal_id, worker, queue, tell, is_woken=False, reopen=True) as journal,
+        ):
+            reopened = plan_retry(journal.state, by="person", reason=again.reason)
+            raised = _raised(journal.state, again.limits)
+            late = [row.id for row in await self._store.inbox(goal_id) if row.kind == "cancel"]
+            journal.reopen(reopened, *raised, key=again.key, dropped=late)
+            yield worker, journal
+
+    async def _begun(self, goal_id: str) -> GoalBegun:
+        return fold(await self._store.load(goal_id, upto=1)).begun
+
+    def _is_elsewhere(self, begun: GoalBegun) -> bool:
+        """Tell whether only another process can run a goal: the script that defines its flow."""
+        if not is_of_script(begun.mind):
+            return False
+        try:
+            self._require_code(begun)
+        except NotFound:
+            return True
+        return False
 
     async def settle(self, goal_id: str, *, queue: str | None = None, limits: Limits | None = None) -> GoalState:
         """Record what was posted to a goal that nobody runs, without running it.
@@ -235,7 +312,14 @@ class Runner:
 
     @asynccontextmanager
     async def _claimed(
-        self, goal_id: str, worker: Worker, queue: str | None, tell: Tell | None, *, is_woken: bool
+        self,
+        goal_id: str,
+        worker: Worker,
+        queue: str | None,
+        tell: Tell | None,
+        *,
+        is_woken: bool,
+        reopen: bool = False,
     ) -> AsyncIterator[Journal]:
         """Own a goal for the time of the block, with its history as it was written.
 
@@ -243,7 +327,7 @@ class Runner:
 
         Raises: Damaged when an event was changed: what is wrong is not built upon; Unavailable.
         """
-        epoch, owner = await self._claim(goal_id, worker, None if is_woken else queue, tell)
+        epoch, owner = await self._claim(goal_id, worker, None if is_woken else queue, tell, reopen=reopen)
         try:
             if owner is not None and owner != worker.id:
                 await self._forks.end_goal(goal_id)
@@ -258,7 +342,7 @@ class Runner:
             yield journal
 
     async def _claim(
-        self, goal_id: str, worker: Worker, queue: str | None, tell: Tell | None
+        self, goal_id: str, worker: Worker, queue: str | None, tell: Tell | None, *, reopen: bool
     ) -> tuple[int, str | None]:
         """Claim a goal, and return the epoch and the id of the worker that owned it before.
 
@@ -270,7 +354,7 @@ class Runner:
         while True:
             before = (await self._store.find(goal_id)).worker
             try:
-                return await self._leases.claim(goal_id, worker, queue), before
+                return await self._leases.claim(goal_id, worker, queue, reopen=reopen), before
             except OwnerSilent as silent:
                 if tell is None:
                     raise

@@ -11,7 +11,7 @@ from perdure.app.asked import require_same
 from perdure.app.flow_threads import Apart
 from perdure.app.goals import Goals
 from perdure.app.new_goal import NewGoal
-from perdure.app.runner import Manner
+from perdure.app.runner import Manner, Reopening
 from perdure.app.trouble import Trouble
 from perdure.app.views import GoalView
 from perdure.errors import Conflict, Exhausted, PerdureError, Unavailable
@@ -50,7 +50,7 @@ class _Run:
     """Its last seq when the worker took it by itself: then nobody else hears of a failure."""
     loop: Loop | None = None
     is_stored: bool = True
-    """False for a new goal before its first commit: until then its caller gets the error."""
+    """False for a new or reopened goal before its first commit: until then its caller gets the error."""
 
 
 class Serving:
@@ -122,6 +122,19 @@ class Serving:
         if once is not None:  # after it: whoever is killed in between goes on again, which does no harm
             require_same(once, await self._keys.keep(replace(once, subject=goal.id)))
         return gone_on
+
+    async def retry(self, goal_id: str, again: Reopening) -> GoalView:
+        """Retry a failed goal here, and return it as soon as it is reopened; see Goals.retry.
+
+        Raises: NotFound; Conflict; Invalid; Exhausted when too many goals are queued.
+        """
+        goal = await self._goals.get(goal_id)
+        if self._must_queue():
+            return await self._queue(lambda: self._goals.enqueue_reopened(goal.id, again))
+        return await self._begun(
+            _Run(goal.id, is_stored=False),
+            lambda manner: self._goals.reopen(goal.id, manner, reason=again.reason, limits=again.limits, key=again.key),
+        )
 
     async def _gone_on(self, goal: GoalView, limits: Limits | None) -> GoalView:
         if goal.is_final or self._runs(goal.id):
@@ -291,8 +304,14 @@ class Serving:
 
         Raises: whatever keeps it from that; Unavailable when code of a new goal blocks before it can be stored.
         """
-        begun: asyncio.Future[GoalView] = asyncio.get_running_loop().create_future()
-        task = self._begin(run, begin, lambda goal: None if begun.done() else begun.set_result(goal))
+        loop = asyncio.get_running_loop()
+        begun: asyncio.Future[GoalView] = loop.create_future()
+
+        def tell(goal: GoalView) -> None:
+            if not begun.done():
+                begun.set_result(goal)
+
+        task = self._begin(run, begin, lambda goal: loop.call_soon_threadsafe(tell, goal))
         either: set[asyncio.Future[Any]] = {task, begun}
         await asyncio.wait(either, timeout=_BEGIN_S, return_when=asyncio.FIRST_COMPLETED)
         if begun.done():
@@ -305,11 +324,11 @@ class Serving:
         raise Unavailable("The code of the flow blocks before the goal can be stored; nothing was started.")
 
     def _begin(
-        self, run: _Run, begin: Callable[[Manner], Awaitable[Ran]], on_begun: Callable[[GoalView], None]
+        self, run: _Run, begin: Callable[[Manner], Awaitable[Ran]], on_begun: Callable[[GoalView], object]
     ) -> "asyncio.Task[Ran]":
         """Run a goal in a task of its own; `on_begun` is called once, when it is ours and durable.
 
-        A new goal is stored from here, also when its flow runs on a thread. What that commits later is not looked at.
+        It may be called on the thread of the goal's flow. What is committed later is not looked at.
         """
 
         def stored(_events: Sequence[Event], state: GoalState) -> None:

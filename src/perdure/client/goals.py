@@ -15,7 +15,7 @@ from perdure.errors import Unavailable
 
 _PAUSES_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 """How long a connection that broke is not tried again, after one failure, two, and so on."""
-_ENDED = "termination"
+_FINAL = ("done", "failed", "cancelled")
 
 
 class Goals:
@@ -79,9 +79,8 @@ class Goals:
                 async for event in self._one_connection(goal_id, after_seq):
                     failures, after_seq = 0, event["seq"]
                     yield event
-                    if event["type"] == _ENDED:
-                        return
-                if (await self.get(goal_id))["status"] in ("done", "failed", "cancelled"):
+                goal = await self.get(goal_id)
+                if goal["status"] in _FINAL and goal["last_seq"] == after_seq:
                     return
             except (OSError, WebSocketException, Unavailable) as error:
                 if failures >= tries:
@@ -110,6 +109,22 @@ class Goals:
         """Go on with a goal in the server."""
         body = {} if limits is None else {"limits": limits}
         return await self._goal("POST", f"/{plain_step(goal_id)}/resume", body, key=key)
+
+    async def retry(
+        self,
+        goal_id: str,
+        *,
+        reason: str | None = None,
+        limits: Mapping[str, Any] | None = None,
+        key: str | None = None,
+    ) -> Goal:
+        """Retry a failed goal in the server; with a key, once.
+
+        Raises: NotFound; Conflict when it is not failed, or cannot be retried; Exhausted; Unavailable.
+        """
+        given = {"reason": reason, "limits": limits}
+        body = {name: value for name, value in given.items() if value is not None}
+        return await self._goal("POST", f"/{plain_step(goal_id)}/retry", body, key=key)
 
     async def fork(self, goal_id: str, at: int, *, key: str | None = None) -> Goal:
         """Make a goal that goes on from an event of another."""

@@ -1,5 +1,6 @@
 """The state of a goal, as its events tell it: a pure fold, the same for every surface and after every crash."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, assert_never
@@ -256,9 +257,10 @@ def _reopen(state: GoalState, body: Reopened, event: Event) -> None:
     state.reopenings.append(body)
     state.reopened_seq = event.seq
     state.called_iteration = state.used.iterations
+    attempts = Counter(call.call.step for call in state.calls.values())
     for call_id in (*body.again, *body.unknown):
         step = state.calls[call_id].call.step
-        state.attempts_before[step] = sum(call.call.step == step for call in state.calls.values())
+        state.attempts_before[step] = attempts[step]
     for call_id in body.unknown:
         _reopen_as_unknown(state, state.calls[call_id])
 
@@ -274,7 +276,10 @@ def _reopen_as_unknown(state: GoalState, before: CallState) -> None:
 
 
 def _fork(state: GoalState, body: GoalBegun, event: Event) -> None:
-    """Continue the events of another goal; calls that were open there are void."""
+    """Continue the events of another goal; calls that were open there are void.
+
+    A step that was reopened keeps its due attempt, also when the call that became of it is void.
+    """
     state.begun = body
     state.created_us = event.timestamp_us
     state.limits = body.limits
@@ -282,8 +287,9 @@ def _fork(state: GoalState, body: GoalBegun, event: Event) -> None:
     for call_id in body.voided:
         voided = state.calls.pop(call_id, None)
         state.open_calls.pop(call_id, None)
-        if voided is not None:
-            state.attempts_before.pop(voided.call.step, None)
+        if voided is not None and (step := voided.call.step) in state.attempts_before:
+            left = sum(call.call.step == step for call in state.calls.values())
+            state.attempts_before[step] = min(state.attempts_before[step], left)
 
 
 def _open(state: GoalState, call: Call, event: Event) -> None:

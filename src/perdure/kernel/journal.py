@@ -43,6 +43,14 @@ class Desk:
     """The queue of the goals that are created here."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Opening:
+    """What goes with the append that reopens a goal."""
+
+    key: str | None
+    taken: tuple[str, ...]
+
+
 class Journal:
     """The one writer of a goal's history, and the state that it leads to."""
 
@@ -63,6 +71,7 @@ class Journal:
         self._deaths = deaths
         """See Summary.deaths."""
         self._listeners: list[Listener] = []
+        self._opening: _Opening | None = None
 
     @classmethod
     def begin(cls, desk: Desk, body: GoalBegun, goal_id: str, start_key: str | None = None) -> "Journal":
@@ -131,6 +140,23 @@ class Journal:
             self._pending.append(event)
             if not is_recovery and _is_progress(body):
                 self._deaths = 0
+
+    def reopen(self, body: Reopened, *more: Body, key: str | None, dropped: Sequence[str] = ()) -> None:
+        """Record that a failed goal is retried; `commit_opening` makes it durable, in an append of its own.
+
+        `key` names that append. It removes the `dropped` inbox rows, which were posted before the goal had failed.
+        """
+        self.record(body, *more)
+        self._opening = _Opening(key, tuple(dropped))
+
+    async def commit_opening(self) -> None:
+        """Make a recorded reopening durable; nothing happens when there is none.
+
+        Raises: as `commit`.
+        """
+        opening, self._opening = self._opening, None
+        if opening is not None:
+            await self.commit(key=opening.key, taken=opening.taken)
 
     async def commit(self, *, key: str | None = None, taken: Sequence[str] = (), release: bool = False) -> Appended:
         """Make all that was recorded durable, in one append; nothing happens when there is nothing to do.

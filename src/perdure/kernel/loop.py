@@ -98,6 +98,7 @@ class Loop:
         try:
             if is_resumed:
                 await self._means.mind.prepare(self.state)
+                await self.journal.commit_opening()  # not before the mind has found its own history in it
                 await recover(self.journal, self._means.tools, self._means.workdir, self._environment)
                 await take_posts(self.journal, self._store, self._finish_all)
                 if await self._is_given_back():

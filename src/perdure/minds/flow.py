@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from perdure.errors import Invalid, NotFound, StepFailed
 from perdure.kernel.events import Effect
 from perdure.minds import flow_asked as asked
+from perdure.minds.failed_steps import tag_with_others
 from perdure.minds.flow_calls import KEY, Pause, Question, Work
 from perdure.minds.values import digest, reader_of, to_json
 
@@ -164,7 +165,7 @@ class Goal:
         All of them come to their end; then the first that failed, in the order of the arguments, is raised.
         """
         done = await self._mind.side_by_side(asked.awaitables(coroutines))
-        for result in done:
-            if isinstance(result, BaseException):
-                raise result
+        failures = [result for result in done if isinstance(result, BaseException)]
+        if failures:
+            raise tag_with_others(failures)
         return [result for result in done if not isinstance(result, BaseException)]

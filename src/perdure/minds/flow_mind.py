@@ -14,6 +14,7 @@ from typing import Any
 from perdure.errors import Invalid, PerdureError, StepFailed
 from perdure.kernel.events import Action, Termination, ToolCall, iso
 from perdure.kernel.ports import Decided, GoalState
+from perdure.minds.failed_steps import failed_steps
 from perdure.minds.flow import Flow, Goal
 from perdure.minds.flow_calls import BRANCH, NO_FORKS, Branch, Pause, Question, Request, StepForks, Work
 from perdure.minds.mistakes import is_interrupt, told
@@ -206,12 +207,13 @@ class FlowMind:
             return False
         found = standing(self._state, request.step, request.retry)
         if found.is_aborted:
-            self._end = self._end or Termination("failed", f"Step {request.step} failed: {found.why}.")
+            detail = f"Step {request.step} failed: {found.why}."
+            self._end = self._end or Termination("failed", detail, steps=(request.step,))
             return False
         if found.status == "done":
             request.answer.set_result(_value(found))
         elif found.status == "failed":
-            request.answer.set_exception(_failure(found))
+            request.answer.set_exception(_failure(request.step, found))
         return request.answer.done()
 
     def _begin_fresh(self, state: GoalState, now_us: int) -> Decided:
@@ -251,12 +253,13 @@ def _texts(wanted: Work | Question | Pause) -> Sequence[Any]:
 
 def _ending(error: BaseException, where: str) -> Termination:
     """Return how a function ended that raised."""
+    steps = failed_steps(error)
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]  # what came first is why the others came
     name = error.code if isinstance(error, PerdureError) else type(error).__name__
     if isinstance(error, StepFailed):
-        return Termination("failed", f"{name}: {text_of(error)}")
-    return Termination("fatal_error", f"{name}: {told(error, where)}")
+        return Termination("failed", f"{name}: {text_of(error)}", steps=steps)
+    return Termination("fatal_error", f"{name}: {told(error, where)}", steps=steps)
 
 
 def _ended_without(end: Termination | None) -> str | None:
@@ -271,6 +274,6 @@ def _value(found: Standing) -> Any:
     return found.output if signal is None else signal.payload
 
 
-def _failure(found: Standing) -> StepFailed:
+def _failure(step: str, found: Standing) -> StepFailed:
     error = found.last.outcome.error if found.last and found.last.outcome else None
-    return StepFailed(error.code if error else "denied", found.why)
+    return StepFailed(error.code if error else "denied", found.why, step=step)

@@ -2,6 +2,7 @@
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 
 from perdure.kernel.events import ToolCall
@@ -54,11 +55,16 @@ class Progress:
             before = self.found[name]
             now = standing(self.state, name, self._graph.steps[name].retry, after=before.attempt)
             if now.last is not before.last:
-                self._put(name, now)
+                self._put(name, self._until_wanted(name, now))
         if self.is_failing and not was_failing:
             self._start_no_more()
         while self._news:
             self._tell(self._news.pop())
+
+    def _until_wanted(self, name: str, now: Standing) -> Standing:
+        """Let a reopened step that asks for a failure wait until there is one again: it may not be wanted any more."""
+        is_early = now.is_reopened and self._graph.steps[name].asks_for_failure
+        return replace(now, status="pending") if is_early else now
 
     def _new_steps(self) -> Iterator[str]:
         calls = self.state.calls
@@ -107,11 +113,11 @@ class Progress:
             if self.found[step.id].status != "pending":
                 continue
             if not _is_wanted(self.found[name], step.condition if _looks_at(step, name) else None):
-                self._put(step.id, SKIPPED)
+                self._put(step.id, replace(self.found[step.id], status="skipped"))
                 continue
             self._missing[step.id] -= 1
             if self._missing[step.id] == 0:
-                self._put(step.id, READY)
+                self._put(step.id, replace(self.found[step.id], status="ready"))
 
     def _only_waits(self, name: str) -> bool:
         last = self.found[name].last

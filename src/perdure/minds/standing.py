@@ -27,6 +27,8 @@ class Standing:
     last: CallState | None = None
     wait_us: int = 0
     """How long after its last try another is due, if the status is `again`."""
+    is_reopened: bool = False
+    """Another try is due because the goal is retried, not because of the step's own policy."""
 
     def due_us(self, now_us: int) -> int:
         """Return when another try is due; at once when the clock was set back, because no wait becomes longer."""
@@ -68,11 +70,14 @@ def call_id(step: str, attempt: int) -> str:
 
 
 def standing(state: GoalState, step: str, retry: Retry = NO_RETRY, after: int = 0) -> Standing:
-    """Tell where a step stands by its calls alone; without any, it is pending. Attempts up to `after` are known."""
+    """Tell where a step stands by its calls alone; without any, it is pending. Attempts up to `after` are known.
+
+    A step that the last retry of the goal has reopened is due again at once, with its whole retry policy before it.
+    """
     attempt, last = after, state.calls.get(call_id(step, after))
     while (call := state.calls.get(call_id(step, attempt + 1))) is not None:
         attempt, last = attempt + 1, call
-    return PENDING if last is None else _begun(last, attempt, retry)
+    return PENDING if last is None else _begun(last, attempt, retry, state.attempts_before.get(step, 0))
 
 
 def is_running(call: CallState) -> bool:
@@ -86,11 +91,11 @@ def _is_final(call: Action, code: str) -> bool:
     return code in ("denied", BAD_RESULT) or (is_once and code == TIMEOUT)
 
 
-def _begun(last: CallState, attempt: int, retry: Retry) -> Standing:
+def _begun(last: CallState, attempt: int, retry: Retry, before: int) -> Standing:
     if last.is_open:
         return Standing("open", attempt, last)
     if last.outcome is not None:
-        return _tried(last, last.outcome, attempt, retry)
+        return _tried(last, last.outcome, attempt, retry, before)
     match last.decision:
         case Decision(decision="retry"):
             return Standing("again", attempt, last)
@@ -100,9 +105,12 @@ def _begun(last: CallState, attempt: int, retry: Retry) -> Standing:
             return Standing("done", attempt, last)
 
 
-def _tried(last: CallState, outcome: ToolOutput, attempt: int, retry: Retry) -> Standing:
+def _tried(last: CallState, outcome: ToolOutput, attempt: int, retry: Retry, before: int) -> Standing:
+    """Tell where a step stands that has an outcome; `before` is how many attempts it had when it was last reopened."""
     if outcome.ok:
         return Standing("done", attempt, last)
-    if attempt > retry.times or (outcome.error is not None and _is_final(last.call, outcome.error.code)):
+    if attempt == before:
+        return Standing("again", attempt, last, is_reopened=True)
+    if attempt - before > retry.times or (outcome.error is not None and _is_final(last.call, outcome.error.code)):
         return Standing("failed", attempt, last)
     return Standing("again", attempt, last, retry.wait_s * 1_000_000)

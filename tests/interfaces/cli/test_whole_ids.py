@@ -14,6 +14,7 @@ steps:
 CHANGING = {
     "run --resume": ["run", "--resume", "ID"],
     "resume": ["goal", "resume", "ID"],
+    "retry": ["goal", "retry", "ID"],
     "cancel": ["goal", "cancel", "ID"],
     "approve": ["goal", "approve", "ID"],
     "deny": ["goal", "deny", "ID"],

@@ -26,11 +26,11 @@ async def pages(served: Surface, line: Line, goal_id: str, after: int) -> AsyncI
     """
     with served.feed.following(goal_id) as news:
         while True:
-            has_ended = (await served.p.goals.find(goal_id)).is_final
+            seen = (await served.p.goals.find(goal_id)).summary
             while found := await served.p.goals.events(goal_id, after=after, limit=_MOST, max_bytes=PAGE_BYTES):
                 after = found[-1].seq
                 yield found
-            if has_ended:
+            if seen.is_final and after == seen.last_seq:  # beyond it, the goal was reopened meanwhile
                 return
             if line.ending is not None:
                 return

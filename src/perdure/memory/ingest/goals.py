@@ -12,7 +12,7 @@ _LONGEST_PART = 200
 
 @dataclass(frozen=True)
 class Ending:
-    """What a goal's history says when the goal has ended; `failed` has each step that failed, and what it said."""
+    """What a goal's history says when the goal has ended; `failed` has each step that failed in this attempt."""
 
     goal_id: str
     text: str
@@ -22,10 +22,15 @@ class Ending:
     failed: Sequence[tuple[str, str]] = ()
     paths: Sequence[str] = ()
     repo: str | None = None
+    attempt: int = 1
+    """How often the goal has ended, this time included: a failed goal may be retried."""
 
 
 def goal_outcome(ending: Ending) -> Plain:
-    """Return the record of a goal that has ended; the same end of the same wish on one day (UTC) is one record."""
+    """Return the record of an end of a goal.
+
+    Goals of the same text that end alike on one day (UTC), at the same attempt, have one record.
+    """
     steps = [step for step, _ in ending.failed]
     last_step = steps[-1] if steps and ending.reason != "done" else ""
     fingerprint = ["goal", shortened(ending.text, _LONGEST_PART), ending.reason, shortened(last_step, _LONGEST_PART)]
@@ -33,7 +38,9 @@ def goal_outcome(ending: Ending) -> Plain:
     where = f" in {last_step}" if last_step else ""
     day = ending.ended_ms // 86_400_000
     return {
-        "id": identity("goal", ending.repo or "", *fingerprint, day),
+        "id": identity(
+            "goal", ending.repo or "", *fingerprint, day, *((ending.attempt,) if ending.attempt > 1 else ())
+        ),
         "type": "goal_outcome",
         "timestamp": ending.ended_ms,
         "severity": _SEVERITIES.get(ending.reason, "medium"),
@@ -42,6 +49,11 @@ def goal_outcome(ending: Ending) -> Plain:
         "summary": shortened("\n".join(filter(None, said))),
         "fingerprint": fingerprint,
         "paths": list(ending.paths)[:MOST_PATHS],
-        "metadata": {"goal_id": ending.goal_id, "reason": ending.reason, "failed_steps": steps[:MOST_PATHS]},
+        "metadata": {
+            "goal_id": ending.goal_id,
+            "reason": ending.reason,
+            "attempt": ending.attempt,
+            "failed_steps": steps[:MOST_PATHS],
+        },
         **({"repo": ending.repo} if ending.repo else {}),
     }

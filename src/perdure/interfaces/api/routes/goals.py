@@ -14,6 +14,7 @@ from perdure.app.asked import reached, require_same
 from perdure.app.flows import load_flow
 from perdure.app.goal_reader import PAGE_BYTES
 from perdure.app.new_goal import NewGoal, of_command, of_flow, of_plan_text
+from perdure.app.runner import Reopening
 from perdure.app.views import GoalView
 from perdure.errors import Conflict, Denied, Exhausted, Invalid, NotFound
 from perdure.interfaces.api.envelope import from_cursor, page, reply
@@ -28,6 +29,7 @@ from perdure.interfaces.api.schemas.goals import (
     Goal,
     GoalBody,
     ResumeBody,
+    RetryBody,
     SignalBody,
 )
 from perdure.interfaces.api.schemas.problems import refusals
@@ -114,6 +116,21 @@ async def resume_goal(goal_id: GoalId, served: Served, once: Called, body: Resum
     """Resume a goal in the server, with raised limits if any are given."""
     limits = (body or ResumeBody()).limits.as_limits()
     return await _reply(served, await served.serving.go_on(goal_id, limits, once=once))
+
+
+@router.post("/{goal_id}/retry", operation_id="retry_goal", response_model=_GOAL, responses=refusals(429))
+async def retry_goal(goal_id: GoalId, served: Served, once: Called, body: RetryBody | None = None) -> Response:
+    """Retry a failed goal in the server: its failed steps are called again, and steps that are done stay done.
+
+    A failed step that may have had its effect is not repeated: the goal waits for a decision on it. A goal that is not
+    failed, or whose flow began other steps because of the failure, is 409.
+    """
+    wanted = body or RetryBody()
+    goal = await served.p.goals.get(goal_id)
+    async with _named(served, once, goal.id) as key:
+        again = Reopening(wanted.reason, wanted.limits.as_limits(), key)
+        retried = await served.serving.retry(goal.id, again)
+    return await _reply(served, retried)
 
 
 @router.post("/{goal_id}/fork", operation_id="fork_goal", status_code=201, response_model=_GOAL)

@@ -86,6 +86,16 @@ class ResumeBody(BaseModel):
     limits: LimitsBody = LimitsBody()
 
 
+class RetryBody(BaseModel):
+    """Why a failed goal is retried, and limits to raise."""
+
+    model_config = ConfigDict(
+        extra="forbid", strict=True, json_schema_extra={"examples": [{}, {"reason": "the printer has paper again"}]}
+    )
+    reason: Annotated[str, Field(min_length=1, max_length=2000)] | None = None
+    limits: LimitsBody = LimitsBody()
+
+
 class ForkBody(BaseModel):
     """The seq of the last event that the fork shares with the goal."""
 

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, chdir, contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from perdure.interfaces.cli.exact import exact
 from perdure.kernel.events import Limits
 from perdure.kernel.loop import Ran
 from perdure.kernel.ports import Summary
+from perdure.kernel.reopening import NotRetried
 
 if TYPE_CHECKING:
     from perdure.app.new_goal import NewGoal
@@ -69,18 +70,26 @@ def look_in(folder: str) -> None:
 
 
 async def go_on(options: Options, goals: Goals, goal_id: str, manner: Manner, limits: Limits | None = None) -> Ran:
-    """Resume a goal; a flow runs in the folder where it was started, and its module is looked for there.
+    """Resume a goal in its folder.
+
+    Raises: what Goals.go_on raises.
+    """
+    return await run_in_its_folder(options, goals, goal_id, lambda whole_id: goals.go_on(whole_id, manner, limits))
+
+
+async def run_in_its_folder(options: Options, goals: Goals, goal_id: str, run: Callable[[str], Awaitable[Ran]]) -> Ran:
+    """Run a goal; a flow runs in the folder where it was started, and its module is looked for there.
 
     The current folder may be another repository, and a module of the same name there is not the flow. A relative path
     in a step, or in its check, must mean the same file as before: otherwise the effect would happen a second time.
 
-    Raises: what Goals.go_on raises.
+    Raises: NotFound; what `run` raises.
     """
     found = (await goals.get(goal_id)).summary
     if found.mind == "flow" and found.workdir is not None:
         look_in(found.workdir)
     with forks_offered(options), _folder_of(found):
-        return await goals.go_on(found.goal_id, manner, limits)
+        return await run(found.goal_id)
 
 
 def _folder_of(goal: Summary) -> AbstractContextManager[None]:
@@ -91,12 +100,17 @@ def _folder_of(goal: Summary) -> AbstractContextManager[None]:
 
 @contextmanager
 def forks_offered(options: Options) -> Iterator[None]:
-    """Let a flow whose code was changed be told with the command that forks its goal in the same home.
+    """Let a goal that has to be forked be told with the command that forks it in the same home.
 
     Raises: Conflict
     """
     try:
         yield
+    except NotRetried as error:
+        if error.before is None:
+            raise
+        command = exact(options, "goal", "fork", error.goal_id, "--before", error.before)
+        raise NotRetried(error.what, error.goal_id, error.before, command) from error
     except Conflict as error:
         from perdure.minds.recorded import ChangedFlow
 

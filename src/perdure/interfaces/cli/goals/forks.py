@@ -123,4 +123,16 @@ def _about(event: Event) -> str:
     return text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"
 
 
-_TELLING = ("error", "output", "question", "until", "signal", "payload", "arguments", "value", "detail", "mind")
+_TELLING = (
+    "error",
+    "output",
+    "again",
+    "question",
+    "until",
+    "signal",
+    "payload",
+    "arguments",
+    "value",
+    "detail",
+    "mind",
+)

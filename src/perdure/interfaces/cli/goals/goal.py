@@ -15,7 +15,7 @@ from perdure.errors import Damaged, Invalid
 from perdure.interfaces.cli.answer import Answer, Table
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.exact import exact
-from perdure.interfaces.cli.goals import forks, records, settle, watch
+from perdure.interfaces.cli.goals import forks, records, retry, settle, watch
 from perdure.interfaces.cli.goals.flags import (
     BudgetUsd,
     Jobs,
@@ -58,7 +58,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands to the tree."""
     for name, fn in (("list", list_), ("ls", list_), ("show", show), ("resume", resume), ("replay", replay)):
         command(app, name)(fn)
-    for module in (settle, forks, records, watch):
+    for module in (retry, settle, forks, records, watch):
         module.register(app)
 
 

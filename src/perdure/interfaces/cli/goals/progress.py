@@ -18,6 +18,7 @@ from perdure.kernel.events import (
     LimitRaised,
     Message,
     OutcomeUnknown,
+    Reopened,
     Signal,
     ToolCall,
     ToolOutput,
@@ -187,6 +188,8 @@ def line_about(body: Body, state: GoalState) -> str | None:
 
 def _line_from_outside(body: Body) -> str | None:
     match body:
+        case Reopened(by=by, reason=reason):
+            return f"goal: retried by {by}" + ("" if reason is None else f": {reason}")
         case LimitRaised():
             return f"limit: {body.name} raised to {body.value:g}"
         case Signal(name=name):

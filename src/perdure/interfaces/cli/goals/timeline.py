@@ -5,7 +5,7 @@ from typing import Any
 from perdure.app.views import GoalView
 from perdure.interfaces.cli.answer import Table
 from perdure.interfaces.cli.terminal import one_line
-from perdure.kernel.events import Ask, ToolCall, Wait, iso, moment_us
+from perdure.kernel.events import Ask, Reopened, ToolCall, Wait, iso, moment_us
 from perdure.kernel.fold import CallState, GoalState
 from perdure.kernel.loop import Ran
 from perdure.kernel.ports import InboxRow
@@ -34,7 +34,9 @@ def exit_code_of(ran: Ran) -> int:
 
 def timeline(state: GoalState, *, now_us: int | None = None) -> Table:
     """Lay out the calls of a goal in the order they were begun; with `now_us`, what is open takes until then."""
-    rows = [_row(state, call, now_us) for call in state.calls.values()]
+    begun = [(call.seq, _row(state, call, now_us)) for call in state.calls.values()]
+    reopened = [(body.ended_seq + 1, _reopening_row(body)) for body in state.reopenings]
+    rows = [row for _, row in sorted([*begun, *reopened], key=lambda each: each[0])]
     rows += [["", "", step, "", "", "", said, "", ""] for step, said in not_begun(state).items()]
     width = len(HEADERS) if any(row[-1] for row in rows) else len(HEADERS) - 1
     return Table(HEADERS[:width], [row[:width] for row in rows], whole=("call",))
@@ -76,6 +78,11 @@ def told(state: GoalState, call: CallState) -> str:
             return f"{said}: {call.decision.value}"
         case _:
             return said + tries_again(state, call)
+
+
+def _reopening_row(body: Reopened) -> list[str]:
+    why = "" if body.reason is None else f": {body.reason}"
+    return [str(body.ended_seq + 1), "", "", "", "", "", f"retried by {body.by}{why}", "", ""]
 
 
 def _row(state: GoalState, call: CallState, now_us: int | None) -> list[str]:

@@ -1,0 +1,91 @@
+"""`perdure goal retry`: reopen a failed goal, and run it."""
+
+from typing import Annotated
+
+import typer
+
+from perdure.app import open_home
+from perdure.app.runner import Manner
+from perdure.app.views import GoalView
+from perdure.interfaces.cli.answer import Answer
+from perdure.interfaces.cli.command import Options, command
+from perdure.interfaces.cli.goals.flags import (
+    BudgetUsd,
+    Goal,
+    Jobs,
+    Jsonl,
+    MaxIterations,
+    MaxTokens,
+    Timeout,
+    limits_of,
+    refuse_both,
+)
+from perdure.interfaces.cli.goals.flows import forks_offered, run_in_its_folder
+from perdure.interfaces.cli.goals.hints import next_commands
+from perdure.interfaces.cli.goals.stage import Showing, Stage, staged
+from perdure.interfaces.cli.goals.timeline import details, headline
+from perdure.kernel.events import Limits
+from perdure.kernel.loop import Ran
+from perdure.minds.scripts import is_of_script
+
+Reason = Annotated[
+    str | None, typer.Option("--reason", metavar="TEXT", help="Why it is retried; recorded in the history.")
+]
+Key = Annotated[
+    str | None,
+    typer.Option("--key", metavar="KEY", help="Names this retry: again with the same key, the goal is only resumed."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the tree."""
+    command(app, "retry")(retry)
+
+
+async def retry(  # noqa: PLR0913 (each is an option of the command)
+    options: Options,
+    *,
+    goal: Goal,
+    reason: Reason = None,
+    key: Key = None,
+    jobs: Jobs = 4,
+    max_iterations: MaxIterations = None,
+    max_tokens: MaxTokens = None,
+    budget_usd: BudgetUsd = None,
+    time_limit: Timeout = None,
+    jsonl: Jsonl = False,
+) -> Answer:
+    """Retry a failed goal: call its failed steps again, and continue from there.
+
+    Steps that are done stay done. A failed step that may have had its effect is not repeated: the goal waits until
+    `perdure goal decide` settles it. A goal whose flow began other steps because of the failure is not retried.
+    """
+    refuse_both(json=options.json, jsonl=jsonl)
+    limits = limits_of(max_iterations, max_tokens, budget_usd, time_limit)
+    only_reopened = await _of_script(options, goal, reason, limits, key)
+    if only_reopened is not None:
+        return only_reopened
+
+    async def act(stage: Stage) -> Ran:
+        manner = Manner(jobs, watch=stage.watch, tell=stage.say)
+        async with open_home(options.settings(), debug=options.verbose) as p:
+            return await run_in_its_folder(
+                options,
+                p.goals,
+                goal,
+                lambda goal_id: p.goals.reopen(goal_id, manner, reason=reason, limits=limits, key=key),
+            )
+
+    return await staged(Showing(options, is_jsonl=jsonl), act)
+
+
+async def _of_script(options: Options, goal: str, reason: str | None, limits: Limits, key: str | None) -> Answer | None:
+    """Reopen a goal whose flow is defined in a script, which alone can run it; None for any other goal."""
+    async with open_home(options.settings(), debug=options.verbose) as p:
+        found = await p.goals.get(goal)
+        if found.summary.mind != "flow" or not is_of_script((await p.goals.state(found.id)).begun.mind):
+            return None
+        with forks_offered(options):
+            state = (await p.goals.reopen(found.id, reason=reason, limits=limits, key=key)).state
+    seen = GoalView.of_state(state)
+    return Answer({**seen.wire(), **details(state)}, [f"{headline(seen)}, reopened", *next_commands(options, state)])

@@ -1,0 +1,143 @@
+"""What a retry of a failed goal reopens: the steps that are called again, the unknown outcomes, and what forbids it."""
+
+import shlex
+from collections.abc import Collection, Mapping, Sequence
+
+from perdure.errors import Conflict
+from perdure.kernel.events import Reopened, Termination, ToolCall
+from perdure.kernel.fold import CallState, GoalState
+
+_MAY_HAVE_HAPPENED = frozenset({"timeout", "bad_result", "cancelled"})
+"""Error codes after which the effect of a `once` call may be there all the same."""
+
+
+class NotRetried(Conflict):
+    """A goal cannot be retried; where that helps, the message offers a fork before a step."""
+
+    def __init__(self, what: str, goal_id: str, before: str | None = None, command: str | None = None) -> None:
+        offered = command or f"perdure goal fork {goal_id} --before {shlex.quote(before or '')}"
+        super().__init__(what if before is None else f"{what} Fork it instead: {offered}")
+        self.what = what
+        self.goal_id = goal_id
+        self.before = before
+
+
+def plan_retry(state: GoalState, *, by: str, reason: str | None = None) -> Reopened:
+    """Return the event that reopens a failed goal.
+
+    The steps that the end came from are called again. A call of theirs that may have had its effect is unknown
+    instead, and waits for a decision: a `once` step is never repeated without one.
+
+    Raises: NotRetried when the goal has not failed, or a flow has begun other steps because of the failure.
+    """
+    end = state.termination
+    if end is None or state.status != "failed":
+        raise _not_failed(state)
+    steps = _failed_calls(state)
+    named = _ended_by(state, end, steps)
+    if state.begun.mind.kind == "flow":
+        _refuse_after_compensation(state, named)
+    calls = [steps[step] for step in named]
+    return Reopened(
+        by=by,
+        reason=reason,
+        ended_seq=state.tip.seq,
+        again=tuple(call.call.call_id for call in calls if not _may_have_happened(call)),
+        unknown=tuple(call.call.call_id for call in calls if _may_have_happened(call)),
+    )
+
+
+def _not_failed(state: GoalState) -> NotRetried:
+    """Say why a goal that has not failed is not retried, with the fork that does what may be meant."""
+    what = f"Only a failed goal can be retried. {state.goal_id} is {state.status}."
+    steps = [call.call.step for call in state.calls.values()]
+    if state.termination is None or not steps:
+        return NotRetried(what, state.goal_id)
+    return NotRetried(what, state.goal_id, steps[0] if state.status == "done" else steps[-1])
+
+
+def _failed_calls(state: GoalState) -> dict[str, CallState]:
+    """Return the last call of each step that it has ended as failed, in the order the calls were begun."""
+    last = {call.call.step: call for call in state.calls.values()}
+    return {step: call for step, call in last.items() if _has_failed(call)}
+
+
+def _has_failed(call: CallState) -> bool:
+    if call.is_open:
+        return False
+    if call.outcome is not None:
+        return not call.outcome.ok
+    return _is_aborted(call)
+
+
+def _is_aborted(call: CallState) -> bool:
+    return call.decision is not None and call.decision.decision == "abort"
+
+
+def _may_have_happened(call: CallState) -> bool:
+    if _is_aborted(call):
+        return True
+    error = call.outcome.error if call.outcome else None
+    is_once = isinstance(call.call, ToolCall) and call.call.effect == "once"
+    return is_once and error is not None and error.code in _MAY_HAVE_HAPPENED
+
+
+def _ended_by(state: GoalState, end: Termination, failed: Mapping[str, CallState]) -> Sequence[str]:
+    """Return the failed steps that the goal ended by, in the order their last calls were begun.
+
+    An end of version 1 does not say. Then it is every failed step of a plan, and of a flow those after which nothing
+    was begun that could come of the failure.
+    """
+    match state.begun.mind.kind:
+        case "model":
+            return []
+        case "flow" if end.steps is None:
+            return [step for step, call in failed.items() if not _begun_because_of(state, step, call)]
+        case _:
+            return [step for step in failed if end.steps is None or step in end.steps]
+
+
+def _refuse_after_compensation(state: GoalState, named: Collection[str]) -> None:
+    """Refuse to retry a step when the flow has reacted to its failure: what it did then would stand beside a success.
+
+    Raises: NotRetried
+    """
+    failed = {step: call for step, call in _failed_calls(state).items() if step in named}
+    reactions = {step: _begun_because_of(state, step, call) for step, call in failed.items()}
+    first = next((step for step in failed if reactions[step]), None)
+    if first is None:
+        return
+    begun = dict.fromkeys(name for names in reactions.values() for name in names)
+    is_one = len(begun) == 1
+    what = (
+        f"{state.goal_id} cannot be retried: after step {first} had failed, the flow began"
+        f" {', '.join(begun)}. A retry of {first} would not undo {'that step' if is_one else 'those steps'}."
+    )
+    raise NotRetried(what, state.goal_id, first)
+
+
+def _begun_because_of(state: GoalState, step: str, failed: CallState) -> list[str]:
+    """Return the steps that a flow began after a step had failed, where it may have known of the failure."""
+    ended_seq = failed.ended_seq or failed.seq
+    later = (call.call.step for call in state.calls.values() if call.seq > ended_seq)
+    return list(dict.fromkeys(name for name in later if name != step and _may_follow(_branch(step), _branch(name))))
+
+
+def _may_follow(failed: Sequence[str], other: Sequence[str]) -> bool:
+    """Tell whether a call in a branch may be there because of a failure in another, which was before it.
+
+    Branches are paths of gathers: `g1.0.g2.1` is `["g1", "0", "g2", "1"]`. In the same branch, and in one that encloses
+    the failed step's or is enclosed by it, one thing comes after the other. Where two paths part, they part at the
+    number of a line of the same gather, and run side by side; or at different gathers of one branch, of which the
+    later was opened when the earlier had ended.
+    """
+    for one, two in zip(failed, other, strict=False):
+        if one != two:
+            return one.startswith("g") and two.startswith("g") and int(two[1:]) > int(one[1:])
+    return True
+
+
+def _branch(step: str) -> Sequence[str]:
+    """Return the branch of a flow's step `<branch>/<name>#<n>` as a path; the body of the flow is the empty path."""
+    branch = step.rpartition("/")[0]
+    return branch.split(".") if branch else []
