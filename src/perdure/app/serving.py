@@ -17,6 +17,7 @@ from perdure.app.views import GoalView
 from perdure.errors import Conflict, Exhausted, PerdureError, Unavailable
 from perdure.kernel.events import Event, Limits
 from perdure.kernel.fold import GoalState
+from perdure.kernel.holding import is_held
 from perdure.kernel.loop import Loop, Ran
 from perdure.kernel.ports import Clock, IdempotencyKeys, Once, Owned
 
@@ -247,7 +248,7 @@ class Serving:
     def _take(self, goal: GoalView, *, is_woken: bool) -> None:
         self._begin(
             _Run(goal.id, goal.summary.last_seq),
-            lambda manner: self._goals.go_on(goal.id, replace(manner, is_woken=is_woken)),
+            lambda manner: self._goals.go_on(goal.id, replace(manner, is_woken=is_woken, is_automatic=True)),
             lambda _goal: None,
         )
 
@@ -338,7 +339,7 @@ class Serving:
             return
         error = task.exception()
         if error is None:
-            self._failed.pop(run.goal_id, None)
+            self._forget_failure(run.goal_id, task.result().state)
             self.nudge()
         elif not run.is_stored:
             return  # for example a lost key race: its caller gets the error
@@ -346,6 +347,16 @@ class Serving:
             self._note_failure(run.goal_id, run.loop.state.tip.seq, error)
         elif run.polled_seq is not None:
             self._note_failure(run.goal_id, run.polled_seq, error)
+
+    def _forget_failure(self, goal_id: str, state: GoalState) -> None:
+        """Try a goal again as soon as it can run; one that stays on hold, when something was recorded or after a while.
+
+        An approval stays in the inbox of a goal until it runs, so a goal on hold with one would be found at every look.
+        """
+        if is_held(state):
+            self._failed[goal_id] = _Failed(state.tip.seq, self._clock.boottime_s() + _PATIENCE_S)
+        else:
+            self._failed.pop(goal_id, None)
 
     def _note_failure(self, goal_id: str, last_seq: int, error: BaseException) -> None:
         """Leave a goal alone for a while that could not go on; for a moment, when something outside was in the way.

@@ -15,7 +15,8 @@ QUEUED = "Queued: the server runs it when it has room."
 class GoalResult:
     """How a run of a goal ended: `value` is what it gave, `reason` why it ended, if it has.
 
-    `detail` says more of an end that is not `done`, such as `NameError: name 'x' is not defined (report.py, line 12)`.
+    `detail` says more of an end that is not `done`, such as `NameError: name 'x' is not defined (report.py, line 12)`,
+    and why a goal is on hold.
     """
 
     id: str
@@ -27,11 +28,11 @@ class GoalResult:
     @classmethod
     def of(cls, state: GoalState) -> "GoalResult":
         """Say how a goal stands that nobody runs any more."""
-        status = GoalView.of_state(state).status
+        view = GoalView.of_state(state)
         ended = state.termination
         if ended is None:
-            return cls(state.goal_id, status)
-        return cls(state.goal_id, status, ended.reason, ended.value, ended.detail)
+            return cls(state.goal_id, view.status, detail=view.detail)
+        return cls(state.goal_id, view.status, ended.reason, ended.value, ended.detail)
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,8 @@ class GoalView:
         """Why it ended like that; or, before its end, what it waits for apart from what its status says."""
         if self.is_final:
             return self.summary.detail if self.termination is None else self.termination.detail
+        if self.note is None and self.summary.waiting_for == "hold":
+            return self.summary.detail
         return QUEUED if self.note is None and self.is_queued else self.note
 
     @property

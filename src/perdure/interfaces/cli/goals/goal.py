@@ -152,8 +152,8 @@ async def show(
     }
     now_us = time.time_ns() // 1000 if seen.is_running else None
     parts: list[str | Table] = [headline(seen), *origin(state), one_line(state.begun.text)]
-    if state.termination is not None and state.termination.detail:
-        parts.append(one_line(state.termination.detail))
+    if seen.detail:
+        parts.append(one_line(seen.detail))
     if found.summary.start_key is not None:
         parts.append(one_line(f"Its key is {found.summary.start_key!r}."))
     is_over = state.termination is not None

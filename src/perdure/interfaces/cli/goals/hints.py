@@ -6,6 +6,7 @@ from perdure.interfaces.cli.goals.timeline import moment
 from perdure.interfaces.cli.terminal import one_line
 from perdure.kernel.events import Ask, GoalBegun, LimitName, ToolCall, Wait
 from perdure.kernel.fold import CallState, GoalState
+from perdure.kernel.holding import is_held
 from perdure.minds.scripts import is_of_script, run_again
 
 LIMIT_FLAGS: dict[LimitName, str] = {
@@ -33,7 +34,10 @@ def next_commands(options: Options, state: GoalState, *, is_running: bool = Fals
         return []
     is_script = is_of_script(state.begun.mind)
     said = [line for call in state.open_calls.values() for line in _settling(options, state, call)]
-    if state.reached_limit is not None:
+    if is_held(state):
+        resume = exact(options, "goal", "resume", state.goal_id)
+        said += ["Find the cause, then:", *([run_again(state.begun)] if is_script else [f"  {resume}"])]
+    elif state.reached_limit is not None:
         said += _raising(options, state, state.reached_limit)
     elif is_script and not is_running:
         due = f"It sleeps until {moment(min(timers.values()))}; then " if (timers := state.timers()) else "To go on, "
