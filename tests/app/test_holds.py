@@ -3,7 +3,6 @@
 import asyncio
 import shutil
 from collections.abc import AsyncIterator
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,10 +10,9 @@ import pytest
 from perdure import Perdure, Unavailable, failpoints
 from perdure.app.new_goal import of_command
 from perdure.app.runner import Manner
-from perdure.app.system import SystemClock, is_dead
 from perdure.kernel.events import Ask, Hold, Released, Wait, decode
-from tests.app.holds import CALL, WHY, killed_goal
-from tests.app.serving import at_work, become, until
+from tests.app.holds import CALL, WHY, left_by_dead_worker
+from tests.app.serving import at_work, become, seen_by_server, until
 
 AUTOMATIC = Manner(queue="server", is_automatic=True, tell=None)
 TWO = "goal: two\nsteps: [{id: work, exec: 'true'}, {id: sure, ask: {question: 'Sure?'}}]\n"
@@ -30,24 +28,12 @@ async def p(tmp_path: Path, migrated_sqlite: Path) -> AsyncIterator[Perdure]:
         yield p
 
 
-async def killed(p: Perdure, *bodies: object, deaths: int = 3, **options: str) -> str:
-    home = p.settings.home
-    leases = p.database.leases(boottime_s=SystemClock().boottime_s, is_dead=partial(is_dead, home))
-    return await killed_goal(p.database.state_store(), leases, home, *bodies, deaths=deaths, **options)  # type: ignore[arg-type]
-
-
-async def seen_by_server(p: Perdure) -> None:
-    """Let a server that works look for goals twice: each goal that it finds in the queue takes a look."""
-    for _ in range(2):
-        await become(p, (await p.goals.enqueue(of_command("true"))).id, "done")
-
-
 async def types(p: Perdure, goal_id: str) -> list[str]:
     return [event.type for event in await p.goals.history(goal_id)]
 
 
 async def test_an_automatic_run_holds_a_goal_that_killed_three_workers(p: Perdure) -> None:
-    goal_id = await killed(p)
+    goal_id = await left_by_dead_worker(p)
     ran = await p.goals.go_on(goal_id, AUTOMATIC)
     found = await p.goals.find(goal_id)
     assert (ran.outcome, ran.state.hold) == ("waiting", Hold("crash_loop", 3, ("work",)))
@@ -57,19 +43,19 @@ async def test_an_automatic_run_holds_a_goal_that_killed_three_workers(p: Perdur
 
 
 async def test_an_automatic_run_runs_a_goal_that_killed_two_workers(p: Perdure) -> None:
-    goal_id = await killed(p, deaths=2)
+    goal_id = await left_by_dead_worker(p, deaths=2)
     ran = await p.goals.go_on(goal_id, AUTOMATIC)
     assert (ran.state.status, (await p.goals.find(goal_id)).summary.deaths) == ("done", 0)
 
 
 async def test_a_person_runs_a_goal_that_killed_three_workers(p: Perdure) -> None:
-    goal_id = await killed(p)
+    goal_id = await left_by_dead_worker(p)
     assert (await p.goals.resume(goal_id)).status == "done"
     assert "hold" not in await types(p, goal_id)
 
 
 async def test_a_person_releases_a_goal_that_is_on_hold_and_runs_it(p: Perdure) -> None:
-    goal_id = await killed(p)
+    goal_id = await left_by_dead_worker(p)
     await p.goals.go_on(goal_id, AUTOMATIC)
     assert (await p.goals.resume(goal_id)).status == "done"
     events = await p.goals.history(goal_id)
@@ -78,7 +64,7 @@ async def test_a_person_releases_a_goal_that_is_on_hold_and_runs_it(p: Perdure) 
 
 
 async def test_a_server_leaves_a_goal_on_hold_until_it_is_resumed_over_the_api(p: Perdure) -> None:
-    goal_id = await killed(p)
+    goal_id = await left_by_dead_worker(p)
     async with at_work(p) as serving:
         await become(p, goal_id, "waiting")
         other = await serving.start(of_command("true"))
@@ -90,7 +76,7 @@ async def test_a_server_leaves_a_goal_on_hold_until_it_is_resumed_over_the_api(p
 
 
 async def test_a_goal_on_hold_that_is_resumed_while_the_server_is_full_is_queued_and_runs(p: Perdure) -> None:
-    goal_id = await killed(p, queue="cli")
+    goal_id = await left_by_dead_worker(p, queue="cli")
     await p.goals.go_on(goal_id, AUTOMATIC)
     async with at_work(p, most=0) as serving:
         assert (await serving.go_on(goal_id)).is_queued
@@ -101,7 +87,7 @@ async def test_a_goal_on_hold_that_is_resumed_while_the_server_is_full_is_queued
 
 async def test_many_goals_that_kill_their_workers_do_not_keep_a_server_from_the_others(p: Perdure) -> None:
     """More than it runs at once: those behind them have to get their turn."""
-    held = [await killed(p) for _ in range(70)]
+    held = [await left_by_dead_worker(p) for _ in range(70)]
     async with at_work(p, most=64) as serving:
         other = await serving.start(of_command("true"))
         await become(p, other.id, "done")
@@ -110,7 +96,7 @@ async def test_many_goals_that_kill_their_workers_do_not_keep_a_server_from_the_
 
 
 async def test_what_is_told_to_a_goal_on_hold_is_recorded_and_does_not_run_it(p: Perdure) -> None:
-    goal_id = await killed(p, CALL, Ask("sure.1", "sure", "Sure?"), plan=TWO)
+    goal_id = await left_by_dead_worker(p, CALL, Ask("sure.1", "sure", "Sure?"), plan=TWO)
     await p.goals.go_on(goal_id, AUTOMATIC)
     await p.goals.signal(goal_id, "hello")
     await p.goals.decide(goal_id, "answer", value="yes")
@@ -122,7 +108,7 @@ async def test_what_is_told_to_a_goal_on_hold_is_recorded_and_does_not_run_it(p:
 
 
 async def test_what_was_posted_to_a_goal_on_hold_is_taken_by_the_server_which_does_not_run_it(p: Perdure) -> None:
-    goal_id = await killed(p)
+    goal_id = await left_by_dead_worker(p)
     await p.goals.go_on(goal_id, AUTOMATIC)
     await p.database.state_store().post(goal_id, "signal", {"name": "hello", "payload": None}, key="k")
     async with at_work(p):
@@ -136,7 +122,7 @@ async def test_what_was_posted_to_a_goal_on_hold_is_taken_by_the_server_which_do
 
 async def test_a_post_that_a_goal_on_hold_cannot_take_is_not_looked_at_again_and_again(p: Perdure) -> None:
     """An approval is left to the worker that runs the goal: it stays in the inbox."""
-    goal_id = await killed(p)
+    goal_id = await left_by_dead_worker(p)
     await p.goals.go_on(goal_id, AUTOMATIC)
     approval = {"call_id": "work.1", "decision": "approve", "value": None}
     await p.database.state_store().post(goal_id, "decision", approval, key="k")
@@ -149,27 +135,27 @@ async def test_a_post_that_a_goal_on_hold_cannot_take_is_not_looked_at_again_and
 
 
 async def test_a_goal_on_hold_can_be_cancelled(p: Perdure) -> None:
-    goal_id = await killed(p)
+    goal_id = await left_by_dead_worker(p)
     await p.goals.go_on(goal_id, AUTOMATIC)
     assert (await p.goals.cancel(goal_id)).status == "cancelled"
 
 
 async def test_a_cancel_that_waited_for_the_worker_ends_a_goal_that_would_be_held(p: Perdure) -> None:
-    goal_id = await killed(p)
+    goal_id = await left_by_dead_worker(p)
     await p.database.state_store().post(goal_id, "cancel", {}, key="k")
     ran = await p.goals.go_on(goal_id, AUTOMATIC)
     assert (ran.outcome, (await p.goals.find(goal_id)).status) == ("ended", "cancelled")
 
 
 async def test_a_timer_of_a_goal_on_hold_does_not_wake_it(p: Perdure) -> None:
-    goal_id = await killed(p, CALL, Wait("nap.1", "nap", until=PAST), plan=NAP)
+    goal_id = await left_by_dead_worker(p, CALL, Wait("nap.1", "nap", until=PAST), plan=NAP)
     await p.goals.go_on(goal_id, AUTOMATIC)
     assert await p.goals.due() == []
     assert (await p.goals.resume(goal_id)).status == "done"
 
 
 async def test_a_fork_of_a_goal_on_hold_is_not_on_hold(p: Perdure) -> None:
-    goal_id = await killed(p)
+    goal_id = await left_by_dead_worker(p)
     await p.goals.go_on(goal_id, AUTOMATIC)
     fork = await p.goals.fork(goal_id, 3)
     assert (fork.status, fork.summary.waiting_for) == ("interrupted", None)
@@ -178,7 +164,7 @@ async def test_a_fork_of_a_goal_on_hold_is_not_on_hold(p: Perdure) -> None:
 
 @pytest.mark.parametrize("point", ["kernel.append.before", "kernel.append.after"])
 async def test_a_worker_that_dies_while_it_holds_a_goal_leaves_one_hold(p: Perdure, point: str) -> None:
-    goal_id = await killed(p)
+    goal_id = await left_by_dead_worker(p)
 
     def die() -> None:
         raise Unavailable("It died.")
@@ -192,7 +178,7 @@ async def test_a_worker_that_dies_while_it_holds_a_goal_leaves_one_hold(p: Perdu
 
 @pytest.mark.parametrize("point", ["kernel.append.before", "kernel.append.after"])
 async def test_a_person_who_dies_while_releasing_a_goal_can_release_it_again(p: Perdure, point: str) -> None:
-    goal_id = await killed(p)
+    goal_id = await left_by_dead_worker(p)
     await p.goals.go_on(goal_id, AUTOMATIC)
 
     def die() -> None:

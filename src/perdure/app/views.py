@@ -93,6 +93,17 @@ class GoalView:
         """Whether it waits for the worker of a server."""
         return self.summary.queue == "server" and self.status == "interrupted"
 
+    @property
+    def due_at(self) -> str | None:
+        """When a goal that waits can continue by itself; None where it cannot."""
+        due_us = self.summary.due_us
+        return None if due_us is None else iso(due_us)
+
+    def is_overdue(self, now_us: int) -> bool:
+        """Whether a goal that sleeps could continue by now, and no worker has it."""
+        due_us = self.summary.due_us
+        return due_us is not None and due_us <= now_us and self.status == "waiting" and not self.is_running
+
     def wire(self) -> dict[str, Any]:
         """Return the one JSON form of a goal."""
         goal = self.summary
@@ -105,6 +116,7 @@ class GoalView:
             "status": self.status,
             "reason": goal.reason,
             "waiting_for": goal.waiting_for,
+            "due_at": self.due_at if self.status == "waiting" else None,
             "created_at": iso(goal.created_us),
             "updated_at": iso(goal.updated_us),
             "last_seq": goal.last_seq,
