@@ -21,7 +21,7 @@ PAST = "2020-01-01T00:00:00+00:00"
 
 
 @pytest.fixture
-async def p(tmp_path: Path, migrated_sqlite: Path) -> AsyncIterator[Perdure]:
+async def p(tmp_path: Path, migrated_sqlite: str) -> AsyncIterator[Perdure]:
     """A home on SQLite; what the stores do with deaths and holds is the contract's."""
     database = shutil.copy(migrated_sqlite, tmp_path / "perdure.db")
     async with Perdure.open(tmp_path / "home", database_url=str(database)) as p:

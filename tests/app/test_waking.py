@@ -38,7 +38,7 @@ async def napping(goal: Goal) -> str:
 
 
 @pytest.fixture
-async def p(tmp_path: Path, migrated_sqlite: Path) -> AsyncIterator[Perdure]:
+async def p(tmp_path: Path, migrated_sqlite: str) -> AsyncIterator[Perdure]:
     database = shutil.copy(migrated_sqlite, tmp_path / "perdure.db")
     async with Perdure.open(tmp_path / "home", database_url=str(database)) as p:
         yield p
@@ -49,7 +49,7 @@ async def parked(p: Perdure, new: NewGoal) -> str:
     async with commands(p) as goals:
         ran = await goals.begin(new)
         assert ran.outcome == "waiting"
-        while not await goals.due():
+        while ran.state.goal_id not in {goal.id for goal in await goals.due()}:
             pass
         return ran.state.goal_id
 
@@ -70,9 +70,10 @@ async def found(p: Perdure, goal_id: str) -> GoalView:
     return await p.goals.find(goal_id)
 
 
-async def sleeping_plan(p: Perdure, folder: Path, text: str = SLEEPS) -> str:
+async def sleeping_plan(p: Perdure, folder: Path, text: str = SLEEPS, until: str = PAST) -> str:
     """Make a plan of the command line that sleeps and is due."""
-    return await left_by_dead_worker(p, ASLEEP, deaths=0, queue="cli", plan=text, workdir=folder)
+    nap = replace(ASLEEP, until=until)
+    return await left_by_dead_worker(p, nap, deaths=0, queue="cli", plan=text, workdir=folder)
 
 
 async def test_a_plan_of_the_command_line_is_woken_in_its_folder_and_stays_of_the_command_line(
@@ -149,7 +150,7 @@ async def test_due_goals_that_cannot_be_woken_hide_no_other(
     monkeypatch.setattr("perdure.app.serving._MOST_DUE", 2)
     for _ in range(5):
         await parked(p, of_flow(napping, [], {}))
-    goal_id = await sleeping_plan(p, tmp_path)
+    goal_id = await sleeping_plan(p, tmp_path, until=iso(SystemClock().now_us() + 20_000))
     async with at_work(p, wakes=WakeCli()):
         await become(p, goal_id, "done")
 
