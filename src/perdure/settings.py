@@ -59,6 +59,8 @@ class Definition:
     default: Callable[[Path], str]
     is_place: bool = True
     """Whether the value is a path or a URL, which is made absolute."""
+    is_flag: bool = False
+    """Whether the value is true or false, which TOML writes without quotes."""
 
 
 DEFINITIONS = (
@@ -103,6 +105,16 @@ DEFINITIONS = (
         help="The flows that may be started over the API: module:function, separated by commas.",
         default=lambda _home: "",
         is_place=False,
+    ),
+    Definition(
+        name="wake_cli_goals",
+        flag=None,
+        environment=("PERDURE_WAKE_CLI_GOALS",),
+        is_in_config=True,
+        help="Whether `perdure serve` wakes goals of the command line whose timer is due: true or false.",
+        default=lambda _home: "true",
+        is_place=False,
+        is_flag=True,
     ),
     Definition(
         name="memory.enabled",
@@ -171,6 +183,18 @@ class Settings:
     def flows(self) -> tuple[str, ...]:
         """The flows that may be started over the API."""
         return tuple(name.strip() for name in self._value("flows").split(",") if name.strip())
+
+    @property
+    def wake_cli_goals(self) -> bool:
+        """Whether a server wakes goals of the command line.
+
+        Raises: Invalid when it is neither true nor false.
+        """
+        entry = self._entry("wake_cli_goals")
+        is_set = _FLAGS.get(entry.value.strip().lower())
+        if is_set is None:
+            raise Invalid(_unexpected(entry, "true or false"))
+        return is_set
 
     @property
     def memory(self) -> MemorySettings:
@@ -396,6 +420,8 @@ def _config_values(path: Path, content: Mapping[str, object]) -> dict[str, str]:
 def _config_value(path: Path, key: str, value: object, known: list[str]) -> str:
     if key not in known:
         raise Invalid(f"{path}: there is no setting {key!r}.{_did_you_mean(key, [*known, MEMORY_TABLE])}")
+    if isinstance(value, bool) and _definition(key).is_flag:
+        return str(value).lower()
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not (is_number and not _definition(key).is_place) and not (isinstance(value, str) and value):
         raise Invalid(f"{path}: {key} was expected to be a text that is not empty.")

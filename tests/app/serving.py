@@ -5,7 +5,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from perdure import Perdure
-from perdure.app.serving import MOST_RUNNING, Serving
+from perdure.app.new_goal import of_command
+from perdure.app.serving import MOST_RUNNING, Serving, WakeCli
 from perdure.app.system import SystemClock
 from perdure.app.views import GoalView
 
@@ -13,9 +14,9 @@ _TRIES = 3_000
 
 
 @asynccontextmanager
-async def at_work(p: Perdure, most: int = MOST_RUNNING) -> AsyncIterator[Serving]:
+async def at_work(p: Perdure, most: int = MOST_RUNNING, wakes: WakeCli | None = None) -> AsyncIterator[Serving]:
     """A server's worker, until it is closed."""
-    serving = Serving(p.goals, p.keys, SystemClock(), most=most)
+    serving = Serving(p.goals, p.keys, SystemClock(), most=most, wakes=wakes)
     running = asyncio.create_task(serving.run())
     try:
         yield serving
@@ -32,6 +33,12 @@ async def become(p: Perdure, goal_id: str, status: str) -> GoalView:
             return goal
         await asyncio.sleep(0.01)
     raise AssertionError(f"{goal_id} is {goal.status}")
+
+
+async def seen_by_server(p: Perdure) -> None:
+    """Let a server that works look for goals twice: each goal that it finds in the queue takes a look."""
+    for _ in range(2):
+        await become(p, (await p.goals.enqueue(of_command("true"))).id, "done")
 
 
 async def until(condition: Callable[[], bool]) -> None:

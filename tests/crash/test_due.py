@@ -63,3 +63,30 @@ async def test_of_many_who_wake_goals_at_once_none_fails(tmp_path: Path, home: P
     started = [program.start(home, tmp_path, DUE) for _ in range(MANY)]
     assert [each.end() for each in started] == [(0, "")] * MANY
     assert counted(tmp_path, "work") == 1
+
+
+async def test_a_goal_that_killed_three_wakers_is_put_on_hold_until_a_person_resumes_it(
+    tmp_path: Path, home: Path
+) -> None:
+    goal_id = await parked(home, tmp_path, "test -e go || kill -9 $PPID $$; echo . >> work")
+    for _ in range(3):
+        assert program.run(home, tmp_path, *DUE)[0] == -signal.SIGKILL
+    assert program.run(home, tmp_path, *DUE)[0] == 5
+    assert program.run(home, tmp_path, *DUE)[0] == 0  # it is not due any more
+    assert program.run(home, tmp_path, "goal", "resume", goal_id)[0] == -signal.SIGKILL
+    (tmp_path / "go").touch()
+    assert program.run(home, tmp_path, "goal", "resume", goal_id)[0] == 0
+    assert counted(tmp_path, "work") == 1
+
+
+async def test_a_goal_that_a_person_resumes_is_never_put_on_hold(tmp_path: Path, home: Path) -> None:
+    (tmp_path / "plan.yaml").write_text(
+        "goal: kill\nsteps: [{id: work, shell: true, effect: idempotent, exec: 'test -e go || kill -9 $PPID $$'}]\n"
+    )
+    assert program.run(home, tmp_path, "run", "--plan", "plan.yaml")[0] == -signal.SIGKILL
+    async with open_goals(home, str(home / "perdure.db")) as goals:
+        (goal,) = await goals.list()
+    for _ in range(4):
+        assert program.run(home, tmp_path, "run", "--resume", goal.id)[0] == -signal.SIGKILL
+    (tmp_path / "go").touch()
+    assert program.run(home, tmp_path, "run", "--resume", goal.id)[0] == 0

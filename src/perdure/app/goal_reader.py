@@ -8,7 +8,7 @@ from perdure.app.system import SystemClock, observer
 from perdure.app.views import GoalView
 from perdure.errors import Conflict, NotFound, Unavailable
 from perdure.kernel.compare import Parted, compare
-from perdure.kernel.events import Event
+from perdure.kernel.events import Event, GoalBegun
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.ports import Changes, GoalFilter, InboxRow, Leases, StateStore, Status, Summary
 from perdure.kernel.replay import Replayed, replay, require_unchanged
@@ -64,10 +64,13 @@ class GoalReader:
         self._require_open()
         return await self._seen(await self._store.due(self._clock.now_us(), limit=limit))
 
-    async def each_due(self, *, queue: str | None = None) -> AsyncIterator[GoalView]:
-        """Give every goal that is due now, each once: those that sleep, and those that were woken and cut short."""
+    async def each_due(self, *, queue: str | None = None, after: GoalView | None = None) -> AsyncIterator[GoalView]:
+        """Yield every goal that is due now, each once: those that sleep, and those that were woken and cut short.
+
+        `after` is a goal that was yielded before: only those behind it follow.
+        """
         self._require_open()
-        now_us, last = self._clock.now_us(), None
+        now_us, last = self._clock.now_us(), None if after is None else after.summary
         while page := await self._store.due(now_us, queue=queue, limit=_PAGE, after=last):
             for view in await self._seen(page):
                 yield view
@@ -139,6 +142,13 @@ class GoalReader:
         events = await self._store.load(goal_id)
         require_unchanged(events, goal_id)
         return fold(events)
+
+    async def begun(self, goal_id: str) -> GoalBegun:
+        """Return what a goal was started as; only its first event is read.
+
+        Raises: NotFound; Damaged
+        """
+        return fold(await self._store.load(goal_id, upto=1)).begun
 
     async def pending(self, goal_id: str) -> Sequence[InboxRow]:
         """Return what was posted to a goal and not yet taken."""

@@ -15,7 +15,6 @@ from perdure.app.worker import LEASE_S
 from perdure.errors import Conflict, Invalid
 from perdure.kernel.decisions import admit_decision, choose, refuse_while_cancelled
 from perdure.kernel.events import Event, Limits, Signal, content_of
-from perdure.kernel.fold import fold
 from perdure.kernel.loop import Ran
 from perdure.kernel.ports import InboxRow, Leases, StateStore, Summary
 from perdure.kernel.reopening import plan_retry
@@ -335,7 +334,7 @@ class Goals(GoalReader):
         known = None if new.key is None else await self._store.started(new.key)
         if known is None:
             return None
-        difference = new.differs_from(fold(await self._store.load(known.goal_id, upto=1)).begun)
+        difference = new.differs_from(await self.begun(known.goal_id))
         if difference is not None:
             goal_id = known.goal_id
             raise asked.KeyTaken(

@@ -20,4 +20,6 @@ def next_commands(goal: Summary, state: GoalState | None = None) -> Sequence[Nex
     del state
     if goal.status == "failed":
         return (NextCommand(f"perdure goal retry {goal.goal_id}", "Retry the failed step."),)
+    if goal.waiting_for == "hold":
+        return (NextCommand(f"perdure goal resume {goal.goal_id}", "Run it again, once the cause is removed."),)
     return ()

@@ -17,6 +17,7 @@ from perdure.app.worker import LEASE_S, LocalWorker
 from perdure.errors import Invalid, NotFound, PerdureError
 from perdure.kernel.events import Event, GoalBegun, LimitName, LimitRaised, Limits, MindSpec
 from perdure.kernel.fold import GoalState, fold
+from perdure.kernel.holding import hold_after, is_held, release
 from perdure.kernel.inbox import drain
 from perdure.kernel.journal import Desk, Journal
 from perdure.kernel.loop import Loop, Ran
@@ -59,6 +60,8 @@ class Manner:
     watch: Watch = nobody
     is_woken: bool = False
     """The goal goes on because it was due, and nobody is there: if we die, the next who wakes goals goes on with it."""
+    is_automatic: bool = False
+    """No person asked for this run. A goal that killed its last workers is put on hold then, and not run."""
     queue: str = "cli"
     """Whose goal it is from now on: a server goes on with its own by itself. What was only woken stays what it is.
 
@@ -126,7 +129,9 @@ class Runner:
             return journal.state
 
     async def go_on(self, goal_id: str, manner: Manner, limits: Limits) -> Ran:
-        """Go on with a goal that has not ended, with limits raised where they are given.
+        """Resume a goal that has not ended, with limits raised where they are given.
+
+        A goal on hold is released first; an automatic run leaves it on hold, and holds one that killed its workers.
 
         Raises: NotFound; Conflict when another live worker runs it; Invalid when a limit is not above what was used.
         """
@@ -134,7 +139,9 @@ class Runner:
             self._worker.holding(goal_id) as worker,
             self._claimed(goal_id, worker, manner.queue, manner.tell, is_woken=manner.is_woken) as journal,
         ):
-            journal.record(*_raised(journal.state, limits))
+            if manner.is_automatic and await self._hold(journal):
+                return Ran("waiting" if journal.state.termination is None else "ended", journal.state)
+            journal.record(*release(journal.state), *_raised(journal.state, limits))
             begun = journal.state.begun
             workdir = self._workdir(journal.state)
             async with self._thread_for(begun.mind, manner) as thread:
@@ -208,16 +215,19 @@ class Runner:
         return False
 
     async def settle(self, goal_id: str, *, queue: str | None = None, limits: Limits | None = None) -> GoalState:
-        """Record what was posted to a goal that nobody runs, without running it.
+        """Record what was posted to a goal that no worker runs, without running it.
 
-        With a queue, the goal is left to the workers of that queue, with limits raised where they are given.
+        With a queue, the goal is left to the workers of that queue, with limits raised where they are given. It is
+        released first if it is on hold: this is how a person's resume is queued.
 
-        Raises: Conflict when somebody runs it, who will take what was posted; Invalid as `go_on`.
+        Raises: Conflict when a worker runs it, which takes what was posted; Invalid as `go_on`.
         """
         async with (
             self._worker.holding(goal_id) as worker,
             self._claimed(goal_id, worker, queue, None, is_woken=queue is None) as journal,
         ):
+            if queue is not None:
+                journal.record(*release(journal.state))
             journal.record(*_raised(journal.state, limits or Limits()))
             await drain(journal, self._store, self._tools())
             return journal.state
@@ -310,6 +320,17 @@ class Runner:
         with contextlib.closing(thread):
             yield thread
 
+    async def _hold(self, journal: Journal) -> bool:
+        """Tell whether a goal is on hold, or put there now; what was posted to it is recorded, and it is given back."""
+        holds = hold_after(journal.state, journal.deaths)
+        for hold in holds:
+            log.warning("%s is put on hold: its worker died %d times in a row", journal.goal_id, hold.deaths)
+        journal.record(*holds)
+        if not is_held(journal.state):
+            return False
+        await drain(journal, self._store, self._tools())
+        return True
+
     @asynccontextmanager
     async def _claimed(
         self,
@@ -331,10 +352,11 @@ class Runner:
         try:
             if owner is not None and owner != worker.id:
                 await self._forks.end_goal(goal_id)
-            woken_us = (await self._store.find(goal_id)).due_us if is_woken else None
+            summary = await self._store.find(goal_id)
+            woken_us = summary.due_us if is_woken else None
             events = await self._store.load(goal_id)
             require_unchanged(events, goal_id)
-            journal = Journal(self._desk(worker), fold(events), epoch, woken_us=woken_us)
+            journal = Journal(self._desk(worker), fold(events), epoch, woken_us=woken_us, deaths=summary.deaths)
         except BaseException:
             await self._release(goal_id, worker, epoch)
             raise

@@ -17,6 +17,7 @@ from perdure.app.views import GoalView
 from perdure.errors import Conflict, Exhausted, PerdureError, Unavailable
 from perdure.kernel.events import Event, Limits
 from perdure.kernel.fold import GoalState
+from perdure.kernel.holding import is_held
 from perdure.kernel.loop import Loop, Ran
 from perdure.kernel.ports import Clock, IdempotencyKeys, Once, Owned
 
@@ -25,6 +26,8 @@ MOST_RUNNING = 64
 MOST_QUEUED = 10_000
 _MOST_PAGES = 5
 """So many pages of the queue are read in one look; the next look continues behind them."""
+_MOST_DUE = 1_000
+"""How many due goals of a queue are read in one look."""
 _BEGIN_S = 20.0
 """So long a caller waits until a goal has begun: code of a flow may block before that."""
 _OWNED_S = 1.0
@@ -53,16 +56,34 @@ class _Run:
     """False for a new or reopened goal before its first commit: until then its caller gets the error."""
 
 
-class Serving:
-    """The goals that a server runs: those that were started or resumed through it, and none of a terminal's.
+@dataclass(frozen=True)
+class WakeCli:
+    """Which goals of the command line a server wakes when they are due: commands, plans, and these flows."""
 
+    flows: frozenset[str] = frozenset()
+    """As `module:function`."""
+
+
+class Serving:
+    """The goals that a server runs: those that were started or resumed through it.
+
+    Of the goals of the command line it runs only those that sleep, are due and have no live worker; with `wakes`.
     Every goal is durable before `start` returns. What is left when the process ends, however it ends, the next server
     on the same home goes on with. Goals beyond those that run at once wait in the queue, which is the store itself:
     the open goals of servers that no live worker owns.
     """
 
-    def __init__(self, goals: Goals, keys: IdempotencyKeys, clock: Clock, *, most: int = MOST_RUNNING) -> None:
+    def __init__(
+        self,
+        goals: Goals,
+        keys: IdempotencyKeys,
+        clock: Clock,
+        *,
+        most: int = MOST_RUNNING,
+        wakes: WakeCli | None = None,
+    ) -> None:
         self._goals = goals
+        self._wakes = wakes
         self._keys = keys
         self._clock = clock
         self.most = most
@@ -78,6 +99,8 @@ class Serving:
         """Whether goals wait, as far as is known here: then a new one may not overtake them."""
         self._place: str | None = None
         """The goal behind which the next look at the queue begins; None for the oldest."""
+        self._due_places: dict[str, GoalView | None] = {}
+        """The goal of each queue behind which the next look at due goals begins; None for the longest due."""
         self._nudged = asyncio.Event()
         self._hurried = asyncio.Event()
         self._is_closing = False
@@ -249,29 +272,64 @@ class Serving:
         """
         if (free := self._free) <= 0:
             return
-        due = {goal.id: goal for goal in await self._due(free)}
+        due = {goal.id: goal for goal in [*await self._due("server", free), *await self._due_of_cli(free)]}
         queued = {goal.id: goal for goal in await self._queued(free + 1)}
         waiting = sorted((queued | due).values(), key=lambda goal: goal.summary.created_us)
         free = max(self._free, 0)  # a goal may have been started meanwhile
         self._has_queue = len(waiting) > free
         for goal in waiting[:free]:
+            if goal.summary.queue == "cli":
+                log.info("%s is woken: it is due since %s", goal.id, goal.due_at)
             self._take(goal, is_woken=goal.id in due)
 
     def _take(self, goal: GoalView, *, is_woken: bool) -> None:
         self._begin(
             _Run(goal.id, goal.summary.last_seq),
-            lambda manner: self._goals.go_on(goal.id, replace(manner, is_woken=is_woken)),
+            lambda manner: self._goals.go_on(goal.id, replace(manner, is_woken=is_woken, is_automatic=True)),
             lambda _goal: None,
         )
 
-    async def _due(self, most: int) -> Sequence[GoalView]:
+    async def _due(self, queue: str, most: int) -> Sequence[GoalView]:
+        """Return due goals of a queue that can be tried; a look reads a part of a long list, the next one continues."""
         found: list[GoalView] = []
-        async for goal in self._goals.each_due(queue="server"):
+        read, after = 0, self._due_places.get(queue)
+        self._due_places[queue] = None
+        async for goal in self._goals.each_due(queue=queue, after=after):
+            read += 1
             if self._can_be_tried(goal):
                 found.append(goal)
-            if len(found) >= most:
+            if len(found) >= most or read >= _MOST_DUE:
+                self._due_places[queue] = goal if read >= _MOST_DUE else None
                 break
         return found
+
+    async def _due_of_cli(self, most: int) -> Sequence[GoalView]:
+        """Return goals of the command line that are due and may be woken here.
+
+        `is_running` is checked first: a goal that sleeps in a terminal has a live worker, and is left to it.
+        """
+        if self._wakes is None:
+            return ()
+        found = [goal for goal in await self._due("cli", most) if not goal.is_running]
+        return [goal for goal in found if await self._may_wake(goal, self._wakes)]
+
+    async def _may_wake(self, goal: GoalView, wakes: WakeCli) -> bool:
+        """Tell whether the server may run a goal of the command line; one that it may not is left alone for a while.
+
+        Which function a flow is stands in its first event. A history that cannot be read holds up no other goal.
+        """
+        if goal.summary.mind in ("command", "plan"):
+            return True
+        if goal.summary.mind == "flow" and wakes.flows:
+            try:
+                is_named = (await self._goals.begun(goal.id)).mind.at in wakes.flows
+            except PerdureError as error:
+                log.warning("%s cannot be woken: %s", goal.id, error.detail)
+            else:
+                if is_named:
+                    return True
+        self._leave_alone(goal.id, goal.summary.last_seq, _PATIENCE_S)
+        return False
 
     async def _queued(self, most: int) -> Sequence[GoalView]:
         """Return goals of the queue that can be tried; those that have failed here just now hold up no others."""
@@ -357,7 +415,7 @@ class Serving:
             return
         error = task.exception()
         if error is None:
-            self._failed.pop(run.goal_id, None)
+            self._forget_failure(run.goal_id, task.result().state)
             self.nudge()
         elif not run.is_stored:
             return  # for example a lost key race: its caller gets the error
@@ -366,17 +424,30 @@ class Serving:
         elif run.polled_seq is not None:
             self._note_failure(run.goal_id, run.polled_seq, error)
 
+    def _forget_failure(self, goal_id: str, state: GoalState) -> None:
+        """Try a goal again as soon as it can run; one that stays on hold, when something was recorded or after a while.
+
+        An approval stays in the inbox of a goal until it runs, so a goal on hold with one would be found at every look.
+        """
+        if is_held(state):
+            self._leave_alone(goal_id, state.tip.seq, _PATIENCE_S)
+        else:
+            self._failed.pop(goal_id, None)
+
+    def _leave_alone(self, goal_id: str, last_seq: int, patience_s: float) -> None:
+        """Try a goal again after some seconds, or when something has happened to it."""
+        self._failed[goal_id] = _Failed(last_seq, self._clock.boottime_s() + patience_s)
+
     def _note_failure(self, goal_id: str, last_seq: int, error: BaseException) -> None:
         """Leave a goal alone for a while that could not go on; for a moment, when something outside was in the way.
 
         That another worker has it is not a failure: it is tried at the next look, and only then a little later, so that
         goals that stay owned do not take the turn of others.
         """
-        now_s, before = self._clock.boottime_s(), self._failed.get(goal_id)
+        before = self._failed.get(goal_id)
         if isinstance(error, Owned):
             is_again = before is not None and before.last_seq == last_seq
-            self._failed[goal_id] = _Failed(last_seq, now_s + (_OWNED_S if is_again else 0.0))
+            self._leave_alone(goal_id, last_seq, _OWNED_S if is_again else 0.0)
             return
         log.warning("%s was given up here: %s", goal_id, error)
-        patience_s = _MOMENT_S if isinstance(error, Unavailable) else _PATIENCE_S
-        self._failed[goal_id] = _Failed(last_seq, now_s + patience_s)
+        self._leave_alone(goal_id, last_seq, _MOMENT_S if isinstance(error, Unavailable) else _PATIENCE_S)

@@ -15,7 +15,8 @@ QUEUED = "Queued: the server runs it when it has room."
 class GoalResult:
     """How a run of a goal ended: `value` is what it gave, `reason` why it ended, if it has.
 
-    `detail` says more of an end that is not `done`, such as `NameError: name 'x' is not defined (report.py, line 12)`.
+    `detail` says more of an end that is not `done`, such as `NameError: name 'x' is not defined (report.py, line 12)`,
+    and why a goal is on hold.
     """
 
     id: str
@@ -27,11 +28,11 @@ class GoalResult:
     @classmethod
     def of(cls, state: GoalState) -> "GoalResult":
         """Say how a goal stands that nobody runs any more."""
-        status = GoalView.of_state(state).status
+        view = GoalView.of_state(state)
         ended = state.termination
         if ended is None:
-            return cls(state.goal_id, status)
-        return cls(state.goal_id, status, ended.reason, ended.value, ended.detail)
+            return cls(state.goal_id, view.status, detail=view.detail)
+        return cls(state.goal_id, view.status, ended.reason, ended.value, ended.detail)
 
 
 @dataclass(frozen=True)
@@ -83,12 +84,25 @@ class GoalView:
         """Why it ended like that; or, before its end, what it waits for apart from what its status says."""
         if self.is_final:
             return self.summary.detail if self.termination is None else self.termination.detail
+        if self.note is None and self.summary.waiting_for == "hold":
+            return self.summary.detail
         return QUEUED if self.note is None and self.is_queued else self.note
 
     @property
     def is_queued(self) -> bool:
         """Whether it waits for the worker of a server."""
         return self.summary.queue == "server" and self.status == "interrupted"
+
+    @property
+    def due_at(self) -> str | None:
+        """When a goal that waits can continue by itself; None where it cannot."""
+        due_us = self.summary.due_us
+        return None if due_us is None else iso(due_us)
+
+    def is_overdue(self, now_us: int) -> bool:
+        """Whether a goal that sleeps could continue by now, and no worker has it."""
+        due_us = self.summary.due_us
+        return due_us is not None and due_us <= now_us and self.status == "waiting" and not self.is_running
 
     def wire(self) -> dict[str, Any]:
         """Return the one JSON form of a goal."""
@@ -102,6 +116,7 @@ class GoalView:
             "status": self.status,
             "reason": goal.reason,
             "waiting_for": goal.waiting_for,
+            "due_at": self.due_at if self.status == "waiting" else None,
             "created_at": iso(goal.created_us),
             "updated_at": iso(goal.updated_us),
             "last_seq": goal.last_seq,

@@ -13,6 +13,7 @@ class Goal(TypedDict):
     status: Literal["running", "interrupted", "waiting", "done", "failed", "cancelled"]
     reason: str | None
     waiting_for: str | None
+    due_at: str | None
     created_at: str
     updated_at: str
     last_seq: int

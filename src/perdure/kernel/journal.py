@@ -69,7 +69,6 @@ class Journal:
         self._woken_us = woken_us
         """Since when the goal was due, if that is why it goes on. See Summary.due_us."""
         self._deaths = deaths
-        """See Summary.deaths."""
         self._listeners: list[Listener] = []
         self._opening: _Opening | None = None
 
@@ -107,6 +106,11 @@ class Journal:
     @property
     def goal_id(self) -> str:
         return self.state.goal_id
+
+    @property
+    def deaths(self) -> int:
+        """See Summary.deaths."""
+        return self._deaths
 
     def now_us(self) -> int:
         """Read the clock that events are stamped by."""

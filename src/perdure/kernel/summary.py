@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from perdure.kernel.events import ForkedFrom, ParentCall
 from perdure.kernel.fold import FINAL, GoalState, Status, WaitingFor
+from perdure.kernel.holding import describe_hold
 
 _LONGEST_DETAIL = 500
 
@@ -23,7 +24,7 @@ class Summary:
     cost_usd: float = 0.0
     reason: str | None = None
     detail: str | None = None
-    """The beginning of the termination's detail."""
+    """The beginning of the termination's detail; of a goal on hold, why it is."""
     waiting_for: WaitingFor | None = None
     bot: str | None = None
     flow: str | None = None
@@ -95,7 +96,7 @@ def summarise(
         steps=state.steps,
         cost_usd=state.used.usd,
         reason=None if end is None else end.reason,
-        detail=None if end is None or end.detail is None else end.detail[:_LONGEST_DETAIL],
+        detail=_detail(state),
         waiting_for=waiting_for,
         bot=begun.bot,
         flow=begun.mind.flow,
@@ -108,6 +109,14 @@ def summarise(
         start_key=start_key,
         deaths=deaths,
     )
+
+
+def _detail(state: GoalState) -> str | None:
+    if state.termination is None:
+        detail = None if state.hold is None else describe_hold(state.hold)
+    else:
+        detail = state.termination.detail
+    return None if detail is None else detail[:_LONGEST_DETAIL]
 
 
 def _due_us(state: GoalState, waiting_for: WaitingFor | None) -> int | None:

@@ -13,7 +13,7 @@ from functools import partial
 import uvicorn
 
 from perdure.app import Perdure
-from perdure.app.serving import Serving
+from perdure.app.serving import Serving, WakeCli
 from perdure.app.system import SystemClock
 from perdure.errors import Invalid, Unavailable
 from perdure.interfaces.api.app import make_app
@@ -112,9 +112,9 @@ class _Server(uvicorn.Server):
 
     config: Config
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, listens: asyncio.Event) -> None:
         super().__init__(config)
-        self.listens = asyncio.Event()
+        self.listens = listens
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -160,16 +160,17 @@ async def running(p: Perdure, address: Address) -> AsyncIterator[Running]:
     listener = bind(address)
     port = listener.getsockname()[1]
     doors = Doors(p.settings.home, port, address.all_names())
-    async with _working(p, doors) as surface:
+    has_begun = asyncio.Event()
+    async with _working(p, doors, has_begun) as surface:
         config = _config(surface, address)
-        server = _Server(config)
+        server = _Server(config, has_begun)
         ended = asyncio.create_task(server.serve([listener]))
 
         def end() -> None:
             _end(surface, Ending.SHUTDOWN)
             server.should_exit = True
 
-        listens = asyncio.create_task(server.listens.wait())
+        listens = asyncio.create_task(has_begun.wait())
         try:
             await asyncio.wait({ended, listens}, return_when=asyncio.FIRST_COMPLETED)
             yield Running(f"http://{address.shown}:{port}", surface, ended, end, config.connections)
@@ -256,11 +257,19 @@ async def _watch_token(surface: Surface) -> None:
             _end(surface, Ending.TOKEN)
 
 
+async def _run_goals(serving: Serving, listens: asyncio.Event) -> None:
+    """Run goals once the server listens: a goal that kills it does not keep it from answering before."""
+    await listens.wait()
+    await serving.run()
+
+
 @asynccontextmanager
-async def _working(p: Perdure, doors: Doors) -> AsyncIterator[Surface]:
+async def _working(p: Perdure, doors: Doors, listens: asyncio.Event) -> AsyncIterator[Surface]:
     """Run goals, and look for changes, for the time of the block; at its end all goals are given back."""
-    surface = Surface(p, Serving(p.goals, p.keys, SystemClock()), Feed(p.goals), doors, Lines())
-    work = (surface.serving.run, surface.feed.run, partial(_watch_token, surface))
+    wakes = WakeCli(frozenset(p.settings.flows)) if p.settings.wake_cli_goals else None
+    serving = Serving(p.goals, p.keys, SystemClock(), wakes=wakes)
+    surface = Surface(p, serving, Feed(p.goals), doors, Lines())
+    work = (partial(_run_goals, serving, listens), surface.feed.run, partial(_watch_token, surface))
     chores = [asyncio.create_task(kept_up(chore)) for chore in work]
     try:
         yield surface

@@ -131,7 +131,10 @@ class SignalBody(BaseModel):
 
 
 class Goal(BaseModel):
-    """A goal. `output` is null until it has ended, and in lists. `detail` says more about its status or its end."""
+    """A goal. `output` is null until it has ended, and in lists. `detail` says more about its status or its end.
+
+    `due_at` is when a goal that waits can continue by itself; null where it cannot.
+    """
 
     id: str
     text: str
@@ -140,6 +143,7 @@ class Goal(BaseModel):
     status: GoalStatus
     reason: Reason | None
     waiting_for: WaitingFor | None
+    due_at: Moment | None
     created_at: Moment
     updated_at: Moment
     last_seq: int

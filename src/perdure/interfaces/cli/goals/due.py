@@ -1,6 +1,7 @@
 """`perdure goal resume --due`: go on with all goals that slept and are due."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,7 +9,7 @@ from perdure.app import open_home
 from perdure.app.goals import Goals
 from perdure.app.runner import Manner
 from perdure.app.views import GoalView
-from perdure.errors import Conflict, NotFound, PerdureError
+from perdure.errors import Conflict, NotFound, PerdureError, Waiting
 from perdure.interfaces.cli.answer import Answer, Table
 from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.exact import exact
@@ -16,6 +17,7 @@ from perdure.interfaces.cli.goals.flows import go_on
 from perdure.interfaces.cli.goals.interrupts import INTERRUPTED, Interrupts
 from perdure.interfaces.cli.goals.writer import Writer, leave
 from perdure.interfaces.cli.terminal import one_line
+from perdure.kernel.holding import is_held
 from perdure.kernel.loop import Loop, Ran
 from perdure.minds.scripts import is_of_script, run_again
 
@@ -31,10 +33,14 @@ class Told:
     goal: GoalView
     why: str
     is_bad: bool = False
+    is_held: bool = False
 
 
 async def resume_due(options: Options, jobs: int) -> Answer:
-    """Go on with all goals that are due, side by side; exit 1 when one of them failed or could not go on."""
+    """Resume all goals that are due, side by side.
+
+    Exit 1 when one of them failed or could not be resumed, else 5 when one was put on hold.
+    """
     said = Writer()
 
     def leave_now(exit_code: int) -> None:
@@ -48,8 +54,14 @@ async def resume_due(options: Options, jobs: int) -> Answer:
     parts: list[str | Table] = (
         [Table(["goal", "status", "why"], rows, whole=("goal",))] if rows else ["No goal is due."]
     )
-    exit_code = INTERRUPTED if interrupts.count else int(any(one.is_bad for one in told))
+    exit_code = INTERRUPTED if interrupts.count else _exit_code(told)
     return Answer({"goals": [one.goal.wire() for one in told]}, parts, exit_code=exit_code)
+
+
+def _exit_code(told: Sequence[Told]) -> int:
+    if any(one.is_bad for one in told):
+        return 1
+    return Waiting.exit_code if any(one.is_held for one in told) else 0
 
 
 @dataclass(frozen=True)
@@ -104,7 +116,7 @@ class _Waking:
             begun.append(loop)
             self.interrupts.stops(loop)
 
-        manner = Manner(self.jobs, watch=watch, is_woken=True)
+        manner = Manner(self.jobs, watch=watch, is_woken=True, is_automatic=True)
         try:
             ran = await go_on(self.options, self.goals, view.summary.goal_id, manner)
         except (Conflict, NotFound) as error:
@@ -113,6 +125,9 @@ class _Waking:
         except PerdureError as error:
             return Told(view, error.detail, is_bad=True)
         now = GoalView.of_state(ran.state)
+        if is_held(ran.state):
+            resume = exact(self.options, "goal", "resume", now.id)
+            return Told(now, f"{now.detail} Find the cause, then: {resume}", is_held=True)
         return Told(now, _why(ran), is_bad=now.status in ("failed", "cancelled")) if begun else Told(now, TAKEN)
 
 

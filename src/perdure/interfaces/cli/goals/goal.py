@@ -82,7 +82,7 @@ async def list_(
         [
             goal.summary.goal_id,
             goal.status,
-            goal.summary.reason or goal.summary.waiting_for or "",
+            _why(goal),
             str(goal.summary.steps),
             _shortened(goal.summary.text),
         ]
@@ -90,6 +90,12 @@ async def list_(
     ]
     table = Table(["goal", "status", "why", "steps", "text"], rows, whole=("goal",))
     return Answer({"goals": [goal.wire() for goal in goals]}, [table if rows else _none(options, status)])
+
+
+def _why(goal: GoalView) -> str:
+    """Say why a goal ended or what it waits for, and that a timer has passed without a worker to wake the goal."""
+    why = goal.summary.reason or goal.summary.waiting_for or ""
+    return f"{why}, overdue" if goal.is_overdue(time.time_ns() // 1000) else why
 
 
 def _none(options: Options, status: GoalStatus | None) -> str:
@@ -152,8 +158,8 @@ async def show(
     }
     now_us = time.time_ns() // 1000 if seen.is_running else None
     parts: list[str | Table] = [headline(seen), *origin(state), one_line(state.begun.text)]
-    if state.termination is not None and state.termination.detail:
-        parts.append(one_line(state.termination.detail))
+    if seen.detail:
+        parts.append(one_line(seen.detail))
     if found.summary.start_key is not None:
         parts.append(one_line(f"Its key is {found.summary.start_key!r}."))
     is_over = state.termination is not None

@@ -1,11 +1,14 @@
 """How to go on with a goal: commands that can be pasted as they stand."""
 
+import time
+
 from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.exact import exact
 from perdure.interfaces.cli.goals.timeline import moment
 from perdure.interfaces.cli.terminal import one_line
 from perdure.kernel.events import Ask, GoalBegun, LimitName, ToolCall, Wait
 from perdure.kernel.fold import CallState, GoalState
+from perdure.kernel.holding import is_held
 from perdure.minds.scripts import is_of_script, run_again
 
 LIMIT_FLAGS: dict[LimitName, str] = {
@@ -33,17 +36,27 @@ def next_commands(options: Options, state: GoalState, *, is_running: bool = Fals
         return []
     is_script = is_of_script(state.begun.mind)
     said = [line for call in state.open_calls.values() for line in _settling(options, state, call)]
-    if state.reached_limit is not None:
+    if is_held(state):
+        resume = exact(options, "goal", "resume", state.goal_id)
+        said += ["Find the cause, then:", *([run_again(state.begun)] if is_script else [f"  {resume}"])]
+    elif state.reached_limit is not None:
         said += _raising(options, state, state.reached_limit)
     elif is_script and not is_running:
-        due = f"It sleeps until {moment(min(timers.values()))}; then " if (timers := state.timers()) else "To go on, "
+        due = _sleeps(state, "; then ", ": ") if state.timers() else "To go on, "
         said += [one_line(f"{due if not said else 'Then '}{run_again(state.begun)}")]
-    elif not is_running and state.waiting_for == "timer" and (timers := state.timers()):
-        said += [f"It sleeps until {moment(min(timers.values()))}; then this goes on:"]
+    elif not is_running and state.waiting_for == "timer":
+        said += [_sleeps(state, "; then this resumes it:", "; run this, or start `perdure serve`:")]
         said += ["  " + exact(options, "goal", "resume", state.goal_id)]
     elif not is_running and state.waiting_for is None:
         said += ["Go on:", "  " + exact(options, "run", "--resume", state.goal_id)]
     return said
+
+
+def _sleeps(state: GoalState, then: str, overdue: str) -> str:
+    """Say when a goal that sleeps is due, or since when it has been."""
+    due_us = min(state.timers().values())
+    is_overdue = due_us <= time.time_ns() // 1000
+    return f"Due since {moment(due_us)}{overdue}" if is_overdue else f"It sleeps until {moment(due_us)}{then}"
 
 
 def cut_off(state: GoalState) -> list[str]:

@@ -15,9 +15,11 @@ from perdure.kernel.events import (
     Event,
     ForkedFrom,
     GoalBegun,
+    Hold,
     LimitRaised,
     Message,
     OutcomeUnknown,
+    Released,
     Reopened,
     Signal,
     ToolCall,
@@ -27,6 +29,7 @@ from perdure.kernel.events import (
     moment_us,
 )
 from perdure.kernel.fold import Call, GoalState
+from perdure.kernel.holding import describe_hold
 from perdure.tools.capture import left_out_bytes
 
 
@@ -196,6 +199,10 @@ def _line_from_outside(body: Body) -> str | None:
             return f"signal {name}"
         case Message(text=text):
             return text
+        case Hold():
+            return describe_hold(body)
+        case Released(by=by):
+            return f"released by {by}"
         case _:
             return None
 

@@ -200,7 +200,6 @@ def details(state: GoalState) -> dict[str, Any]:
         "limit": None
         if limit is None
         else {"name": limit, "value": getattr(state.limits, limit), "used": getattr(state.used, limit)},
-        "due_at": iso(min(timers)) if (timers := state.timers().values()) else None,
     }
 
 
