@@ -30,6 +30,7 @@ _IS_OPEN = " AND status IN ('open', 'waiting')"
 _HAS_FAILED = " AND status = 'failed'"
 _RETURNING = " RETURNING goal_no, inbox_count"
 _HOLD_ORIGIN = "UPDATE goals SET epoch = epoch WHERE id = ? AND last_seq >= ? AND deleted_at IS NULL RETURNING goal_no"
+_TAKE_KEY = "UPDATE goals SET start_key = NULL WHERE id = ? AND start_key = ? AND deleted_at IS NULL RETURNING goal_no"
 _INSERT_EVENTS = (
     "INSERT INTO events (goal_no, seq, id, type, v, iteration, timestamp, payload, hash, key)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -59,7 +60,9 @@ def _create(raw: RawTransaction, append: Append) -> Swapped:
         return no_such_event(origin)
     if origin is not None and hash_at(raw, origin) != append.expected_hash:
         return replaced(origin.goal_id, origin.seq)
-    return raw.first(
+    if append.takes_key_of is not None and (refused := _take_key(raw, append, append.takes_key_of)) is not None:
+        return refused
+    created = raw.first(
         _CREATE,
         *(append.goal_id, summary.text, summary.mind, summary.bot, summary.flow, summary.workdir, summary.queue),
         orjson.dumps(summary.tags).decode(),
@@ -68,6 +71,16 @@ def _create(raw: RawTransaction, append: Append) -> Swapped:
         *(summary.created_us, None if append.release else append.worker, summary.start_key),
         *_moving(append),
     )
+    if created is None and append.takes_key_of is not None:
+        raise append.refusal("open", 0, b"", 0)  # which gives the key back
+    return created
+
+
+def _take_key(raw: RawTransaction, append: Append, owner: str) -> PerdureError | None:
+    """Take the start key from a goal, or say why not; then nothing has changed."""
+    if raw.first(_TAKE_KEY, owner, append.summary.start_key) is not None:
+        return None
+    return missing(owner) if raw.first(_GOAL, owner) is None else append.key_was_taken()
 
 
 def hash_at(raw: RawTransaction, origin: ForkedFrom) -> bytes | None:
