@@ -128,10 +128,14 @@ class Goals:
 
         Raises: NotFound; Invalid; Conflict when the fork would repeat an effect, or the goal has ended there.
         """
-        place = {"at": at, "before": before, "after": after}
-        body = {name: value for name, value in place.items() if value is not None}
-        more = {"repeat": list(repeat), "take_key": take_key}
-        body |= {name: value for name, value in more.items() if value}
+        given = {
+            "at": at,
+            "before": before,
+            "after": after,
+            "repeat": list(repeat) or None,
+            "take_key": take_key or None,
+        }
+        body = {name: value for name, value in given.items() if value is not None}
         return await self._goal("POST", f"/{plain_step(goal_id)}/fork", body, key=key)
 
     async def cancel(self, goal_id: str, *, key: str | None = None) -> Goal:

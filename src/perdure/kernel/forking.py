@@ -33,8 +33,8 @@ def fork_point(events: Sequence[Event], asked: ForkRequest) -> int:
     `before` is the event before the first one of a step, so that the step is called again; of a call, before its own
     first. `after` is the event that settled the step for good; of a call, that settled the call.
 
-    Calls that are open at that event are void in the fork, and their steps are called again. The effect of a `once` call
-    that was begun may have happened. So a point where one is open is accepted only if `repeat` names its step.
+    Calls that are open at that event are void in the fork, and their steps are called again. The effect of a `once`
+    call that was begun may have happened. So a point where one is open is accepted only if `repeat` names its step.
 
     Raises: Invalid; NotFound when there is no such step; Conflict when the goal has no such event or has ended there,
     the step is not settled, or the fork would repeat an effect.
@@ -80,24 +80,28 @@ def _asked_seq(state: GoalState, asked: ForkRequest) -> int:
 
 
 def _seq_before(named: NamedStep) -> int:
-    return min(call.seq for call in named.calls) - 1
+    return named.calls[0].seq - 1
 
 
 def _seq_after(state: GoalState, named: NamedStep) -> int:
     """Raises: Conflict when the step is open, or will be called again."""
-    last = max(named.calls, key=lambda call: call.seq)
-    call_id = last.call.call_id
-    is_retried = any(call_id in reopened.again for reopened in state.reopenings) or (
-        last.decision is not None and last.decision.decision == "retry"
-    )
-    is_for_good = named.is_call or not is_retried
-    if last.is_open or last.ended_seq is None or not is_for_good:
-        why = "it is open" if last.is_open else "it is called again"
+    seq = _settled_seq(state, named)
+    if seq is None:
+        why = "it is open" if named.calls[-1].is_open else "it is called again"
         raise Conflict(
             f"{named.step} of {state.goal_id} is not settled yet: {why}."
             f" Fork before it: --before {_typed(state, named.step)}."
         )
-    return last.ended_seq
+    return seq
+
+
+def _settled_seq(state: GoalState, named: NamedStep) -> int | None:
+    """Return the event that settled a step for good: no retry of the goal or of the call follows it."""
+    last = named.calls[-1]
+    is_reopened = any(last.call.call_id in reopened.again for reopened in state.reopenings)
+    is_retried = is_reopened or (last.decision is not None and last.decision.decision == "retry")
+    is_settled = not last.is_open and (named.is_call or not is_retried)
+    return last.ended_seq if is_settled else None
 
 
 def _repeated_step(state: GoalState, there: GoalState, name: str) -> str:
@@ -111,8 +115,8 @@ def _repeated_step(state: GoalState, there: GoalState, name: str) -> str:
         return named_step(state, name).step
     if all(call.call.step != step for call in there.open_calls.values()):
         raise Invalid(
-            f"--repeat {name}: the fork keeps the outcome of {step}, which is recorded before event {there.tip.seq + 1}."
-            " Remove that --repeat. To call the step again, use --before."
+            f"--repeat {name}: {step} is settled at event {there.tip.seq}, and the fork keeps its outcome. Remove that"
+            " --repeat. To call the step again, use --before."
         )
     return step
 
@@ -149,17 +153,11 @@ def _option(state: GoalState, seq: int, *, is_after: bool) -> str:
     """Return the option that forks at an event: by a step where one begins or ends there, else by its number."""
     for call in state.calls.values():
         step = call.call.step
-        if is_after and call.ended_seq == seq and step not in _steps(state, after=call.seq):
+        if is_after and call.ended_seq == seq and _settled_seq(state, named_step(state, step)) == seq:
             return f"--after {_typed(state, step)}"
-        if not is_after and call.seq == seq + 1 and step not in _steps(state, until=seq):
+        if not is_after and call.seq == seq + 1 and _seq_before(named_step(state, step)) == seq:
             return f"--before {_typed(state, step)}"
     return f"--at {seq}"
-
-
-def _steps(state: GoalState, *, after: int = 0, until: int | None = None) -> set[str]:
-    """Return the steps that have a call which begins after an event, or until another."""
-    last = state.tip.seq if until is None else until
-    return {call.call.step for call in state.calls.values() if after < call.seq <= last}
 
 
 def _typed(state: GoalState, step: str) -> str:

@@ -15,7 +15,7 @@ class ChangedFlow(Conflict):
     def __init__(self, what: str, goal_id: str, step: str, command: str | None = None) -> None:
         offered = command or shlex.join(["perdure", "goal", "fork", goal_id, "--before", step])
         super().__init__(
-            f"{what} Nothing was changed. Resume it with the code as it was, or fork the goal before that step: {offered}"
+            f"{what} Nothing was changed. Resume it with the code as it was, or fork it before that step: {offered}"
         )
         self.what = what
         self.goal_id = goal_id

@@ -60,8 +60,9 @@ def _create(raw: RawTransaction, append: Append) -> Swapped:
         return no_such_event(origin)
     if origin is not None and hash_at(raw, origin) != append.expected_hash:
         return replaced(origin.goal_id, origin.seq)
-    if append.takes_key_of is not None and (refused := _take_key(raw, append, append.takes_key_of)) is not None:
-        return refused
+    owner = append.takes_key_of
+    if owner is not None and raw.first(_TAKE_KEY, owner, summary.start_key) is None:
+        return _no_key(raw, append, owner)
     created = raw.first(
         _CREATE,
         *(append.goal_id, summary.text, summary.mind, summary.bot, summary.flow, summary.workdir, summary.queue),
@@ -71,14 +72,14 @@ def _create(raw: RawTransaction, append: Append) -> Swapped:
         *(summary.created_us, None if append.release else append.worker, summary.start_key),
         *_moving(append),
     )
-    if created is None and append.takes_key_of is not None:
+    if created is None and owner is not None:
         raise append.refusal("open", 0, b"", 0)  # which gives the key back
     return created
 
 
-def _take_key(raw: RawTransaction, append: Append, owner: str) -> PerdureError | None:
-    """Take the start key from a goal, or say why not; then nothing has changed."""
-    if raw.first(_TAKE_KEY, owner, append.summary.start_key) is not None:
+def _no_key(raw: RawTransaction, append: Append, owner: str) -> PerdureError | None:
+    """Say why a start key cannot be taken; None when the new goal is there, by which the same call is answered."""
+    if raw.first(_GOAL, append.goal_id) is not None:
         return None
     return missing(owner) if raw.first(_GOAL, owner) is None else append.key_was_taken()
 
