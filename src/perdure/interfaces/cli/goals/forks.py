@@ -19,7 +19,7 @@ from perdure.interfaces.cli.goals.flags import Goal, Resume, SeenGoal
 from perdure.interfaces.cli.goals.settle import settled
 from perdure.interfaces.cli.terminal import one_line
 from perdure.kernel.compare import Parted
-from perdure.kernel.events import Event, ToolCall
+from perdure.kernel.events import Event, GoalBegun, ToolCall
 from perdure.kernel.fold import fold
 from perdure.minds.scripts import is_of_script, run_again
 
@@ -32,6 +32,28 @@ class _Place(TypedDict):
     at: int | None
 
 
+_Before = Annotated[
+    str | None,
+    typer.Option("--before", metavar="STEP", help="Keep the events before this step, which is called again."),
+]
+_After = Annotated[
+    str | None, typer.Option("--after", metavar="STEP", help="Keep the events up to the outcome of this step.")
+]
+_At = Annotated[
+    str | None,
+    typer.Option("--at", metavar="SEQ", help="Keep the events 1 to SEQ, as `perdure goal show` numbers them."),
+]
+_Repeat = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--repeat",
+        metavar="STEP",
+        help="Accept that the fork repeats this `once` step, which may have happened; may be given several times.",
+    ),
+]
+_TakeKey = Annotated[
+    bool, typer.Option("--take-key", help="Move the start key of the goal to the fork; the goal has none then.")
+]
 _SHOWN = 10
 _WIDTH = 60
 
@@ -46,37 +68,22 @@ async def fork(  # noqa: PLR0913 (one parameter for each option)
     options: Options,
     *,
     goal: Goal,
-    before: Annotated[
-        str | None,
-        typer.Option("--before", metavar="STEP", help="Keep the events before this step, which is called again."),
-    ] = None,
-    after: Annotated[
-        str | None,
-        typer.Option("--after", metavar="STEP", help="Keep the events up to the outcome of this step."),
-    ] = None,
-    at: Annotated[
-        str | None,
-        typer.Option("--at", metavar="SEQ", help="Keep the events 1 to SEQ, as `perdure goal show` numbers them."),
-    ] = None,
-    repeat: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--repeat",
-            metavar="STEP",
-            help="Accept that the fork repeats this `once` step, which may have happened; may be given several times.",
-        ),
-    ] = None,
-    take_key: Annotated[
-        bool, typer.Option("--take-key", help="Move the start key of the goal to the fork; the goal has none then.")
-    ] = False,
+    before: _Before = None,
+    after: _After = None,
+    at: _At = None,
+    repeat: _Repeat = None,
+    take_key: _TakeKey = False,
     resume: Resume = False,
 ) -> Answer:
     """Fork a goal: the new goal shares its events up to a point and continues from there; the goal stays as it is.
 
-    Give exactly one of --before, --after and --at. STEP is a step as `perdure goal show` prints it: `charge` for
-    `/charge#0` where that is unambiguous, a plan's step, or a call such as `charge.2`.
-    Calls that are open at that point are void and called again. If one of them is a `once` step, its effect may have
-    happened: the fork is refused unless --repeat names the step.
+    Give exactly one of --before, --after and --at. STEP is a step as
+    `perdure goal show` prints it: `charge` for `/charge#0` where that is
+    unambiguous, a plan's step, or a call such as `charge.2`.
+
+    Calls that are open at that point are void and called again. If one of
+    them is a `once` step, its effect may have happened: the fork is refused
+    unless --repeat names the step.
     """
     place = _place(before, after, at)
 
@@ -93,14 +100,19 @@ async def fork(  # noqa: PLR0913 (one parameter for each option)
         seen = await act(p.goals)
         history = await p.goals.history(seen.id)
     begun = fold(history).begun
-    goal_id, origin = seen.summary.goal_id, seen.summary.forked_from
-    continues = f" continues from event {origin.seq} of {origin.goal_id}" if origin else ""
-    runs = f"`{exact(options, 'run', '--resume', goal_id)}` runs it."
-    if is_of_script(begun.mind):
-        runs = f"only its script can run it, by `await p.goals.resume({goal_id!r})`: {run_again(begun)}"
     taken = [f"It has the start key of {goal}."] if take_key else []
     data = seen.wire() | {"voided": list(begun.voided)}
-    return Answer(data, [f"{goal_id}{continues}; {runs}", *_voided(history), *taken])
+    return Answer(data, [_forked_line(options, seen, begun), *_voided(history), *taken])
+
+
+def _forked_line(options: Options, fork: GoalView, begun: GoalBegun) -> str:
+    """Say where a fork came from, and how it is run."""
+    origin = fork.summary.forked_from
+    continues = f" continues from event {origin.seq} of {origin.goal_id}" if origin else ""
+    runs = f"`{exact(options, 'run', '--resume', fork.id)}` runs it."
+    if is_of_script(begun.mind):
+        runs = f"only its script can run it, by `await p.goals.resume({fork.id!r})`: {run_again(begun)}"
+    return f"{fork.id}{continues}; {runs}"
 
 
 def _place(before: str | None, after: str | None, at: str | None) -> _Place:
