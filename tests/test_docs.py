@@ -170,7 +170,7 @@ def test_the_flow_of_the_tutorial_does_and_prints_what_the_tutorial_says(
     on_page = [line for block in blocks(page, "console") for line in normal(block) if not line.startswith("$ ")]
     first = on_page[: on_page.index("ID: done") + 1]
     assert [line for line in said if line not in first] == []
-    prints("goal", "fork", goal_id, "--at", "3", "--resume")
+    prints("goal", "fork", goal_id, "--before", "ask", "--resume")
     assert prints("goal", "answer", newest_goal(capsys), "no", "--resume") == "not shipped\n"
     of_files = shipped.read_text().split()
     assert [line for line in on_page if line not in (*said, *printed_by_the_killed, *of_files)] == []

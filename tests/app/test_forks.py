@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from perdure import Conflict, Goal, NotFound, flow, idempotency_key
+from perdure import Conflict, Goal, Invalid, NotFound, flow, idempotency_key
+from perdure.app.asked import KeyTaken
 from perdure.app.goals import Goals
+from perdure.kernel.events import ForkedFrom
 from tests.test_docs import ROOT, blocks
 
 CALLS: list[str] = []
@@ -118,7 +120,9 @@ async def test_a_fork_of_a_running_goal_runs_beside_it(goals: Goals) -> None:
     goal_id = parent.summary.goal_id
     assert parent.status == "running"
     before = await goals.history(goal_id)
-    fork = (await goals.fork(goal_id, len(before))).summary.goal_id
+    with pytest.raises(Conflict, match="may have happened"):
+        await goals.fork(goal_id, len(before))
+    fork = (await goals.fork(goal_id, len(before), repeat=["held"])).summary.goal_id
     assert (await goals.find(fork)).status == "interrupted"
     assert (await goals.resume(fork)).value == ["first", "held"]
     assert (await goals.find(goal_id)).status == "running"
@@ -131,6 +135,83 @@ async def test_a_fork_of_a_running_goal_runs_beside_it(goals: Goals) -> None:
     assert [event.type for event in parted.right] == ["action", "tool_output", "termination"], "its intent is its own"
     for each in (goal_id, fork):
         assert (await goals.replay(each)).state.status == "done"
+
+
+async def test_no_point_that_is_accepted_repeats_a_step_that_was_begun_before_it(goals: Goals) -> None:
+    goal_id = await asked(goals)
+    await answered(goals, goal_id, "no")
+    history = await goals.history(goal_id)
+    accepted = []
+    for at in range(1, len(history) + 1):
+        try:
+            fork = await goals.fork(goal_id, at)
+        except Conflict:
+            continue
+        accepted.append(at)
+        begun = [event.content()["call_id"] for event in history[:at] if event.content().get("kind") == "tool_call"]
+        CALLS.clear()
+        if (await goals.resume(fork.id)).status == "waiting":
+            await answered(goals, fork.id, "no")
+        assert len(CALLS) == 2 - len(begun), f"event {at}"
+    assert accepted == [1, 3, 4, 5, 7]
+
+
+async def test_a_fork_is_made_before_or_after_a_step(goals: Goals) -> None:
+    goal_id = await asked(goals)
+    await answered(goals, goal_id, "no")
+    for place, seq in (
+        ({"before": "note#0"}, 1),
+        ({"after": "note#0"}, 3),
+        ({"before": "ask"}, 3),
+        ({"after": "ask"}, 5),
+    ):
+        fork = await goals.fork(goal_id, **place)  # type: ignore[arg-type]
+        assert fork.summary.forked_from == ForkedFrom(goal_id, seq)
+    with pytest.raises(NotFound, match="Its steps are /note#0, /ask#0, /note#1"):
+        await goals.fork(goal_id, before="ship")
+
+
+async def test_the_start_key_finds_the_fork_that_has_taken_it(goals: Goals) -> None:
+    goal_id = (await goals.run(asking, key="k")).id
+    fork = await goals.fork(goal_id, before="ask", take_key=True)
+    assert (await goals.run(asking, key="k")).id == fork.id
+    assert (await goals.find(goal_id)).summary.start_key is None
+    with pytest.raises(Invalid, match="has no start key"):
+        await goals.fork(goal_id, before="ask", take_key=True)
+    again = await goals.fork(fork.id, at=1, take_key=True)
+    assert (await goals.run(asking, key="k")).id == again.id
+
+
+async def test_the_same_key_makes_the_same_fork_and_no_other(goals: Goals) -> None:
+    goal_id = (await goals.run(asking, key="k")).id
+    for take_key in (False, True):
+        made = [
+            await goals.fork(goal_id, **place, take_key=take_key, key=f"call {take_key}")
+            for place in ({"before": "ask"}, {"before": "ask"}, {"at": 3})
+        ]
+        assert len({fork.id for fork in made}) == 1
+        assert [fork.is_news for fork in made] == [True, False, False]
+        for place in ({"after": "ask"}, {"at": 1}):
+            with pytest.raises(Conflict):
+                await goals.fork(goal_id, **place, take_key=take_key, key=f"call {take_key}")
+        with pytest.raises(KeyTaken):
+            await goals.fork(goal_id, before="ask", take_key=not take_key, key=f"call {take_key}")
+    assert len(await goals.list()) == 3
+
+
+async def test_the_same_call_made_many_times_at_once_takes_the_key_for_one_fork(goals: Goals) -> None:
+    goal_id = (await goals.run(asking, key="k")).id
+    calls = [goals.fork(goal_id, before="ask", take_key=True, key="call") for _ in range(5)]
+    assert len({fork.id for fork in await asyncio.gather(*calls)}) == 1
+
+
+async def test_of_rivals_that_take_the_key_one_has_it_and_the_others_leave_no_fork(goals: Goals) -> None:
+    goal_id = (await goals.run(asking, key="k")).id
+    calls = [goals.fork(goal_id, before="ask", take_key=True) for _ in range(5)]
+    done = await asyncio.gather(*calls, return_exceptions=True)
+    (fork,) = [each for each in done if not isinstance(each, BaseException)]
+    assert sum(isinstance(each, Conflict | Invalid) for each in done) == 4
+    assert {view.id for view in await goals.list()} == {goal_id, fork.id}
 
 
 async def test_there_is_no_fork_outside_of_a_history_or_at_its_end(goals: Goals) -> None:

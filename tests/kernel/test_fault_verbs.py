@@ -128,6 +128,30 @@ async def test_a_fork_that_was_killed_is_wholly_there_or_not_at_all_and_the_next
     assert await outcome("parent") == expected[:4] + expected[6:], "it has neither the fork nor its question"
 
 
+@pytest.mark.parametrize("point", points("kernel.append.", "store.append.", "store.commit."))
+async def test_a_start_key_is_with_the_goal_or_with_the_fork_that_takes_it_whenever_that_was_killed(
+    world: World, point: str
+) -> None:
+    async def begin(number: int) -> None:
+        await world.start(PLAN, f"goal-{number}", key=f"k{number}")
+
+    async def fork(number: int) -> None:
+        await world.fork(4, f"goal-{number}", f"fork-{number}", take_key=f"k{number}")
+
+    async def look(number: int) -> None:
+        is_forked = bool(await left(world, f"fork-{number}"))
+        has_key = await world.store.started(f"k{number}")
+        assert has_key is not None
+        assert has_key.goal_id == (f"fork-{number}" if is_forked else f"goal-{number}")
+        assert (await world.store.find(f"goal-{number}")).start_key == (None if is_forked else f"k{number}")
+        outcomes.add(is_forked)
+
+    outcomes: set[bool] = set()
+    await each_death(world, point, fork, look, prepare=begin)
+    if point.startswith("kernel.append."):
+        assert outcomes == ({True, False} if point.endswith("before") else {True})
+
+
 async def waits(goal: Goal) -> list[Any]:
     return [await goal.signal("paid"), await goal.signal("paid")]
 

@@ -148,13 +148,15 @@ class World:
         self.workers += 1
         return Worker(f"worker-{self.workers}", "here", "home", "boot")
 
-    async def start(self, plan: str | MindSpec, goal_id: str = "goal-a", limits: Limits | None = None) -> Ran:
+    async def start(
+        self, plan: str | MindSpec, goal_id: str = "goal-a", limits: Limits | None = None, key: str | None = None
+    ) -> Ran:
         """Run a new goal."""
         worker = self.new_worker()
         await self.leases.renew(worker, 30)
         spec = MindSpec("plan", plan=plan) if isinstance(plan, str) else plan
         begun = GoalBegun("a", spec, limits=limits or Limits(), workdir="/")
-        journal = Journal.begin(self._desk(worker), begun, goal_id)
+        journal = Journal.begin(self._desk(worker), begun, goal_id, start_key=key)
         return await self._run(journal, worker, is_resumed=False)
 
     async def script(self, *decisions: Decided, goal_id: str = "goal-a", limits: Limits | None = None) -> Ran:
@@ -180,11 +182,14 @@ class World:
         await drain(journal, self.store, {"exec": self.tool})
         return journal.state
 
-    async def fork(self, at: int, goal_id: str = "goal-a", fork_id: str = "goal-f") -> GoalState:
-        """Make a goal that goes on from an event of another, and do not run it."""
+    async def fork(
+        self, at: int, goal_id: str = "goal-a", fork_id: str = "goal-f", take_key: str | None = None
+    ) -> GoalState:
+        """Make a goal that continues from an event of another, and do not run it; with a key, it takes that one's."""
         worker = self.new_worker()
         await self.leases.renew(worker, 30)
-        journal = Journal.fork(self._desk(worker), (await self.store.load(goal_id))[:at], fork_id)
+        events, key_of = (await self.store.load(goal_id))[:at], goal_id if take_key is not None else None
+        journal = Journal.fork(self._desk(worker), events, fork_id, take_key, takes_key_of=key_of)
         await journal.commit(release=True)
         return journal.state
 

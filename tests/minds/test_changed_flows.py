@@ -1,4 +1,4 @@
-"""Code that is not what wrote a history: nothing is appended, and a fork at the event that is named goes on with it."""
+"""Code that is not what wrote a history: nothing is appended, and a fork before the step that is named runs it."""
 
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -7,6 +7,8 @@ import pytest
 
 from perdure import Goal
 from perdure.kernel.events import MindSpec
+from perdure.kernel.fold import fold
+from perdure.kernel.forking import ForkRequest, begun_once, fork_point
 from perdure.minds.flow import Flow, find_flow
 from perdure.minds.recorded import ChangedFlow
 from tests.kernel.world import World
@@ -86,9 +88,11 @@ async def test_of_all_steps_that_are_not_asked_for_the_first_is_named_and_a_fork
     with pytest.raises(ChangedFlow) as refused:
         await world.resume()
     assert f"step {step} is recorded as event {seq}, " in refused.value.detail
-    assert refused.value.detail.endswith(f": perdure goal fork goal-a --at {seq - 1}")
+    assert refused.value.detail.endswith(f": perdure goal fork goal-a --before {refused.value.step}")
     assert await world.store.load("goal-a") == before
-    forked = await world.fork(refused.value.at)
+    repeat = tuple(call.call.step for call in begun_once(fold(before[: seq - 1])))
+    assert fork_point(before, ForkRequest(before=refused.value.step, repeat=repeat)) == seq - 1
+    forked = await world.fork(seq - 1)
     assert step not in {call.call.step for call in forked.calls.values()}
     ran = await world.resume("goal-f")
     assert ran.outcome in ("ended", "waiting")
@@ -100,7 +104,9 @@ async def test_what_is_open_before_the_first_step_that_differs_is_done_anew_in_t
     flow.fn = two_changed
     with pytest.raises(ChangedFlow) as refused:
         await world.resume()
-    forked = await world.fork(refused.value.at)
+    assert refused.value.step == "b"
+    (seq,) = [event.seq for event in await world.store.load("goal-a") if '"step":"g1.1/b#0"' in event.payload]
+    forked = await world.fork(seq - 1)
     assert forked.begun.voided == ("g1.0/a#0.1",)
     ran = await world.resume("goal-f")
     assert [call.call.step for call in ran.state.calls.values()] == [

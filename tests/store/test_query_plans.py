@@ -44,6 +44,11 @@ def of_flow(flow: str) -> str:
     return with_values(*listing(GoalFilter(flow=flow), "instr(tags, ?) > 0", None, 50))
 
 
+def forks_of(goal_id: str) -> str:
+    """Return the query of the newest forks of a goal."""
+    return with_values(*listing(GoalFilter(forked_from=goal_id), "instr(tags, ?) > 0", None, 50))
+
+
 def listed(status: Status | None = None, before: str | None = None, queue: str | None = None) -> str:
     """The query of the state store, with its values written into it."""
     return with_values(*listing(GoalFilter(status, queue), "instr(tags, ?) > 0", before, 50))
@@ -175,7 +180,7 @@ QUESTIONS = (
     Question("a goal by its start key", BY_START_KEY.replace("?", "'k'"), "uq_goals_start_key"),
     Question("goals of a flow newest first", of_flow("flow1"), "idx_goals_flow", is_ordered=True),
     Question("children of a goal", "SELECT id FROM goals WHERE parent_id = 'p1-goal'", "idx_goals_parent"),
-    Question("forks of a goal", "SELECT id FROM goals WHERE forked_from_id = 'p1-goal'", "idx_goals_forked_from"),
+    Question("forks of a goal", forks_of("p1-goal"), "idx_goals_forked_from"),
     Question(
         "sessions of a project",
         "SELECT * FROM sessions WHERE project_id = 'p1' ORDER BY started_at",

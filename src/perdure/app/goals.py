@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perdure.app import asked
+from perdure.app.goal_forks import GoalForks, fork_request
 from perdure.app.goal_reader import GoalReader
 from perdure.app.posts import CANCEL_WAIT_S, Posts
 from perdure.app.runner import PARK_S, Manner, Reopening, Runner
@@ -16,9 +17,8 @@ from perdure.errors import Conflict, Invalid
 from perdure.kernel.decisions import admit_decision, choose, refuse_while_cancelled
 from perdure.kernel.events import Event, Limits, Signal, content_of
 from perdure.kernel.loop import Ran
-from perdure.kernel.ports import InboxRow, Leases, StateStore, Summary
+from perdure.kernel.ports import InboxRow, Leases, StateStore
 from perdure.kernel.reopening import plan_retry
-from perdure.kernel.replay import damaged_event, require_unchanged
 
 if TYPE_CHECKING:
     from perdure.app.new_goal import NewGoal
@@ -285,32 +285,30 @@ class Goals(GoalReader):
         told = await self._posts.post(goal.goal_id, "cancel", {}, key=asked.key(key))
         return replace(await self._posts.wait_for_end(told, wait_s), is_news=told.is_news)
 
-    async def fork(self, goal_id: str, at: int, *, key: str | None = None) -> GoalView:
-        """Make a goal that goes on from event `at` of another; what is open there is decided anew. It does not run yet.
+    async def fork(  # noqa: PLR0913 (a fork has a place, what it may repeat, and its keys)
+        self,
+        goal_id: str,
+        at: int | None = None,
+        *,
+        before: str | None = None,
+        after: str | None = None,
+        repeat: Sequence[str] = (),
+        take_key: bool = False,
+        key: str | None = None,
+    ) -> GoalView:
+        """Create a goal that shares the events of another up to a point and continues from there. It does not run yet.
 
-        With a key, the same call makes one fork.
+        The point is exactly one of: `before` a step's first event, so that the step is called again; `after` the event
+        that settled a step; `at` the number of an event. Calls that are open there are void and called again. A `once`
+        call among them may have had its effect, so its step has to be in `repeat`. With `take_key`, the fork takes the
+        start key of the goal. With a `key`, the same call creates one fork.
 
-        Raises: NotFound; Invalid; Conflict when the goal has no such event, or has ended there, or the key was used.
+        Raises: NotFound; Invalid; Conflict when the goal has no such event or has ended there, the fork would repeat an
+        effect, or a key was used; Damaged when the point lies behind a damaged event.
         """
-        if isinstance(at, bool) or not isinstance(at, int):
-            raise Invalid(f"A fork is made at the number of an event, found {at!r}.")
-        last_seq = (await self._whole(goal_id)).last_seq
-        if not 1 <= at <= last_seq:
-            raise Conflict(f"{goal_id} has events 1 to {last_seq}; there is no event {at} to fork from.")
-        events = await self._store.load(goal_id, upto=at)  # what follows may be damaged
-        require_unchanged(events, goal_id)
-        if len(events) < at:
-            raise damaged_event(goal_id, len(events) + 1, "is missing")
-        key = asked.key(key)
-        if key is not None and (known := await self._store.started(key)) is not None:
-            return await self._same_fork(known, events[at - 1])
-        try:
-            return GoalView.of_state(await self._runner.fork(events, key))
-        except Conflict:
-            known = None if key is None else await self._store.started(key)
-            if known is None:
-                raise
-            return await self._same_fork(known, events[at - 1])  # somebody else was quicker with the same key
+        request = fork_request(at, before, after, repeat)
+        forks = GoalForks(self._store, self._runner, self._seen)
+        return await forks.fork(await self._whole(goal_id), request, take_key=take_key, key=asked.key(key))
 
     async def delete(self, goal_id: str) -> str:
         """Remove the history of a finished goal that has no forks, and return its id.
@@ -339,21 +337,7 @@ class Goals(GoalReader):
             goal_id = known.goal_id
             raise asked.KeyTaken(
                 f"The key {new.key!r} started {goal_id}, {difference}. Use another key; or fork that goal, which is"
-                f" {known.text!r} (`perdure goal fork {goal_id} --at SEQ`); or, once it has ended, delete it"
+                f" {known.text!r} (`perdure goal fork {goal_id} --before STEP`); or, once it has ended, delete it"
                 f" (`perdure goal delete {goal_id}`), and the key is free. Nothing was run."
             )
         return known.goal_id
-
-    async def _same_fork(self, known: Summary, left_at: Event) -> GoalView:
-        """Return the fork that a key has made.
-
-        Raises: Conflict when that is another one.
-        """
-        if known.forked_from is None or (known.forked_from.goal_id, known.forked_from.seq) != (
-            left_at.goal_id,
-            left_at.seq,
-        ):
-            raise asked.KeyTaken(
-                f"The key started {known.goal_id}, which is no fork of {left_at.goal_id} at {left_at.seq}."
-            )
-        return replace((await self._seen([known]))[0], is_news=False)

@@ -241,16 +241,25 @@ class Runner:
         """Let the loop of a goal look into its inbox now, if it runs here."""
         self._worker.look(goal_id)
 
-    async def fork(self, events: Sequence[Event], key: str | None = None) -> GoalState:
-        """Make a goal that goes on from the last of some events; it does not run yet.
+    async def fork(
+        self,
+        events: Sequence[Event],
+        key: str | None = None,
+        *,
+        takes_key_of: str | None = None,
+        call_key: str | None = None,
+    ) -> GoalState:
+        """Create a goal that continues from the last of some events, which the caller has checked. It does not run yet.
 
-        Raises: Conflict when they have an end, or the key was used; Damaged when one of them was changed.
+        Its start key is `key`, taken from `takes_key_of` in the same commit if that is given. `call_key` names this
+        call on the fork's first event.
+
+        Raises: Conflict when they have an end, or the key was used or taken; NotFound when the goal was deleted.
         """
-        require_unchanged(events, events[-1].goal_id)
         goal_id = self._ids.goal_id(fold(events).begun.text)
         async with self._worker.holding(goal_id) as worker:
-            journal = Journal.fork(self._desk(worker), events, goal_id, start_key=key)
-            await journal.commit(release=True)
+            journal = Journal.fork(self._desk(worker), events, goal_id, key, takes_key_of=takes_key_of)
+            await journal.commit(key=call_key, release=True)
             return journal.state
 
     async def close(self) -> None:

@@ -1,7 +1,7 @@
 """Goals from elsewhere: start, look, follow, decide."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, cast
 
 import orjson
@@ -126,9 +126,32 @@ class Goals:
         body = {name: value for name, value in given.items() if value is not None}
         return await self._goal("POST", f"/{plain_step(goal_id)}/retry", body, key=key)
 
-    async def fork(self, goal_id: str, at: int, *, key: str | None = None) -> Goal:
-        """Make a goal that goes on from an event of another."""
-        return await self._goal("POST", f"/{plain_step(goal_id)}/fork", {"at": at}, key=key)
+    async def fork(  # noqa: PLR0913 (a fork has a place, what it may repeat, and its keys)
+        self,
+        goal_id: str,
+        at: int | None = None,
+        *,
+        before: str | None = None,
+        after: str | None = None,
+        repeat: Sequence[str] = (),
+        take_key: bool = False,
+        key: str | None = None,
+    ) -> Goal:
+        """Fork a goal at exactly one of: `before` a step, `after` a step, `at` an event. It does not run yet.
+
+        `repeat` names `once` steps that are open there, which the fork calls a second time.
+
+        Raises: NotFound; Invalid; Conflict when the fork would repeat an effect, or the goal has ended there.
+        """
+        given = {
+            "at": at,
+            "before": before,
+            "after": after,
+            "repeat": list(repeat) or None,
+            "take_key": take_key or None,
+        }
+        body = {name: value for name, value in given.items() if value is not None}
+        return await self._goal("POST", f"/{plain_step(goal_id)}/fork", body, key=key)
 
     async def cancel(self, goal_id: str, *, key: str | None = None) -> Goal:
         """End a goal."""

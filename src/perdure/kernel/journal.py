@@ -66,6 +66,7 @@ class Journal:
         self._has_let_go = False
         self._has_failed = False
         self._start_key: str | None = None
+        self._takes_key_of: str | None = None
         self._woken_us = woken_us
         """Since when the goal was due, if that is why it goes on. See Summary.due_us."""
         self._deaths = deaths
@@ -83,8 +84,18 @@ class Journal:
         return journal
 
     @classmethod
-    def fork(cls, desk: Desk, parent: Sequence[Event], goal_id: str, start_key: str | None = None) -> "Journal":
-        """Begin a goal that goes on from events of another; what is open there is decided anew.
+    def fork(
+        cls,
+        desk: Desk,
+        parent: Sequence[Event],
+        goal_id: str,
+        start_key: str | None = None,
+        *,
+        takes_key_of: str | None = None,
+    ) -> "Journal":
+        """Begin a goal that continues from events of another; calls that are open there are void.
+
+        With `takes_key_of`, the first commit takes the start key from that goal. See StateStore.append_event.
 
         Raises: Conflict when the parent has ended there already.
         """
@@ -101,6 +112,7 @@ class Journal:
         journal._pending.append(first)
         journal._stored_seq, journal._stored_hash = left.seq, left_hash
         journal._start_key = start_key
+        journal._takes_key_of = takes_key_of
         return journal
 
     @property
@@ -190,9 +202,11 @@ class Journal:
             worker=self._desk.worker.id,
             taken=taken,
             release=release,
+            takes_key_of=self._takes_key_of,
         )
         failpoints.hit("kernel.append.after")
         self._has_failed = False
+        self._takes_key_of = None
         stored, self._pending = self._pending, []
         self._stored_seq = done.seq
         self._stored_hash = stored[-1].hash if stored else self._stored_hash

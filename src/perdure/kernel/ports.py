@@ -174,6 +174,7 @@ class StateStore(Queue, Protocol):
         worker: str | None = None,
         taken: Sequence[str] = (),
         release: bool = False,
+        takes_key_of: str | None = None,
     ) -> Appended:
         """Append events to a goal: all or nothing, and durable when it returns.
 
@@ -182,6 +183,8 @@ class StateStore(Queue, Protocol):
         over to one, cannot append to a history that is not the one it wrote. Events that begin with a `goal` event
         make the goal, owned by `worker` at epoch 1, and once only for a start key; for a fork `expected_seq` is where
         it left its parent, and `expected_hash` the hash of the parent's event there.
+        With `takes_key_of`, a new goal takes the start key of another goal, which has to be the key in the summary.
+        The other goal has no key afterwards and is otherwise unchanged, also when it has ended or a worker runs it.
         Events that begin with a `reopened` event need a goal that has failed; all others, one that has not ended.
         `taken` inbox rows go in the same transaction. With `release` the goal is given back in it too, unless it has
         not ended and more waits in its inbox: then it is kept, and `inbox_waiting` says so. `key` names this one call
@@ -189,7 +192,7 @@ class StateStore(Queue, Protocol):
         one goal leaves all others alone.
 
         Raises: Conflict when another worker has appended, claimed or taken an inbox row, when the history was replaced,
-        or the key names other events; NotFound; Unavailable.
+        the key names other events, or the start key to take is no longer that of the other goal; NotFound; Unavailable.
         """
         ...
 
@@ -214,7 +217,7 @@ class StateStore(Queue, Protocol):
     ) -> list[Summary]:
         """Return goals, newest first; `before` is the last goal id of the page before.
 
-        A status, a flow or a start key is one index range; what else is filtered by is compared row by row.
+        A status, a flow, a start key or the origin of forks is one index range. All else is compared row by row.
         """
         ...
 

@@ -9,9 +9,18 @@ import orjson
 from perdure.errors import Damaged
 from perdure.kernel.events import NO_HASH, Body, Event, encode, expected_hash
 from perdure.kernel.fold import GoalState, fold
+from perdure.kernel.forking import fork_before_damage
 from perdure.kernel.summary import Summary, summarise
 
 _RESTORE = "Restore a backup from before the damage (`perdure db restore`)"
+
+
+class DamagedEvent(Damaged):
+    """The event `seq` of a goal is missing or is not what was written; those before it are intact."""
+
+    def __init__(self, detail: str, seq: int) -> None:
+        super().__init__(detail)
+        self.seq = seq
 
 
 @dataclass(frozen=True)
@@ -31,7 +40,8 @@ def replay(events: Sequence[Event], summary: Summary) -> Replayed:
     """
     require_unchanged(events, summary.goal_id)
     if len(events) < summary.last_seq:
-        raise damaged_event(summary.goal_id, len(events) + 1, f"is missing: {summary.last_seq} were written")
+        fault = f"is missing: {summary.last_seq} were written"
+        raise damaged_event(summary.goal_id, len(events) + 1, fault, events)
     state = fold(events)
     require_same_row(state, summary)
     return Replayed(state, _hash(state))
@@ -47,19 +57,29 @@ def require_unchanged(events: Sequence[Event], goal_id: str, *, after: int = 0, 
     """
     for number, event in enumerate(events, after + 1):
         if event.seq != number:
-            raise damaged_event(goal_id, number, "is missing")
+            raise damaged_event(goal_id, number, "is missing", _intact(events, number, after))
         if expected_hash(event, previous) != event.hash:
-            raise damaged_event(goal_id, event.seq, "is not what was written: its hash does not fit")
+            fault = "is not what was written: its hash does not fit"
+            raise damaged_event(goal_id, event.seq, fault, _intact(events, number, after))
         previous = event.hash
     return previous
 
 
-def damaged_event(goal_id: str, seq: int, fault: str) -> Damaged:
-    """Return the error for the first damaged event of a goal, which says how to continue without it."""
+def damaged_event(goal_id: str, seq: int, fault: str, intact: Sequence[Event] = ()) -> DamagedEvent:
+    """Return the error for the first damaged event of a goal, which says how to continue without it.
+
+    `intact` are the events before it, where the caller has all of them: then the fork that is named repeats no effect.
+    """
     remedy = _RESTORE
     if seq > 1:
-        remedy += f", or fork the goal before the damage (`perdure goal fork {goal_id} --at {seq - 1}`)"
-    return Damaged(f"Event {seq} of {goal_id} {fault}. {remedy}.")
+        options = fork_before_damage(intact) if intact else f"--at {seq - 1}"
+        remedy += f", or fork the goal before the damage (`perdure goal fork {goal_id} {options}`)"
+    return DamagedEvent(f"Event {seq} of {goal_id} {fault}. {remedy}.", seq)
+
+
+def _intact(events: Sequence[Event], number: int, after: int) -> Sequence[Event]:
+    """Return the events before a damaged one, if they are a whole beginning."""
+    return events[: number - 1] if after == 0 else ()
 
 
 def require_same_row(state: GoalState, row: Summary) -> None:

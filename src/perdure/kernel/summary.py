@@ -44,7 +44,10 @@ class Summary:
     found again when its worker dies.
     """
     start_key: str | None = None
-    """Names the start of the goal; unique among the goals that were not deleted. Set when the goal is created."""
+    """Names the start of the goal; unique among the goals that were not deleted. Set when the goal is created.
+
+    A fork may take it over.
+    """
     deaths: int = 0
     """How many workers died in a row while they owned the goal, without an outcome, a decision or a signal between."""
 
@@ -62,6 +65,8 @@ class GoalFilter:
     queue: str | None = None
     flow: str | None = None
     start_key: str | None = None
+    forked_from: str | None = None
+    """The id of the goal that forks were made from."""
     bot: str | None = None
     tag: str | None = None
     created_after_us: int | None = None

@@ -1,30 +1,33 @@
 """What a history has of the steps of a flow, and where code that is not the same parts from it."""
 
+import shlex
 from collections import Counter
 
 from perdure.errors import Conflict
 from perdure.kernel.fold import CallState, GoalState
+from perdure.kernel.step_names import short_name
 from perdure.minds.flow_calls import Request
 
 
 class ChangedFlow(Conflict):
-    """The code of a flow is not what wrote a history; a fork at event `at` keeps all that the two agree on."""
+    """The code of a flow is not what wrote a history; a fork before `step` keeps all that the two agree on."""
 
-    def __init__(self, what: str, goal_id: str, at: int, command: str | None = None) -> None:
-        offered = command or f"perdure goal fork {goal_id} --at {at}"
+    def __init__(self, what: str, goal_id: str, step: str, command: str | None = None) -> None:
+        offered = command or shlex.join(["perdure", "goal", "fork", goal_id, "--before", step])
         super().__init__(
-            f"{what} Nothing was changed. Go on with the code as it was, or fork the goal before that step: {offered}"
+            f"{what} Nothing was changed. Resume it with the code as it was, or fork it before that step: {offered}"
         )
         self.what = what
         self.goal_id = goal_id
-        self.at = at
+        self.step = step
+        """Its shortest name."""
 
 
 class Recorded:
     """The steps of a history, by branch and in order, and how many of each the code has asked for again."""
 
     def __init__(self, state: GoalState) -> None:
-        self._goal_id = state.goal_id
+        self._state = state
         self._asked: Counter[str] = Counter()
         self._found: dict[str, str] = {}
         self._steps: dict[str, list[CallState]] = {}
@@ -65,4 +68,4 @@ class Recorded:
             f"The flow {path} is not the one that wrote this history: step {step} is recorded as event {first.seq},"
             f" {found}."
         )
-        raise ChangedFlow(what, self._goal_id, first.seq - 1)
+        raise ChangedFlow(what, self._state.goal_id, short_name(self._state, step))

@@ -18,7 +18,7 @@ steps:
   - {id: sure, ask: {question: "Sure?"}, needs: [second]}
 """
 LAST = 2**63 - 1
-LOOKING = (["show"], ["replay"], ["export"], ["watch"], ["fork", "--at", "2"], ["diff"])
+LOOKING = (["show"], ["replay"], ["export"], ["watch"], ["fork", "--at", "1"], ["diff"])
 GOING_ON = (["resume"], ["answer", "yes"], ["cancel"], ["signal", "hello"])
 
 
@@ -54,7 +54,7 @@ def ask(perdure: Terminal, verb: list[str], goal_id: str) -> int:
 def test_a_goal_that_is_its_own_ancestor_is_damaged(
     perdure: Terminal, goal: str, verb: list[str], is_pair: bool
 ) -> None:
-    forks = [perdure.json("goal", "fork", goal, "--at", "2")["id"] for _ in range(2)]
+    forks = [perdure.json("goal", "fork", goal, "--at", "1")["id"] for _ in range(2)]
     parents = reversed(forks) if is_pair else forks
     edit(*(f"UPDATE goals SET forked_from_id = '{p}' WHERE id = '{f}'" for f, p in zip(forks, parents, strict=True)))
     assert ask(perdure, verb, forks[0]) == 7
@@ -63,7 +63,7 @@ def test_a_goal_that_is_its_own_ancestor_is_damaged(
 
 @pytest.mark.parametrize("verb", [*LOOKING, *GOING_ON], ids=lambda verb: verb[0])
 def test_a_fork_whose_parent_is_marked_deleted_is_damaged(perdure: Terminal, goal: str, verb: list[str]) -> None:
-    fork = perdure.json("goal", "fork", goal, "--at", "2")["id"]
+    fork = perdure.json("goal", "fork", goal, "--at", "1")["id"]
     edit(f"UPDATE goals SET deleted_at = 1 WHERE id = '{goal}'")
     assert ask(perdure, verb, fork) == 7
     assert f"{fork} is a fork of {goal}, which is not there" in perdure.err
@@ -99,9 +99,17 @@ def test_a_history_that_cannot_be_read_is_damaged_wherever_it_is_looked_at(
     assert "Event 3" in perdure.err
 
 
-def test_a_fork_before_what_was_changed_goes_on(perdure: Terminal, goal: str) -> None:
-    edit(EDITS["changed"])
-    assert ask(perdure, ["fork", "--at", "2"], goal) == 0
+@pytest.mark.parametrize("kind", EDITS)
+def test_a_goal_can_be_forked_before_what_was_changed_but_not_behind_it(
+    perdure: Terminal, goal: str, kind: str
+) -> None:
+    edit(EDITS[kind])
+    for place, code in ((["--before", "first"], 0), (["--at", "1"], 0), (["--at", "2", "--repeat", "first"], 0)):
+        assert ask(perdure, ["fork", *place], goal) == code
+    assert ask(perdure, ["fork", "--at", "2"], goal) == 4
+    for place in (["--at", "3"], ["--before", "second"], ["--after", "sure"]):
+        assert ask(perdure, ["fork", *place], goal) == 7
+        assert f"perdure goal fork {goal} --before first`" in perdure.err
 
 
 @pytest.mark.parametrize("payload", ["{", "[1]"])

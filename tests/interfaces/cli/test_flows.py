@@ -201,7 +201,7 @@ def test_changed_code_is_refused_and_a_fork_before_the_change_goes_on(perdure: T
     command = perdure.err.strip().rpartition(": ")[2]
     asked = perdure.json("goal", "show", goal)["calls"][-1]
     assert perdure.goals() == before
-    assert command == f"perdure goal fork {goal} --at {asked['seq'] - 1}"
+    assert command == f"perdure goal fork {goal} --before {asked['step'].strip('/').partition('#')[0]}"
     assert perdure(*shlex.split(command)[1:]) == 0
     assert perdure("run", "--resume", perdure.newest()) == 0
     assert perdure.out == "doubling 4\n8\n"
@@ -216,7 +216,7 @@ def test_the_fork_that_is_offered_is_for_the_home_that_was_named(perdure: Termin
     forget("flows")
     assert perdure(*verb, goal, "--home", home) == 4
     command = perdure.err.strip().rpartition(": ")[2]
-    assert command == f"perdure goal fork {goal} --at 1 --home '{home}'"
+    assert command == f"perdure goal fork {goal} --before ask --home '{home}'"
     assert perdure(*shlex.split(command)[1:]) == 0
     assert len(perdure.json("goal", "list", "--home", home)["goals"]) == 2
     assert perdure("goal", "answer", goal, "yes", "--resume", "--home", home) == 4

@@ -155,7 +155,7 @@ def test_changed_code_is_refused_by_key_with_the_fork_that_goes_on(perdure: Term
     flow._FLOWS.pop("keyed_flows:noting")
     Path("keyed_flows.py").write_text(FLOW)
     assert perdure(*command) == 4
-    assert perdure.err.endswith("--at 3 --home elsewhere\n")
+    assert perdure.err.endswith("--before ask --home elsewhere\n")
 
 
 def test_who_was_a_moment_too_late_with_a_key_prints_what_the_other_has_done(perdure: Terminal, ready: Path) -> None:

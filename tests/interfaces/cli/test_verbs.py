@@ -111,6 +111,50 @@ def test_a_fork_may_be_run_at_once_and_be_forked_again(perdure: Terminal, answer
     assert perdure("goal", "replay", perdure.newest()) == 0
 
 
+def test_a_fork_is_made_by_a_step_and_says_what_it_repeats(perdure: Terminal, answered: str) -> None:
+    assert perdure("goal", "fork", answered, "--before", "sure") == 0
+    assert "oid" not in perdure.out
+    assert perdure.goals()[0]["forked_from"] == {"goal_id": answered, "seq": 3}
+    assert perdure("goal", "fork", answered, "--at", "2") == 4
+    assert "add --repeat fetch. Or fork where nothing is repeated: --before fetch or --after fetch." in perdure.err
+    assert len(perdure.goals()) == 2
+    assert perdure("goal", "fork", answered, "--at", "2", "--repeat", "fetch") == 0
+    assert perdure.out.endswith("Void, and called again in the fork: fetch.1 (once)\n")
+    assert perdure.json("goal", "fork", answered, "--at", "4")["voided"] == ["sure.1"]
+    assert perdure("goal", "fork", answered, "--at", "2", "--repeat", "fetch", "--resume") == 5
+    assert "Void, and called again in the fork: fetch.1 (once)\n" in perdure.err
+
+
+@pytest.mark.parametrize(
+    ("place", "code"),
+    [
+        ([], 2),
+        (["--before", "sure", "--at", "3"], 2),
+        (["--before", "refund"], 3),
+        (["--before", ""], 2),
+        (["--at", "3", "--repeat", "fetch"], 2),
+        (["--at", "3", "--take-key"], 2),
+    ],
+    ids=str,
+)
+def test_a_fork_that_makes_no_sense_is_refused(perdure: Terminal, answered: str, place: list[str], code: int) -> None:
+    assert perdure("goal", "fork", answered, *place) == code
+    assert len(perdure.goals()) == 1
+
+
+def test_a_run_with_the_key_finds_the_fork_that_has_taken_it(perdure: Terminal) -> None:
+    Path("plan.yaml").write_text(PLAN)
+    command = ["run", "--plan", "plan.yaml", "--key", "k"]
+    assert perdure(*command) == 5
+    goal = perdure.newest()
+    assert perdure("goal", "fork", goal, "--before", "fetch", "--take-key") == 0
+    assert perdure.out.endswith(f"It has the start key of {goal}.\n")
+    fork = perdure.newest()
+    assert perdure(*command) == 5
+    assert perdure.newest() == fork
+    assert [perdure.json("goal", "show", each)["key"] for each in (goal, fork)] == [None, "k"]
+
+
 @pytest.mark.parametrize(("at", "code"), [("0", 2), ("-1", 2), ("x", 2), ("8", 4), ("9", 4), ("999", 4)])
 def test_a_fork_lies_on_an_event_before_the_end(perdure: Terminal, answered: str, at: str, code: int) -> None:
     before = perdure.goals()

@@ -43,8 +43,8 @@ def test_a_changed_event_is_named_with_the_fork_that_continues_before_it(
     edit("UPDATE events SET timestamp = timestamp + 1 WHERE seq = 3")
     assert perdure(*command, *([goal] if command[0] == "goal" else [])) == 7
     said = " ".join((perdure.out + perdure.err).split())
-    assert f"{RESTORE}, or fork the goal before the damage (`perdure goal fork {goal} --at 2`)." in said
-    fork = perdure.json("goal", "fork", goal, "--at", "2")["id"]
+    assert f"{RESTORE}, or fork the goal before the damage (`perdure goal fork {goal} --before command`)." in said
+    fork = perdure.json("goal", "fork", goal, "--before", "command")["id"]
     assert perdure("goal", "resume", fork) == 0
 
 

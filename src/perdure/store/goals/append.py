@@ -27,6 +27,7 @@ class Append:
     worker: str | None
     taken: frozenset[str]
     release: bool
+    takes_key_of: str | None = None
 
     @property
     def makes_goal(self) -> bool:
@@ -83,6 +84,8 @@ class Append:
             require_key(self.key)
         if self.summary.start_key is not None:
             require_key(self.summary.start_key)
+        if self.takes_key_of is not None and (self.summary.start_key is None or not self.makes_goal):
+            raise Invalid(f"Only a new goal with a start key can take the key of {self.takes_key_of}.")
         for event in self.events:
             if event.goal_id != self.goal_id:
                 raise Invalid(f"Events of another goal cannot be appended to {self.goal_id}.")
@@ -112,6 +115,11 @@ class Append:
 
     def key_was_used(self) -> Conflict:
         return Conflict(f"The key {self.summary.start_key!r} has started a goal before.")
+
+    def key_was_taken(self) -> Conflict:
+        return Conflict(
+            f"The start key {self.summary.start_key!r} no longer belongs to {self.takes_key_of}: another fork took it."
+        )
 
     def other_events(self) -> Conflict:
         return Conflict(f"The key {self.key} names other events of {self.goal_id}.")

@@ -111,10 +111,13 @@ class InMemoryStateStore:
         worker: str | None = None,
         taken: Sequence[str] = (),
         release: bool = False,
+        takes_key_of: str | None = None,
     ) -> Appended:
         """See StateStore.append_event."""
         expected = (expected_seq, expected_hash, epoch)
-        append = Append(goal_id, tuple(events), *expected, summary, key, worker, frozenset(taken), release)
+        append = Append(
+            goal_id, tuple(events), *expected, summary, key, worker, frozenset(taken), release, takes_key_of
+        )
         append.require_sense()
         goal = self._goals.get(goal_id)
         if goal is not None and (answer := _first_answer(goal, append)) is not None:
@@ -299,13 +302,20 @@ class InMemoryStateStore:
         if append.taken:
             raise append.not_in_inbox()
         start_key = append.summary.start_key
-        if start_key is not None and start_key in self._start_keys:
+        if append.takes_key_of is None and start_key is not None and start_key in self._start_keys:
             raise append.key_was_used()
         self._require_origin(append.summary.forked_from, append.expected_hash)
+        if append.takes_key_of is not None:
+            self._take_key(append, self._goal(append.takes_key_of))
         self._goals[append.goal_id] = goal = _Goal(replace(append.summary, worker=append.worker))
         if start_key is not None:
             self._start_keys[start_key] = append.goal_id
         return goal.take(append)
+
+    def _take_key(self, append: Append, owner: _Goal) -> None:
+        if owner.summary.start_key != append.summary.start_key:
+            raise append.key_was_taken()
+        owner.summary = replace(owner.summary, start_key=None)
 
     def _require_origin(self, origin: ForkedFrom | None, expected_hash: bytes) -> None:
         if origin is None:
@@ -340,11 +350,13 @@ class InMemoryStateStore:
 def _matches(goal: Summary, where: GoalFilter) -> bool:
     wanted = {name: getattr(where, name) for name in ("status", "queue", "flow", "start_key", "bot")}
     is_same = all(value in (None, getattr(goal, name)) for name, value in wanted.items())
+    origin_id = None if goal.forked_from is None else goal.forked_from.goal_id
+    is_its_fork = where.forked_from in (None, origin_id)
     has_tag = where.tag is None or where.tag in goal.tags
     is_after = where.created_after_us is None or goal.created_us >= where.created_after_us
     is_before = where.created_before_us is None or goal.created_us < where.created_before_us
     is_old = where.updated_before_us is None or goal.updated_us < where.updated_before_us
-    return is_same and has_tag and is_after and is_before and is_old
+    return is_same and is_its_fork and has_tag and is_after and is_before and is_old
 
 
 def _posts(goal: _Goal, key: str) -> list[tuple[str, dict[str, Any]]]:

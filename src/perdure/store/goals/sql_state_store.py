@@ -78,10 +78,13 @@ class SqlStateStore:
         worker: str | None = None,
         taken: Sequence[str] = (),
         release: bool = False,
+        takes_key_of: str | None = None,
     ) -> Appended:
         """See StateStore.append_event."""
         expected = (expected_seq, expected_hash, epoch)
-        append = Append(goal_id, tuple(events), *expected, summary, key, worker, frozenset(taken), release)
+        append = Append(
+            goal_id, tuple(events), *expected, summary, key, worker, frozenset(taken), release, takes_key_of
+        )
         append.require_sense()
         self._active.add(goal_id)
         is_active = False

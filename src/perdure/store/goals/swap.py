@@ -30,6 +30,7 @@ _IS_OPEN = " AND status IN ('open', 'waiting')"
 _HAS_FAILED = " AND status = 'failed'"
 _RETURNING = " RETURNING goal_no, inbox_count"
 _HOLD_ORIGIN = "UPDATE goals SET epoch = epoch WHERE id = ? AND last_seq >= ? AND deleted_at IS NULL RETURNING goal_no"
+_TAKE_KEY = "UPDATE goals SET start_key = NULL WHERE id = ? AND start_key = ? AND deleted_at IS NULL RETURNING goal_no"
 _INSERT_EVENTS = (
     "INSERT INTO events (goal_no, seq, id, type, v, iteration, timestamp, payload, hash, key)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -59,7 +60,10 @@ def _create(raw: RawTransaction, append: Append) -> Swapped:
         return no_such_event(origin)
     if origin is not None and hash_at(raw, origin) != append.expected_hash:
         return replaced(origin.goal_id, origin.seq)
-    return raw.first(
+    owner = append.takes_key_of
+    if owner is not None and raw.first(_TAKE_KEY, owner, summary.start_key) is None:
+        return _no_key(raw, append, owner)
+    created = raw.first(
         _CREATE,
         *(append.goal_id, summary.text, summary.mind, summary.bot, summary.flow, summary.workdir, summary.queue),
         orjson.dumps(summary.tags).decode(),
@@ -68,6 +72,16 @@ def _create(raw: RawTransaction, append: Append) -> Swapped:
         *(summary.created_us, None if append.release else append.worker, summary.start_key),
         *_moving(append),
     )
+    if created is None and owner is not None:
+        raise append.refusal("open", 0, b"", 0)  # which gives the key back
+    return created
+
+
+def _no_key(raw: RawTransaction, append: Append, owner: str) -> PerdureError | None:
+    """Say why a start key cannot be taken; None when the new goal is there, by which the same call is answered."""
+    if raw.first(_GOAL, append.goal_id) is not None:
+        return None
+    return missing(owner) if raw.first(_GOAL, owner) is None else append.key_was_taken()
 
 
 def hash_at(raw: RawTransaction, origin: ForkedFrom) -> bytes | None:

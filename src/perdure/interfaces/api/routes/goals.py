@@ -135,10 +135,23 @@ async def retry_goal(goal_id: GoalId, served: Served, once: Called, body: RetryB
 
 @router.post("/{goal_id}/fork", operation_id="fork_goal", status_code=201, response_model=_GOAL)
 async def fork_goal(goal_id: GoalId, body: ForkBody, served: Served, once: Called) -> Response:
-    """Make a goal that goes on from an event of another; it does not run until it is resumed."""
+    """Fork a goal: the new goal shares its events up to a point. It does not run until it is resumed.
+
+    The point is exactly one of `at`, `before` and `after`. Calls that are open there are void and called again. If one
+    of them is a `once` step that `repeat` does not name, the answer is 409 and names the nearest points that repeat
+    nothing.
+    """
     goal = await served.p.goals.get(goal_id)
     async with _named(served, once, goal.id) as key:
-        fork = await served.p.goals.fork(goal.id, body.at, key=key)
+        fork = await served.p.goals.fork(
+            goal.id,
+            body.at,
+            before=body.before,
+            after=body.after,
+            repeat=body.repeat,
+            take_key=body.take_key,
+            key=key,
+        )
     return await _reply(served, fork, status=201)
 
 

@@ -12,6 +12,7 @@ from perdure.kernel.ports import WaitingFor
 LARGEST = 2**63 - 1
 Whole = Annotated[int, Field(ge=1, le=LARGEST)]
 Amount = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+StepName = Annotated[str, Field(min_length=1, max_length=1000)]
 PersonDecision = Literal["approve", "deny", "answer", "retry", "skip", "abort"]
 
 
@@ -97,10 +98,40 @@ class RetryBody(BaseModel):
 
 
 class ForkBody(BaseModel):
-    """The seq of the last event that the fork shares with the goal."""
+    """Where to fork: exactly one of `at`, `before` and `after`."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra={"examples": [{"at": 1}]})
-    at: Whole
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        json_schema_extra={
+            "examples": [
+                {"at": 1},
+                {"before": "charge"},
+                {"after": "charge", "repeat": ["ship"], "take_key": True},
+            ]
+        },
+    )
+    at: Whole | None = Field(default=None, description="The seq of the last event that the fork shares with the goal.")
+    before: StepName | None = Field(
+        default=None, description="A step or a call id: the fork shares the events before it, and calls it again."
+    )
+    after: StepName | None = Field(
+        default=None, description="A step or a call id: the fork shares the events up to its outcome."
+    )
+    repeat: Annotated[list[StepName], Field(max_length=1000)] = Field(
+        default=[],
+        description="Steps of effect `once` that are open at that point. Their effects may have happened, and the fork"
+        " repeats them. Without this such a fork is 409.",
+    )
+    take_key: bool = Field(
+        default=False, description="Move the start key of the goal to the fork; a goal without one is 422."
+    )
+
+    @model_validator(mode="after")
+    def _is_one_place(self) -> "ForkBody":
+        if sum(each is not None for each in (self.at, self.before, self.after)) != 1:
+            raise ValueError("expected exactly one of at, before and after")
+        return self
 
 
 class CancelBody(BaseModel):

@@ -100,7 +100,7 @@ def _folder_of(goal: Summary) -> AbstractContextManager[None]:
 
 @contextmanager
 def forks_offered(options: Options) -> Iterator[None]:
-    """Let a goal that has to be forked be told with the command that forks it in the same home.
+    """Complete the error about changed code of a flow with the command that forks its goal in the same home.
 
     Raises: Conflict
     """
@@ -116,8 +116,8 @@ def forks_offered(options: Options) -> Iterator[None]:
 
         if not isinstance(error, ChangedFlow):
             raise
-        command = exact(options, "goal", "fork", error.goal_id, "--at", str(error.at))
-        raise ChangedFlow(error.what, error.goal_id, error.at, command) from error
+        command = exact(options, "goal", "fork", error.goal_id, "--before", error.step)
+        raise ChangedFlow(error.what, error.goal_id, error.step, command) from error
 
 
 async def require_code(goals: Goals, goal_id: str) -> None:

@@ -1,9 +1,10 @@
-"""`perdure goal fork | diff`: go another way from a point in a history, and see where two histories part."""
+"""`perdure goal fork | diff`: continue a goal differently from a point in its history, and compare two histories."""
 
 import json
+import sys
 from collections.abc import Sequence
 from itertools import zip_longest
-from typing import Annotated
+from typing import Annotated, TypedDict
 
 import typer
 
@@ -16,10 +17,43 @@ from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.exact import exact
 from perdure.interfaces.cli.goals.flags import Goal, Resume, SeenGoal
 from perdure.interfaces.cli.goals.settle import settled
+from perdure.interfaces.cli.terminal import one_line
 from perdure.kernel.compare import Parted
-from perdure.kernel.events import Event
+from perdure.kernel.events import Event, GoalBegun, ToolCall
+from perdure.kernel.fold import fold
 from perdure.minds.scripts import is_of_script, run_again
 
+
+class _Place(TypedDict):
+    """Where to fork: one of these is given."""
+
+    before: str | None
+    after: str | None
+    at: int | None
+
+
+_Before = Annotated[
+    str | None,
+    typer.Option("--before", metavar="STEP", help="Keep the events before this step, which is called again."),
+]
+_After = Annotated[
+    str | None, typer.Option("--after", metavar="STEP", help="Keep the events up to the outcome of this step.")
+]
+_At = Annotated[
+    str | None,
+    typer.Option("--at", metavar="SEQ", help="Keep the events 1 to SEQ, as `perdure goal show` numbers them."),
+]
+_Repeat = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--repeat",
+        metavar="STEP",
+        help="Accept that the fork repeats this `once` step, which may have happened; may be given several times.",
+    ),
+]
+_TakeKey = Annotated[
+    bool, typer.Option("--take-key", help="Move the start key of the goal to the fork; the goal has none then.")
+]
 _SHOWN = 10
 _WIDTH = 60
 
@@ -30,37 +64,74 @@ def register(app: typer.Typer) -> None:
         command(app, fn.__name__)(fn)
 
 
-async def fork(
+async def fork(  # noqa: PLR0913 (one parameter for each option)
     options: Options,
     *,
     goal: Goal,
-    at: Annotated[
-        str,
-        typer.Option("--at", metavar="SEQ", help="The last event to keep, as `perdure goal show` numbers them."),
-    ],
+    before: _Before = None,
+    after: _After = None,
+    at: _At = None,
+    repeat: _Repeat = None,
+    take_key: _TakeKey = False,
     resume: Resume = False,
 ) -> Answer:
-    """Make a goal that has the events 1 to SEQ of another and goes on from there; the other stays as it is.
+    """Fork a goal: the new goal shares its events up to a point and continues from there; the goal stays as it is.
 
-    What is open at SEQ is decided anew.
+    Give exactly one of --before, --after and --at. STEP is a step as
+    `perdure goal show` prints it: `charge` for `/charge#0` where that is
+    unambiguous, a plan's step, or a call such as `charge.2`.
+
+    Calls that are open at that point are void and called again. If one of
+    them is a `once` step, its effect may have happened: the fork is refused
+    unless --repeat names the step.
     """
-    if not (at.isdecimal() and at.isascii()) or int(at) < 1:
-        raise Invalid(f"--at is the number of an event, as `perdure goal show` has it in its column seq; found {at!r}.")
+    place = _place(before, after, at)
 
     async def act(goals: Goals) -> GoalView:
-        return await goals.fork(goal, int(at))
+        made = await goals.fork(goal, **place, repeat=repeat or (), take_key=take_key)
+        if resume and not options.json:
+            for line in _voided(await goals.history(made.id)):
+                print(line, file=sys.stderr)
+        return made
 
     if resume:
         return await settled(options, goal, act, is_resumed=True)
     async with open_home(options.settings(), debug=options.verbose) as p:
         seen = await act(p.goals)
-        begun = (await p.goals.state(seen.id)).begun
-    goal_id, origin = seen.summary.goal_id, seen.summary.forked_from
+        history = await p.goals.history(seen.id)
+    begun = fold(history).begun
+    taken = [f"It has the start key of {goal}."] if take_key else []
+    data = seen.wire() | {"voided": list(begun.voided)}
+    return Answer(data, [_forked_line(options, seen, begun), *_voided(history), *taken])
+
+
+def _forked_line(options: Options, fork: GoalView, begun: GoalBegun) -> str:
+    """Say where a fork came from, and how it is run."""
+    origin = fork.summary.forked_from
     continues = f" continues from event {origin.seq} of {origin.goal_id}" if origin else ""
-    runs = f"`{exact(options, 'run', '--resume', goal_id)}` runs it."
+    runs = f"`{exact(options, 'run', '--resume', fork.id)}` runs it."
     if is_of_script(begun.mind):
-        runs = f"only its script can run it, by `await p.goals.resume({goal_id!r})`: {run_again(begun)}"
-    return Answer(seen.wire(), [f"{goal_id}{continues}; {runs}"])
+        runs = f"only its script can run it, by `await p.goals.resume({fork.id!r})`: {run_again(begun)}"
+    return f"{fork.id}{continues}; {runs}"
+
+
+def _place(before: str | None, after: str | None, at: str | None) -> _Place:
+    """Return where to fork, as Goals.fork takes it.
+
+    Raises: Invalid
+    """
+    if at is not None and (not (at.isdecimal() and at.isascii()) or int(at) < 1):
+        raise Invalid(f"--at is the number of an event, as `perdure goal show` has it in its column seq; found {at!r}.")
+    return {"before": before, "after": after, "at": None if at is None else int(at)}
+
+
+def _voided(history: Sequence[Event]) -> list[str]:
+    """Say which calls a new fork repeats: those that were open where it was forked."""
+    lines = []
+    for call in fold(history[:-1]).open_calls.values():
+        effect = f" ({call.call.effect})" if isinstance(call.call, ToolCall) else ""
+        lines.append(one_line(f"Void, and called again in the fork: {call.call.call_id}{effect}"))
+    return lines
 
 
 async def diff(

@@ -185,24 +185,30 @@ def line_about(body: Body, state: GoalState) -> str | None:
             return _line_about_call(body, state)
         case GoalBegun(forked_from=ForkedFrom(goal_id=origin, seq=seq)):
             return f"goal {state.goal_id}: forked from {origin} at event {seq}"
+        case Reopened() | Hold() | Released():
+            return _line_about_turn(body)
         case _:
             return _line_from_outside(body)
 
 
-def _line_from_outside(body: Body) -> str | None:
+def _line_about_turn(body: Reopened | Hold | Released) -> str:
     match body:
         case Reopened(by=by, reason=reason):
             return f"goal: retried by {by}" + ("" if reason is None else f": {reason}")
+        case Hold():
+            return describe_hold(body)
+        case Released(by=by):
+            return f"goal: released by {by}"
+
+
+def _line_from_outside(body: Body) -> str | None:
+    match body:
         case LimitRaised():
             return f"limit: {body.name} raised to {body.value:g}"
         case Signal(name=name):
             return f"signal {name}"
         case Message(text=text):
             return text
-        case Hold():
-            return describe_hold(body)
-        case Released(by=by):
-            return f"released by {by}"
         case _:
             return None
 

@@ -1,0 +1,83 @@
+"""Steps by the names that people type: whole as `goal show` prints them, or short where that is unambiguous."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from perdure.errors import Invalid, NotFound
+from perdure.kernel.fold import CallState, GoalState
+
+_LISTED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class NamedStep:
+    """A step that a name stands for, with its calls in order; only one of them when a call id was given."""
+
+    step: str
+    calls: tuple[CallState, ...]
+    is_call: bool = False
+
+
+def named_step(state: GoalState, name: str) -> NamedStep:
+    """Return the step, or the single call, that a name stands for.
+
+    A step of a flow, `/charge#1`, may be given without its branch (`charge#1`) and without its number (`charge`); a
+    call (`/charge#1.2`) likewise. A whole name wins over a short one, and a step over a call.
+
+    Raises: NotFound; Invalid when the name is ambiguous; both list the steps.
+    """
+    calls = list(state.calls.values())
+    for found in (
+        {call.call.step for call in calls if call.call.step == name},
+        {call.call.call_id for call in calls if call.call.call_id == name},
+        {call.call.step for call in calls if name in _short_names(call.call.step)},
+        {call.call.call_id for call in calls if name in _short_call_ids(call)},
+    ):
+        if len(found) > 1:
+            raise Invalid(f"{name!r} is ambiguous in {state.goal_id}. Expected one of {_listed(sorted(found))}.")
+        if found:
+            return _named(state, found.pop())
+    raise NotFound(f"{state.goal_id} has no step {name!r}. {_known(state)}")
+
+
+def short_name(state: GoalState, step: str) -> str:
+    """Return the shortest name of a step that is unambiguous in a goal."""
+    steps = {call.call.step for call in state.calls.values()}
+    for name in (*_short_names(step), step):
+        is_of_others = any(name == other or name in _short_names(other) for other in steps - {step})
+        if not is_of_others and name not in state.calls:
+            return name
+    return step
+
+
+def _named(state: GoalState, name: str) -> NamedStep:
+    calls = tuple(call for call in state.calls.values() if call.call.step == name)
+    if calls:
+        return NamedStep(name, calls)
+    call = state.calls[name]
+    return NamedStep(call.call.step, (call,), is_call=True)
+
+
+def _short_names(step: str) -> Iterator[str]:
+    """Give the short names of a step of a flow, the shortest first; a step of a plan has none."""
+    _branch, slash, tail = step.rpartition("/")
+    if slash:
+        yield tail.partition("#")[0].removeprefix("@")
+        yield tail
+
+
+def _short_call_ids(call: CallState) -> Iterator[str]:
+    step, call_id = call.call.step, call.call.call_id
+    if call_id.startswith(step):
+        for name in _short_names(step):
+            yield name + call_id.removeprefix(step)
+
+
+def _known(state: GoalState) -> str:
+    steps = list(dict.fromkeys(call.call.step for call in state.calls.values()))
+    return f"Its steps are {_listed(steps)}." if steps else "No step of it is recorded yet."
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - _LISTED
+    return ", ".join(names[:_LISTED]) + (f" and {more} more" if more > 0 else "")
