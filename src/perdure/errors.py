@@ -75,6 +75,8 @@ class StepFailed(PerdureError):
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code
+        self.error: Any = None
+        """The recorded error: `code`, `message`, and `type`, `args` and `traceback` of the step's exception."""
 
 
 class Conflict(PerdureError):

@@ -42,7 +42,8 @@ class CommandMind:
             case "done":
                 return Decided(end=Termination("done", value=found.output))
             case "failed":
-                return Decided(end=Termination("failed", f"The command failed: {found.why}", found.output))
+                detail = f"The command failed: {found.why}"
+                return Decided(end=Termination("failed", detail, found.output, error=found.error))
             case _:
                 return Decided()
 

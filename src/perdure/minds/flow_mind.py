@@ -11,17 +11,18 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from perdure.errors import Invalid, PerdureError, StepFailed
-from perdure.kernel.events import Action, Termination, ToolCall, iso
+from perdure.errors import Invalid, StepFailed
+from perdure.kernel.events import Action, Termination, ToolCall, ToolError, iso
 from perdure.kernel.ports import Decided, GoalState
 from perdure.minds.flow import Flow, Goal
 from perdure.minds.flow_calls import BRANCH, NO_FORKS, Branch, Pause, Question, Request, StepForks, Work
-from perdure.minds.mistakes import is_interrupt, told
+from perdure.minds.mistakes import failure_of, is_interrupt
 from perdure.minds.plan_shape import NO_RETRY, Retry
 from perdure.minds.recorded import Recorded
 from perdure.minds.standing import Standing, standing
 from perdure.minds.step_tool import StepTool
-from perdure.minds.values import read_arguments, text_of, to_json
+from perdure.minds.tracebacks import class_name, text_of
+from perdure.minds.values import read_arguments, to_json
 
 _PATIENCE_S = 0.05
 _LOOK_AGAIN_US = 50_000
@@ -144,7 +145,7 @@ class FlowMind:
             except (SystemExit, KeyboardInterrupt) as error:
                 if is_interrupt(error):
                     raise
-                raise Invalid(f"A branch of goal.gather raised {type(error).__name__}: {error}.") from error
+                raise Invalid(f"A branch of goal.gather raised {class_name(error)}: {text_of(error)}.") from error
             finally:
                 left -= 1
                 if left:
@@ -206,7 +207,8 @@ class FlowMind:
             return False
         found = standing(self._state, request.step, request.retry)
         if found.is_aborted:
-            self._end = self._end or Termination("failed", f"Step {request.step} failed: {found.why}.")
+            detail = f"Step {request.step} failed: {found.why}."
+            self._end = self._end or Termination("failed", detail, error=found.error)
             return False
         if found.status == "done":
             request.answer.set_result(_value(found))
@@ -251,12 +253,18 @@ def _texts(wanted: Work | Question | Pause) -> Sequence[Any]:
 
 def _ending(error: BaseException, where: str) -> Termination:
     """Return how a function ended that raised."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]  # what came first is why the others came
-    name = error.code if isinstance(error, PerdureError) else type(error).__name__
-    if isinstance(error, StepFailed):
-        return Termination("failed", f"{name}: {text_of(error)}")
-    return Termination("fatal_error", f"{name}: {told(error, where)}")
+    while issubclass(type(error), BaseExceptionGroup):
+        error = BaseExceptionGroup.__dict__["exceptions"].__get__(error)[0]  # what came first is why the others came
+    failure = failure_of(error, where)
+    if not issubclass(type(error), StepFailed):
+        return Termination("fatal_error", f"{failure.code}: {failure.message}", error=failure)
+    return Termination("failed", f"{failure.code}: {text_of(error)}", error=_error_of_step(error) or failure)
+
+
+def _error_of_step(failed: BaseException) -> ToolError | None:
+    """Return what was recorded of the step that a StepFailed tells of; one that the flow made itself has nothing."""
+    recorded = getattr(failed, "error", None)
+    return recorded if type(recorded) is ToolError else None
 
 
 def _ended_without(end: Termination | None) -> str | None:
@@ -272,5 +280,6 @@ def _value(found: Standing) -> Any:
 
 
 def _failure(found: Standing) -> StepFailed:
-    error = found.last.outcome.error if found.last and found.last.outcome else None
-    return StepFailed(error.code if error else "denied", found.why)
+    failed = StepFailed(found.error.code, found.why)
+    failed.error = found.error
+    return failed
