@@ -11,7 +11,7 @@ import pytest
 
 from perdure import Conflict
 from perdure.errors import StepFailed
-from perdure.kernel.events import MindSpec, Termination
+from perdure.kernel.events import MindSpec
 from perdure.minds.flow import Flow, Goal, find_flow
 from perdure.minds.tracebacks import shown
 from tests.kernel.world import World
