@@ -109,8 +109,10 @@ def _settling(goal: Summary, state: GoalState, call: CallState, *, is_running: b
         command = _perdure("goal", "answer", goal_id, *named, "ANSWER", *resume)
         yield NextCommand(command, f"{about.step} asks: {about.question}{options}")
     elif isinstance(about, Wait) and about.signal is not None:
-        dashes = ("--",) if about.signal.startswith("-") else ()
-        command = _perdure("goal", "signal", goal_id, *resume, *dashes, about.signal, "JSON")
+        words = (about.signal, "JSON", *resume)
+        if about.signal.startswith("-"):
+            words = (*resume, "--", about.signal, "JSON")
+        command = _perdure("goal", "signal", goal_id, *words)
         yield NextCommand(command, f"{about.step} waits for the signal {about.signal}. Leave JSON out to send null.")
     elif call.unknown is not None:
         cause = f"The outcome of {about.call_id} is unknown. {call.unknown.why} "

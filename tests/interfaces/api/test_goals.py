@@ -54,8 +54,11 @@ async def test_the_envelope_is_as_specified(known: httpx.AsyncClient) -> None:
     assert body.keys() == {"data", "meta", "_links"}
     assert body["meta"].keys() == {"request_id", "timestamp", "response_time_ms"}
     assert made.headers["x-request-id"] == body["meta"]["request_id"]
-    fields = "id text mind bot status reason waiting_for created_at updated_at last_seq steps cost_usd parent output"
-    assert list(body["data"]) == [*fields.split(), "detail"]
+    fields = (
+        "id text mind bot status reason waiting_for created_at updated_at last_seq steps cost_usd tags parent"
+        " forked_from output detail error next"
+    )
+    assert list(body["data"]) == fields.split()
     missing = await known.get("/api/v1/goals/nothing")
     assert missing.status_code == 404
     assert missing.headers["content-type"] == "application/problem+json"
