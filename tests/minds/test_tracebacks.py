@@ -126,7 +126,7 @@ def test_a_source_that_cannot_be_read_costs_only_the_line(
 
 
 class Meta(type):
-    def __getattribute__(cls, name: str) -> Any:
+    def __getattribute__(self, name: str) -> Any:
         raise RuntimeError(name)
 
 
