@@ -77,6 +77,8 @@ class StepFailed(PerdureError):
         self.code = code
         self.step = step
         """The name of the step in the history, such as `/pay#0`."""
+        self.error: Any = None
+        """The recorded error: `code`, `message`, and `type`, `args` and `traceback` of the step's exception."""
 
 
 class Conflict(PerdureError):

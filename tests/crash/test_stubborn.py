@@ -100,7 +100,7 @@ async def test_the_second_signal_ends_at_once_whatever_the_code_does(folder: Pat
     async with open_goals(home, str(home / "perdure.db")) as goals:
         (goal,) = await goals.list()
     assert goal.status == "interrupted"
-    assert f"perdure run --resume {goal.summary.goal_id}" in said
+    assert f"perdure goal resume {goal.summary.goal_id}" in said
 
 
 @pytest.mark.parametrize("name", ["leaves_a_task_behind", "leaves_a_thread_behind"])

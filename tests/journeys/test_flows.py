@@ -95,7 +95,7 @@ def test_whoever_watches_is_told_when_a_goal_waits_or_nobody_runs_it(work: Path,
             program.kill()
             program.wait(30)
             heard(watching, f"{goal}: interrupted")
-            heard(watching, f"perdure run --resume {goal}")
+            heard(watching, f"perdure goal resume {goal}")
             assert beside("goal", "cancel", goal) == 0
             assert watching.wait(30) == 130
 

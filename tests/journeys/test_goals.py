@@ -159,7 +159,7 @@ def test_one_interrupt_ends_after_the_step_and_says_how_to_go_on(
         program.send_signal(kind)
         heard(program, "Ending after the step")
         (work / "go").touch()
-        heard(program, f"perdure run --resume {beside.goal()['id']}")
+        heard(program, f"perdure goal resume {beside.goal()['id']}")
         assert program.wait(30) == 130
     assert beside("run", "--continue") == 5
     assert (work / "done.txt").read_text() == "fetch\nbuild\n"
@@ -176,7 +176,7 @@ def test_a_second_interrupt_ends_at_once_and_leaves_nothing_running(work: Path, 
         assert program.stderr is not None
         said = program.stderr.read()
     assert "Traceback" not in said
-    assert f"  perdure run --resume {beside.goal()['id']}\n" in said
+    assert f"  perdure goal resume {beside.goal()['id']}\n" in said
     assert not Path(f"/proc/{pid}").exists()
     assert beside("run", "--continue") == 5
     assert "outcome unknown" in beside.err

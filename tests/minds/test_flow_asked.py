@@ -9,7 +9,7 @@ import pytest
 from perdure import Invalid
 from perdure.kernel.events import GoalBegun, Termination
 from perdure.minds.flow import Flow, find_flow, flow
-from perdure.minds.mistakes import shown
+from perdure.minds.tracebacks import shown
 from tests.kernel.world import World
 from tests.minds.test_flow import bodies, double, ended, run
 

@@ -11,9 +11,9 @@ import pytest
 
 from perdure import Conflict
 from perdure.errors import StepFailed
-from perdure.kernel.events import MindSpec, Termination
+from perdure.kernel.events import MindSpec
 from perdure.minds.flow import Flow, Goal, find_flow
-from perdure.minds.mistakes import shown
+from perdure.minds.tracebacks import shown
 from tests.kernel.world import World
 from tests.minds.test_flow import bodies, ended, run
 
@@ -39,7 +39,8 @@ async def test_an_error_of_the_flow_names_its_line(world: World) -> None:
         undefined_name  # type: ignore[name-defined] # noqa: B018, F821 (the mistake)
 
     said = f"NameError: name 'undefined_name' is not defined {line_of(broken, 'undefined_name')}"
-    assert ended(await run(world, broken)) == Termination("fatal_error", said)
+    end = ended(await run(world, broken))
+    assert (end.reason, end.detail) == ("fatal_error", said)
 
 
 async def test_an_error_of_a_step_names_its_line_and_a_replay_says_the_same(world: World) -> None:

@@ -1,12 +1,13 @@
 """Reads goals: lists, histories, live events, replays and comparisons."""
 
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from perdure.app import asked
 from perdure.app.system import SystemClock, observer
 from perdure.app.views import GoalView
-from perdure.errors import Conflict, NotFound, Unavailable
+from perdure.errors import Conflict, Damaged, NotFound, Unavailable
 from perdure.kernel.compare import Parted, compare
 from perdure.kernel.events import Event, GoalBegun
 from perdure.kernel.fold import GoalState, fold
@@ -89,6 +90,22 @@ class GoalReader:
         Raises: NotFound
         """
         return (await self._seen([await self._whole(goal_id)]))[0]
+
+    async def look_into(self, goal: GoalView) -> GoalView:
+        """Return a goal with its folded state, as it was when it was seen; a damaged one that has not ended, without.
+
+        Raises: Damaged when it has ended, because its result cannot be read.
+        """
+        try:
+            state = await self.state(goal.id)
+        except Damaged:
+            if goal.is_final:
+                raise
+            return goal
+        row = goal.summary if goal.state is None else (await self.find(goal.id)).summary
+        told = replace(goal.summary, queue=row.queue, start_key=row.start_key, deaths=row.deaths)
+        ended = state.termination if goal.is_final else None
+        return replace(goal, summary=told, termination=ended, state=state)
 
     async def history(self, prefix: str) -> Sequence[Event]:
         """Return all events of a goal; a fork's begin with its parents'."""

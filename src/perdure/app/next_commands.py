@@ -1,10 +1,32 @@
-"""Which commands a person can run next on a goal: the same on every surface."""
+"""Which commands a person can run next on a goal: the same on every surface.
 
-from collections.abc import Sequence
+A list has only the summary of each goal, and its commands are generic. With the folded state they name the steps, calls
+and values that are meant.
+"""
+
+import shlex
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from perdure.kernel.fold import GoalState
+from perdure.kernel.events import Ask, LimitName, Wait, iso
+from perdure.kernel.fold import CallState, GoalState
+from perdure.kernel.reopening import NotRetried, plan_retry
 from perdure.kernel.summary import Summary
+from perdure.minds.scripts import is_of_script, run_again, script_command
+
+LIMIT_FLAGS: dict[LimitName, str] = {
+    "iterations": "--max-iterations",
+    "tokens": "--max-tokens",
+    "usd": "--budget-usd",
+    "seconds": "--timeout",
+}
+DECISIONS = {
+    "skip": "Skip it if it happened: it counts as done.",
+    "retry": "Retry it if it did not happen: it is run again.",
+    "abort": "Abort: the goal ends as failed.",
+}
+"""How an unknown outcome can be settled, from what does the least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,12 +36,183 @@ class NextCommand:
     command: str
     why: str
 
+    def wire(self) -> dict[str, str]:
+        """Return its JSON form."""
+        return {"command": self.command, "why": self.why}
 
-def next_commands(goal: Summary, state: GoalState | None = None) -> Sequence[NextCommand]:
-    """Return the commands that fit a goal; with its state, they name the calls that wait."""
-    del state
-    if goal.status == "failed":
-        return (NextCommand(f"perdure goal retry {goal.goal_id}", "Retry the failed step."),)
-    if goal.waiting_for == "hold":
-        return (NextCommand(f"perdure goal resume {goal.goal_id}", "Run it again, once the cause is removed."),)
-    return ()
+
+def next_commands(
+    goal: Summary, state: GoalState | None = None, *, is_running: bool = False, now_us: int | None = None
+) -> Sequence[NextCommand]:
+    """Return the commands that fit a goal, the best first; a goal that needs none has none.
+
+    A state that is older or newer than the summary is not used.
+    """
+    known = state if state is not None and state.tip.seq == goal.last_seq else None
+    now_us = time.time_ns() // 1000 if now_us is None else now_us
+    match goal.status:
+        case "done":
+            return ()
+        case "failed":
+            return (_retry(goal),) if known is None else tuple(_after_failure(goal, known))
+        case "cancelled":
+            return (_after_cancel(goal, known),)
+        case _:
+            return tuple(_unfinished(goal, known, is_running=is_running, now_us=now_us))
+
+
+def _unfinished(goal: Summary, state: GoalState | None, *, is_running: bool, now_us: int) -> Iterator[NextCommand]:
+    if state is not None and goal.waiting_for != "hold":
+        for call in state.open_calls.values():
+            yield from _settling(goal, state, call, is_running=is_running)
+    if is_running:
+        yield NextCommand(_perdure("goal", "watch", goal.goal_id), "Follow it while it runs.")
+    elif goal.status == "waiting":
+        yield from _waiting(goal, state, now_us)
+    elif goal.queue != "server":  # the server runs its own
+        yield _resume(goal, state, _why_interrupted(goal))
+
+
+def _why_interrupted(goal: Summary) -> str:
+    app = goal.queue.removeprefix("app.")
+    if app != goal.queue:
+        return f"Resume it here. The application {app!r} resumes it by itself when it runs."
+    return "Resume it where it stopped."
+
+
+def _waiting(goal: Summary, state: GoalState | None, now_us: int) -> Iterator[NextCommand]:
+    """Give the commands beside those that settle a call."""
+    if state is not None and state.reached_limit is not None:
+        yield _raise_limit(state, state.reached_limit)
+    match goal.waiting_for:
+        case "hold":
+            yield _resume(goal, state, _why_held(goal, state))
+        case "timer":
+            yield _wake(goal, state, now_us)
+        case "child":
+            yield NextCommand(_perdure("goal", "watch", goal.goal_id), "It waits for a goal that it started.")
+        case "limit" if state is None:
+            yield _show(goal, "It has reached a limit. Show which one, and the command that raises it.")
+        case waits_for if state is None:
+            yield _show(goal, f"It waits for a {waits_for}. Show what it waits for, and the commands for that.")
+        case "person" | "signal" if is_of_script(state.begun.mind):
+            yield _run_script(state, "Then resume the goal.")
+
+
+def _settling(goal: Summary, state: GoalState, call: CallState, *, is_running: bool) -> Iterator[NextCommand]:
+    """Give the commands that settle an open call; those on a goal of the command line resume it, too."""
+    about, goal_id = call.call, goal.goal_id
+    is_resumed_here = goal.queue == "cli" and not is_running and not is_of_script(state.begun.mind)
+    resume = ("--resume",) if is_resumed_here else ()
+    if isinstance(about, Ask):
+        options = "" if about.options is None else f" ({', '.join(about.options)})"
+        named = (about.call_id,) if _asks_several(state) else ()
+        command = _perdure("goal", "answer", goal_id, *named, "ANSWER", *resume)
+        yield NextCommand(command, f"{about.step} asks: {about.question}{options}")
+    elif isinstance(about, Wait) and about.signal is not None:
+        words = (about.signal, "JSON", *resume)
+        if about.signal.startswith("-"):
+            words = (*resume, "--", about.signal, "JSON")
+        command = _perdure("goal", "signal", goal_id, *words)
+        yield NextCommand(command, f"{about.step} waits for the signal {about.signal}. Leave JSON out to send null.")
+    elif call.unknown is not None:
+        cause = f"The outcome of {about.call_id} is unknown. {call.unknown.why} "
+        for decision, meaning in DECISIONS.items():
+            command = _perdure("goal", "decide", goal_id, about.call_id, decision, *resume)
+            yield NextCommand(command, f"{cause}{meaning}")
+            cause = ""
+    elif call.awaits_approval:
+        for verb, meaning in (("approve", "needs approval: it is run"), ("deny", "needs approval: it is not run")):
+            yield NextCommand(_perdure("goal", verb, goal_id, about.call_id, *resume), f"{about.call_id} {meaning}.")
+
+
+def _asks_several(state: GoalState) -> bool:
+    return sum(isinstance(call.call, Ask) for call in state.open_calls.values()) > 1
+
+
+def _resume(goal: Summary, state: GoalState | None, why: str) -> NextCommand:
+    if state is not None and is_of_script(state.begun.mind):
+        return _run_script(state, why)
+    return NextCommand(_perdure("goal", "resume", goal.goal_id), why)
+
+
+def _run_script(state: GoalState, why: str) -> NextCommand:
+    """Name the command that runs the script which defined a flow; where it is not known, say what to run."""
+    command = script_command(state.begun)
+    if command is None:
+        return NextCommand(_perdure("goal", "show", state.goal_id), f"{why} To continue, {run_again(state.begun)}.")
+    return NextCommand(command, f"{why} Its flow is defined in this script.")
+
+
+def _why_held(goal: Summary, state: GoalState | None) -> str:
+    hold = state.hold if state is not None else None
+    deaths = goal.deaths if hold is None else hold.deaths
+    steps = f" in {', '.join(hold.steps)}" if hold is not None and hold.steps else ""
+    return f"It is on hold: {deaths} workers in a row died{steps}. Resume it when the cause is fixed."
+
+
+def _wake(goal: Summary, state: GoalState | None, now_us: int) -> NextCommand:
+    due_us = goal.due_us if state is None else min(state.timers().values(), default=goal.due_us)
+    at = "a moment that is not known" if due_us is None else moment(due_us)
+    is_overdue = due_us is not None and due_us <= now_us
+    slept = f"It slept until {at} and is overdue." if is_overdue else f"It sleeps until {at}."
+    if goal.queue != "cli":
+        owner = "the server" if goal.queue == "server" else "its application"
+        return NextCommand(_perdure("goal", "watch", goal.goal_id), f"{slept} Follow it: {owner} resumes it.")
+    return _resume(goal, state, f"{slept} Resume it{'' if is_overdue else ' then'}.")
+
+
+def moment(us: int) -> str:
+    """Write a moment for people."""
+    text = iso(us)
+    return f"{text[:10]} {text[11:19]} UTC"
+
+
+def _raise_limit(state: GoalState, name: LimitName) -> NextCommand:
+    used = getattr(state.used, name)
+    more = max(2 * used, 2 * (getattr(state.limits, name) or 0))
+    value = f"{max(round(more), 1)}s" if name == "seconds" else f"{more:g}" if name == "usd" else str(int(more))
+    command = _perdure("goal", "resume", state.goal_id, LIMIT_FLAGS[name], value)
+    return NextCommand(command, f"Its limit of {name} is reached ({used:g} used). Raise it and resume.")
+
+
+def _retry(goal: Summary, steps: Sequence[str] = ()) -> NextCommand:
+    failed = f"{', '.join(steps)}, which failed" if steps else "what failed"
+    return NextCommand(_perdure("goal", "retry", goal.goal_id), f"Retry {failed}, when the cause is fixed.")
+
+
+def _after_failure(goal: Summary, state: GoalState) -> Iterator[NextCommand]:
+    steps = state.termination.steps if state.termination is not None else None
+    try:
+        plan_retry(state, by="person")
+    except NotRetried as error:
+        if error.before is not None:
+            yield NextCommand(_perdure("goal", "fork", goal.goal_id, "--before", error.before), error.what)
+        return
+    yield _retry(goal, steps or ())
+    if is_of_script(state.begun.mind):
+        yield _run_script(state, "Then run the goal.")
+
+
+def _after_cancel(goal: Summary, state: GoalState | None) -> NextCommand:
+    """Offer a fork at the first step that the cancellation cut off, else after the last one."""
+    if state is None:
+        return _show(goal, "Show its steps. A cancelled goal continues only as a fork.")
+    for call in state.calls.values():
+        error = call.outcome.error if call.outcome is not None else None
+        if call.is_open or (error is not None and error.code == "cancelled"):
+            command = _perdure("goal", "fork", state.goal_id, "--before", call.call.step)
+            return NextCommand(command, f"Continue as a new goal before {call.call.step}, which was cut off.")
+    last = next(reversed(state.calls.values()), None)
+    if last is None:
+        return NextCommand(_perdure("goal", "fork", state.goal_id, "--at", "1"), "Begin again as a new goal.")
+    command = _perdure("goal", "fork", state.goal_id, "--after", last.call.step)
+    return NextCommand(command, f"Continue as a new goal after {last.call.step}, the last step.")
+
+
+def _show(goal: Summary, why: str) -> NextCommand:
+    return NextCommand(_perdure("goal", "show", goal.goal_id), why)
+
+
+def _perdure(*words: str) -> str:
+    return shlex.join(["perdure", *words])

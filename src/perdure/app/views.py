@@ -1,9 +1,11 @@
 """A goal as every surface shows it: one JSON form, from its summary in a list or from its whole history."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from perdure.kernel.events import Termination, iso
+from perdure.app.next_commands import NextCommand, next_commands
+from perdure.kernel.events import Termination, ToolError, iso
 from perdure.kernel.fold import GoalState
 from perdure.kernel.summary import Summary, summarise
 
@@ -46,11 +48,16 @@ class GoalView:
     """False when what was told to the goal just now had been told before, with the same key."""
     note: str | None = None
     """What else is to be said of a goal that has not ended."""
+    state: GoalState | None = field(default=None, repr=False, compare=False)
+    """What its events say; None in a list. The next commands are exact only with it."""
 
     @classmethod
-    def of_state(cls, state: GoalState, *, is_running: bool = False) -> "GoalView":
-        """Look at a goal whose history was folded."""
-        return cls(summarise(state), is_running=is_running, termination=state.termination)
+    def of_state(cls, state: GoalState, *, is_running: bool = False, row: Summary | None = None) -> "GoalView":
+        """Look at a goal whose history was folded; its row has what the events do not say, such as the queue."""
+        if row is None:
+            return cls(summarise(state), is_running=is_running, termination=state.termination, state=state)
+        summary = summarise(state, start_key=row.start_key, queue=row.queue, deaths=row.deaths)
+        return cls(summary, is_running=is_running, termination=state.termination, state=state)
 
     @property
     def id(self) -> str:
@@ -87,6 +94,16 @@ class GoalView:
         if self.note is None and self.summary.waiting_for == "hold":
             return self.summary.detail
         return QUEUED if self.note is None and self.is_queued else self.note
+
+    @property
+    def error(self) -> ToolError | None:
+        """Why it failed, with the traceback of the user's code if that raised; None in a list."""
+        return self.termination.error if self.termination is not None else None
+
+    @property
+    def next(self) -> Sequence[NextCommand]:
+        """The commands that a person can run next, the best first."""
+        return next_commands(self.summary, self.state, is_running=self.is_running)
 
     @property
     def is_queued(self) -> bool:
@@ -127,4 +144,6 @@ class GoalView:
             "forked_from": {"goal_id": origin.goal_id, "seq": origin.seq} if origin else None,
             "output": self.termination.value if self.termination else None,
             "detail": self.detail,
+            "error": None if self.error is None else asdict(self.error),
+            "next": [each.wire() for each in self.next],
         }

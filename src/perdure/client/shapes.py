@@ -3,8 +3,26 @@
 from typing import Any, Literal, NotRequired, TypedDict
 
 
+class Failure(TypedDict):
+    """Why a goal failed; `type`, `args` and `traceback` are of the exception, if there was one."""
+
+    code: str
+    message: str
+    type: str | None
+    args: Any
+    traceback: str | None
+    retryable: bool | None
+
+
+class NextCommand(TypedDict):
+    """A command line that a person can run next, and what it is for."""
+
+    command: str
+    why: str
+
+
 class Goal(TypedDict):
-    """A goal."""
+    """A goal; `error` is null in lists, and `next` is generic there."""
 
     id: str
     text: str
@@ -24,6 +42,8 @@ class Goal(TypedDict):
     forked_from: dict[str, Any] | None
     output: Any
     detail: str | None
+    error: Failure | None
+    next: list[NextCommand]
 
 
 class Event(TypedDict):

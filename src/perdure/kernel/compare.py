@@ -11,6 +11,9 @@ from perdure.kernel.upcasters import upcast
 _PASSING = ("duration_ms", "usage")
 """What differs between two runs of the same step."""
 
+_FAILURE = ("code", "message")
+"""What is compared of an error: paths and line numbers of a traceback change with every edit of the code."""
+
 
 @dataclass(frozen=True)
 class Parted:
@@ -37,4 +40,7 @@ def _meaning(event: Event) -> Any:
     content = upcast(event.type, event.v, event.content())
     if event.type == "goal":
         return event.type, content.get("text"), content.get("mind")
-    return event.type, {name: value for name, value in content.items() if name not in _PASSING}
+    kept = {name: value for name, value in content.items() if name not in _PASSING}
+    if isinstance(error := kept.get("error"), dict):
+        kept["error"] = [error.get(name) for name in _FAILURE]
+    return event.type, kept

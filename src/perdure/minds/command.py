@@ -43,7 +43,7 @@ class CommandMind:
                 return Decided(end=Termination("done", value=found.output))
             case "failed":
                 detail = f"The command failed: {found.why}"
-                return Decided(end=Termination("failed", detail, found.output, steps=(STEP,)))
+                return Decided(end=Termination("failed", detail, found.output, error=found.error, steps=(STEP,)))
             case _:
                 return Decided()
 

@@ -11,18 +11,19 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from perdure.errors import Invalid, PerdureError, StepFailed
-from perdure.kernel.events import Action, Termination, ToolCall, iso
+from perdure.errors import Invalid, StepFailed
+from perdure.kernel.events import Action, Termination, ToolCall, ToolError, iso
 from perdure.kernel.ports import Decided, GoalState
 from perdure.minds.failed_steps import failed_steps
 from perdure.minds.flow import Flow, Goal
 from perdure.minds.flow_calls import BRANCH, NO_FORKS, Branch, Pause, Question, Request, StepForks, Work
-from perdure.minds.mistakes import is_interrupt, told
+from perdure.minds.mistakes import failure_of, is_interrupt
 from perdure.minds.plan_shape import NO_RETRY, Retry
 from perdure.minds.recorded import Recorded
 from perdure.minds.standing import Standing, standing
 from perdure.minds.step_tool import StepTool
-from perdure.minds.values import read_arguments, text_of, to_json
+from perdure.minds.tracebacks import class_name, text_of
+from perdure.minds.values import read_arguments, to_json
 
 _PATIENCE_S = 0.05
 _LOOK_AGAIN_US = 50_000
@@ -145,7 +146,7 @@ class FlowMind:
             except (SystemExit, KeyboardInterrupt) as error:
                 if is_interrupt(error):
                     raise
-                raise Invalid(f"A branch of goal.gather raised {type(error).__name__}: {error}.") from error
+                raise Invalid(f"A branch of goal.gather raised {class_name(error)}: {text_of(error)}.") from error
             finally:
                 left -= 1
                 if left:
@@ -208,7 +209,7 @@ class FlowMind:
         found = standing(self._state, request.step, request.retry)
         if found.is_aborted:
             detail = f"Step {request.step} failed: {found.why}."
-            self._end = self._end or Termination("failed", detail, steps=(request.step,))
+            self._end = self._end or Termination("failed", detail, error=found.error, steps=(request.step,))
             return False
         if found.status == "done":
             request.answer.set_result(_value(found))
@@ -254,12 +255,19 @@ def _texts(wanted: Work | Question | Pause) -> Sequence[Any]:
 def _ending(error: BaseException, where: str) -> Termination:
     """Return how a function ended that raised."""
     steps = failed_steps(error)
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]  # what came first is why the others came
-    name = error.code if isinstance(error, PerdureError) else type(error).__name__
-    if isinstance(error, StepFailed):
-        return Termination("failed", f"{name}: {text_of(error)}", steps=steps)
-    return Termination("fatal_error", f"{name}: {told(error, where)}", steps=steps)
+    while issubclass(type(error), BaseExceptionGroup):
+        error = BaseExceptionGroup.__dict__["exceptions"].__get__(error)[0]  # what came first is why the others came
+    failure = failure_of(error, where)
+    if not issubclass(type(error), StepFailed):
+        return Termination("fatal_error", f"{failure.code}: {failure.message}", error=failure, steps=steps)
+    recorded = _error_of_step(error) or failure
+    return Termination("failed", f"{failure.code}: {text_of(error)}", error=recorded, steps=steps)
+
+
+def _error_of_step(failed: BaseException) -> ToolError | None:
+    """Return what was recorded of the step that a StepFailed tells of; one that the flow made itself has nothing."""
+    recorded = getattr(failed, "error", None)
+    return recorded if type(recorded) is ToolError else None
 
 
 def _ended_without(end: Termination | None) -> str | None:
@@ -275,5 +283,6 @@ def _value(found: Standing) -> Any:
 
 
 def _failure(step: str, found: Standing) -> StepFailed:
-    error = found.last.outcome.error if found.last and found.last.outcome else None
-    return StepFailed(error.code if error else "denied", found.why, step=step)
+    failed = StepFailed(found.error.code, found.why, step=step)
+    failed.error = found.error
+    return failed

@@ -112,7 +112,9 @@ def _end(found: Mapping[str, Standing]) -> Termination:
     if not failed:
         return Termination("done", value=value)
     name, each = min(failed, key=lambda it: (not it[1].is_aborted, it[1].last.ended_us or 0 if it[1].last else 0))
-    return Termination("failed", f"Step {name} failed: {each.why}", value, steps=tuple(name for name, _ in failed))
+    return Termination(
+        "failed", f"Step {name} failed: {each.why}", value, each.error, tuple(name for name, _ in failed)
+    )
 
 
 def _summary(each: Standing) -> dict[str, Any]:

@@ -27,9 +27,15 @@ def without_script(spec: MindSpec) -> MindSpec:
     return replace(spec, args={name: args[name] for name in args if name != "script"}) if args else spec
 
 
-def run_again(begun: GoalBegun) -> str:
-    """Say how a goal of a script goes on."""
+def script_command(begun: GoalBegun) -> str | None:
+    """Return the command that runs the script of a goal, if the goal knows its path."""
     script = begun.mind.args.get("script") if isinstance(begun.mind.args, dict) else None
-    if script is None:
+    return None if script is None else shlex.join(["python", script])
+
+
+def run_again(begun: GoalBegun) -> str:
+    """Say how a goal of a script is resumed."""
+    command = script_command(begun)
+    if command is None:
         return f"run the program again that defined its flow (it was started in {begun.workdir})"
-    return f"run the script again: {shlex.join(['python', script])}"
+    return f"run the script again: {command}"

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from perdure.kernel.events import Action, Decision, ToolCall, ToolOutput
+from perdure.kernel.events import Action, Decision, ToolCall, ToolError, ToolOutput
 from perdure.kernel.fold import CallState, GoalState
 from perdure.minds.plan_shape import NO_RETRY, Retry
 
@@ -51,8 +51,18 @@ class Standing:
         """Why the step failed, in words."""
         if self._decision is not None and self.is_aborted:
             return f"aborted by {self._decision.by}"
-        error = self.last.outcome.error if self.last and self.last.outcome else None
-        return error.message if error else "no reason was given"
+        return self._recorded.message if self._recorded else "no reason was given"
+
+    @property
+    def error(self) -> ToolError:
+        """Why the step failed, as its outcome has it; of one that a person ended, who that was."""
+        if self._recorded is not None and not self.is_aborted:
+            return self._recorded
+        return ToolError("aborted" if self.is_aborted else "denied", self.why)
+
+    @property
+    def _recorded(self) -> ToolError | None:
+        return self.last.outcome.error if self.last and self.last.outcome else None
 
     @property
     def _decision(self) -> Decision | None:

@@ -5,14 +5,15 @@ import copy
 import inspect
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
-from perdure.errors import Invalid, PerdureError, Unavailable
+from perdure.errors import Invalid, Unavailable
 from perdure.kernel.events import ToolError, ToolOutput
 from perdure.kernel.ports import CallContext, Check
 from perdure.minds.flow_calls import KEY, NO_FORKS, Request, StepForks, Work
-from perdure.minds.mistakes import is_interrupt, told
+from perdure.minds.mistakes import failure_of, is_interrupt
 from perdure.minds.standing import BAD_RESULT, NOT_HAPPENED, TIMEOUT
 from perdure.minds.step_thread import BrokenStart, StepThread
 from perdure.minds.values import to_json
@@ -66,9 +67,10 @@ class StepTool:
             work = self._work(context)
             async with asyncio.timeout(work.timeout_s) as limit:
                 result = await call(work.fn, work, partial(self._threads.__setitem__, context.call.call_id))
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as raised:
             if not _is_being_cancelled():
-                return None, ToolError("CancelledError", "The step raised it itself.")
+                failure = failure_of(raised, context.call.call_id)
+                return None, replace(failure, message="The step raised it itself.")
             await self.reap(context.goal_id, context.call.call_id)
             raise
         except BrokenStart:
@@ -76,10 +78,10 @@ class StepTool:
         except BaseException as raised:
             if is_interrupt(raised):
                 raise
-            if isinstance(raised, TimeoutError) and limit.expired():
+            if issubclass(type(raised), TimeoutError) and limit.expired():
                 await self._forks.end(context.goal_id, context.call.call_id)
                 return await self._timed_out(context)
-            return None, _failure(raised, context.call.call_id)
+            return None, failure_of(raised, context.call.call_id)
         try:
             return to_json(result, f"What {context.call.step} returned"), None
         except Invalid as raised:
@@ -152,11 +154,6 @@ async def call(fn: Callable[..., Any], work: Work, keep: Callable[[StepThread], 
     keep(thread)
     result = await thread.run()
     return await result if inspect.isawaitable(result) else result
-
-
-def _failure(raised: BaseException, call_id: str) -> ToolError:
-    code = raised.code if isinstance(raised, PerdureError) else type(raised).__name__
-    return ToolError(code, told(raised, call_id))
 
 
 def _own(arguments: T) -> T:

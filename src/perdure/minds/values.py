@@ -14,7 +14,6 @@ import orjson
 from perdure.errors import Invalid
 
 _DIGEST_BYTES = 12
-_LONGEST_TEXT = 10_000
 _DEPTH_OF_EVENT = 8
 """A value is tried inside so many lists, because it must still be JSON inside an event."""
 
@@ -32,15 +31,6 @@ def to_json(value: Any, what: str) -> Any:
     if has_odd_number(value):
         raise Invalid(f"{what} does not go through JSON: NaN and infinity are no numbers there.")
     return again
-
-
-def text_of(error: BaseException) -> str:
-    """Return what an exception says, whatever its class does, as text that can be kept."""
-    try:
-        said = str(error)
-    except Exception as other:  # noqa: BLE001 (its class is not ours)
-        said = f"what it says cannot be told: {type(other).__name__}"
-    return said[:_LONGEST_TEXT].encode(errors="backslashreplace").decode()
 
 
 def has_odd_number(value: Any) -> bool:

@@ -55,8 +55,8 @@ async def test_the_envelope_is_as_specified(known: httpx.AsyncClient) -> None:
     assert body["meta"].keys() == {"request_id", "timestamp", "response_time_ms"}
     assert made.headers["x-request-id"] == body["meta"]["request_id"]
     fields = (
-        "id text mind bot status reason detail waiting_for tags created_at updated_at last_seq steps cost_usd parent"
-        " forked_from output"
+        "id text mind bot status reason waiting_for created_at updated_at last_seq steps cost_usd tags parent"
+        " forked_from output detail error next due_at"
     )
     assert body["data"].keys() == {*fields.split()}
     missing = await known.get("/api/v1/goals/nothing")

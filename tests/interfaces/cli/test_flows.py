@@ -1,6 +1,7 @@
 """`perdure run --flow`: where a flow is found, what it is called with, and what is said when it cannot be."""
 
 import importlib
+import re
 import shlex
 import sys
 from collections.abc import Iterator
@@ -45,6 +46,23 @@ async def order(goal, item):
 
 def plain():
     pass
+
+
+def breaks(item):
+    return item["price"]
+
+
+@flow
+async def broken(goal, item):
+    return await goal.step(breaks, item)
+
+
+@flow
+async def tolerant(goal, item):
+    try:
+        await goal.step(breaks, item)
+    except Exception:
+        return "no price"
 """
 
 
@@ -257,8 +275,33 @@ def test_a_mistake_in_a_flow_is_told_with_its_line_and_whole_in_the_log_and_by_d
     Path("wrong.py").write_text("from perdure import flow\n\n@flow\nasync def fails(goal):\n    return 1 / 0\n")
     assert perdure("run", "--flow", "wrong:fails") == 1
     assert "ZeroDivisionError: division by zero (wrong.py, line 5)\n" in perdure.err
-    assert "Traceback" not in perdure.err
-    (log,) = (tmp_path / "home" / "logs").iterdir()
-    assert "return 1 / 0" in log.read_text()
-    assert perdure("run", "--flow", "wrong:fails", "--debug") == 1
     assert perdure.err.count("return 1 / 0") == 1
+    assert "flow_mind.py" not in perdure.err
+    (log,) = (tmp_path / "home" / "logs").iterdir()
+    assert "flow_mind.py" in log.read_text()
+    assert perdure("run", "--flow", "wrong:fails", "--debug") == 1
+    assert "flow_mind.py" in perdure.err
+
+
+def test_a_failure_is_printed_with_the_traceback_of_the_user(perdure: Terminal) -> None:
+    assert perdure("run", "--flow", "flows:broken", "--args", "[{}]") == 1
+    said, goal = perdure.err, perdure.newest()
+    lines = r'    Traceback .*\n      File "flows.py", line \d+, in breaks\n        return item\["price"\]\n'
+    frames = re.search(lines, said)
+    assert frames is not None
+    assert "    KeyError: 'price'\n" in said
+    assert said.endswith(f"\n  perdure goal retry {goal}\n")
+    perdure("goal", "show", goal)
+    assert frames[0] in perdure.out
+    shown = perdure.json("goal", "show", goal)
+    assert (shown["error"]["type"], shown["error"]["args"]) == ("builtins:KeyError", ["price"])
+    assert shown["calls"][0]["error"] == shown["error"]
+    assert shown["next"][0]["command"] == f"perdure goal retry {goal}"
+    assert perdure.goals()[0]["error"] is None
+
+
+def test_a_failure_that_the_flow_caught_is_shown_with_its_traceback(perdure: Terminal) -> None:
+    assert perdure("run", "--flow", "flows:tolerant", "--args", "[{}]") == 0
+    perdure("goal", "show", perdure.newest())
+    assert "    KeyError: 'price'\n" in perdure.out
+    assert perdure.json("goal", "show", perdure.newest())["error"] is None

@@ -9,13 +9,15 @@ from typing import get_args
 import pytest
 
 from perdure import Perdure
+from perdure.app.next_commands import NextCommand
 from perdure.app.system import SystemClock, SystemIds, WorkerIdentity
+from perdure.app.views import GoalView
 from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.exact import exact
-from perdure.interfaces.cli.goals.hints import cut_off, next_commands
+from perdure.interfaces.cli.goals.hints import cut_off, failure_lines, next_lines, pasted
 from perdure.interfaces.cli.goals.stage import raise_failure
 from perdure.interfaces.cli.goals.timeline import timeline
-from perdure.kernel.events import Ask, Body, Effect, GoalBegun, MindSpec, OutcomeUnknown, ToolCall
+from perdure.kernel.events import Ask, Body, Effect, GoalBegun, MindSpec, ToolCall, ToolError, Wait
 from perdure.kernel.fold import GoalState
 from perdure.kernel.journal import Desk, Journal
 from perdure.minds.command import CommandMind
@@ -32,34 +34,29 @@ def state_of(*bodies: Body) -> GoalState:
 
 
 def hints(*bodies: Body, options: Options = OPTIONS) -> list[str]:
-    return [line.strip() for line in next_commands(options, state_of(*bodies))]
+    return next_lines(options, GoalView.of_state(state_of(*bodies)))
 
 
-def test_each_option_of_a_question_has_its_command() -> None:
-    said = hints(Ask("a.1", "a", "Which?", ("yes", "not now", "-1")))
-    assert [shlex.split(line)[4:] for line in said[1:]] == [
-        ["a.1", "yes", "--resume"],
-        ["a.1", "not now", "--resume"],
-        ["a.1", "--resume", "--", "-1"],
+def test_each_command_stands_below_what_it_is_for() -> None:
+    assert hints(Ask("a.1", "a", "Which?", ("yes", "no"))) == [
+        "a asks: Which? (yes, no)",
+        "  perdure goal answer g ANSWER --resume",
     ]
 
 
-def test_the_home_stands_before_what_is_no_option() -> None:
+def test_commands_are_for_the_same_home_which_stands_before_what_is_not_an_option() -> None:
     options = Options(json=False, home="h", verbose=False, debug=False, no_input=False)
-    assert hints(Ask("a.1", "a", "Which?", ("-1",)), options=options)[1].endswith("a.1 --resume --home h -- -1")
+    said = hints(Wait("a.1", "a", signal="-1"), options=options)
+    assert said[1] == "  perdure goal signal g --resume --home h -- -1 JSON"
 
 
-def test_where_any_answer_will_do_the_command_has_a_word_in_its_place_that_a_shell_takes() -> None:
-    command = hints(Ask("a.1", "a", "Which?"))[1]
-    assert command.strip() == "perdure goal answer g a.1 ANSWER --resume"
-    assert not set("<>|&;") & set(command)
+def test_the_command_of_a_script_is_printed_as_it_is() -> None:
+    assert pasted(OPTIONS, NextCommand("python 'a b.py'", "why")) == "python 'a b.py'"
 
 
-def test_an_unknown_outcome_has_all_three_decisions() -> None:
-    said = hints(ToolCall("a.1", "a", "exec", {}, "once"), OutcomeUnknown("a.1", "The worker died."))
-    assert said[0].startswith("Nobody knows how a.1 ended. The worker died. Did it happen?")
-    assert [shlex.split(line)[5] for line in said[2::2]] == ["skip", "retry", "abort"]
-    assert [line.split()[0].strip(":,") for line in said[1::2]] == ["skip", "retry", "abort"]
+def test_a_traceback_is_indented_and_cannot_change_the_terminal() -> None:
+    assert failure_lines(ToolError("c", "m", traceback="File\n  x\x1b[2J\n")) == ["    File", "      x\\x1b[2J"]
+    assert failure_lines(ToolError("c", "m")) == failure_lines(None) == []
 
 
 @pytest.mark.parametrize(
@@ -147,7 +144,7 @@ def cut(ready: Path, tmp_path: Path) -> str:
 def test_what_nobody_has_looked_at_yet_is_resumed_before_it_is_decided(perdure: Terminal, cut: str) -> None:
     for words in (("command.1", "skip"), ("skip",)):
         assert perdure("goal", "decide", cut, *words) == 4
-        assert f"Resume it first: perdure run --resume {cut}\n" in perdure.err
+        assert f"Resume it first: perdure goal resume {cut}\n" in perdure.err
     for bad in (("command.1",), ("command.1", "shrug"), ("a", "b", "skip"), ("", "skip")):
         assert perdure("goal", "decide", cut, *bad) == 2
     assert perdure("run", "--resume", cut) == 5

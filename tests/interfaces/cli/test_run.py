@@ -90,7 +90,7 @@ def test_an_answer_is_only_recorded_unless_asked_to_go_on(perdure: Terminal, pla
     perdure("run", "--plan", str(plan))
     goal = perdure.newest()
     assert perdure("goal", "answer", goal, "no") == 0
-    assert perdure.out == f"Recorded; `perdure run --resume {goal}` goes on.\n"
+    assert perdure.out == f"Recorded.\nResume it where it stopped.\n  perdure goal resume {goal}\n"
     assert perdure.goals()[0]["steps"] == 1
     assert perdure("run", "--resume", goal) == 0
     assert perdure.out == "no\n"
@@ -220,15 +220,15 @@ def test_show_has_the_calls_and_the_way_to_go_on(perdure: Terminal, plan: Path) 
     assert shown["calls"][1]["options"] == ["yes", "no"]
     assert shown["pending"] == []
     perdure("goal", "show", goal)
-    assert "sure asks: Publish?\n" in perdure.out
-    for answer in ("yes", "no"):
-        assert f"  perdure goal answer {goal} sure.1 {answer} --resume\n" in perdure.out
+    command = f"perdure goal answer {goal} ANSWER --resume"
+    assert f"sure asks: Publish? (yes, no)\n  {command}\n" in perdure.out
+    assert shown["next"] == [{"command": command, "why": "sure asks: Publish? (yes, no)"}]
 
 
 def test_the_exact_command_names_the_home_that_was_named(perdure: Terminal, plan: Path, tmp_path: Path) -> None:
     home = str(tmp_path / "home")
     perdure("run", "--plan", str(plan), "--home", home)
-    assert f"yes --resume --home {home}\n" in perdure.err
+    assert f"ANSWER --resume --home {home}\n" in perdure.err
 
 
 def test_cancel_ends_a_goal_once(perdure: Terminal, plan: Path) -> None:

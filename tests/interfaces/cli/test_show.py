@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from perdure import Perdure
+from perdure.app.next_commands import moment
 from perdure.interfaces.cli.answer import Table, print_table
-from perdure.interfaces.cli.goals.timeline import moment, timeline
+from perdure.interfaces.cli.goals.timeline import timeline
 from perdure.kernel.events import GoalBegun, MindSpec, Tip, seal
 from perdure.minds.plan import PlanMind
 from perdure.minds.plan_file import parse_plan
@@ -60,7 +61,9 @@ def test_a_program_is_told_what_a_goal_waits_for(perdure: Terminal) -> None:
 
 
 def test_a_program_is_told_why_a_goal_failed_and_which_limit_it_reached(perdure: Terminal) -> None:
-    assert "exit code 1" in perdure.json("run", "false")["error"]
+    failed = perdure.json("run", "false")
+    assert "exit code 1" in failed["detail"]
+    assert (failed["error"]["code"], failed["error"]["traceback"]) == ("exit", None)
     begun(perdure, BRANCHES, "--json", "--max-iterations", "1")
     assert json.loads(perdure.out)["limit"] == {"name": "iterations", "value": 1, "used": 1}
 
@@ -84,9 +87,8 @@ def test_a_goal_that_sleeps_says_until_when(perdure: Terminal) -> None:
     begun(perdure, "goal: nap\nsteps: [{id: nap, wait: 2h}]")
     assert len(UTC.findall(perdure.err)) == 3, "where it begins, in the timeline and in the hint"
     assert perdure("run", "--resume", goal) == 5
-    assert re.search(
-        rf"It sleeps until {UTC.pattern}; then this resumes it:\n  perdure goal resume {goal}\n", perdure.err
-    )
+    hint = rf"It sleeps until {UTC.pattern}\. Resume it then\.\n  perdure goal resume {goal}\n"
+    assert re.search(hint, perdure.err)
     assert "step nap: waits until" in perdure.err
 
 

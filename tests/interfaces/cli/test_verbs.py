@@ -59,7 +59,7 @@ def test_a_signal_is_told_by_the_command_that_is_shown_and_its_payload_is_json(p
     perdure("goal", "show", waiting)
     assert f"  perdure goal signal {waiting} paid JSON --resume\n" in perdure.out
     assert perdure("goal", "signal", waiting, "paid", '{"eur": 3}') == 0
-    assert perdure.out == f"Recorded; `perdure run --resume {waiting}` goes on.\n"
+    assert perdure.out == f"Recorded.\nResume it where it stopped.\n  perdure goal resume {waiting}\n"
     assert perdure("goal", "signal", waiting, "paid", "--resume") == 0
     assert perdure.out == '[{"eur": 3}, null]\n'
 

@@ -275,9 +275,8 @@ def _seq(text: str) -> int | None:
 
 
 async def _reply(served: Surface, goal: GoalView, *, status: int = 200) -> Response:
-    """Answer with a goal; one that has ended, with what came of it, which its summary does not have."""
-    if goal.is_final and goal.termination is None:
-        goal = replace(goal, termination=(await served.p.goals.state(goal.id)).termination)
+    """Answer with a goal, its result and its next commands, which its summary does not have."""
+    goal = await served.p.goals.look_into(goal)
     here = f"{_HERE}/{goal.id}"
     links = {"self": here, "events": f"{here}/events"}
     return reply(goal.wire(), links=links, status=status)

@@ -4,9 +4,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from perdure.app.next_commands import NextCommand
 from perdure.app.views import GoalStatus
 from perdure.interfaces.api.schemas.envelopes import Moment
-from perdure.kernel.events import ForkedFrom, Limits, MindKind, ParentCall, Reason
+from perdure.kernel.events import ForkedFrom, Limits, MindKind, ParentCall, Reason, ToolError
 from perdure.kernel.ports import WaitingFor
 
 LARGEST = 2**63 - 1
@@ -162,9 +163,11 @@ class SignalBody(BaseModel):
 
 
 class Goal(BaseModel):
-    """A goal. `output` is null until it has ended, and in lists. `detail` says more about its status or its end.
+    """A goal. `detail` says more about its status or its end.
 
-    `due_at` is when a goal that waits can continue by itself; null where it cannot.
+    `output` and `error` are null until it has ended, and in lists. `error` says why it failed, with the traceback of
+    the user's code if that raised. `next` has the commands that a person can run next, the best first; in lists they
+    are generic. `due_at` is when a goal that waits can continue by itself; null where it cannot.
     """
 
     id: str
@@ -185,6 +188,8 @@ class Goal(BaseModel):
     forked_from: ForkedFrom | None
     output: Any
     detail: str | None
+    error: ToolError | None
+    next: list[NextCommand]
 
 
 class Approval(BaseModel):

@@ -30,7 +30,7 @@ from perdure.interfaces.cli.goals.flags import (
     refuse_both,
 )
 from perdure.interfaces.cli.goals.flows import go_on
-from perdure.interfaces.cli.goals.hints import next_commands
+from perdure.interfaces.cli.goals.hints import caught_failures, failure_lines, next_lines
 from perdure.interfaces.cli.goals.outputs import output_of
 from perdure.interfaces.cli.goals.stage import Showing, Stage, staged
 from perdure.interfaces.cli.goals.timeline import (
@@ -147,7 +147,7 @@ async def show(
         pending = await p.goals.pending(found.summary.goal_id)
     damage = _damage(events, found.id)
     state = fold(events)
-    seen = GoalView.of_state(state, is_running=found.is_running)
+    seen = GoalView.of_state(state, is_running=found.is_running, row=found.summary)
     data = {
         **seen.wire(),
         **details(state),
@@ -159,14 +159,15 @@ async def show(
     now_us = time.time_ns() // 1000 if seen.is_running else None
     parts: list[str | Table] = [headline(seen), *origin(state), one_line(state.begun.text)]
     if seen.detail:
-        parts.append(one_line(seen.detail))
+        parts += [one_line(seen.detail), *failure_lines(seen.error)]
     if found.summary.start_key is not None:
         parts.append(one_line(f"Its key is {found.summary.start_key!r}."))
     is_over = state.termination is not None
-    parts += [timeline(state, now_us=now_us), *(pending_line(row, is_over=is_over) for row in pending)]
+    parts += [timeline(state, now_us=now_us), *caught_failures(state)]
+    parts += [*(pending_line(row, is_over=is_over) for row in pending)]
     if damage is not None:  # no command but those that the damage names can continue it
         return Answer(data, parts, exit_code=damage.exit_code, fault=damage.detail)
-    return Answer(data, [*parts, *next_commands(options, state, is_running=seen.is_running)])
+    return Answer(data, [*parts, *next_lines(options, seen)])
 
 
 def _damage(events: Sequence[Event], goal_id: str) -> Damaged | None:

@@ -1,62 +1,43 @@
-"""How to go on with a goal: commands that can be pasted as they stand."""
+"""What is printed after a run or a look at a goal: its next commands, which can be pasted, and why it failed."""
 
-import time
+import shlex
+from collections.abc import Iterator
 
+from perdure.app.next_commands import NextCommand
+from perdure.app.views import GoalView
 from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.exact import exact
-from perdure.interfaces.cli.goals.timeline import moment
-from perdure.interfaces.cli.terminal import one_line
-from perdure.kernel.events import Ask, GoalBegun, LimitName, ToolCall, Wait
-from perdure.kernel.fold import CallState, GoalState
-from perdure.kernel.holding import is_held
-from perdure.minds.scripts import is_of_script, run_again
-
-LIMIT_FLAGS: dict[LimitName, str] = {
-    "iterations": "--max-iterations",
-    "tokens": "--max-tokens",
-    "usd": "--budget-usd",
-    "seconds": "--timeout",
-}
-DECISIONS = {
-    "skip": "skip it, if it happened: it counts as done",
-    "retry": "retry it, if it did not happen: it is run",
-    "abort": "abort: the goal ends as failed",
-}
-"""How an outcome that nobody knows may be settled, from what does the least."""
+from perdure.interfaces.cli.terminal import lines, one_line
+from perdure.kernel.events import ToolCall, ToolError
+from perdure.kernel.fold import GoalState
 
 
-def go_on_line(options: Options, begun: GoalBegun, goal_id: str) -> str:
-    """Say in a few words, with the exact command, how a goal goes on that waits for nothing."""
-    return run_again(begun) if is_of_script(begun.mind) else f"`{exact(options, 'run', '--resume', goal_id)}` goes on."
+def next_lines(options: Options, view: GoalView) -> list[str]:
+    """Write the next commands of a goal for the same home, each below what it is for."""
+    return [line for each in view.next for line in (one_line(each.why), f"  {pasted(options, each)}")]
 
 
-def next_commands(options: Options, state: GoalState, *, is_running: bool = False) -> list[str]:
-    """Say how to go on with a goal that has not ended, by the exact commands."""
-    if state.termination is not None:
-        return []
-    is_script = is_of_script(state.begun.mind)
-    said = [line for call in state.open_calls.values() for line in _settling(options, state, call)]
-    if is_held(state):
-        resume = exact(options, "goal", "resume", state.goal_id)
-        said += ["Find the cause, then:", *([run_again(state.begun)] if is_script else [f"  {resume}"])]
-    elif state.reached_limit is not None:
-        said += _raising(options, state, state.reached_limit)
-    elif is_script and not is_running:
-        due = _sleeps(state, "; then ", ": ") if state.timers() else "To go on, "
-        said += [one_line(f"{due if not said else 'Then '}{run_again(state.begun)}")]
-    elif not is_running and state.waiting_for == "timer":
-        said += [_sleeps(state, "; then this resumes it:", "; run this, or start `perdure serve`:")]
-        said += ["  " + exact(options, "goal", "resume", state.goal_id)]
-    elif not is_running and state.waiting_for is None:
-        said += ["Go on:", "  " + exact(options, "run", "--resume", state.goal_id)]
-    return said
+def pasted(options: Options, each: NextCommand) -> str:
+    """Return a command as it can be pasted here: with this program's name and home, if it is one of Perdure's."""
+    program, *words = shlex.split(each.command)
+    return exact(options, *words) if program == "perdure" else one_line(each.command)
 
 
-def _sleeps(state: GoalState, then: str, overdue: str) -> str:
-    """Say when a goal that sleeps is due, or since when it has been."""
-    due_us = min(state.timers().values())
-    is_overdue = due_us <= time.time_ns() // 1000
-    return f"Due since {moment(due_us)}{overdue}" if is_overdue else f"It sleeps until {moment(due_us)}{then}"
+def failure_lines(error: ToolError | None) -> list[str]:
+    """Write the traceback of a failure, indented; nothing where there is none."""
+    written = error.traceback if error is not None else None
+    return [] if not written else [f"    {line}" for line in lines(written).rstrip().splitlines()]
+
+
+def caught_failures(state: GoalState) -> Iterator[str]:
+    """Write the tracebacks of steps that failed, apart from the one that the goal ended with."""
+    last = {call.call.step: call for call in state.calls.values()}
+    told = state.termination.error.traceback if state.termination and state.termination.error else None
+    for step, call in last.items():
+        error = call.outcome.error if call.outcome is not None else None
+        if error is not None and error.traceback is not None and error.traceback != told:
+            yield one_line(f"step {step}: {error.message}")
+            yield from failure_lines(error)
 
 
 def cut_off(state: GoalState) -> list[str]:
@@ -64,48 +45,7 @@ def cut_off(state: GoalState) -> list[str]:
     said = []
     for call in state.open_calls.values():
         if call.runs and isinstance(call.call, ToolCall):
-            asks = "when you go on, its check is asked whether it happened, or you are"
-            then = asks if call.call.effect == "once" else f"it is {call.call.effect}, so going on runs it again"
+            asks = "when it is resumed, its check is asked whether it happened, or you are"
+            then = asks if call.call.effect == "once" else f"it is {call.call.effect}, so a resume runs it again"
             said.append(one_line(f"{call.call.call_id} was cut off: {then}."))
     return said
-
-
-def _settling(options: Options, state: GoalState, call: CallState) -> list[str]:
-    about, goal_id = call.call, state.goal_id
-    resume = () if is_of_script(state.begun.mind) else ("--resume",)
-    if isinstance(about, Ask):
-        return [one_line(f"{about.step} asks: {about.question}"), *_answers(options, goal_id, about, resume)]
-    if isinstance(about, Wait) and about.signal is not None:
-        command = exact(options, "goal", "signal", goal_id, about.signal, "JSON", *resume)
-        return [one_line(f"{about.step} waits for signal {about.signal}"), f"  {command}"]
-    if call.unknown is not None:
-        why = one_line(f"Nobody knows how {about.call_id} ended. {call.unknown.why}")
-        said = [f"{why} Did it happen? Find out, then decide:"]
-        for decision, meaning in DECISIONS.items():
-            command = exact(options, "goal", "decide", goal_id, about.call_id, decision, *resume)
-            said += [f"  {meaning}:", f"    {command}"]
-        return said
-    if call.awaits_approval:
-        commands = [exact(options, "goal", verb, goal_id, about.call_id) for verb in ("approve", "deny")]
-        return [one_line(f"{about.call_id} needs approval."), *(f"  {command}" for command in commands)]
-    return []
-
-
-def _answers(options: Options, goal_id: str, question: Ask, resume: tuple[str, ...]) -> list[str]:
-    """Return a command for each answer; where any will do, one with a word to put it in place of."""
-    words = ("goal", "answer", goal_id, question.call_id)
-    answers = ("ANSWER",) if question.options is None else question.options
-    return [f"  {exact(options, *words, *_answered(each, resume))}" for each in answers]
-
-
-def _answered(answer: str, resume: tuple[str, ...]) -> list[str]:
-    """Let an answer that begins like an option be none."""
-    return [*resume, "--", answer] if answer.startswith("-") else [answer, *resume]
-
-
-def _raising(options: Options, state: GoalState, name: LimitName) -> list[str]:
-    used = getattr(state.used, name)
-    more = max(2 * used, 2 * (getattr(state.limits, name) or 0))
-    value = f"{max(round(more), 1)}s" if name == "seconds" else f"{more:g}" if name == "usd" else str(int(more))
-    command = exact(options, "goal", "resume", state.goal_id, LIMIT_FLAGS[name], value)
-    return [f"Its limit of {name} is reached ({used:g} used). Raise it to go on:", f"  {command}"]

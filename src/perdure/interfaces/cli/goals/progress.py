@@ -4,8 +4,9 @@ import json
 import sys
 from typing import Protocol
 
+from perdure.app.next_commands import moment
 from perdure.interfaces.cli.answer import Table, print_table
-from perdure.interfaces.cli.goals.timeline import duration_ms, in_words, moment, told, tries_again
+from perdure.interfaces.cli.goals.timeline import duration_ms, in_words, told, tries_again
 from perdure.interfaces.cli.goals.writer import Writer
 from perdure.interfaces.cli.terminal import lines, one_line
 from perdure.kernel.events import (

@@ -21,7 +21,7 @@ from perdure.interfaces.cli.goals.flags import (
     refuse_both,
 )
 from perdure.interfaces.cli.goals.flows import forks_offered, run_in_its_folder
-from perdure.interfaces.cli.goals.hints import next_commands
+from perdure.interfaces.cli.goals.hints import next_lines
 from perdure.interfaces.cli.goals.stage import Showing, Stage, staged
 from perdure.interfaces.cli.goals.timeline import details, headline
 from perdure.kernel.events import Limits
@@ -88,4 +88,4 @@ async def _of_script(options: Options, goal: str, reason: str | None, limits: Li
         with forks_offered(options):
             state = (await p.goals.reopen(found.id, reason=reason, limits=limits, key=key)).state
     seen = GoalView.of_state(state)
-    return Answer({**seen.wire(), **details(state)}, [f"{headline(seen)}, reopened", *next_commands(options, state)])
+    return Answer({**seen.wire(), **details(state)}, [f"{headline(seen)}, reopened", *next_lines(options, seen)])

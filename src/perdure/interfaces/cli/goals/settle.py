@@ -9,6 +9,7 @@ import typer
 
 from perdure.app import open_home
 from perdure.app.goals import Goals
+from perdure.app.next_commands import DECISIONS
 from perdure.app.runner import Manner
 from perdure.app.views import GoalView
 from perdure.errors import Conflict, Denied, Invalid
@@ -17,7 +18,7 @@ from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.exact import exact
 from perdure.interfaces.cli.goals.flags import Goal, Resume, filled
 from perdure.interfaces.cli.goals.flows import from_json, go_on, require_code
-from perdure.interfaces.cli.goals.hints import DECISIONS, go_on_line
+from perdure.interfaces.cli.goals.hints import next_lines
 from perdure.interfaces.cli.goals.stage import Showing, staged
 from perdure.interfaces.cli.goals.timeline import headline
 from perdure.interfaces.cli.sure import can_ask, is_sure
@@ -159,7 +160,7 @@ def _not_yet(options: Options, goal: GoalView, state: GoalState, call_id: str) -
         return f"{call_id} is running; its outcome will be known."
     how = f"First, {run_again(state.begun)}"
     if not is_of_script(state.begun.mind):
-        how = f"Resume it first: {exact(options, 'run', '--resume', goal.id)}"
+        how = f"Resume it first: {exact(options, 'goal', 'resume', goal.id)}"
     return f"{call_id} was cut off, and whether it happened was not looked at yet. {how}"
 
 
@@ -202,10 +203,11 @@ async def settled(options: Options, goal: str, act: Act, *, is_resumed: bool) ->
             )
         if seen.is_final:
             return Answer(seen.wire(), [headline(seen)])
-        begun = (await p.goals.state(goal_id)).begun
-        is_served = (await p.goals.find(goal_id)).summary.queue == "server"
-    served = "a running `perdure serve` resumes it. Without one: " if is_served else ""
-    return Answer(seen.wire(), [f"Recorded; {served}{go_on_line(options, begun, goal_id)}"])
+        seen = await p.goals.look_into(seen)
+    if not seen.is_queued:
+        return Answer(seen.wire(), ["Recorded.", *next_lines(options, seen)])
+    without = exact(options, "goal", "resume", goal_id)
+    return Answer(seen.wire(), ["Recorded.", f"A running `perdure serve` resumes it; without one: {without}"])
 
 
 def _shown(call: ToolCall) -> str:

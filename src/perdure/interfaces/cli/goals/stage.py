@@ -6,6 +6,7 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from perdure.app.views import GoalView
 from perdure.errors import Unavailable
@@ -13,7 +14,7 @@ from perdure.interfaces.cli.answer import Answer, Table, to_json
 from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.exact import exact
 from perdure.interfaces.cli.goals.flows import prints_aside
-from perdure.interfaces.cli.goals.hints import cut_off, next_commands
+from perdure.interfaces.cli.goals.hints import cut_off, failure_lines, next_lines
 from perdure.interfaces.cli.goals.interrupts import INTERRUPTED, Interrupts
 from perdure.interfaces.cli.goals.progress import JsonLines, Lines, Quiet, View, write_value
 from perdure.interfaces.cli.goals.timeline import details, exit_code_of, headline, origin, timeline
@@ -78,26 +79,27 @@ class Stage:
         if self._goal_id != state.goal_id:
             self.view.show_again(state)
         why = state.termination.detail if state.termination else None
-        said = [headline(seen), *origin(state), *([why] if why else []), *self._hints(state)]
+        failure = [*([why] if why else []), *failure_lines(seen.error)]
+        said = [headline(seen), *origin(state), *failure, *self._hints(seen)]
         if not self._showing.is_for_program:
             write_value(state, self._writer)
         self.view.end(timeline(state), said)
         await self._writer.drained()
         raise_failure(self._writer.failure)
-        return Answer({**seen.wire(), **details(state)}, exit_code=exit_code_of(ran))
+        return Answer({**self._wire(seen), **details(state)}, exit_code=exit_code_of(ran))
 
     def cut_short(self) -> Answer:
         """Tell how to go on after an end in the middle."""
         said = ["Interrupted."]
         options = self._showing.options
-        if self._goal_id is not None and self._showing.is_kept:
-            command = exact(options, "run", "--resume", self._goal_id)
-            begun = "Go on:" if self._seen is not None else "If it was begun at all, this goes on:"
-            said += [*self._cut_off(), begun, f"  {command}"]
+        if self._seen is not None:
+            said += [*self._cut_off(), *self._hints(self._seen)]
+        elif self._goal_id is not None and self._showing.is_kept:
+            said += ["If it was stored, resume it:", f"  {exact(options, 'goal', 'resume', self._goal_id)}"]
         self.view.end(self._timeline(), [])
         for line in said:
             self.view.say(line)
-        data = self._seen.wire() if self._seen is not None else {"id": self._goal_id, "status": "interrupted"}
+        data = self._wire(self._seen) if self._seen is not None else {"id": self._goal_id, "status": "interrupted"}
         return Answer(data, exit_code=INTERRUPTED)
 
     def leave(self, exit_code: int) -> None:
@@ -107,7 +109,8 @@ class Stage:
             if self._showing.options.json:
                 self._writer.out(to_json(answer.data) + "\n")
         except RuntimeError:  # the state has changed while we looked
-            self.say(f"Interrupted. Go on: {exact(self._showing.options, 'run', '--resume', self._goal_id or 'ID')}")
+            command = exact(self._showing.options, "goal", "resume", self._goal_id or "ID")
+            self.say(f"Interrupted. Resume it: {command}")
         leave(exit_code, self._writer, _PATIENCE_S)
 
     def _timeline(self) -> Table:
@@ -136,10 +139,14 @@ class Stage:
         for event in events:
             self.view.see(event, state)
 
-    def _hints(self, state: GoalState) -> list[str]:
+    def _hints(self, seen: GoalView) -> list[str]:
         if self._showing.is_kept:
-            return next_commands(self._showing.options, state)
-        return [] if state.termination else ["It was ephemeral: nothing of it is kept, so it cannot go on."]
+            return next_lines(self._showing.options, seen)
+        return [] if seen.is_final else ["It was ephemeral: nothing of it is kept, so it cannot be resumed."]
+
+    def _wire(self, seen: GoalView) -> dict[str, Any]:
+        """Return the JSON form of a goal; no command can continue one that is not kept."""
+        return seen.wire() if self._showing.is_kept else {**seen.wire(), "next": []}
 
 
 async def staged(showing: Showing, act: Callable[[Stage], Awaitable[Ran]]) -> Answer:

@@ -1,7 +1,9 @@
 """A goal as a person sees it: its steps, what became of each, and the exit code that it ends with."""
 
+from dataclasses import asdict
 from typing import Any
 
+from perdure.app.next_commands import moment
 from perdure.app.views import GoalView
 from perdure.interfaces.cli.answer import Table
 from perdure.interfaces.cli.terminal import one_line
@@ -60,12 +62,6 @@ def tries_again(state: GoalState, call: CallState) -> str:
 
     due_us = next_try_us(state, call)
     return "" if due_us is None else f", tries again at {moment(due_us)}"
-
-
-def moment(us: int) -> str:
-    """Write a moment for people."""
-    text = iso(us)
-    return f"{text[:10]} {text[11:19]} UTC"
 
 
 def told(state: GoalState, call: CallState) -> str:
@@ -173,7 +169,7 @@ def call_object(call: CallState) -> dict[str, Any]:
         "ended_at": iso(call.ended_us) if call.ended_us is not None else None,
         "duration_ms": took_ms,
         "cost_usd": cost_of(call),
-        "error": {"code": outcome.error.code, "message": outcome.error.message} if outcome and outcome.error else None,
+        "error": asdict(outcome.error) if outcome and outcome.error else None,
         "question": about.question if isinstance(about, Ask) else None,
         "options": list(about.options) if isinstance(about, Ask) and about.options is not None else None,
         "answer": call.decision.value if call.decision and call.decision.decision == "answer" else None,
@@ -186,7 +182,6 @@ def details(state: GoalState) -> dict[str, Any]:
     limit = state.reached_limit if state.termination is None else None
     open_calls = state.open_calls.values()
     return {
-        "error": state.termination.detail if state.termination is not None else None,
         "questions": [
             {"call_id": about.call_id, "step": about.step, "question": about.question, "options": about.options}
             for call in open_calls

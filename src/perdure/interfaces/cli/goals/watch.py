@@ -13,7 +13,7 @@ from perdure.app.views import GoalView
 from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.goals.flags import SeenGoal, refuse_both
-from perdure.interfaces.cli.goals.hints import next_commands
+from perdure.interfaces.cli.goals.hints import failure_lines, next_lines
 from perdure.interfaces.cli.goals.progress import write_value
 from perdure.interfaces.cli.goals.stage import Showing, raise_failure, view_of
 from perdure.interfaces.cli.goals.timeline import exit_code_of, headline, origin, timeline
@@ -95,7 +95,9 @@ class _Audience:
         detail = state.termination.detail if state.termination else None
         if not self._is_quiet:
             write_value(state, self._writer)
-        self._view.end(timeline(state), [headline(seen), *origin(state), *([detail] if detail else [])])
+        failure = [*([detail] if detail else []), *failure_lines(seen.error)]
+        said = [headline(seen), *origin(state), *failure, *next_lines(self._options, seen)]
+        self._view.end(timeline(state), said)
         await self._writer.drained()
         raise_failure(self._writer.failure)
         return Answer(seen.wire(), exit_code=exit_code_of(Ran("ended", state)))
@@ -130,7 +132,8 @@ class _Audience:
             return
         self._status = status
         if found.status != "running" and not self._is_quiet:
-            for line in [headline(found), *next_commands(self._options, state, is_running=found.is_running)]:
+            seen = GoalView.of_state(state, is_running=found.is_running, row=found.summary)
+            for line in [headline(found), *next_lines(self._options, seen)]:
                 self._view.say(line)
 
 

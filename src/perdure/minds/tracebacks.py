@@ -1,0 +1,257 @@
+"""Tracebacks of users' exceptions as text: their own frames with source lines, no local variables, of bounded size.
+
+Exceptions are objects of a user's class, so nothing here trusts them: attributes are read through the descriptors of
+`BaseException` and `type`, which a class cannot override, and only `str(error)` runs code of the user, in `text_of`.
+"""
+
+import linecache
+import os
+import stat
+import sysconfig
+import traceback
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from perdure.errors import StepFailed
+from perdure.kernel.events import ToolError
+
+LONGEST_BYTES = 16 * 1024
+_HEAD_BYTES = 4 * 1024
+_CUT = "\n  [… left out …]\n"
+_LONGEST_TEXT = 10_000
+_LONGEST_MESSAGE = 2000
+_LONGEST_NAME = 200
+_LONGEST_LINE = 200
+_LONGEST_CHAIN = 10
+_LONGEST_CHAIN_IN_GROUP = 2
+_DEEPEST_GROUP = 2
+_MOST_MEMBERS = 5
+_MOST_NOTES = 5
+_FIRST_FRAMES, _LAST_FRAMES = 10, 20
+_FOREIGN_FRAMES = 5
+_LARGEST_SOURCE = 5 << 20
+
+_OURS = str(Path(__file__).parent.parent) + os.sep
+_LIBRARIES = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+_LIBRARY_FOLDERS = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
+
+_CAUSE = "\nThe above exception was the direct cause of the following exception:\n\n"
+_IN_FLOW = "\nThe step failed with the exception above; in the flow:\n\n"
+_CONTEXT = "\nDuring handling of the above exception, another exception occurred:\n\n"
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A line of code that an exception went through."""
+
+    file: str
+    line: int
+    name: str
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it is a line of Perdure, or of Python's own import system."""
+        return self.file.startswith((_OURS, "<frozen"))
+
+    @property
+    def is_of_library(self) -> bool:
+        """Whether it is a line of the standard library or of an installed package."""
+        return self.file.startswith(_LIBRARIES) or any(folder in self.file for folder in _LIBRARY_FOLDERS)
+
+
+def text_of(error: BaseException) -> str:
+    """Return what an exception says, whatever its class does, as text that can be kept."""
+    try:
+        said = str.__str__(str(error))  # a copy: a subclass of str may override every method
+    except BaseException as other:  # noqa: BLE001 (its class is not ours)
+        said = f"what it says cannot be told: {class_name(other)}"
+    return escaped(said[:_LONGEST_TEXT])
+
+
+def class_name(error: BaseException) -> str:
+    """Return the name of an exception's class."""
+    name = type.__dict__["__name__"].__get__(type(error))
+    return escaped(name[:_LONGEST_NAME])
+
+
+def class_path(error: BaseException) -> str:
+    """Return where the class of an exception is defined, `module:QualName`."""
+    module = type.__dict__["__dict__"].__get__(type(error)).get("__module__")
+    if type(module) is not str:
+        module = "builtins" if _is_builtin(type(error)) else "?"
+    name = str.__str__(type.__dict__["__qualname__"].__get__(type(error)))
+    return escaped(f"{module[:_LONGEST_NAME]}:{name[:_LONGEST_NAME]}")
+
+
+def _is_builtin(cls: type) -> bool:
+    flags: int = type.__dict__["__flags__"].__get__(cls)
+    return not flags & (1 << 9)  # Py_TPFLAGS_HEAPTYPE
+
+
+def arguments_of(error: BaseException) -> tuple[Any, ...]:
+    """Return the arguments of an exception."""
+    found: tuple[Any, ...] = _read(error, "args")
+    return found
+
+
+def escaped(text: str) -> str:
+    """Write lone surrogates as escapes, so that the text is Unicode."""
+    return text.encode(errors="backslashreplace").decode()
+
+
+def frames_of(error: BaseException) -> list[Frame]:
+    """Return all lines that an exception went through, the innermost last."""
+    tb: TracebackType | None = _read(error, "__traceback__")
+    return [Frame(f.f_code.co_filename, line or 0, f.f_code.co_qualname) for f, line in traceback.walk_tb(tb)]
+
+
+def user_frames(frames: Sequence[Frame]) -> list[Frame]:
+    """Keep the lines of the user; without any, the innermost of a library, else of Perdure."""
+    foreign = [frame for frame in frames if not frame.is_ours]
+    own = [frame for frame in foreign if not frame.is_of_library]
+    return own or foreign[-_FOREIGN_FRAMES:] or list(frames[-_FOREIGN_FRAMES:])
+
+
+def shown(file: str) -> str:
+    """Write the path of a file as short as it can be found by from here: below the current folder, or whole."""
+    try:
+        found = str(Path(file).relative_to(Path.cwd()))
+    except (ValueError, OSError):
+        found = file
+    return escaped(found)
+
+
+def traceback_of(error: BaseException, *, is_whole: bool = False, longest: int = LONGEST_BYTES) -> str:
+    """Write the traceback of an exception and of those it came from, at most `longest` bytes of UTF-8.
+
+    Frames that are not the user's are left out, unless it is to be whole.
+    """
+    return shortened("".join(_chained(error, is_whole=is_whole, depth=0)), longest)
+
+
+def shortened(text: str, longest: int = LONGEST_BYTES) -> str:
+    """Cut a text in its middle: the beginning has the first cause, the end what was raised last."""
+    whole = text.encode(errors="backslashreplace")
+    if len(whole) <= longest:
+        return whole.decode()
+    tail = longest - _HEAD_BYTES - len(_CUT.encode())
+    return whole[:_HEAD_BYTES].decode(errors="ignore") + _CUT + whole[-tail:].decode(errors="ignore")
+
+
+def _chained(error: BaseException, *, is_whole: bool, depth: int) -> Iterator[str]:
+    """Write an exception after those that it came from, the first cause first, as Python does."""
+    chain: list[tuple[str, BaseException]] = []
+    link, current = "", error
+    seen = set[int]()
+    longest = _LONGEST_CHAIN_IN_GROUP if depth else _LONGEST_CHAIN
+    while current is not None and id(current) not in seen and len(chain) < longest:
+        seen.add(id(current))
+        chain.append((link, current))
+        link, current = _origin(current)
+    if current is not None and id(current) not in seen:
+        yield f"[… earlier exceptions are left out …]\n{link}"
+    for link, each in reversed(chain):
+        yield from _one(each, is_whole=is_whole, depth=depth)
+        yield link
+
+
+def _origin(error: BaseException) -> tuple[str, Any]:
+    """Return the exception that another came from, and the words between the two."""
+    cause = _read(error, "__cause__")
+    if cause is not None:
+        return _CAUSE, cause
+    return _CONTEXT, None if _read(error, "__suppress_context__") else _read(error, "__context__")
+
+
+def _one(error: BaseException, *, is_whole: bool, depth: int) -> Iterator[str]:
+    """Write one exception: its frames, what it says, its notes, and the members of a group."""
+    recorded = _recorded_traceback(error)
+    if recorded:
+        yield f"{recorded.rstrip()}\n{_IN_FLOW}"
+    found = frames_of(error)
+    frames = found if is_whole else user_frames(found)
+    if frames:
+        yield "Traceback (most recent call last):\n"
+    yield from _frame_lines(frames)
+    yield _what(error)
+    if issubclass(type(error), BaseExceptionGroup):
+        yield from _members(error, is_whole=is_whole, depth=depth)
+
+
+def _recorded_traceback(error: BaseException) -> str | None:
+    """Return the traceback inside the step that a StepFailed tells of, which was recorded, maybe by another process."""
+    if not issubclass(type(error), StepFailed):
+        return None
+    recorded = _read(error, "__dict__").get("error")
+    return recorded.traceback if type(recorded) is ToolError else None
+
+
+def _frame_lines(frames: Sequence[Frame]) -> Iterator[str]:
+    """Write frames; a recursion is written once, and of very many the first and the last."""
+    runs = [(frame, sum(1 for _ in same)) for frame, same in groupby(frames)]
+    left_out = len(runs) - _FIRST_FRAMES - _LAST_FRAMES
+    for number, (frame, count) in enumerate(runs):
+        if left_out > 0 and _FIRST_FRAMES <= number < _FIRST_FRAMES + left_out:
+            if number == _FIRST_FRAMES:
+                yield f"  [… {left_out} more lines …]\n"
+            continue
+        yield f'  File "{shown(frame.file)}", line {frame.line}, in {escaped(frame.name[:_LONGEST_NAME])}\n'
+        source = _source(frame)
+        if source:
+            yield f"    {source}\n"
+        if count > 1:
+            yield f"  [Previous line repeated {count - 1} more times]\n"
+
+
+def _what(error: BaseException) -> str:
+    said = text_of(error)
+    if len(said) > _LONGEST_MESSAGE:
+        said = f"{said[:_LONGEST_MESSAGE]} [… left out …]"
+    path = class_path(error)
+    name = path.removeprefix("builtins:").replace(":", ".", 1)
+    notes = "".join(f"{note}\n" for note in _notes(error))
+    return f"{name}: {said}\n{notes}" if said else f"{name}\n{notes}"
+
+
+def _notes(error: BaseException) -> list[str]:
+    kept = _read(error, "__dict__").get("__notes__")
+    if type(kept) is not list:
+        return []
+    return [escaped(note[:_LONGEST_MESSAGE]) for note in kept[:_MOST_NOTES] if type(note) is str]
+
+
+def _members(group: BaseException, *, is_whole: bool, depth: int) -> Iterator[str]:
+    """Write the exceptions of a group, indented."""
+    members = BaseExceptionGroup.__dict__["exceptions"].__get__(group)
+    for number, each in enumerate(members[:_MOST_MEMBERS], 1):
+        yield f"  ---------------- {number} of {len(members)} ----------------\n"
+        if depth >= _DEEPEST_GROUP:
+            yield f"  {_what(each)}"
+            continue
+        written = "".join(_chained(each, is_whole=is_whole, depth=depth + 1))
+        yield "".join(f"  {line}" for line in written.splitlines(keepends=True))
+    if len(members) > _MOST_MEMBERS:
+        yield f"  [… {len(members) - _MOST_MEMBERS} more exceptions …]\n"
+
+
+def _source(frame: Frame) -> str:
+    """Return a line of a source file; nothing where the file is gone, no file, or too large to read for one line."""
+    try:
+        if frame.file not in linecache.cache:
+            found = os.stat(frame.file)
+            if not stat.S_ISREG(found.st_mode) or found.st_size > _LARGEST_SOURCE:
+                return ""
+        linecache.checkcache(frame.file)
+        line = linecache.getline(frame.file, frame.line).strip()
+    except Exception:  # noqa: BLE001 (the loader of a module may raise anything)
+        return ""
+    return escaped("".join(each if each.isprintable() else " " for each in line[:_LONGEST_LINE]))
+
+
+def _read(error: BaseException, name: str) -> Any:
+    """Read an attribute as Python itself has set it, not as the exception's class may define it."""
+    return BaseException.__dict__[name].__get__(error)

@@ -1,0 +1,202 @@
+"""The commands that a person can run next, for every end and every wait: exact with a state, generic without."""
+
+import shlex
+from dataclasses import replace
+from typing import Any, get_args
+
+import pytest
+
+from perdure.app.next_commands import NextCommand, next_commands
+from perdure.app.views import GoalView
+from perdure.kernel.events import (
+    Ask,
+    Body,
+    GoalBegun,
+    Hold,
+    Limits,
+    MindSpec,
+    OutcomeUnknown,
+    Termination,
+    Tip,
+    ToolCall,
+    ToolError,
+    ToolOutput,
+    Wait,
+    iso,
+    seal,
+)
+from perdure.kernel.fold import GoalState, Status, WaitingFor, apply, fold
+from perdure.kernel.summary import Summary, summarise
+
+NOW_US = 1_800_000_000_000_000
+SCRIPT = MindSpec("flow", flow="f", at="__main__:f", args={"args": [], "kwargs": {}, "script": "/a b/s.py"})
+FLOW = MindSpec("flow", flow="f", at="m:f")
+COMMAND = MindSpec("command")
+
+
+def state_of(*bodies: Body, mind: MindSpec = COMMAND, limits: Limits | None = None) -> GoalState:
+    begun = GoalBegun("g", mind, workdir="/w", limits=limits or Limits())
+    state = fold([seal(begun, Tip("g"), event_id="e", iteration=0, timestamp_us=NOW_US)])
+    for body in bodies:
+        apply(state, seal(body, state.tip, event_id="e", iteration=1, timestamp_us=NOW_US))
+    return state
+
+
+def after(state: GoalState, *, queue: str = "cli", is_running: bool = False) -> list[NextCommand]:
+    return [*next_commands(summarise(state, queue=queue), state, is_running=is_running, now_us=NOW_US)]
+
+
+def commands(state: GoalState, **given: Any) -> list[str]:
+    return [each.command for each in after(state, **given)]
+
+
+def call(step: str, **given: Any) -> ToolCall:
+    return ToolCall(f"{step}.1", step, "step", {"digest": "d"}, given.get("effect", "once"))
+
+
+def failed(step: str, code: str = "ValueError") -> ToolOutput:
+    return ToolOutput(f"{step}.1", ok=False, error=ToolError(code, "no luck"))
+
+
+def test_a_done_goal_needs_no_command() -> None:
+    assert after(state_of(Termination("done"))) == []
+
+
+def test_a_failed_goal_is_retried() -> None:
+    [found] = after(state_of(call("/a#0"), failed("/a#0"), Termination("failed", steps=("/a#0",)), mind=FLOW))
+    assert (found.command, "/a#0" in found.why) == ("perdure goal retry g", True)
+
+
+def test_a_failed_flow_of_a_script_is_retried_and_then_run_by_its_script() -> None:
+    assert commands(state_of(Termination("failed"), mind=SCRIPT)) == ["perdure goal retry g", "python '/a b/s.py'"]
+
+
+def test_a_flow_that_ran_a_compensation_is_forked_before_the_failed_step() -> None:
+    undo = (call("/undo#0"), ToolOutput("/undo#0.1", ok=True))
+    end = Termination("failed", steps=("/a#0",))
+    [found] = after(state_of(call("/a#0"), failed("/a#0"), *undo, end, mind=FLOW))
+    assert found.command == "perdure goal fork g --before '/a#0'"
+    assert "/undo#0" in found.why
+
+
+@pytest.mark.parametrize(("other", "is_retried"), [("g1.1/b#0", True), ("g1.0/b#0", False), ("/b#0", False)])
+def test_only_steps_of_the_failed_branch_or_around_it_prevent_a_retry(other: str, is_retried: bool) -> None:
+    later = (call(other), ToolOutput(f"{other}.1", ok=True))
+    end = Termination("failed", steps=("g1.0/a#0",))
+    [found] = commands(state_of(call("g1.0/a#0"), failed("g1.0/a#0"), *later, end, mind=FLOW))
+    assert found.startswith("perdure goal retry" if is_retried else "perdure goal fork")
+
+
+def test_a_plan_whose_later_steps_ran_is_retried() -> None:
+    later = (call("b"), ToolOutput("b.1", ok=True))
+    end = Termination("failed", steps=("a",))
+    assert commands(state_of(call("a"), failed("a"), *later, end, mind=MindSpec("plan"))) == ["perdure goal retry g"]
+
+
+def test_a_cancelled_goal_is_forked_before_the_step_that_was_cut_off_or_after_the_last() -> None:
+    end = Termination("cancelled")
+    assert commands(state_of(call("a"), failed("a", "cancelled"), end)) == ["perdure goal fork g --before a"]
+    assert commands(state_of(Ask("a.1", "a", "?"), end)) == ["perdure goal fork g --before a"]
+    assert commands(state_of(call("a"), ToolOutput("a.1", ok=True), end)) == ["perdure goal fork g --after a"]
+    assert commands(state_of(end)) == ["perdure goal fork g --at 1"]
+
+
+def test_a_question_has_its_options_in_the_reason() -> None:
+    [found] = after(state_of(Ask("a.1", "a", "Which?", ("yes", "no"))))
+    assert found == NextCommand("perdure goal answer g ANSWER --resume", "a asks: Which? (yes, no)")
+
+
+def test_several_questions_are_answered_by_their_calls() -> None:
+    found = commands(state_of(Ask("a.1", "a", "?"), Ask("b b.1", "b b", "?")))
+    assert found == ["perdure goal answer g a.1 ANSWER --resume", "perdure goal answer g 'b b.1' ANSWER --resume"]
+
+
+def test_an_answer_does_not_resume_a_goal_that_others_run() -> None:
+    state = state_of(Ask("a.1", "a", "?"))
+    for given in ({"queue": "server"}, {"queue": "app.shop"}, {"is_running": True}):
+        assert commands(state, **given)[0] == "perdure goal answer g ANSWER"
+
+
+def test_a_script_is_run_again_after_the_answer() -> None:
+    found = commands(state_of(Ask("a.1", "a", "?"), mind=SCRIPT))
+    assert found == ["perdure goal answer g ANSWER", "python '/a b/s.py'"]
+
+
+def test_an_unknown_outcome_has_all_three_decisions() -> None:
+    found = after(state_of(call("a"), OutcomeUnknown("a.1", "The worker died.")))
+    assert [each.command.split()[-2] for each in found] == ["skip", "retry", "abort"]
+    assert found[0].why.startswith("The outcome of a.1 is unknown. The worker died. Skip it")
+
+
+def test_an_approval_is_given_or_denied() -> None:
+    found = commands(state_of(call("a"), mind=MindSpec("model")))
+    assert found == ["perdure goal approve g a.1 --resume", "perdure goal deny g a.1 --resume"]
+
+
+def test_a_signal_is_sent_by_its_name() -> None:
+    def sent(name: str) -> list[str]:
+        return commands(state_of(Wait("a.1", "a", signal=name)))
+
+    assert sent("paid in") == ["perdure goal signal g 'paid in' JSON --resume"]
+    assert sent("-x") == ["perdure goal signal g --resume -- -x JSON"]
+
+
+@pytest.mark.parametrize(("from_now_s", "words"), [(60, "It sleeps until"), (-60, "is overdue")])
+def test_a_timer_says_until_when_and_whether_it_is_overdue(from_now_s: int, words: str) -> None:
+    state = state_of(Wait("a.1", "a", until=iso(NOW_US + from_now_s * 1_000_000)))
+    [found] = after(state)
+    assert (found.command, words in found.why) == ("perdure goal resume g", True)
+    assert commands(state, queue="server") == ["perdure goal watch g"]
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [(Limits(iterations=1), ["--max-iterations", "2"]), (Limits(seconds=2.0), ["--timeout", "6s"])],
+)
+def test_a_limit_is_raised_above_what_was_used(limits: Limits, words: list[str]) -> None:
+    state = state_of(call("a"), ToolOutput("a.1", ok=True, duration_ms=3000), limits=limits)
+    assert [shlex.split(found)[-2:] for found in commands(state)] == [words]
+
+
+def test_a_goal_on_hold_says_why() -> None:
+    [found] = after(state_of(call("a"), Hold("crash_loop", 3, ("a",))))
+    assert found.command == "perdure goal resume g"
+    assert "3 workers in a row died in a." in found.why
+
+
+def test_an_interrupted_goal_is_resumed_unless_the_server_does_it() -> None:
+    state = state_of(call("a"))
+    assert commands(state) == commands(state, queue="app.shop") == ["perdure goal resume g"]
+    assert commands(state, queue="server") == []
+    assert commands(state_of(call("a"), mind=SCRIPT)) == ["python '/a b/s.py'"]
+
+
+def test_a_program_that_is_not_known_is_described() -> None:
+    [found] = after(state_of(call("a"), mind=replace(SCRIPT, args=None)))
+    assert found.command == "perdure goal show g"
+    assert "run the program again that defined its flow" in found.why
+
+
+def test_a_running_goal_is_watched() -> None:
+    assert commands(state_of(call("a")), is_running=True) == ["perdure goal watch g"]
+
+
+def test_a_state_of_another_moment_is_not_used() -> None:
+    state = state_of(Ask("a.1", "a", "?"))
+    row = summarise(state)
+    apply(state, seal(Ask("b.1", "b", "?"), state.tip, event_id="e", iteration=1, timestamp_us=NOW_US))
+    assert [each.command for each in next_commands(row, state)] == ["perdure goal show g"]
+
+
+@pytest.mark.parametrize("waiting_for", get_args(WaitingFor))
+def test_a_list_has_a_command_for_every_wait(waiting_for: WaitingFor) -> None:
+    row = Summary("g", "g", "flow", "waiting", NOW_US, NOW_US, 3, waiting_for=waiting_for, due_us=NOW_US)
+    [found] = next_commands(row, now_us=NOW_US)
+    assert found.command in {f"perdure goal {verb} g" for verb in ("show", "resume", "watch")}
+
+
+@pytest.mark.parametrize("status", get_args(Status))
+def test_the_json_form_of_a_goal_has_its_next_commands(status: Status) -> None:
+    view = GoalView(Summary("g", "g", "command", status, NOW_US, NOW_US, 3))
+    assert view.wire()["next"] == [{"command": each.command, "why": each.why} for each in view.next]
+    assert len(view.next) == (status != "done")
