@@ -5,7 +5,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from perdure import Perdure
-from perdure.app.serving import MOST_RUNNING, Serving
+from perdure.app.background import MOST_RUNNING
+from perdure.app.serving import Serving
 from perdure.app.system import SystemClock
 from perdure.app.views import GoalView
 
