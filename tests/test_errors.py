@@ -23,6 +23,9 @@ TABLE = {
 """Each leaf with its code, its HTTP status and its exit code."""
 
 
+OF_GOALS = ("GoalFailed", "GoalCancelled", "GoalWaiting")
+
+
 def leaf(name: str) -> type[PerdureError]:
     kind: type[PerdureError] = getattr(errors, name)
     return kind
@@ -36,9 +39,11 @@ def test_an_error_has_one_code_in_every_language(name: str) -> None:
 
 def test_there_are_no_other_errors() -> None:
     defined = {
-        name for name, value in vars(errors).items() if isinstance(value, type) and value.__module__ == errors.__name__
+        name
+        for name, value in vars(errors).items()
+        if isinstance(value, type) and issubclass(value, Exception) and value.__module__ == errors.__name__
     }
-    assert defined == {"PerdureError", "StepFailed", *TABLE}
+    assert defined == {"PerdureError", "StepFailed", *OF_GOALS, *TABLE}
 
 
 def test_a_failed_step_says_by_its_own_code_how() -> None:
@@ -86,7 +91,7 @@ def test_the_text_of_an_error_is_its_detail() -> None:
     assert str(errors.Conflict("It is taken.", errors=["by me"])) == "It is taken."
 
 
-@pytest.mark.parametrize("name", ["PerdureError", *TABLE])
+@pytest.mark.parametrize("name", ["PerdureError", *OF_GOALS, *TABLE])
 def test_every_error_is_a_public_name_of_the_package(name: str) -> None:
     assert name in perdure.__all__
     assert getattr(perdure, name) is getattr(errors, name)

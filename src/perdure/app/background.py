@@ -49,6 +49,7 @@ class Run:
     loop: Loop | None = None
     is_stored: bool = True
     """False for a new goal before its first commit: until then its caller gets the error."""
+    task: "asyncio.Task[Ran] | None" = None
 
 
 class BackgroundRuns:
@@ -174,7 +175,8 @@ class BackgroundRuns:
 
     def _can_be_tried(self, goal: GoalView) -> bool:
         is_elsewhere = goal.is_running and not self._goals.is_of_this_process(goal)
-        return not (is_elsewhere or self._runs(goal.id) or self._is_hopeless(goal))
+        is_here = self._runs(goal.id) or self._goals.is_held_here(goal.id)
+        return not (is_elsewhere or is_here or self._is_hopeless(goal))
 
     def _is_hopeless(self, goal: GoalView) -> bool:
         failed = self._failed.get(goal.id)
@@ -226,6 +228,7 @@ class BackgroundRuns:
                 loop.journal.listen(stored)
 
         task = asyncio.ensure_future(begin(Manner(watch=watch, queue=self._queue_name, tell=None)))
+        run.task = task
         self._running[task] = run
         task.add_done_callback(self._ended)
         return task
