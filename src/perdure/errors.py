@@ -184,11 +184,7 @@ class GoalFailed(PerdureError):
 
     def __str__(self) -> str:
         traceback = [self.traceback.rstrip()] if self.traceback else []
-        return "\n".join([f"{self._what}: {self.detail}", *traceback, *_suggested(self.next)])
-
-    @property
-    def _what(self) -> str:
-        return f"{self.id} failed ({self.reason})"
+        return "\n".join([f"{self.id} failed ({self.reason}): {self.detail}", *traceback, *_suggested(self.next)])
 
 
 class GoalCancelled(GoalFailed):
@@ -198,9 +194,8 @@ class GoalCancelled(GoalFailed):
     title = "Goal cancelled"
     exit_code = 130
 
-    @property
-    def _what(self) -> str:
-        return f"{self.id} was cancelled"
+    def __str__(self) -> str:
+        return "\n".join([f"{self.id} was cancelled.", *_suggested(self.next)])
 
 
 def _suggested(commands: Sequence[SuggestedCommand]) -> list[str]:
