@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -103,6 +104,22 @@ async def test_a_result_that_does_not_come_in_time_is_a_timeout_and_the_goal_con
     GATES[1].set()
     assert (await handle.result(timeout_s=PATIENCE_S)).status == "done"
     assert CALLS == ["held", "after"]
+
+
+async def test_a_result_that_is_there_needs_no_time(goals: Goals) -> None:
+    result = await goals.run("true")
+    handle = await goals.handle(result.id)
+    assert (await handle.result(timeout_s=0)).status == "done"
+    with pytest.raises(TimeoutError):
+        await (await goals.start(two_steps)).result(timeout_s=0)
+    GATES[1].set()
+
+
+@pytest.mark.parametrize("timeout_s", [-1, "5", True])
+async def test_an_invalid_timeout_is_refused(goals: Goals, timeout_s: Any) -> None:
+    handle = await goals.handle((await goals.run("true")).id)
+    with pytest.raises(Invalid, match="Invalid timeout_s"):
+        await handle.result(timeout_s)
 
 
 async def test_a_result_is_waited_for_through_a_question(goals: Goals) -> None:

@@ -8,7 +8,6 @@ from perdure.app.asked import OnFailed
 from perdure.app.goal_errors import result_of
 from perdure.app.views import GoalResult, GoalStatus, GoalView
 from perdure.errors import Unavailable
-from perdure.kernel.fold import GoalState
 from perdure.kernel.loop import Ran
 from perdure.kernel.ports import Owned
 
@@ -54,14 +53,16 @@ class GoalHandle:
         """Wait until the goal has ended, in whichever process, and return its result.
 
         It waits for answers, signals and timers, too. A goal that was started through this handle is resumed here when
-        it can continue and no worker runs it.
+        it can continue and no worker runs it. With `timeout_s=0`, only a goal that has ended already has a result.
 
         Raises: GoalFailed and GoalCancelled as `run`; TimeoutError after `timeout_s` seconds, while the goal continues;
         Conflict and Unavailable when it could not be run here.
         """
-        async with asyncio.timeout(asked.timeout_s(timeout_s)):
-            state = await self._ended()
-        return result_of(state, self._on_failed)
+        limit_s = asked.timeout_s(timeout_s)
+        if not await self._has_ended():
+            async with asyncio.timeout(limit_s):
+                await self._wait_for_end()
+        return result_of(await self._goals.state(self.id), self._on_failed)
 
     async def cancel(self) -> GoalView:
         """Cancel the goal, and return it as it is then.
@@ -70,12 +71,17 @@ class GoalHandle:
         """
         return await self._goals.cancel(self.id)
 
-    async def _ended(self) -> GoalState:
+    async def _has_ended(self) -> bool:
+        """Tell whether the goal has ended, and the run in this process, which may retry it, too."""
+        is_running_here = self._task is not None and not self._task.done()
+        return not is_running_here and (await self._goals.get(self.id)).is_final
+
+    async def _wait_for_end(self) -> None:
         while True:
             await self._wait_for_task()
             goal = await self._goals.get(self.id)
             if goal.is_final:
-                return await self._goals.state(self.id)
+                return
             if self._is_starter and await self._goals.can_continue(goal):
                 self._task = self._goals.worker.resume(self.id)
             await self._goals.pause()

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perdure.app import asked
+from perdure.app.asked import OnFailed
 from perdure.app.goal_reader import GoalReader
 from perdure.app.posts import CANCEL_WAIT_S, Posts
 from perdure.app.runner import PARK_S, Manner, Runner
@@ -61,7 +62,7 @@ class Goals(GoalReader):
         key: str | None = None,
         limits: Limits | None = None,
         tags: Sequence[str] = (),
-        on_failed: asked.OnFailed = "raise",
+        on_failed: OnFailed = "raise",
     ) -> "GoalOptions":
         """Return options for `run` and `start`, which take only the flow and its arguments.
 
