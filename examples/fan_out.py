@@ -50,7 +50,7 @@ async def fan_out(goal: Goal, count: int) -> int:
 
 async def main(key: str) -> None:
     async with Perdure.open() as p:
-        result = await p.goals.run(fan_out, 100, key=key)
+        result = await p.goals.options(key=key).run(fan_out, 100)
         print(f"{result.id}: {result.status}", result.value)
 
 

@@ -12,7 +12,7 @@ import json
 import sys
 from pathlib import Path
 
-from perdure import Goal, Perdure, flow
+from perdure import Goal, GoalWaiting, Perdure, flow
 
 OUTBOX = Path("outbox.txt")
 
@@ -53,10 +53,13 @@ async def nightly(goal: Goal, day: str) -> str:
 
 async def main(day: str) -> None:
     async with Perdure.open() as p:
-        result = await p.goals.run(nightly, day, key=f"nightly-{day}")
-        print(f"{result.id}: {result.status}", result.value or "")
-        if result.status == "waiting":
-            print(f"Look at report-{day}.json, then: perdure goal answer {result.id} yes")
+        try:
+            result = await p.goals.options(key=f"nightly-{day}").run(nightly, day)
+        except GoalWaiting as waiting:
+            print(f"{waiting.id}: waiting")
+            print(f"Look at report-{day}.json, then: perdure goal answer {waiting.id} yes")
+        else:
+            print(f"{result.id}: {result.status}", result.value)
 
 
 if __name__ == "__main__":

@@ -60,7 +60,7 @@ async def journey(goal: Goal, place: str) -> str:
 
 async def main(place: str) -> None:
     async with Perdure.open() as p:
-        result = await p.goals.run(journey, place, key=f"journey-{place}")
+        result = await p.goals.options(key=f"journey-{place}").run(journey, place)
         print(f"{result.id}: {result.status}", result.value)
 
 

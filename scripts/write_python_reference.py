@@ -31,7 +31,7 @@ done once.
 """
 
 GOALS = (
-    *("run", "resume", "list", "find", "history", "follow"),
+    *("run", "options", "start", "handle", "resume", "list", "find", "history", "follow"),
     *("decide", "signal", "cancel", "fork", "compare", "replay", "delete"),
 )
 MEMORY = (
@@ -65,6 +65,15 @@ def python_page() -> str:
         *_member(perdure.Perdure, "open", "Perdure"),
         *_section("`p.goals`", Goals),
         *(line for name in GOALS for line in _member(Goals, name, "p.goals")),
+        *_section("`GoalOptions`", perdure.GoalOptions),
+        *(line for name in ("run", "start") for line in _member(perdure.GoalOptions, name, "options")),
+        *_section("`Limits`", perdure.Limits),
+        _fields(perdure.Limits),
+        *_section("`GoalHandle`", perdure.GoalHandle),
+        *(line for name in ("status", "result", "cancel") for line in _member(perdure.GoalHandle, name, "handle")),
+        *_section("`GoalFailed`", perdure.GoalFailed),
+        *_section("`GoalCancelled`", perdure.GoalCancelled),
+        *_section("`GoalWaiting`", perdure.GoalWaiting),
         *_section("`p.memory`", HomeMemory),
         *(line for name in MEMORY for line in _member(HomeMemory, name, "p.memory")),
         *_section("`MemoryRecord`", perdure.MemoryRecord),
@@ -158,6 +167,8 @@ def _call(function: Callable[..., Any], called: str, name: str) -> str:
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         raise TypeError(f"{called}.{name} is no function.")
     before, after = "await " if isinstance(node, ast.AsyncFunctionDef) else "", f" -> {_text(node.returns)}"
+    if "AsyncContextManager" in after:
+        before, after = "async with ", " as p"
     if inspect.isasyncgenfunction(inner):
         each = _EACH.get(name, "event")
         before, after = (

@@ -2,7 +2,9 @@
 
 import errno
 import os
-from typing import get_args
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, get_args
 
 import pytest
 
@@ -23,6 +25,9 @@ TABLE = {
 """Each leaf with its code, its HTTP status and its exit code."""
 
 
+OF_GOALS = ("GoalFailed", "GoalCancelled", "GoalWaiting")
+
+
 def leaf(name: str) -> type[PerdureError]:
     kind: type[PerdureError] = getattr(errors, name)
     return kind
@@ -36,14 +41,66 @@ def test_an_error_has_one_code_in_every_language(name: str) -> None:
 
 def test_there_are_no_other_errors() -> None:
     defined = {
-        name for name, value in vars(errors).items() if isinstance(value, type) and value.__module__ == errors.__name__
+        name
+        for name, value in vars(errors).items()
+        if isinstance(value, type) and issubclass(value, Exception) and value.__module__ == errors.__name__
     }
-    assert defined == {"PerdureError", "StepFailed", *TABLE}
+    assert defined == {"PerdureError", "StepFailed", *OF_GOALS, *TABLE}
 
 
 def test_a_failed_step_says_by_its_own_code_how() -> None:
     error = errors.StepFailed("timeout", "It took too long.")
     assert (error.code, error.detail, error.exit_code) == ("timeout", "It took too long.", 1)
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command that fits a goal."""
+
+    command: str
+    why: str
+
+
+def test_the_text_of_a_failed_goal_has_its_traceback_and_the_next_command() -> None:
+    retry = Command("perdure goal retry G", "Retry the failed step.")
+    error = errors.GoalFailed(
+        "G", "failed", "KeyError: 'x' (shop.py, line 3)", "  shop.py, line 3\n    pay()\n", [retry]
+    )
+    assert str(error).splitlines() == [
+        "G failed (failed): KeyError: 'x' (shop.py, line 3)",
+        "  shop.py, line 3",
+        "    pay()",
+        "Next: perdure goal retry G  (Retry the failed step)",
+    ]
+    assert error.detail == "KeyError: 'x' (shop.py, line 3)"
+    assert error.problem()["code"] == "goal_failed"
+
+
+def test_a_cancelled_goal_is_a_failed_one_with_the_exit_code_of_an_interrupt() -> None:
+    error = errors.GoalCancelled("G", "cancelled")
+    assert isinstance(error, errors.GoalFailed)
+    assert (error.exit_code, str(error)) == (130, "G was cancelled.")
+
+
+@pytest.mark.parametrize(
+    ("waiting_for", "given", "exit_code", "said"),
+    [
+        ("signal", {"signals": ["paid", "sent"]}, 5, "G waits for a signal: paid, sent."),
+        (
+            "timer",
+            {"due_at": datetime(2026, 11, 15, tzinfo=UTC)},
+            5,
+            "G waits for a timer: due at 2026-11-15T00:00:00+00:00.",
+        ),
+        ("limit", {}, 6, "G waits for a limit to be raised."),
+        ("hold", {}, 5, "G waits for its release after a crash loop."),
+        ("person", {}, 5, "G waits for a person."),
+    ],
+)
+def test_a_goal_that_waits_says_for_what(waiting_for: str, given: Any, exit_code: int, said: str) -> None:
+    error = errors.GoalWaiting("G", waiting_for, **given)
+    assert (str(error), error.exit_code, error.code) == (said, exit_code, "waiting")
+    assert isinstance(error, errors.Waiting)
 
 
 def test_every_leaf_hangs_directly_on_the_root() -> None:
@@ -86,7 +143,7 @@ def test_the_text_of_an_error_is_its_detail() -> None:
     assert str(errors.Conflict("It is taken.", errors=["by me"])) == "It is taken."
 
 
-@pytest.mark.parametrize("name", ["PerdureError", *TABLE])
+@pytest.mark.parametrize("name", ["PerdureError", *OF_GOALS, *TABLE])
 def test_every_error_is_a_public_name_of_the_package(name: str) -> None:
     assert name in perdure.__all__
     assert getattr(perdure, name) is getattr(errors, name)

@@ -71,7 +71,7 @@ def _resume(asked: Asked) -> float | None:
 
 def _endless(asked: Asked) -> float | None:
     async def work(p: Perdure) -> None:
-        await p.goals.run(searching, _ENDLESS, key=_KEY)
+        await p.goals.options(key=_KEY).run(searching, _ENDLESS)
         raise RuntimeError("it was to end in the middle")
 
     return _opened(asked, work)

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from perdure.app import Perdure
+    from perdure.app.goal_handle import GoalHandle
+    from perdure.app.goal_options import GoalOptions
     from perdure.app.views import GoalResult, GoalStatus, GoalView
     from perdure.bots.bot import Bot
     from perdure.errors import (
@@ -12,6 +14,9 @@ if TYPE_CHECKING:
         Damaged,
         Denied,
         Exhausted,
+        GoalCancelled,
+        GoalFailed,
+        GoalWaiting,
         Invalid,
         NotFound,
         PerdureError,
@@ -24,7 +29,7 @@ if TYPE_CHECKING:
     from perdure.forge.config import BuilderConfig
     from perdure.forge.turns import BuilderTurn
     from perdure.kernel.compare import Parted
-    from perdure.kernel.events import Effect, Event
+    from perdure.kernel.events import Effect, Event, Limits
     from perdure.kernel.fold import Status
     from perdure.kernel.replay import Replayed
     from perdure.memory.append import append_record
@@ -51,10 +56,16 @@ __all__ = [
     "Exhausted",
     "Flow",
     "Goal",
+    "GoalCancelled",
+    "GoalFailed",
+    "GoalHandle",
+    "GoalOptions",
     "GoalResult",
     "GoalStatus",
     "GoalView",
+    "GoalWaiting",
     "Invalid",
+    "Limits",
     "MemoryRecord",
     "NotFound",
     "Parted",
@@ -84,9 +95,12 @@ _HOMES = {
     "Event": "perdure.kernel.events",
     "Flow": "perdure.minds.flow",
     "Goal": "perdure.minds.flow",
+    "GoalHandle": "perdure.app.goal_handle",
+    "GoalOptions": "perdure.app.goal_options",
     "GoalResult": "perdure.app.views",
     "GoalStatus": "perdure.app.views",
     "GoalView": "perdure.app.views",
+    "Limits": "perdure.kernel.events",
     "Parted": "perdure.kernel.compare",
     "Perdure": "perdure.app",
     "Replayed": "perdure.kernel.replay",
@@ -106,3 +120,8 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES.get(name, "perdure.errors")), name)
+
+
+def __dir__() -> list[str]:
+    """List the public names, also those that were not imported yet."""
+    return [*__all__]

@@ -1,14 +1,18 @@
 """Every error that Perdure raises on purpose, in one tree.
 
     PerdureError          code         HTTP  exit
-    ├── Invalid           invalid       422     2   what was asked for makes no sense
-    ├── NotFound          not_found     404     3   there is no such thing
-    ├── Conflict          conflict      409     4   somebody else changed it, or it is taken
+    ├── Invalid           invalid       422     2   the request is not valid
+    ├── NotFound          not_found     404     3   the object does not exist
+    ├── Conflict          conflict      409     4   the object was changed meanwhile, or is taken
     ├── Denied            denied        403     1   not allowed
     ├── Waiting           waiting       409     5   a person has to decide first
+    │   └── GoalWaiting   waiting       409     5   a goal waits; exit code 6 when it waits for a limit to be raised
     ├── Exhausted         exhausted     429     6   a limit or budget is used up
     ├── Damaged           damaged       500     7   stored data is not what was written
-    └── Unavailable       unavailable   503     8   something outside does not answer
+    ├── Unavailable       unavailable   503     8   something outside does not answer
+    ├── StepFailed        its own       500     1   a step of a flow failed for good
+    └── GoalFailed        goal_failed   500     1   a goal has failed
+        └── GoalCancelled goal_cancelled 500  130   a goal was cancelled
 
 A message says what was expected, what was found and what to do next. It never contains a secret.
 """
@@ -16,7 +20,8 @@ A message says what was expected, what was found and what to do next. It never c
 import errno
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from datetime import datetime
+from typing import Any, ClassVar, Protocol
 
 
 class PerdureError(Exception):
@@ -25,7 +30,7 @@ class PerdureError(Exception):
     code: str = "error"
     title: ClassVar[str] = "Failed"
     http_status: ClassVar[int] = 500
-    exit_code: ClassVar[int] = 1
+    exit_code: int = 1
 
     def __init__(self, detail: str, *, errors: Sequence[str] = (), current: Mapping[str, Any] | None = None) -> None:
         super().__init__(detail)
@@ -106,6 +111,117 @@ class Waiting(PerdureError):
     title = "Waiting"
     http_status = 409
     exit_code = 5
+
+
+class SuggestedCommand(Protocol):
+    """A command line that fits a goal now, and what it is for."""
+
+    @property
+    def command(self) -> str: ...
+    @property
+    def why(self) -> str: ...
+
+
+class OpenQuestion(Protocol):
+    """A question to a person that has no answer yet."""
+
+    @property
+    def call_id(self) -> str: ...
+    @property
+    def question(self) -> str: ...
+    @property
+    def options(self) -> Sequence[str] | None: ...
+
+
+class GoalWaiting(Waiting):
+    """A goal cannot continue by itself: it waits for a person, a signal, a timer, a limit or a release."""
+
+    title = "Goal waiting"
+
+    def __init__(
+        self,
+        id: str,  # noqa: A002 (as everywhere)
+        waiting_for: str,
+        questions: Sequence[OpenQuestion] = (),
+        signals: Sequence[str] = (),
+        due_at: datetime | None = None,
+        next: Sequence[SuggestedCommand] = (),  # noqa: A002 (as on the wire)
+    ) -> None:
+        super().__init__(f"{id} waits for {_waited_for(waiting_for, questions, signals, due_at)}.")
+        self.id = id
+        self.waiting_for = waiting_for
+        self.questions = tuple(questions)
+        self.signals = tuple(signals)
+        """The names of the signals."""
+        self.due_at = due_at
+        """When it can continue without anything else, if there is such a moment."""
+        self.next = tuple(next)
+        if waiting_for == "limit":
+            self.exit_code = Exhausted.exit_code
+
+    def __str__(self) -> str:
+        return "\n".join([self.detail, *_suggested(self.next)])
+
+
+class GoalFailed(PerdureError):
+    """A goal has failed; `detail` says how, and `str(error)` adds the traceback of the flow and the next command."""
+
+    code = "goal_failed"
+    title = "Goal failed"
+    http_status = 500
+    exit_code = 1
+
+    def __init__(
+        self,
+        id: str,  # noqa: A002 (as everywhere)
+        reason: str,
+        detail: str | None = None,
+        traceback: str | None = None,
+        next: Sequence[SuggestedCommand] = (),  # noqa: A002 (as on the wire)
+    ) -> None:
+        super().__init__(detail or f"It ended with the reason {reason}.")
+        self.id = id
+        self.reason = reason
+        self.traceback = traceback
+        """The frames of the flow and its steps, if the goal failed because of an exception."""
+        self.next = tuple(next)
+
+    def __str__(self) -> str:
+        traceback = [self.traceback.rstrip()] if self.traceback else []
+        return "\n".join([f"{self.id} failed ({self.reason}): {self.detail}", *traceback, *_suggested(self.next)])
+
+
+class GoalCancelled(GoalFailed):
+    """A goal was cancelled."""
+
+    code = "goal_cancelled"
+    title = "Goal cancelled"
+    exit_code = 130
+
+    def __str__(self) -> str:
+        return "\n".join([f"{self.id} was cancelled.", *_suggested(self.next)])
+
+
+def _suggested(commands: Sequence[SuggestedCommand]) -> list[str]:
+    return [f"Next: {each.command}  ({each.why.rstrip('.')})" for each in commands]
+
+
+def _waited_for(
+    waiting_for: str, questions: Sequence[OpenQuestion], signals: Sequence[str], due_at: datetime | None
+) -> str:
+    asked = [f"{each.question!r}{_offered(each.options)}" for each in questions]
+    listed = {
+        "person": ", ".join(asked),
+        "signal": ", ".join(signals),
+        "timer": "" if due_at is None else f"due at {due_at.isoformat(timespec='seconds')}",
+    }.get(waiting_for)
+    others = {"limit": "a limit to be raised", "hold": "its release after a crash loop"}
+    what = others.get(waiting_for, f"a {waiting_for}")
+    return f"{what}: {listed}" if listed else what
+
+
+def _offered(options: Sequence[str] | None) -> str:
+    return f" ({', '.join(options)})" if options else ""
 
 
 class Exhausted(PerdureError):

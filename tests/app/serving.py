@@ -5,8 +5,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from perdure import Perdure
+from perdure.app.background import MOST_RUNNING
 from perdure.app.new_goal import of_command
-from perdure.app.serving import MOST_RUNNING, Serving, WakeCli
+from perdure.app.serving import Serving, WakeCli
 from perdure.app.system import SystemClock
 from perdure.app.views import GoalView
 

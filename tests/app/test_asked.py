@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from perdure import Goal, Invalid, Perdure, Unavailable, flow
+from perdure import Goal, Invalid, Limits, Perdure, Unavailable, flow
 from perdure.app.goals import Goals
 
 
@@ -31,15 +31,27 @@ async def goals(tmp_path: Path, migrated_sqlite: str) -> AsyncIterator[Goals]:
         yield p.goals
 
 
-GOAL: Any = None
+GOAL = Goal.__new__(Goal)
+NAN = float("nan")
 BAD: dict[str, tuple[Callable[[Any], Awaitable[Any]], str]] = {
     "a function without @flow": (lambda goals: goals.run(plain), "test_asked.py, line .* put @flow above it"),
     "a flow that was called": (lambda goals: goals.run(ok(GOAL, 1)), "apart from its arguments"),
     "a number": (lambda goals: goals.run(5), "found 5"),
     "nothing": (lambda goals: goals.run(None), "found None"),
-    "a key that is a number": (lambda goals: goals.run(ok, key=7), "found 7"),
-    "an empty key": (lambda goals: goals.run(ok, key=""), "found ''"),
-    "a parameter called key": (lambda goals: goals.run(keyed, key="a"), "parameter called key"),
+    "a key that is a number": (lambda goals: goals.options(key=7).run(ok), "found 7"),
+    "an empty key": (lambda goals: goals.options(key="").run(ok), "found ''"),
+    "a tag that is empty": (lambda goals: goals.options(tags=[""]).run(ok), "1 to 64 characters"),
+    "a tag with a space": (lambda goals: goals.options(tags=["a b"]).run(ok), "got 'a b'"),
+    "a tag that is too long": (lambda goals: goals.options(tags=["a" * 65]).run(ok), "1 to 64 characters"),
+    "a tag that is a number": (lambda goals: goals.options(tags=[5]).run(ok), "got '5'"),
+    "a tag twice": (lambda goals: goals.options(tags=["a", "b", "a"]).run(ok), "'a' is given twice"),
+    "too many tags": (lambda goals: goals.options(tags=map(str, range(21))).run(ok), "at most 20, got 21"),
+    "tags that are one text": (lambda goals: goals.options(tags="ab").run(ok), "a list of texts"),
+    "limits that are a number": (lambda goals: goals.options(limits=5).run(ok), "perdure.Limits"),
+    "a limit of nothing": (lambda goals: goals.options(limits=Limits(tokens=0)).run(ok), "limit tokens: .* above 0"),
+    "an endless limit of dollars": (lambda goals: goals.options(limits=Limits(usd=NAN)).run(ok), "limit usd"),
+    "an unknown way to fail": (lambda goals: goals.options(on_failed="ignore").run(ok), "raise, retry, return"),
+    "a flow that was called without a goal": (lambda goals: goals.run(ok(1)), r"p\.goals\.run\(ok, 1\)"),
     "an id that is a number": (lambda goals: goals.resume(5), "found 5"),
     "an event that is a text": (lambda goals: goals.fork("20", "2"), "found '2'"),
     "a fork of no place": (lambda goals: goals.fork("20"), "exactly one"),
@@ -74,9 +86,13 @@ async def test_a_result_in_place_of_an_id_says_where_the_id_is(goals: Goals) -> 
             await goals.resume(given)
 
 
+async def test_a_flow_may_have_a_parameter_called_key(goals: Goals) -> None:
+    assert (await goals.options(key="a").run(keyed, key="b")).value == "b"
+
+
 async def test_an_argument_is_the_same_whether_it_is_named_or_not(goals: Goals) -> None:
-    first = await goals.run(ok, 5, key="k")
-    assert await goals.run(ok, number=5, key="k") == first
+    first = await goals.options(key="k").run(ok, 5)
+    assert await goals.options(key="k").run(ok, number=5) == first
     assert (await goals.find(first.id)).text == "ok(5)"
 
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from perdure import Conflict, Goal, GoalResult, Invalid, NotFound, Perdure, flow
+from perdure import Conflict, Goal, GoalFailed, GoalResult, Invalid, NotFound, Perdure, flow
 from perdure.app.goals import Goals
+from tests.app.parked import parked
 
 CALLS: list[str] = []
 
@@ -88,10 +89,13 @@ async def broken(_goal: Goal) -> None:
 
 
 async def test_a_flow_that_fails_says_why(goals: Goals) -> None:
-    result = await goals.run(broken)
-    assert (result.status, result.reason) == ("failed", "fatal_error")
-    assert re.fullmatch(r"KeyError: 'x' \(.*test_flows\.py, line \d+\)", str(result.detail))
-    assert await goals.resume(result.id) == result
+    with pytest.raises(GoalFailed) as failed:
+        await goals.run(broken)
+    error = failed.value
+    assert (error.reason, error.exit_code) == ("fatal_error", 1)
+    assert re.fullmatch(r"KeyError: 'x' \(.*test_flows\.py, line \d+\)", error.detail)
+    result = await goals.resume(error.id)
+    assert (result.status, result.reason, result.detail) == ("failed", error.reason, error.detail)
 
 
 async def test_a_command_and_a_plan_are_run_the_same_way(goals: Goals, tmp_path: Path) -> None:
@@ -105,50 +109,48 @@ async def test_a_command_and_a_plan_are_run_the_same_way(goals: Goals, tmp_path:
 
 
 async def test_the_same_key_is_the_same_goal(goals: Goals) -> None:
-    first = await goals.run(greet, "Ann", key="k")
-    assert await goals.run(greet, "Ann", key="k") == first
+    first = await goals.options(key="k").run(greet, "Ann")
+    assert await goals.options(key="k").run(greet, "Ann") == first
     assert CALLS == ["hello Ann"]
-    for other in (goals.run(greet, "Bob", key="k"), goals.run("echo", key="k")):
+    for other in (goals.options(key="k").run(greet, "Bob"), goals.options(key="k").run("echo")):
         with pytest.raises(Conflict, match=f"'k' started {first.id}"):
             await other
     assert len(await goals.list()) == 1
 
 
 async def test_the_same_key_goes_on_with_a_goal_that_waited(goals: Goals) -> None:
-    first = await goals.run(asking, key="k")
-    assert (first.status, first.reason, first.value) == ("waiting", None, None)
+    first = await parked(goals.options(key="k").run(asking))
     await goals.decide(first.id, "answer", value="yes")
-    assert (await goals.run(asking, key="k")).value == ["first", "yes", "last"]
+    assert (await goals.options(key="k").run(asking)).value == ["first", "yes", "last"]
     assert CALLS == ["first", "last"]
 
 
-async def test_of_two_that_start_with_one_key_at_once_one_does(goals: Goals) -> None:
-    found = await asyncio.gather(*[goals.run(greet, "Ann", key="k") for _ in range(8)], return_exceptions=True)
-    assert any(isinstance(one, GoalResult) and one.status == "done" for one in found)
-    assert all(isinstance(one, GoalResult | Conflict) for one in found)
+async def test_of_eight_that_start_with_one_key_at_once_one_runs_and_all_get_its_result(goals: Goals) -> None:
+    found = await asyncio.gather(*[goals.options(key="k").run(greet, "Ann") for _ in range(8)])
+    assert [one.value for one in found] == ["hello Ann"] * 8
     assert CALLS == ["hello Ann"]
     assert len(await goals.list()) == 1
 
 
 async def test_a_key_that_started_something_else_says_how_to_go_on(goals: Goals) -> None:
-    first = await goals.run(greet, "Ann", key="k")
+    first = await goals.options(key="k").run(greet, "Ann")
     with pytest.raises(Conflict) as refused:
-        await goals.run(greet, "Bob", key="k")
+        await goals.options(key="k").run(greet, "Bob")
     for said in ("greet('Ann')", "another key", f"goal fork {first.id}", f"goal delete {first.id}"):
         assert said in refused.value.detail
 
 
 async def test_the_key_of_a_deleted_goal_is_free_again(goals: Goals) -> None:
-    first = await goals.run(greet, "Ann", key="k")
+    first = await goals.options(key="k").run(greet, "Ann")
     await goals.delete(first.id)
-    again = await goals.run(greet, "Bob", key="k")
+    again = await goals.options(key="k").run(greet, "Bob")
     assert (again.value, again.id != first.id) == ("hello Bob", True)
     with pytest.raises(NotFound, match="was deleted"):
         await goals.resume(first.id)
 
 
 async def test_a_signal_with_the_key_of_another_is_a_conflict_and_the_same_again_is_no_news(goals: Goals) -> None:
-    goal_id = (await goals.run(paid)).id
+    goal_id = (await parked(goals.run(paid))).id
     assert (await goals.signal(goal_id, "paid", 1, key="k")).is_news
     assert not (await goals.signal(goal_id, "paid", 1, key="k")).is_news
     for name, payload in (("paid", 2), ("sent", 1)):
@@ -165,7 +167,7 @@ async def test_a_view_has_the_id_the_text_and_why_it_ended(goals: Goals) -> None
 
 
 async def test_a_signal_is_taken_once_by_its_key_and_in_order(goals: Goals) -> None:
-    goal_id = (await goals.run(paid)).id
+    goal_id = (await parked(goals.run(paid))).id
     assert (await goals.find(goal_id)).summary.waiting_for == "signal"
     for number in (1, 1, 2):
         await goals.signal(goal_id, "paid", number, key=f"k{number}")
@@ -176,14 +178,14 @@ async def test_a_signal_is_taken_once_by_its_key_and_in_order(goals: Goals) -> N
 
 @pytest.mark.parametrize("payload", [float("nan"), "\ud800", {1: 2}])
 async def test_a_signal_that_is_no_json_is_refused(goals: Goals, payload: object) -> None:
-    goal_id = (await goals.run(paid)).id
+    goal_id = (await parked(goals.run(paid))).id
     with pytest.raises(Invalid):
         await goals.signal(goal_id, "paid", payload)
     assert await goals.pending(goal_id) == []
 
 
 async def test_who_follows_a_goal_sees_each_event_once_until_it_ends(goals: Goals) -> None:
-    goal_id = (await goals.run(asking)).id
+    goal_id = (await parked(goals.run(asking))).id
 
     async def seen() -> list[int]:
         return [event.seq async for event in goals.follow(goal_id)]
@@ -201,7 +203,7 @@ async def test_goals_that_are_due_go_on_and_others_do_not(database_url: str, tmp
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "config.toml").write_text("park_after_s = 0")
     async with Perdure.open(tmp_path / "home", database_url=database_url) as p:
-        goal_id = (await p.goals.run(sleeping)).id
+        goal_id = (await parked(p.goals.run(sleeping))).id
         assert (await p.goals.find(goal_id)).summary.waiting_for == "timer"
         while not (due := await p.goals.due()):
             pass

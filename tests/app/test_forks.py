@@ -11,6 +11,7 @@ from perdure import Conflict, Goal, Invalid, NotFound, flow, idempotency_key
 from perdure.app.asked import KeyTaken
 from perdure.app.goals import Goals
 from perdure.kernel.events import ForkedFrom
+from tests.app.parked import parked
 from tests.test_docs import ROOT, blocks
 
 CALLS: list[str] = []
@@ -52,7 +53,7 @@ def no_calls() -> None:
 
 async def asked(goals: Goals) -> str:
     """Return a goal that waits for an answer: goal, first, its outcome, the question."""
-    goal_id = (await goals.run(asking)).id
+    goal_id = (await parked(goals.run(asking))).id
     assert [event.type for event in await goals.history(goal_id)] == ["goal", "action", "tool_output", "action"]
     return goal_id
 

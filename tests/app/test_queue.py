@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from perdure import Conflict, Exhausted, Invalid, Perdure, Unavailable, failpoints
+from perdure.app.background import LOOK_S
 from perdure.app.new_goal import NewGoal, of_command, of_plan_text
 from perdure.app.runner import WORK
-from perdure.app.serving import LOOK_S, Serving
+from perdure.app.serving import Serving
 from perdure.app.system import SystemClock
 from perdure.app.views import QUEUED, GoalView
 from perdure.kernel.events import Limits
@@ -103,7 +104,7 @@ async def test_starts_that_lose_the_race_for_a_key_leave_no_folder_and_no_warnin
     p: Perdure, most: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     new = NewGoal("true", of_command("true").mind, None, key="once")
-    with caplog.at_level(logging.WARNING, "perdure.app.serving"):
+    with caplog.at_level(logging.WARNING, "perdure.app.background"):
         async with at_work(p, most=most) as serving:
             started = await asyncio.gather(*(serving.start(new) for _ in range(12)))
             await until(lambda: not serving.is_busy)

@@ -273,7 +273,7 @@ def append(name: str) -> None:
 async def run_flow_without_threads(folder: Path) -> None:
     async with goals_in(folder) as goals:
         with no_threads():
-            result = await goals.run(sends_once, str(folder / "send"))
+            result = await goals.options(on_failed="return").run(sends_once, str(folder / "send"))
         assert result.status == "failed"
 
 

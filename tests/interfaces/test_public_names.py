@@ -47,6 +47,10 @@ def test_the_names_of_flows_are_public() -> None:
     assert {Event, Goal, GoalResult, GoalStatus, Perdure, StepFailed, flow, idempotency_key}
 
 
+def test_dir_lists_exactly_the_public_names() -> None:
+    assert dir(perdure) == perdure.__all__
+
+
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="nothing_of_the_kind"):
         _ = perdure.nothing_of_the_kind

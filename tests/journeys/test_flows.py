@@ -126,10 +126,11 @@ def test_a_flow_of_a_script_is_gone_on_with_by_the_script_and_every_command_says
         "import asyncio\nfrom perdure import Perdure, flow\n\n"
         "@flow\nasync def asks(goal):\n    return await goal.ask('Well?')\n\n"
         "async def main():\n    async with Perdure.open() as p:\n"
-        "        print((await p.goals.run(asks, key='a')).value)\n\nasyncio.run(main())\n"
+        "        print((await p.goals.options(key='a').run(asks)).value)\n\nasyncio.run(main())\n"
     )
     run = [sys.executable, str(script)]
-    subprocess.run(run, check=True, capture_output=True)
+    waits = subprocess.run(run, check=False, capture_output=True, text=True)
+    assert (waits.returncode, "waits for a person: 'Well?'" in waits.stderr) == (1, True), waits.stderr
     goal = beside.goal()["id"]
     again = f"run the script again: python {script}\n"
     before = beside.goal()["last_seq"]

@@ -698,3 +698,35 @@ async def test_code_that_begins_to_branch_is_refused_and_nothing_is_appended(wor
     assert await world.store.load("goal-a") == before
     assert CALLS["double"] == 2
     find_flow(path).fn = no_branch
+
+
+@flow
+async def direct(_goal: Goal, number: int) -> int:
+    return number
+
+
+@flow
+async def through_another(goal: Goal) -> int:
+    return int(await direct(goal, 5))
+
+
+def test_a_flow_is_shown_by_its_path() -> None:
+    assert repr(direct) == "<flow tests.minds.test_flow:direct>"
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: direct(1), "p.goals.run(direct, 1)"),
+        (direct, "p.goals.run(direct)"),
+        (lambda: direct("a", number=2), "p.goals.run(direct, 'a', number=2)"),
+    ],
+)
+def test_a_flow_that_is_called_directly_says_how_to_run_it(call: Callable[[], object], said: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        call()
+    assert refused.value.detail == f"A flow is not called directly. Run it as a goal: {said}"
+
+
+async def test_a_flow_may_call_another_with_its_goal(world: World) -> None:
+    assert ended(await run(world, through_another.fn)) == Termination("done", value=5)

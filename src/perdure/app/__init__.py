@@ -7,13 +7,14 @@ import platform
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from perdure import __version__
+from perdure.app.opening import Opening
 from perdure.app.startup_code import examine_startup_code
 from perdure.errors import Damaged, Denied, Invalid, NotFound, PerdureError, Unavailable, from_os_error
 from perdure.settings import FILE_MODE, FOLDER_MODE, Settings, ensure_folder, load_settings
@@ -46,9 +47,10 @@ class Perdure:
         print(await p.database.tables())
     """
 
-    def __init__(self, settings: Settings, database: DatabaseClient) -> None:
+    def __init__(self, settings: Settings, database: DatabaseClient, *, queue: str = "cli") -> None:
         self.settings = settings
         self.database = database
+        self._queue = queue
         self._goals: Goals | None = None
         self._memory: HomeMemory | None = None
         self._forge: Forge | None = None
@@ -64,7 +66,8 @@ class Perdure:
 
             home = self.settings.home
             leases = self.database.leases(boottime_s=SystemClock().boottime_s, is_dead=partial(is_dead, home))
-            self._goals = Goals(home, self.database.state_store(), leases, park_after_s=self.settings.park_after_s)
+            store, park_after_s = self.database.state_store(), self.settings.park_after_s
+            self._goals = Goals(home, store, leases, park_after_s=park_after_s, queue=self._queue)
         return self._goals
 
     @property
@@ -111,21 +114,41 @@ class Perdure:
         return SqlIdempotencyKeys(self.database)
 
     async def close(self) -> None:
-        """Stop working; the database stays open for whoever opened it."""
+        """Interrupt and release the goals that run here; the database stays open for its opener."""
         if self._memory is not None:
             await self._memory.close()
         if self._goals is not None:
             await self._goals.close()
 
     @classmethod
-    @asynccontextmanager
-    async def open(
-        cls, home: str | os.PathLike[str] | None = None, *, database_url: str | None = None
-    ) -> AsyncIterator["Perdure"]:
-        """Open a home, making it when it is not there; close it at the end of the block."""
+    def open(
+        cls,
+        home: str | os.PathLike[str] | None = None,
+        *,
+        database_url: str | None = None,
+        app: str | None = None,
+        recover: bool = False,
+    ) -> "AbstractAsyncContextManager[Perdure]":
+        """Open a home for the time of an `async with` block; it is created if it does not exist.
+
+        `app` is the name of the application that embeds Perdure: goals that are started here are in its queue. With
+        `recover`, this process resumes goals of that queue that no live worker holds, and goals that are due.
+
+        Raises: Invalid when `app` is not 1 to 40 characters of a-z, 0-9, `_` and `-`, or `recover` is given without it.
+        """
         flags = {"home": None if home is None else os.fspath(home), "database_url": database_url}
-        async with open_home(load_settings(flags)) as p:
-            yield p
+        return Opening(lambda: _open_for_program(flags, app, recover=recover))
+
+
+@asynccontextmanager
+async def _open_for_program(flags: dict[str, str | None], app: str | None, *, recover: bool) -> AsyncIterator[Perdure]:
+    from perdure.app.asked import app_queue
+
+    queue = app_queue(app, recover=recover)
+    async with open_home(load_settings(flags), queue=queue) as p:
+        if recover:
+            p.goals.worker.recover()
+        yield p
 
 
 @asynccontextmanager
@@ -142,7 +165,7 @@ async def look_into_home(settings: Settings, *, debug: bool = False) -> AsyncIte
 
 @asynccontextmanager
 async def open_home(
-    settings: Settings, *, migrate: bool = True, must_exist: bool = False, debug: bool = False
+    settings: Settings, *, migrate: bool = True, must_exist: bool = False, debug: bool = False, queue: str = "cli"
 ) -> AsyncIterator[Perdure]:
     """Open the home that the settings name; a restore that was interrupted is finished first.
 
@@ -154,7 +177,7 @@ async def open_home(
     if must_exist and not DatabaseClient.exists(settings.database_url):
         raise NotFound(f"There is no database at {settings.database_url}. `perdure db migrate` makes one.")
     async with await DatabaseClient.create(settings.database_url, migrate=migrate, debug=debug) as database:
-        p = Perdure(settings, database)
+        p = Perdure(settings, database, queue=queue)
         try:
             yield p
         finally:

@@ -1,14 +1,24 @@
 """What somebody gave to `p.goals`, seen to before anything is looked up or recorded."""
 
-from collections.abc import Mapping
-from typing import Any, get_args
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import Any, Literal, get_args
 
 from perdure.app.views import GoalResult, GoalView
 from perdure.errors import Conflict, Invalid
 from perdure.kernel.decisions import denied
-from perdure.kernel.events import Decision, content_of
+from perdure.kernel.events import Decision, Limits, content_of
 from perdure.kernel.ports import Once, Status, Summary
 
+OnFailed = Literal["raise", "retry", "return"]
+"""What `run` does about a goal that failed: raise, retry it once and then raise, or return its result."""
+
+MOST_TAGS = 20
+TAG = r"[\w.:/=@+-]{1,64}"
+"""The form of a tag: letters and digits of any language, and `_.:/=@+-`."""
+_APP = re.compile(r"[a-z0-9_-]{1,40}")
 _LARGEST = 2**63 - 1
 
 
@@ -121,3 +131,78 @@ def status(given: Any) -> Status | None:
         raise Invalid(f"status is one of {', '.join(known)} (open: running or interrupted), found {given!r}.")
     found: Status | None = given
     return found
+
+
+def tags(given: Any) -> tuple[str, ...]:
+    """Return the tags of a goal.
+
+    Raises: Invalid
+    """
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise Invalid(f"Invalid tags: expected a list of texts, got {given!r}.")
+    found = tuple(given)
+    wrong = [tag for tag in found if not (isinstance(tag, str) and re.fullmatch(TAG, tag))]
+    if wrong:
+        expected = "1 to 64 characters, each a letter, a digit or one of _.:/=@+-"
+        raise Invalid(f"Invalid tag: expected {expected}, got {str(wrong[0])[:80]!r}.")
+    if len(found) > MOST_TAGS:
+        raise Invalid(f"Invalid tags: expected at most {MOST_TAGS}, got {len(found)}.")
+    if len(set(found)) < len(found):
+        twice = next(tag for tag in found if found.count(tag) > 1)
+        raise Invalid(f"Invalid tags: {twice!r} is given twice.")
+    return found
+
+
+def limits(given: Any) -> Limits:
+    """Return limits, each of them a number above 0.
+
+    Raises: Invalid
+    """
+    if given is None:
+        return Limits()
+    if not isinstance(given, Limits):
+        raise Invalid(f"Invalid limits: expected perdure.Limits(iterations, tokens, usd, seconds), got {given!r}.")
+    for name in (field.name for field in fields(Limits)):
+        value = getattr(given, name)
+        kinds = int if name in ("iterations", "tokens") else int | float
+        is_number = isinstance(value, kinds) and not isinstance(value, bool)
+        if value is not None and not (is_number and math.isfinite(value) and value > 0):
+            raise Invalid(f"Invalid limit {name}: expected a number above 0, got {value!r}.")
+    return given
+
+
+def on_failed(given: Any) -> OnFailed:
+    """Return what to do about a goal that failed.
+
+    Raises: Invalid
+    """
+    known: tuple[OnFailed, ...] = get_args(OnFailed)
+    if given not in known:
+        raise Invalid(f"Invalid on_failed: expected one of {', '.join(known)}, got {given!r}.")
+    found: OnFailed = given
+    return found
+
+
+def app_queue(app: Any, *, recover: bool) -> str:
+    """Return the queue of an application's goals; without an application, that of goals that are run by hand.
+
+    Raises: Invalid when the name is invalid, or goals are to be recovered without one.
+    """
+    if app is None and recover:
+        raise Invalid('recover=True needs the name of the application: Perdure.open(app="shop", recover=True).')
+    if app is None:
+        return "cli"
+    if not (isinstance(app, str) and _APP.fullmatch(app)):
+        raise Invalid(f"Invalid app: expected 1 to 40 characters of a-z, 0-9, _ and -, got {app!r}.")
+    return f"app.{app}"
+
+
+def timeout_s(given: Any) -> float | None:
+    """Return a number of seconds, if there is one.
+
+    Raises: Invalid
+    """
+    is_number = isinstance(given, int | float) and not isinstance(given, bool) and given >= 0
+    if given is not None and not is_number:
+        raise Invalid(f"Invalid timeout_s: expected a number of seconds from 0, got {given!r}.")
+    return None if given is None else float(given)

@@ -43,7 +43,7 @@ class GoalReader:
 
         Raises: Invalid
         """
-        self._require_open()
+        self.require_open()
         where, limit = GoalFilter(asked.status(status), queue), asked.number("limit", limit, 1)
         before = None if before is None else asked.goal_id(before)
         page = await self._store.list_goals(where=where, limit=limit, before=before)
@@ -62,7 +62,7 @@ class GoalReader:
 
     async def due(self, *, limit: int = 50) -> Sequence[GoalView]:
         """Return the goals that sleep and are due, the longest due first."""
-        self._require_open()
+        self.require_open()
         return await self._seen(await self._store.due(self._clock.now_us(), limit=limit))
 
     async def each_due(self, *, queue: str | None = None, after: GoalView | None = None) -> AsyncIterator[GoalView]:
@@ -70,7 +70,7 @@ class GoalReader:
 
         `after` is a goal that was yielded before: only those behind it follow.
         """
-        self._require_open()
+        self.require_open()
         now_us, last = self._clock.now_us(), None if after is None else after.summary
         while page := await self._store.due(now_us, queue=queue, limit=_PAGE, after=last):
             for view in await self._seen(page):
@@ -120,7 +120,7 @@ class GoalReader:
 
         Raises: NotFound; Invalid; Conflict, with `last_seq`, when the goal does not have so many events.
         """
-        self._require_open()
+        self.require_open()
         after = asked.number("after", after, 0)
         upto = None if limit is None else after + asked.number("limit", limit, 1)
         found = await self._store.load(asked.goal_id(goal_id), after=after, upto=upto, max_bytes=max_bytes)
@@ -148,8 +148,27 @@ class GoalReader:
 
     async def changes(self, after: int | None = None) -> Changes:
         """Return which goals have got events since a mark, whoever wrote them."""
-        self._require_open()
+        self.require_open()
         return await self._store.changes(after)
+
+    async def can_continue(self, goal: GoalView) -> bool:
+        """Tell whether a goal that no worker runs would do something if it were resumed now."""
+        if goal.is_final or goal.is_running or goal.summary.waiting_for == "hold":
+            return False
+        due_us = goal.summary.due_us
+        is_due = due_us is not None and due_us <= self._clock.now_us()
+        return goal.status == "interrupted" or is_due or bool(await self.pending(goal.id))
+
+    async def wait_while_running(self, goal_id: str) -> None:
+        """Wait until no live worker runs a goal, or it has ended."""
+        is_running = True
+        while is_running:
+            await self.pause()
+            is_running = (await self.get(goal_id)).is_running
+
+    async def pause(self) -> None:
+        """Wait until the store is worth another look."""
+        await self._clock.sleep(_FOLLOW_S)
 
     async def state(self, goal_id: str) -> GoalState:
         """Return what the events of a goal say.
@@ -184,7 +203,7 @@ class GoalReader:
         return compare(await self.history(left), await self.history(right))
 
     async def _found(self, prefix: str) -> Summary:
-        self._require_open()
+        self.require_open()
         return await self._store.find(asked.goal_id(prefix))
 
     async def _whole(self, goal_id: str) -> Summary:
@@ -207,7 +226,8 @@ class GoalReader:
         """
         require_unchanged(await self._store.load(goal.goal_id), goal.goal_id)
 
-    def _require_open(self) -> None:
+    def require_open(self) -> None:
+        """Raises: Unavailable when the home was closed."""
         if self._is_closed:
             raise Unavailable("These goals are of a home that is closed. Use them inside its `async with` block.")
 

@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perdure.app import asked
+from perdure.app.asked import OnFailed
 from perdure.app.goal_forks import GoalForks, fork_request
 from perdure.app.goal_reader import GoalReader
 from perdure.app.posts import CANCEL_WAIT_S, Posts
@@ -21,6 +23,9 @@ from perdure.kernel.ports import InboxRow, Leases, StateStore
 from perdure.kernel.reopening import plan_retry
 
 if TYPE_CHECKING:
+    from perdure.app.app_worker import AppWorker
+    from perdure.app.goal_handle import GoalHandle
+    from perdure.app.goal_options import GoalOptions
     from perdure.app.new_goal import NewGoal
     from perdure.minds.flow import Flow
 
@@ -29,33 +34,71 @@ class Goals(GoalReader):
     """The goals of a home. A method that changes a goal needs its whole id; one that only reads accepts a prefix.
 
     async with Perdure.open() as p:
-        result = await p.goals.run(nightly, "2026-11-15", key="nightly-2026-11-15")
+        result = await p.goals.options(key="nightly-2026-11-15").run(nightly, "2026-11-15")
         print(result.status, result.value)
     """
 
     def __init__(
-        self, home: Path, store: StateStore, leases: Leases, *, lease_s: float = LEASE_S, park_after_s: float = PARK_S
+        self,
+        home: Path,
+        store: StateStore,
+        leases: Leases,
+        *,
+        lease_s: float = LEASE_S,
+        park_after_s: float = PARK_S,
+        queue: str = "cli",
     ) -> None:
         super().__init__(home, store, leases)
+        self._queue = queue
+        """The queue of the goals that are started or resumed here, unless their manner names another."""
         self._ids = SystemIds()
         self._runner = Runner(home, store, leases, lease_s=lease_s, park_after_s=park_after_s)
         self._posts = Posts(store, self._runner, self._clock, self._ids, self.find)
         self._others: frozenset[str] = frozenset()
         """Other workers that were alive, and owned goals, when the queue was last looked at."""
 
-    async def run(self, what: "Flow | str | Path", /, *args: Any, key: str | None = None, **kwargs: Any) -> GoalResult:
-        """Run a flow with its arguments, a command line, or the plan in a file, and say how that ended.
+    def options(
+        self,
+        key: str | None = None,
+        limits: Limits | None = None,
+        tags: Sequence[str] = (),
+        on_failed: OnFailed = "raise",
+    ) -> "GoalOptions":
+        """Return options for `run` and `start`, which take only the flow and its arguments.
 
-        With a `key`, the same call is the same goal: it is started once, and resumed or only looked at ever after.
+        `key` names the start: the same call is the same goal. `limits` is how much the goal may use, `tags` are labels
+        to find it by. A goal that fails is raised as GoalFailed; with `on_failed="retry"` it is retried once before
+        that, with `"return"` its result is returned.
 
-        Raises: Invalid; NotFound when there is no such plan file; Conflict when the key started something else, or
-        another live worker runs the goal.
+        Raises: Invalid
         """
-        from perdure.app.new_goal import new_goal
+        from perdure.app.goal_options import GoalOptions
 
-        self._require_open()
-        new = replace(new_goal(what, args, kwargs), key=asked.key(key))
-        return GoalResult.of((await self.begin_once(new)).state)
+        given = asked.key(key), asked.limits(limits), asked.tags(tags), asked.on_failed(on_failed)
+        return GoalOptions(self, *given)
+
+    async def run(self, what: "Flow | str | Path", /, *args: Any, **kwargs: Any) -> GoalResult:
+        """Run a flow with its arguments, a command line, or the plan in a file, and return the result.
+
+        Raises: GoalFailed; GoalCancelled; GoalWaiting; Invalid; NotFound when the plan file does not exist.
+        """
+        return await self.options().run(what, *args, **kwargs)
+
+    async def start(self, what: "Flow | str | Path", /, *args: Any, **kwargs: Any) -> "GoalHandle":
+        """Store a goal, run it in the background until the home is closed, and return its handle at once.
+
+        Raises: Invalid; NotFound when the plan file does not exist.
+        """
+        return await self.options().start(what, *args, **kwargs)
+
+    async def handle(self, goal_id: str) -> "GoalHandle":
+        """Return a handle on a goal, whichever process runs it.
+
+        Raises: NotFound
+        """
+        from perdure.app.goal_handle import GoalHandle
+
+        return GoalHandle(self, (await self._whole(goal_id)).goal_id)
 
     async def resume(self, goal_id: str) -> GoalResult:
         """Go on with a goal, and say how that ended; one that has ended is left as it is.
@@ -78,20 +121,27 @@ class Goals(GoalReader):
         """
         return GoalResult.of((await self.reopen(goal_id, reason=reason, limits=limits, key=key)).state)
 
+    @cached_property
+    def worker(self) -> "AppWorker":
+        """What runs goals in the background of this program."""
+        from perdure.app.app_worker import AppWorker
+
+        return AppWorker(self, self._clock, queue=self._queue)
+
     async def begin(self, new: "NewGoal", manner: Manner | None = None) -> Ran:
         """Start a goal and run it until it ends, waits for somebody, or is stopped.
 
         Raises: Invalid when it makes no sense; Conflict when its key was used; nothing is stored then.
         """
-        self._require_open()
-        return await self._runner.start(new, manner or Manner())
+        self.require_open()
+        return await self._runner.start(new, manner or Manner(queue=self._queue))
 
     async def begin_once(self, new: "NewGoal", manner: Manner | None = None) -> Ran:
         """Start a goal, or go on with the one that its key started; one that has ended is left as it is.
 
         Raises: Invalid; Conflict when the key started something else, or another live worker runs the goal.
         """
-        self._require_open()
+        self.require_open()
         known = await self._started(new)
         if known is None:
             try:
@@ -110,7 +160,7 @@ class Goals(GoalReader):
         summary = await self._whole(goal_id)
         if summary.is_final:
             return Ran("ended", await self.state(summary.goal_id))
-        return await self._runner.go_on(summary.goal_id, manner or Manner(), limits or Limits())
+        return await self._runner.go_on(summary.goal_id, manner or Manner(queue=self._queue), limits or Limits())
 
     async def reopen(
         self,
@@ -125,7 +175,7 @@ class Goals(GoalReader):
 
         A goal whose code is in a script elsewhere is reopened and not run.
         """
-        manner = manner or Manner()
+        manner = manner or Manner(queue=self._queue)
         again = Reopening(reason, limits or Limits(), asked.key(key))
         if await self._is_retried(goal_id, again):
             return await self.go_on(goal_id, manner)
@@ -167,7 +217,7 @@ class Goals(GoalReader):
 
         Raises: Invalid when it makes no sense; Conflict when its key was used; nothing is stored then.
         """
-        self._require_open()
+        self.require_open()
         state = await self._runner.enqueue(new, Manner(queue=queue))
         return await self.find(state.goal_id)
 
@@ -176,7 +226,7 @@ class Goals(GoalReader):
 
         Raises: NotFound; Conflict when another live worker runs it; Invalid when a limit is not above what was used.
         """
-        self._require_open()
+        self.require_open()
         await self._runner.settle(goal_id, queue=queue, limits=limits)
         return await self.find(goal_id)
 
@@ -186,7 +236,7 @@ class Goals(GoalReader):
         Goals of live workers are left out by the query, so that it ends after `limit` goals however many wait. Which
         workers live is learnt from the goals that are found: at most once more for each that was not known.
         """
-        self._require_open()
+        self.require_open()
         known = self._others
         self._others = await self._leases.living(known, observer(self._home)) if known else known
         while True:
@@ -201,9 +251,13 @@ class Goals(GoalReader):
         """Tell whether the worker that owns a goal is this process."""
         return goal.summary.worker is not None and goal.summary.worker == self._runner.worker_id
 
+    def is_held_here(self, goal_id: str) -> bool:
+        """Tell whether this process works on a goal now, in the background or for a caller."""
+        return self._runner.is_held(goal_id)
+
     async def count_queued(self, *, queue: str) -> int:
         """Return how many open goals of a queue wait for a worker."""
-        self._require_open()
+        self.require_open()
         return await self._store.count_queued(queue=queue)
 
     async def started(self, new: "NewGoal") -> GoalView | None:
@@ -211,7 +265,7 @@ class Goals(GoalReader):
 
         Raises: Conflict when that is another one.
         """
-        self._require_open()
+        self.require_open()
         known = await self._started(new)
         return None if known is None else await self.find(known)
 
@@ -320,7 +374,9 @@ class Goals(GoalReader):
         return goal_id
 
     async def close(self) -> None:
-        """Stop being a worker; nothing can be asked for any more."""
+        """Interrupt and release the goals in the background, and stop being a worker; no call works after that."""
+        if "worker" in vars(self):
+            await self.worker.close()
         self._is_closed = True
         await self._runner.close()
 

@@ -8,6 +8,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from perdure.app import asked
 from perdure.errors import Invalid, NotFound, Unavailable, from_os_error
 from perdure.kernel.events import GoalBegun, Limits, MindSpec
 from perdure.minds.flow import Flow
@@ -34,12 +35,14 @@ class NewGoal:
     bot: str | None = None
     key: str | None = None
     """Names this one start: a second with the same key is refused."""
+    tags: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse a key that is empty, as that of a variable that was never set, or that not every database can keep.
+        """Refuse invalid tags, and a key that is empty or that not every database can keep.
 
         Raises: Invalid
         """
+        asked.tags(self.tags)
         key = self.key
         if key is not None and not (key.strip() and len(key) <= _LONGEST_KEY and _is_plain(key)):
             raise Invalid(
@@ -90,14 +93,16 @@ def new_goal(what: Flow | str | Path, args: tuple[Any, ...] = (), kwargs: Mappin
     Raises: Invalid; NotFound when the plan file cannot be read.
     """
     if isinstance(what, Flow):
-        if "key" in inspect.signature(what.fn).parameters:
-            raise Invalid(f"{described(what.fn)} has a parameter called key, which `run` takes for itself: rename it.")
         return of_flow(what, list(args), dict(kwargs or {}))
     if not isinstance(what, str | Path):
         raise _no_goal(what)
     if args or kwargs:
         raise Invalid("Only a flow takes arguments.")
-    return of_plan(what) if isinstance(what, Path) else of_command(what)
+    if isinstance(what, Path):
+        return of_plan(what)
+    if what.endswith((".yaml", ".yml")) and Path(what).is_file():
+        raise Invalid(f"A text is run as a command. A plan is given as a Path: p.goals.run(Path({what!r})).")
+    return of_command(what)
 
 
 def _no_goal(what: Any) -> Invalid:

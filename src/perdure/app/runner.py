@@ -67,6 +67,8 @@ class Manner:
 
     A flow that a server runs gets a thread and an event loop of its own, because its code may block.
     """
+    commits_start: bool = False
+    """Commit the start of a new goal before its code runs, for a caller that returns then."""
     tell: Tell | None = log.info
     """Is told that the run waits for proof that the goal's last worker is dead; None: raise OwnerSilent instead."""
 
@@ -237,6 +239,10 @@ class Runner:
         """The id of this process as a worker, if it is one by now."""
         return self._worker.id
 
+    def is_held(self, goal_id: str) -> bool:
+        """Tell whether this process works on a goal now."""
+        return self._worker.is_held(goal_id)
+
     def look(self, goal_id: str) -> None:
         """Let the loop of a goal look into its inbox now, if it runs here."""
         self._worker.look(goal_id)
@@ -273,7 +279,7 @@ class Runner:
         """
         goal_id = self._ids.goal_id(new.text)
         workdir = str(new.workdir or self._home / WORK / goal_id)
-        begun = GoalBegun(new.text, new.mind, new.bot, new.limits, workdir)
+        begun = GoalBegun(new.text, new.mind, new.bot, new.limits, workdir, tags=new.tags)
         means = await _called(thread, partial(self._means, begun, workdir, manner, thread, is_new=True))
         if new.workdir is not None:
             return _New(goal_id, begun, means, None)
@@ -303,7 +309,7 @@ class Runner:
         async with self._given_back(journal, worker), self._worker.renewing(worker):
             loop = await self._loop(journal, means, manner, thread)
             manner.watch(loop)
-            if thread is not None and not is_resumed:
+            if (thread is not None or manner.commits_start) and not is_resumed:
                 await journal.commit()  # the flow may block before it asks for anything
             return await self._worker.run(worker, loop, is_resumed=is_resumed, thread=thread)
 

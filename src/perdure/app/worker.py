@@ -134,6 +134,10 @@ class LocalWorker:
         """Tell whether code of a goal that was told to end still blocks its thread: then the goal is not released."""
         return goal_id in self._left
 
+    def is_held(self, goal_id: str) -> bool:
+        """Tell whether this process works on a goal now."""
+        return goal_id in self._held
+
     def look(self, goal_id: str) -> None:
         """Let the loop of a goal look into its inbox now, if it runs here."""
         if goal_id in self._loops:

@@ -33,7 +33,7 @@ class Goals:
         key: str | None = None,
         **more: Any,
     ) -> Goal:
-        """Start a goal in the server; with a key, once. `more` is args, bot, limits, shell.
+        """Start a goal in the server; with a key, once. `more` is args, bot, limits, shell, tags.
 
         Raises: Invalid; Exhausted; Unavailable.
         """

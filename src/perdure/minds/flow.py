@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _FLOWS: dict[str, "Flow"] = {}
 
 T = TypeVar("T")
+_LONGEST_CALL = 200
 
 
 class Flow:
@@ -34,8 +35,19 @@ class Flow:
         """Whether a script defines it itself, so that only that script can go on with its goals."""
         return self.fn.__module__ == "__main__"
 
-    def __call__(self, goal: "Goal", *args: Any, **kwargs: Any) -> Awaitable[Any]:
-        return self.fn(goal, *args, **kwargs)
+    def __repr__(self) -> str:
+        return f"<flow {self.path}>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Awaitable[Any]:
+        """Call the function from another flow, with that flow's goal as its first argument.
+
+        Raises: Invalid without a goal: a flow is run by `p.goals.run`.
+        """
+        if not (args and isinstance(args[0], Goal)):
+            given = [self.name, *map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())]
+            shown = f"p.goals.run({', '.join(given)})"
+            raise Invalid(f"A flow is not called directly. Run it as a goal: {shown[:_LONGEST_CALL]}")
+        return self.fn(*args, **kwargs)
 
 
 @overload

@@ -84,6 +84,14 @@ async def test_the_same_key_starts_one_goal_and_another_body_is_refused(
     assert len({goal["id"] for goal in many}) == 1
 
 
+async def test_a_goal_has_the_tags_that_it_was_started_with(client: Client) -> None:
+    goal = await client.goals.create(text="true", tags=["team:shop", "größe/2"])
+    assert (await ended(client, goal["id"]))["tags"] == ["team:shop", "größe/2"]
+    for wrong in (["a b"], ["a", "a"], [""], ["a\n"], [str(number) for number in range(21)]):
+        with pytest.raises(Invalid):
+            await client.goals.create(text="true", tags=wrong)
+
+
 async def test_an_answer_lets_a_goal_of_the_server_go_on_by_itself(client: Client) -> None:
     goal = await client.goals.create(plan=ASKS)
     assert (await waiting(client, goal["id"]))["waiting_for"] == "person"

@@ -157,7 +157,7 @@ def test_a_word_of_the_shell_is_no_program(perdure: Terminal, monkeypatch: pytes
 def test_the_key_that_started_a_goal_is_shown(perdure: Terminal, ready: Path) -> None:
     async def start() -> str:
         async with Perdure.open(ready.parent / "home") as p:
-            return (await p.goals.run("true", key="nightly")).id
+            return (await p.goals.options(key="nightly").run("true")).id
 
     goal_id = asyncio.run(start())
     perdure("goal", "show", goal_id)

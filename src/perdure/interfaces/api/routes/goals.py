@@ -223,7 +223,7 @@ async def _new(body: GoalBody, served: Surface) -> NewGoal:
         except NotFound as error:
             raise Invalid(error.detail) from error
     new = await _what(body, served)
-    return replace(new, workdir=None, limits=body.limits.as_limits(), bot=body.bot)
+    return replace(new, workdir=None, limits=body.limits.as_limits(), bot=body.bot, tags=tuple(body.tags))
 
 
 async def _what(body: GoalBody, served: Surface) -> NewGoal:

@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from perdure.app.asked import MOST_TAGS, TAG
 from perdure.app.next_commands import NextCommand
 from perdure.app.views import GoalStatus
 from perdure.interfaces.api.schemas.envelopes import Moment
@@ -66,6 +67,12 @@ class GoalBody(BaseModel):
     )
     bot: Annotated[str, Field(min_length=1, max_length=100)] | None = None
     limits: LimitsBody = LimitsBody()
+    tags: list[Annotated[str, Field(pattern=f"^{TAG}$")]] = Field(
+        default=[],
+        max_length=MOST_TAGS,
+        description="Labels to find the goal by, each once: letters, digits and `_.:/=@+-`, at most 64 characters.",
+        json_schema_extra={"uniqueItems": True},
+    )
     shell: bool = False
 
     @model_validator(mode="after")

@@ -4,7 +4,7 @@ import asyncio
 import resource
 from typing import Protocol, cast
 
-from perdure.app.serving import MOST_RUNNING
+from perdure.app.background import MOST_RUNNING
 from perdure.tools.descriptors import MOST_FILES
 
 ACCEPTED_AT_ONCE = 16

@@ -1,6 +1,6 @@
 """`perdure run`: run a command line, a plan file or a flow as a goal that survives."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -60,6 +60,10 @@ Key = Annotated[
         help="Names this start: again with the same key, it goes on with that goal, or prints how it ended.",
     ),
 ]
+Tags = Annotated[
+    list[str] | None,
+    typer.Option("--tag", metavar="TAG", help="A label of the new goal, to find it by; can be given up to 20 times."),
+]
 GoOnWith = Annotated[
     str | None, typer.Option("--resume", metavar="ID", help="Resume the goal with this id; a prefix is not enough.")
 ]
@@ -82,6 +86,7 @@ async def run(  # noqa: PLR0913 (each is an option of the command)
     flow: FlowPath = None,
     args: Args = None,
     key: Key = None,
+    tag: Tags = None,
     resume: GoOnWith = None,
     continue_: Continue = False,
     list_goals: Annotated[bool, typer.Option("--list", help="List the newest goals.")] = False,
@@ -103,7 +108,9 @@ async def run(  # noqa: PLR0913 (each is an option of the command)
     if ephemeral:
         keep_no_log()
     limits = limits_of(max_iterations, max_tokens, budget_usd, time_limit)
-    wanted = Wanted(text, plan, flow, args, key, resume, is_shell=shell, is_continued=continue_, is_list=list_goals)
+    wanted = Wanted(
+        text, plan, flow, args, key, resume, is_shell=shell, is_continued=continue_, is_list=list_goals, tags=tag or ()
+    )
     wanted.require_sense(ephemeral=ephemeral, is_limited=limits != Limits(), jsonl=jsonl)
     refuse_both(json=options.json, jsonl=jsonl)
     if list_goals:
@@ -111,7 +118,7 @@ async def run(  # noqa: PLR0913 (each is an option of the command)
     showing = Showing(options, is_jsonl=jsonl, is_kept=not ephemeral)
     if resume is not None or continue_:
         return await resumed(showing, resume, jobs, limits)
-    return await _begun(showing, lambda: replace(wanted.new(), limits=limits, key=key), jobs)
+    return await _begun(showing, lambda: replace(wanted.new(), limits=limits, key=key, tags=tuple(wanted.tags)), jobs)
 
 
 @dataclass(frozen=True)
@@ -127,6 +134,7 @@ class Wanted:
     is_shell: bool
     is_continued: bool
     is_list: bool
+    tags: Sequence[str] = ()
 
     def require_sense(self, *, ephemeral: bool, is_limited: bool, jsonl: bool) -> None:
         """Refuse options that do not go together.
@@ -142,6 +150,8 @@ class Wanted:
             raise Invalid("--shell is for a command line; a plan says `shell: true` for each step that needs it.")
         if self.key is not None and (ephemeral or not any(new)):
             raise Invalid("--key names the start of a goal that is kept; --resume ID and --continue need none.")
+        if self.tags and not any(new):
+            raise Invalid("--tag labels a new goal; the tags of a goal that exists stay as they are.")
         if ephemeral and not any(new):
             raise Invalid("--ephemeral is for a new goal: one that is kept nowhere can be neither resumed nor listed.")
         if self.is_list and (is_limited or jsonl):

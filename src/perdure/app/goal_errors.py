@@ -1,0 +1,58 @@
+"""Turns the end or the wait of a goal into the exception that `p.goals.run` raises."""
+
+from datetime import UTC, datetime
+
+from perdure.app.asked import OnFailed
+from perdure.app.next_commands import NextCommand, next_commands
+from perdure.app.views import GoalResult
+from perdure.errors import GoalCancelled, GoalFailed, GoalWaiting
+from perdure.kernel.events import Ask, Termination, Wait
+from perdure.kernel.fold import GoalState
+from perdure.kernel.summary import summarise
+
+
+def result_of(state: GoalState, on_failed: OnFailed = "raise") -> GoalResult:
+    """Return the result of a goal that is done, or whose run was stopped.
+
+    Raises: GoalFailed and GoalCancelled, unless `on_failed` is "return"; GoalWaiting.
+    """
+    failure, wait = failure_of(state), wait_of(state)
+    if failure is not None and on_failed != "return":
+        raise failure
+    if wait is not None:
+        raise wait
+    return GoalResult.of(state)
+
+
+def failure_of(state: GoalState) -> GoalFailed | None:
+    """Return the exception for a goal that has failed or was cancelled, else None."""
+    end = state.termination
+    if end is None or state.status == "done":
+        return None
+    kind = GoalCancelled if state.status == "cancelled" else GoalFailed
+    return kind(state.goal_id, end.reason, _detail(end), end.error.traceback if end.error else None, _next(state))
+
+
+def wait_of(state: GoalState) -> GoalWaiting | None:
+    """Return the exception for a goal that waits, else None."""
+    waiting_for = state.waiting_for
+    if waiting_for is None:
+        return None
+    calls = [each.call for each in state.open_calls.values()]
+    due_us = min(state.timers().values(), default=None)
+    return GoalWaiting(
+        state.goal_id,
+        waiting_for,
+        questions=[call for call in calls if isinstance(call, Ask)],
+        signals=[call.signal for call in calls if isinstance(call, Wait) and call.signal is not None],
+        due_at=None if due_us is None else datetime.fromtimestamp(due_us / 1e6, UTC),
+        next=_next(state),
+    )
+
+
+def _detail(end: Termination) -> str | None:
+    return end.detail or (end.error.message if end.error else None)
+
+
+def _next(state: GoalState) -> list[NextCommand]:
+    return [*next_commands(summarise(state), state)]

@@ -1,0 +1,106 @@
+"""A handle on a goal that runs in the background or in another process."""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from perdure.app import asked
+from perdure.app.asked import OnFailed
+from perdure.app.goal_errors import result_of
+from perdure.app.views import GoalResult, GoalStatus, GoalView
+from perdure.errors import Unavailable
+from perdure.kernel.loop import Ran
+from perdure.kernel.ports import Owned
+
+if TYPE_CHECKING:
+    from perdure.app.goals import Goals
+
+
+class GoalHandle:
+    """A goal by its id, in any process; `p.goals.start(…)` and `p.goals.handle(id)` return one.
+
+    handle = await p.goals.start(nightly, "2026-11-15")
+    print(handle.id, await handle.status())
+    result = await handle.result(timeout_s=60)
+    """
+
+    def __init__(
+        self,
+        goals: "Goals",
+        goal_id: str,
+        task: "asyncio.Task[Ran] | None" = None,
+        on_failed: OnFailed = "raise",
+        *,
+        is_starter: bool = False,
+    ) -> None:
+        self.id = goal_id
+        self._goals = goals
+        self._task = task
+        self._on_failed = on_failed
+        self._is_starter = is_starter
+        """Whether this process has the code and resumes the goal when it can continue and no worker runs it."""
+
+    def __repr__(self) -> str:
+        return f"<goal {self.id}>"
+
+    async def status(self) -> GoalStatus:
+        """Return the status of the goal now.
+
+        Raises: NotFound when it was deleted.
+        """
+        return (await self._goals.get(self.id)).status
+
+    async def result(self, timeout_s: float | None = None) -> GoalResult:
+        """Wait until the goal has ended, in whichever process, and return its result.
+
+        It waits for answers, signals and timers, too. A goal that was started through this handle is resumed here when
+        it can continue and no worker runs it. With `timeout_s=0`, only a goal that has ended already has a result.
+
+        Raises: GoalFailed and GoalCancelled as `run`; TimeoutError after `timeout_s` seconds, while the goal continues;
+        Conflict and Unavailable when it could not be run here.
+        """
+        limit_s = asked.timeout_s(timeout_s)
+        if not await self._has_ended():
+            async with asyncio.timeout(limit_s):
+                await self._wait_for_end()
+        return result_of(await self._goals.state(self.id), self._on_failed)
+
+    async def cancel(self) -> GoalView:
+        """Cancel the goal, and return it as it is then.
+
+        Raises: Conflict when it has ended.
+        """
+        return await self._goals.cancel(self.id)
+
+    async def _has_ended(self) -> bool:
+        """Tell whether the goal has ended, and the run in this process, which may retry it, too."""
+        is_running_here = self._task is not None and not self._task.done()
+        return not is_running_here and (await self._goals.get(self.id)).is_final
+
+    async def _wait_for_end(self) -> None:
+        while True:
+            await self._wait_for_task()
+            goal = await self._goals.get(self.id)
+            if goal.is_final:
+                return
+            if self._is_starter and await self._goals.can_continue(goal):
+                self._task = self._goals.worker.resume(self.id)
+            await self._goals.pause()
+
+    async def _wait_for_task(self) -> None:
+        """Wait for the end of the run in this process.
+
+        Raises: what ended it, unless another worker has the goal: that one is waited for.
+        """
+        task, self._task = self._task, None
+        if task is None:
+            return
+        try:
+            await asyncio.wait({task})
+        finally:
+            if not task.done():
+                self._task = task
+        if task.cancelled():
+            raise Unavailable(f"{self.id} was interrupted, because the home is being closed. Nothing is lost.")
+        error = task.exception()
+        if error is not None and not isinstance(error, Owned):
+            raise error

@@ -1,0 +1,115 @@
+"""Options of a start, given before the flow and its arguments: `p.goals.options(key=…).run(flow, …)`."""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from perdure.app.asked import OnFailed
+from perdure.app.goal_errors import failure_of, result_of
+from perdure.app.goal_handle import GoalHandle
+from perdure.app.views import GoalResult, GoalView
+from perdure.errors import Conflict
+from perdure.kernel.events import Limits
+from perdure.kernel.loop import Ran
+from perdure.kernel.ports import Owned
+
+if TYPE_CHECKING:
+    from perdure.app.goals import Goals
+    from perdure.app.new_goal import NewGoal
+    from perdure.app.runner import Manner
+    from perdure.minds.flow import Flow
+
+
+@dataclass(frozen=True)
+class GoalOptions:
+    """How goals are started; made by `p.goals.options(…)`.
+
+    options = p.goals.options(key="nightly-2026-11-15", tags=["report"])
+    result = await options.run(nightly, "2026-11-15")
+    """
+
+    goals: "Goals" = field(repr=False)
+    key: str | None = None
+    limits: Limits = field(default_factory=Limits)
+    tags: tuple[str, ...] = ()
+    on_failed: OnFailed = "raise"
+
+    async def run(self, what: "Flow | str | Path", /, *args: Any, **kwargs: Any) -> GoalResult:
+        """Run a flow with its arguments, a command line, or the plan in a file, and return the result.
+
+        With a key, the same call is the same goal: it is started once, and resumed or only read by every later call.
+        While another worker runs it, this call waits for the result, and takes over when that worker dies.
+
+        Raises: GoalFailed; GoalCancelled; GoalWaiting; Invalid; NotFound when the plan file does not exist; Conflict
+        when the key started something else, or the code of the flow was changed.
+        """
+        new = self._new(what, args, kwargs)
+        ran = await self._retry_if_failed(await self._run_or_follow(new))
+        return result_of(ran.state, self.on_failed)
+
+    async def start(self, what: "Flow | str | Path", /, *args: Any, **kwargs: Any) -> GoalHandle:
+        """Store a goal, run it in the background until the home is closed, and return its handle at once.
+
+        With a key that was used, the handle is of the goal that it started; a goal that no worker runs is resumed.
+
+        Raises: Invalid; NotFound when the plan file does not exist; Conflict when the key started something else.
+        """
+        new = self._new(what, args, kwargs)
+        known = await self.goals.started(new)
+        if known is None:
+            try:
+                run = await self.goals.worker.start(lambda manner: self._begin(new, manner))
+                return GoalHandle(self.goals, run.goal_id, run.task, self.on_failed, is_starter=True)
+            except Conflict:
+                known = await self.goals.started(new)  # another caller was quicker with the same key
+                if known is None:
+                    raise
+        return self._handle_of(known)
+
+    def _new(self, what: "Flow | str | Path", args: tuple[Any, ...], kwargs: dict[str, Any]) -> "NewGoal":
+        from perdure.app.new_goal import new_goal
+
+        self.goals.require_open()
+        return replace(new_goal(what, args, kwargs), key=self.key, limits=self.limits, tags=self.tags)
+
+    async def _run_or_follow(self, new: "NewGoal") -> Ran:
+        """Run a goal here; while another worker runs the goal that its key started, wait."""
+        while True:
+            try:
+                return await self.goals.begin_once(new)
+            except Owned:
+                known = await self.goals.started(new)
+                if known is None:
+                    raise
+                await self.goals.wait_while_running(known.id)
+
+    def _handle_of(self, known: GoalView) -> GoalHandle:
+        """Return the handle of a goal that was started before; resume it unless it has ended or a worker runs it."""
+        is_retried = known.status == "failed" and self.on_failed == "retry"
+        task = None
+        if is_retried or not (known.is_final or known.is_running):
+            task = self.goals.worker.resume(known.id, lambda manner: self._continue(known.id, manner))
+        return GoalHandle(self.goals, known.id, task, self.on_failed, is_starter=True)
+
+    async def _begin(self, new: "NewGoal", manner: "Manner") -> Ran:
+        return await self._retry_if_failed(await self.goals.begin(new, manner), manner)
+
+    async def _continue(self, goal_id: str, manner: "Manner") -> Ran:
+        return await self._retry_if_failed(await self.goals.go_on(goal_id, manner), manner)
+
+    async def _retry_if_failed(self, ran: Ran, manner: "Manner | None" = None) -> Ran:
+        """Retry a goal that failed once, if that is wanted.
+
+        Raises: GoalFailed, because of the Conflict, when it cannot be retried.
+        """
+        failure = failure_of(ran.state)
+        if self.on_failed != "retry" or failure is None or ran.state.status != "failed":
+            return ran
+        goal_id = ran.state.goal_id
+        try:
+            return await self.goals.reopen(goal_id, manner)
+        except Owned:  # another caller retries it
+            await self.goals.wait_while_running(goal_id)
+            return Ran("ended", await self.goals.state(goal_id))
+        except Conflict as refused:
+            raise failure from refused

@@ -1,0 +1,48 @@
+"""What `Perdure.open(…)` returns: a context manager that says how to use it when it is used otherwise."""
+
+from collections.abc import Callable, Generator
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from perdure.errors import Invalid
+
+if TYPE_CHECKING:
+    from perdure.app import Perdure
+
+_USE = "async with Perdure.open(…) as p:"
+
+
+class Opening(AbstractAsyncContextManager["Perdure"]):
+    """A home that is opened at the beginning of an `async with` block and closed at its end."""
+
+    def __init__(self, make: "Callable[[], AbstractAsyncContextManager[Perdure]]") -> None:
+        self._make = make
+        self._opened: AbstractAsyncContextManager[Perdure] | None = None
+
+    async def __aenter__(self) -> "Perdure":
+        if self._opened is not None:
+            raise Invalid(f"This Perdure.open(…) was entered before. Call it again: {_USE}")
+        self._opened = self._make()
+        return await self._opened.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        if self._opened is None:
+            raise Invalid(f"This Perdure.open(…) was never entered. Use it so: {_USE}")
+        return await self._opened.__aexit__(kind, error, traceback)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise Invalid(f"The home is not open yet, so it has no `{name}`. Open it so: {_USE}")
+
+    def __await__(self) -> Generator[Any, None, NoReturn]:
+        raise Invalid(f"Perdure.open(…) is not awaited, so that the home is closed in any case. Open it so: {_USE}")
+
+    def __enter__(self) -> NoReturn:
+        raise Invalid(f"Perdure.open(…) is an async context manager. Open the home so: {_USE}")
+
+    def __exit__(self, *_error: object) -> None:
+        """Never called: `__enter__` raises."""

@@ -1,0 +1,26 @@
+"""Runs that end because their goal waits."""
+
+import asyncio
+from collections.abc import Awaitable
+
+import pytest
+
+from perdure import GoalHandle, GoalResult, GoalWaiting
+
+_TRIES = 3_000
+
+
+async def parked(run: Awaitable[GoalResult]) -> GoalWaiting:
+    """Return what a run raises whose goal waits."""
+    with pytest.raises(GoalWaiting) as waiting:
+        await run
+    return waiting.value
+
+
+async def until_waiting(handle: GoalHandle) -> None:
+    """Wait until a goal in the background waits."""
+    for _ in range(_TRIES):
+        if await handle.status() == "waiting":
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError(f"{handle} is {await handle.status()}")
