@@ -100,6 +100,16 @@ def test_a_chain_of_ten_thousand_exceptions_is_bounded() -> None:
     assert len(traceback_of(error).encode()) < 2000
 
 
+def test_a_traceback_that_is_too_long_loses_its_middle() -> None:
+    error = first = ValueError("the last " + "é" * 5000)
+    for number in range(8):
+        first.__context__ = ValueError(f"number {number} " + "é" * 5000)
+        first = first.__context__
+    said = traceback_of(error)
+    assert LONGEST_BYTES - 10 < len(said.encode()) <= LONGEST_BYTES
+    assert said.index("number 7") < said.index("\n  [… left out …]\n") < said.index("the last")
+
+
 def test_a_chain_that_leads_back_to_itself_ends() -> None:
     one, two = ValueError(1), ValueError(2)
     one.__cause__, two.__cause__ = two, one
@@ -126,7 +136,7 @@ def test_a_source_that_cannot_be_read_costs_only_the_line(
 
 
 class Meta(type):
-    def __getattribute__(self, name: str) -> Any:
+    def __getattribute__(self, name: str) -> Any:  # noqa: N804 (vulture knows a special method by `self`)
         raise RuntimeError(name)
 
 
