@@ -16,8 +16,11 @@ from perdure.kernel.compare import compare
 from perdure.kernel.events import Termination, Tip, ToolError, ToolOutput, encode, seal
 from perdure.minds.flow import Goal
 from perdure.minds.mistakes import failure_of
+from perdure.minds.plan import PlanMind
+from perdure.minds.plan_file import parse_plan
 from perdure.minds.tracebacks import LONGEST_BYTES, frames_of, traceback_of
 from tests.kernel.world import World
+from tests.minds.history import History
 from tests.minds.test_flow import bodies, ended, run
 
 
@@ -228,3 +231,12 @@ def test_histories_that_differ_in_a_traceback_alone_are_the_same() -> None:
 
     assert compare(ends("a"), ends("b")).common == 1
     assert compare(ends("a"), ends("a", "n")).common == 0
+
+
+async def test_a_plan_ends_with_the_error_of_the_step_that_failed() -> None:
+    history = History(PlanMind(parse_plan("goal: g\nsteps: [{id: a, exec: x}]", "p")))
+    await history.step()
+    history.fail("a.1", "timeout")
+    await history.step()
+    assert history.state.termination is not None
+    assert history.state.termination.error == ToolError("timeout", "it exited with 3")
