@@ -88,9 +88,10 @@ def test_only_steps_of_the_failed_branch_or_around_it_prevent_a_retry(other: str
 
 
 def test_a_plan_whose_later_steps_ran_is_retried() -> None:
-    later = (call("b"), ToolOutput("b.1", ok=True))
-    end = Termination("failed", steps=("a",))
-    assert commands(state_of(call("a"), failed("a"), *later, end, mind=MindSpec("plan"))) == ["perdure goal retry g"]
+    later = (call("a"), ToolOutput("a.1", ok=True))
+    end = Termination("failed", steps=("a.b",))
+    found = commands(state_of(call("a.b"), failed("a.b"), *later, end, mind=MindSpec("plan")))
+    assert found == ["perdure goal retry g"]
 
 
 def test_a_cancelled_goal_is_forked_before_the_step_that_was_cut_off_or_after_the_last() -> None:

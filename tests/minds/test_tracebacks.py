@@ -16,8 +16,11 @@ from perdure.kernel.compare import compare
 from perdure.kernel.events import Termination, Tip, ToolError, ToolOutput, encode, seal
 from perdure.minds.flow import Goal
 from perdure.minds.mistakes import failure_of
+from perdure.minds.plan import PlanMind
+from perdure.minds.plan_file import parse_plan
 from perdure.minds.tracebacks import LONGEST_BYTES, frames_of, traceback_of
 from tests.kernel.world import World
+from tests.minds.history import History
 from tests.minds.test_flow import bodies, ended, run
 
 
@@ -100,6 +103,16 @@ def test_a_chain_of_ten_thousand_exceptions_is_bounded() -> None:
     assert len(traceback_of(error).encode()) < 2000
 
 
+def test_a_traceback_that_is_too_long_loses_its_middle() -> None:
+    error = first = ValueError("the last " + "é" * 5000)
+    for number in range(8):
+        first.__context__ = ValueError(f"number {number} " + "é" * 5000)
+        first = first.__context__
+    said = traceback_of(error)
+    assert LONGEST_BYTES - 10 < len(said.encode()) <= LONGEST_BYTES
+    assert said.index("number 7") < said.index("\n  [… left out …]\n") < said.index("the last")
+
+
 def test_a_chain_that_leads_back_to_itself_ends() -> None:
     one, two = ValueError(1), ValueError(2)
     one.__cause__, two.__cause__ = two, one
@@ -126,7 +139,7 @@ def test_a_source_that_cannot_be_read_costs_only_the_line(
 
 
 class Meta(type):
-    def __getattribute__(cls, name: str) -> Any:
+    def __getattribute__(self, name: str) -> Any:  # noqa: N804 (vulture knows a special method by `self`)
         raise RuntimeError(name)
 
 
@@ -218,3 +231,12 @@ def test_histories_that_differ_in_a_traceback_alone_are_the_same() -> None:
 
     assert compare(ends("a"), ends("b")).common == 1
     assert compare(ends("a"), ends("a", "n")).common == 0
+
+
+async def test_a_plan_ends_with_the_error_of_the_step_that_failed() -> None:
+    history = History(PlanMind(parse_plan("goal: g\nsteps: [{id: a, exec: x}]", "p")))
+    await history.step()
+    history.fail("a.1", "timeout")
+    await history.step()
+    assert history.state.termination is not None
+    assert history.state.termination.error == ToolError("timeout", "it exited with 3")

@@ -30,12 +30,13 @@ def failure_lines(error: ToolError | None) -> list[str]:
 
 
 def caught_failures(state: GoalState) -> Iterator[str]:
-    """Write the tracebacks of steps that failed, apart from the one that the goal ended with."""
+    """Write the tracebacks of steps that failed, apart from those that are part of the goal's own."""
     last = {call.call.step: call for call in state.calls.values()}
-    told = state.termination.error.traceback if state.termination and state.termination.error else None
+    ended = state.termination.error if state.termination is not None else None
+    told = (ended.traceback if ended is not None else None) or ""
     for step, call in last.items():
         error = call.outcome.error if call.outcome is not None else None
-        if error is not None and error.traceback is not None and error.traceback != told:
+        if error is not None and error.traceback is not None and error.traceback.rstrip() not in told:
             yield one_line(f"step {step}: {error.message}")
             yield from failure_lines(error)
 
