@@ -36,7 +36,7 @@ from tests.interfaces.api.serving import Served
 from tests.interfaces.api.talks import built, ready
 from tests.interfaces.api.test_goals import ASKS, ended, waiting
 
-OPTIONAL_BODIES = {"assemble_bot", "cancel_goal", "resume_goal"}
+OPTIONAL_BODIES = {"assemble_bot", "cancel_goal", "resume_goal", "retry_goal"}
 SESSION = "01890a5d-ac96-774b-bcce-b302099a8057"
 BODIES: list[Body] = [
     GoalBegun("echo hi", MindSpec("command", shell=True), limits=Limits(seconds=1.5), workdir="/w"),
@@ -110,6 +110,9 @@ async def _use_goals(plain: Served) -> None:
     fork = (await plain.http.post(f"/goals/{asks}/fork", json={"at": 1})).json()["data"]["id"]
     await plain.http.post(f"/goals/{fork}/resume")
     await plain.http.post(f"/goals/{fork}/cancel")
+    failed = (await plain.http.post("/goals", json={"text": "false"})).json()["data"]["id"]
+    await ended(plain.client, failed)
+    assert (await plain.http.post(f"/goals/{failed}/retry")).status_code == 200
 
 
 async def _use_builder_and_bots(plain: Served) -> None:
