@@ -1,13 +1,13 @@
 """What somebody gave to `p.goals`, seen to before anything is looked up or recorded."""
 
 from collections.abc import Mapping
-from typing import Any, get_args
+from typing import Any
 
 from perdure.app.views import GoalResult, GoalView
 from perdure.errors import Conflict, Invalid
 from perdure.kernel.decisions import denied
 from perdure.kernel.events import Decision, content_of
-from perdure.kernel.ports import Once, Status, Summary
+from perdure.kernel.ports import Once, Summary
 
 _LARGEST = 2**63 - 1
 
@@ -109,15 +109,3 @@ def number(name: str, given: Any, least: int) -> int:
     if isinstance(given, bool) or not isinstance(given, int) or not least <= given <= _LARGEST:
         raise Invalid(f"{name} is a whole number from {least}, found {given!r}.")
     return given
-
-
-def status(given: Any) -> Status | None:
-    """Return what goals are listed by, if by anything.
-
-    Raises: Invalid
-    """
-    known: tuple[Status, ...] = get_args(Status)
-    if given is not None and given not in known:
-        raise Invalid(f"status is one of {', '.join(known)} (open: running or interrupted), found {given!r}.")
-    found: Status | None = given
-    return found

@@ -2,8 +2,10 @@
 
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from typing import Unpack
 
 from perdure.app import asked
+from perdure.app.goal_query import Filters, GoalQuery, goal_query
 from perdure.app.system import SystemClock, observer
 from perdure.app.views import GoalView
 from perdure.errors import Conflict, NotFound, Unavailable
@@ -31,22 +33,38 @@ class GoalReader:
         self._is_closed = False
 
     async def list(
-        self,
-        *,
-        limit: int = 50,
-        before: str | None = None,
-        status: Status | None = None,
-        queue: str | None = None,
+        self, *, limit: int = 50, before: str | None = None, **filters: Unpack[Filters]
     ) -> Sequence[GoalView]:
-        """Return the newest goals that match all that is given; `before` is the last id of the page before.
+        """Return the newest goals that match all filters; `before` is the last id of the previous page.
+
+        `status` is one word or several: running, interrupted, waiting, done, failed, cancelled, or open (running or
+        interrupted). `flow`, `key`, `bot`, `tag` and `queue` match exactly. `since` and `until` choose by the time of
+        creation, from the first up to but without the second: a datetime, a date or time as text (local unless it has
+        an offset), or a duration such as `2h`, counted back from now.
 
         Raises: Invalid
         """
         self._require_open()
-        where, limit = GoalFilter(asked.status(status), queue), asked.number("limit", limit, 1)
+        query, limit = goal_query(self._clock.now_us(), filters), asked.number("limit", limit, 1)
         before = None if before is None else asked.goal_id(before)
-        page = await self._store.list_goals(where=where, limit=limit, before=before)
-        return await self._seen(page)
+        return await self._matching(query, limit, before)
+
+    async def _matching(self, query: GoalQuery, limit: int, before: str | None) -> Sequence[GoalView]:
+        """Return goals of a query; the running are told from the interrupted page by page."""
+        size = limit if query.shown is None else max(limit, _PAGE)
+        found: list[GoalView] = []
+        while page := await self._store.list_goals(where=query.where, limit=size, before=before):
+            found += [goal for goal in await self._seen(page) if query.has(goal)]
+            before = page[-1].goal_id
+            if len(page) < size or len(found) >= limit:
+                break
+        return found[:limit]
+
+    async def finished_before(self, moment_us: int, *, limit: int, before: str | None = None) -> Sequence[GoalView]:
+        """Return finished goals that were last updated before a moment, the newest first."""
+        self._require_open()
+        where = GoalFilter(status=("done", "failed", "cancelled"), updated_before_us=moment_us)
+        return await self._seen(await self._store.list_goals(where=where, limit=limit, before=before))
 
     async def newest_open(self, workdir: Path) -> GoalView:
         """Return the newest goal of a folder that is interrupted or waits.

@@ -214,7 +214,7 @@ class StateStore(Queue, Protocol):
     ) -> list[Summary]:
         """Return goals, newest first; `before` is the last goal id of the page before.
 
-        A status, a flow or a start key is one index range; what else is filtered by is compared row by row.
+        One status, a flow or a start key is one index range; what else is filtered by is compared row by row.
         """
         ...
 

@@ -338,13 +338,14 @@ class InMemoryStateStore:
 
 
 def _matches(goal: Summary, where: GoalFilter) -> bool:
-    wanted = {name: getattr(where, name) for name in ("status", "queue", "flow", "start_key", "bot")}
+    wanted = {name: getattr(where, name) for name in ("queue", "flow", "start_key", "bot")}
     is_same = all(value in (None, getattr(goal, name)) for name, value in wanted.items())
+    is_in_status = where.statuses is None or goal.status in where.statuses
     has_tag = where.tag is None or where.tag in goal.tags
     is_after = where.created_after_us is None or goal.created_us >= where.created_after_us
     is_before = where.created_before_us is None or goal.created_us < where.created_before_us
     is_old = where.updated_before_us is None or goal.updated_us < where.updated_before_us
-    return is_same and has_tag and is_after and is_before and is_old
+    return is_same and is_in_status and has_tag and is_after and is_before and is_old
 
 
 def _posts(goal: _Goal, key: str) -> list[tuple[str, dict[str, Any]]]:
