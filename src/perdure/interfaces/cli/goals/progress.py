@@ -5,9 +5,10 @@ import sys
 from typing import Protocol
 
 from perdure.interfaces.cli.answer import Table, print_table
-from perdure.interfaces.cli.goals.timeline import duration_ms, in_words, moment, told, tries_again
+from perdure.interfaces.cli.goals.timeline import duration_ms, moment, told, tries_again
 from perdure.interfaces.cli.goals.writer import Writer
 from perdure.interfaces.cli.terminal import lines, one_line
+from perdure.interfaces.cli.times import in_words
 from perdure.kernel.events import (
     Ask,
     Body,
