@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from perdure.kernel.events import GoalBegun, MindSpec, Termination
+from perdure.kernel.events import GoalBegun, Message, MindSpec, Termination
 from perdure.kernel.ports import GoalFilter
-from tests.contracts.histories import NOW, History, Stored
+from tests.contracts.histories import NOW, History, Stored, begin
 
 HOUR_US = 3_600_000_000
 
@@ -58,6 +58,16 @@ async def test_each_filter_and_all_together_narrow_a_list(several: Stored) -> No
     assert [
         (filters, "".join(goal.goal_id for goal in page)) for (filters, _), page in zip(CASES, found, strict=True)
     ] == CASES
+
+
+async def test_the_forks_of_a_goal_are_listed(stored: Stored) -> None:
+    origin = await begin(stored, "g", Message("hello"))
+    await begin(stored, "other")
+    for name in ("f1", "f2"):
+        await origin.fork(name, 1)
+    found = await stored.store.list_goals(where=GoalFilter(forked_from="g"))
+    assert [goal.goal_id for goal in found] == ["f2", "f1"]
+    assert await stored.store.list_goals(where=GoalFilter(forked_from="f1")) == []
 
 
 async def test_a_filtered_list_is_read_page_by_page(several: Stored) -> None:

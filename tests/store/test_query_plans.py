@@ -188,7 +188,7 @@ QUESTIONS = (
         is_ordered=True,
     ),
     Question("children of a goal", "SELECT id FROM goals WHERE parent_id = 'p1-goal'", "idx_goals_parent"),
-    Question("forks of a goal", "SELECT id FROM goals WHERE forked_from_id = 'p1-goal'", "idx_goals_forked_from"),
+    Question("forks of a goal", listed_where(forked_from="p1-goal"), "idx_goals_forked_from"),
     Question(
         "sessions of a project",
         "SELECT * FROM sessions WHERE project_id = 'p1' ORDER BY started_at",

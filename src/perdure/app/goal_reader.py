@@ -10,6 +10,7 @@ from perdure.app.system import SystemClock, observer
 from perdure.app.views import GoalView
 from perdure.errors import Conflict, NotFound, Unavailable
 from perdure.kernel.compare import Parted, compare
+from perdure.kernel.deletion import has_fork, not_finished
 from perdure.kernel.events import Event
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.ports import Changes, GoalFilter, InboxRow, Leases, StateStore, Status, Summary
@@ -59,6 +60,19 @@ class GoalReader:
             if len(page) < size or len(found) >= limit:
                 break
         return found[:limit]
+
+    async def deletable(self, goal_id: str) -> GoalView:
+        """Return a goal that can be deleted.
+
+        Raises: NotFound; Conflict when it has not finished, or has a fork.
+        """
+        goal = await self.get(goal_id)
+        if not goal.is_final:
+            raise not_finished(goal.id)
+        forks = await self._store.list_goals(where=GoalFilter(forked_from=goal.id), limit=1)
+        if forks:
+            raise has_fork(goal.id, forks[0].goal_id)
+        return goal
 
     async def finished_before(self, moment_us: int, *, limit: int, before: str | None = None) -> Sequence[GoalView]:
         """Return finished goals that were last updated before a moment, the newest first."""

@@ -64,6 +64,8 @@ class GoalFilter:
     start_key: str | None = None
     bot: str | None = None
     tag: str | None = None
+    forked_from: str | None = None
+    """The goal that it is a fork of."""
     created_after_us: int | None = None
     """Created at this moment or later."""
     created_before_us: int | None = None

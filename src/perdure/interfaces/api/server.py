@@ -13,6 +13,7 @@ from functools import partial
 import uvicorn
 
 from perdure.app import Perdure
+from perdure.app.retention import Retention
 from perdure.app.serving import Serving
 from perdure.app.system import SystemClock
 from perdure.errors import Invalid, Unavailable
@@ -259,8 +260,10 @@ async def _watch_token(surface: Surface) -> None:
 @asynccontextmanager
 async def _working(p: Perdure, doors: Doors) -> AsyncIterator[Surface]:
     """Run goals, and look for changes, for the time of the block; at its end all goals are given back."""
-    surface = Surface(p, Serving(p.goals, p.keys, SystemClock()), Feed(p.goals), doors, Lines())
-    work = (surface.serving.run, surface.feed.run, partial(_watch_token, surface))
+    clock = SystemClock()
+    surface = Surface(p, Serving(p.goals, p.keys, clock), Feed(p.goals), doors, Lines())
+    retention = Retention(p.goals, clock, p.settings.keep_days)
+    work = (surface.serving.run, surface.feed.run, partial(_watch_token, surface), retention.run)
     chores = [asyncio.create_task(kept_up(chore)) for chore in work]
     try:
         yield surface

@@ -72,7 +72,8 @@ def complete_calls(ctx: typer.Context, incomplete: str) -> list[Offer]:
 
 
 def _of_goal(ctx: typer.Context, incomplete: str, named: Callable[[GoalState], list[Offer]]) -> list[Offer]:
-    goal = ctx.params.get("goal")
+    # An option without its value, which is being completed, keeps the parser from assigning the arguments before it.
+    goal = ctx.params.get("goal") or next((word for word in ctx.args if not word.startswith("-")), None)
     if not isinstance(goal, str):
         return []
 

@@ -47,6 +47,7 @@ _FILTERS = {
     "flow": "flow = ?",
     "start_key": "start_key = ?",
     "bot": "bot = ?",
+    "forked_from": "forked_from_id = ?",
     "created_after_us": "created_at >= ?",
     "created_before_us": "created_at < ?",
     "updated_before_us": "updated_at < ?",
