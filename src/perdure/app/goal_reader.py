@@ -23,6 +23,14 @@ _FOLLOW_S = 0.25
 _WHOLE_ID = "Commands that change a goal need the whole id, and so do all requests over HTTP."
 
 
+def has_been_read(goal: Summary, seq: int) -> bool:
+    """Tell whether a reader that has read up to `seq` after it looked at a goal has read the goal to its end.
+
+    More events than the goal had when it had ended mean that it was reopened meanwhile.
+    """
+    return goal.is_final and seq <= goal.last_seq
+
+
 class GoalReader:
     """The reading half of `Goals`."""
 
@@ -143,6 +151,8 @@ class GoalReader:
     async def follow(self, prefix: str, *, after: int = 0) -> AsyncIterator[Event]:
         """Give the events of a goal after a seq, then those that come, each once and in order, until it has ended.
 
+        A goal that is reopened before all its events were read is followed to its next end.
+
         Raises: NotFound; Invalid; Conflict, with `last_seq`, when the goal does not have so many events.
         """
         summary = await self._found(prefix)
@@ -150,11 +160,12 @@ class GoalReader:
         asked.reached(summary, after)
         has_ended = False
         while not has_ended:
-            has_ended = (await self._store.find(goal_id)).is_final
+            found = await self._store.find(goal_id)
             while page := await self._store.load(goal_id, after=after, max_bytes=PAGE_BYTES):
                 for event in page:
                     after = event.seq
                     yield event
+            has_ended = has_been_read(found, after)
             if not has_ended:
                 await self._clock.sleep(_FOLLOW_S)
 

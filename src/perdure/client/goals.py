@@ -98,7 +98,7 @@ class Goals:
                 async for event in self._one_connection(goal_id, after_seq):
                     failures, after_seq = 0, event["seq"]
                     yield event
-                    if event["type"] == _ENDED:
+                    if event["type"] == _ENDED and not await self._has_more(goal_id, after_seq):
                         return
                 if (await self.get(goal_id))["status"] in ("done", "failed", "cancelled"):
                     return
@@ -107,6 +107,13 @@ class Goals:
                     raise Unavailable(f"{self._connection.url} cannot be reached: {error}.") from error
             await asyncio.sleep(_PAUSES_S[min(failures, len(_PAUSES_S) - 1)])
             failures += 1
+
+    async def _has_more(self, goal_id: str, seq: int) -> bool:
+        """Tell whether a goal was reopened after it had ended at a seq; a server that is gone says nothing more."""
+        try:
+            return (await self.get(goal_id))["last_seq"] > seq
+        except Unavailable:
+            return False
 
     async def changes(self) -> AsyncIterator[Goal]:
         """Give the goals that have not ended, then every goal that changes, as it is then, until the connection breaks.

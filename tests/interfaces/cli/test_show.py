@@ -1,7 +1,6 @@
 """What people and programs see of a goal: every step, answers, outputs, when it goes on."""
 
 import asyncio
-import io
 import json
 import re
 from pathlib import Path
@@ -14,7 +13,7 @@ from perdure.interfaces.cli.goals.timeline import STATE_COLUMN, moment, timeline
 from perdure.kernel.events import GoalBegun, MindSpec, Tip, seal
 from perdure.minds.plan import PlanMind
 from perdure.minds.plan_file import parse_plan
-from tests.interfaces.cli.terminal import Terminal
+from tests.interfaces.cli.terminal import Screen, Terminal
 from tests.minds.history import START_US, History
 
 BRANCHES = """
@@ -114,11 +113,6 @@ def test_an_empty_list_says_so(perdure: Terminal) -> None:
     assert perdure.out == "No goals yet. Start one: perdure run 'echo hello'\n"
     perdure("goal", "list", "--status", "waiting")
     assert perdure.out == "No goal matches --status waiting.\n"
-
-
-class Screen(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 @pytest.mark.parametrize("columns", [200, 80, 60, 40])

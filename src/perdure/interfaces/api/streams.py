@@ -3,6 +3,7 @@
 import logging
 from collections.abc import AsyncIterator, Sequence
 
+from perdure.app.goal_reader import has_been_read
 from perdure.errors import PerdureError
 from perdure.interfaces.api.lines import Line
 from perdure.interfaces.api.surface import Surface
@@ -26,11 +27,11 @@ async def pages(served: Surface, line: Line, goal_id: str, after: int) -> AsyncI
     """
     with served.feed.following(goal_id) as news:
         while True:
-            has_ended = (await served.p.goals.find(goal_id)).is_final
+            goal = (await served.p.goals.find(goal_id)).summary
             while found := await served.p.goals.events(goal_id, after=after, limit=_MOST, max_bytes=PAGE_BYTES):
                 after = found[-1].seq
                 yield found
-            if has_ended:
+            if has_been_read(goal, after):
                 return
             if line.ending is not None:
                 return

@@ -169,5 +169,5 @@ def _print_rich(table: Table, stream: TextIO) -> None:
     for header in table.headers:
         rich.add_column(header, no_wrap=header in table.whole, overflow="fold")
     for row in table.rows:
-        rich.add_row(*[Text(cell, style=_STYLES.get(cell, "")) for cell in row])
+        rich.add_row(*[Text(cell, style=_STYLES.get(cell.partition(":")[0], "")) for cell in row])
     Console(file=stream).print(rich)
