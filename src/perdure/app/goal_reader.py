@@ -1,8 +1,8 @@
 """Reads goals: lists, histories, live events, replays and comparisons."""
 
 from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
 from pathlib import Path
-from typing import Unpack
 
 from perdure.app import asked
 from perdure.app.goal_query import Filters, GoalQuery, goal_query
@@ -41,8 +41,19 @@ class GoalReader:
         self._clock = SystemClock()
         self._is_closed = False
 
-    async def list(
-        self, *, limit: int = 50, before: str | None = None, **filters: Unpack[Filters]
+    async def list(  # noqa: PLR0913 (each is a filter)
+        self,
+        *,
+        status: str | Sequence[str] | None = None,
+        flow: str | None = None,
+        key: str | None = None,
+        bot: str | None = None,
+        tag: str | None = None,
+        since: datetime | str | None = None,
+        until: datetime | str | None = None,
+        queue: str | None = None,
+        limit: int = 50,
+        before: str | None = None,
     ) -> Sequence[GoalView]:
         """Return the newest goals that match all filters; `before` is the last id of the previous page.
 
@@ -54,6 +65,7 @@ class GoalReader:
         Raises: Invalid
         """
         self._require_open()
+        filters = Filters(status=status, flow=flow, key=key, bot=bot, tag=tag, since=since, until=until, queue=queue)
         query, limit = goal_query(self._clock.now_us(), filters), asked.number("limit", limit, 1)
         before = None if before is None else asked.goal_id(before)
         return await self._matching(query, limit, before)

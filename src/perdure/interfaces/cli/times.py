@@ -1,6 +1,6 @@
 """Times and durations as people read them; times are local."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 
 _SECOND_US = 1_000_000
 
@@ -52,4 +52,8 @@ def sortable_moment(moment_us: int) -> str:
 
 
 def _local(moment_us: int) -> datetime:
-    return datetime.fromtimestamp(moment_us // _SECOND_US).astimezone()
+    """Return a moment in local time; one that no calendar has is the last that it has."""
+    try:
+        return datetime.fromtimestamp(moment_us // _SECOND_US).astimezone()
+    except (ValueError, OverflowError, OSError):
+        return datetime.max.replace(tzinfo=UTC)

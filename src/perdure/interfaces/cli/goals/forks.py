@@ -45,7 +45,9 @@ async def fork(
     What is open at SEQ is decided anew.
     """
     if not (at.isdecimal() and at.isascii()) or int(at) < 1:
-        raise Invalid(f"--at is the number of an event, as `perdure goal show` has it in its column seq; found {at!r}.")
+        raise Invalid(
+            f"--at is the number of an event, as `perdure goal show` has it in its column events; found {at!r}."
+        )
 
     async def act(goals: Goals) -> GoalView:
         return await goals.fork(goal, int(at))
