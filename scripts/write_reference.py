@@ -84,7 +84,7 @@ def _settings() -> str:
             "Of several variables, the first that is set counts; an empty one counts as not set. A key in",
             "`config.toml` that does not exist is an error. `perdure config show --origin` says what won.",
             "Nothing in the current folder is read. A name with a dot is in a table: `[memory]`, then",
-            "`enabled = false`. A mistake there, or in its variable, is told by name and breaks the memory only.\n",
+            "`enabled = false`. A mistake in the table `memory`, or in one of its variables, breaks the memory only.\n",
             "| setting | flag | environment | `config.toml` | default | what it is |",
             "|---|---|---|---|---|---|",
             *rows,

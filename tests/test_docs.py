@@ -129,11 +129,13 @@ def normal(text: str) -> list[str]:
     """Return the lines of an output without what is another each time: ids, times, how long something took."""
     for what, instead in (
         (r"\d{8}-\d{6}-order-lamp-table-[a-z2-7]{6}", "ID"),
+        (r"\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \S+ \(\d+[smh] ago\)", "STARTED"),
         (r"\b\d\d:\d\d:\d\d\b", "AT"),
+        (r"^folder +\S+$", "folder FOLDER"),
         (r"\b[\d.]+ m?s\b", "TOOK"),
         (r" +", " "),
     ):
-        text = re.sub(what, instead, text)
+        text = re.sub(what, instead, text, flags=re.MULTILINE)
     return [line.strip() for line in text.splitlines()]
 
 

@@ -21,9 +21,11 @@ DATABASE_FILE = "perdure.db"
 FOLDER_MODE = 0o700
 FILE_MODE = 0o600
 
+GOALS_TABLE = "goals"
 MEMORY_TABLE = "memory"
 """The table of `config.toml` that a mistake in breaks the memory, and nothing else."""
 
+_MOST_DAYS = 36_500
 _FLAGS = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
 _SHOWN_OPTIONS = ("host", "port", "user", "dbname", "sslmode")
 _MAY_BE_SECRET = re.compile(r"password|^postgres\w*:", re.IGNORECASE)
@@ -117,6 +119,15 @@ DEFINITIONS = (
         is_flag=True,
     ),
     Definition(
+        name="goals.keep_days",
+        flag=None,
+        environment=("PERDURE_GOALS_KEEP_DAYS",),
+        is_in_config=True,
+        help="A server deletes finished goals without forks this many days after their last event: 0 (never) to 36500.",
+        default=lambda _home: "0",
+        is_place=False,
+    ),
+    Definition(
         name="memory.enabled",
         flag=None,
         environment=("MEMORY_ENABLED",),
@@ -178,6 +189,18 @@ class Settings:
     def park_after_s(self) -> float:
         """Raises: Invalid when it is no number of seconds."""
         return _seconds("park_after_s", self._value("park_after_s"))
+
+    @property
+    def keep_days(self) -> int:
+        """For how many days finished goals are kept; 0: for ever.
+
+        Raises: Invalid
+        """
+        entry = self._entry("goals.keep_days")
+        days = 0 if entry.value.strip() == "0" else _whole(entry.value, _MOST_DAYS)
+        if days is None:
+            raise Invalid(_unexpected(entry, f"a whole number of days from 0 (never) to {_MOST_DAYS}"))
+        return days
 
     @property
     def flows(self) -> tuple[str, ...]:
@@ -414,7 +437,12 @@ def _memory_values(path: Path, table: object) -> tuple[dict[str, str], tuple[str
 def _config_values(path: Path, content: Mapping[str, object]) -> dict[str, str]:
     names = [definition.name for definition in DEFINITIONS if definition.is_in_config]
     known = [name for name in names if not name.startswith(f"{MEMORY_TABLE}.")]
-    return {key: _config_value(path, key, value, known) for key, value in content.items()}
+    goals = content.get(GOALS_TABLE, {})
+    if not isinstance(goals, dict):
+        raise Invalid(f"{path}: {GOALS_TABLE} must be a table: [{GOALS_TABLE}].")
+    given = {key: value for key, value in content.items() if key != GOALS_TABLE}
+    given |= {f"{GOALS_TABLE}.{key}": value for key, value in goals.items()}
+    return {key: _config_value(path, key, value, known) for key, value in given.items()}
 
 
 def _config_value(path: Path, key: str, value: object, known: list[str]) -> str:

@@ -61,7 +61,7 @@ BAD: dict[str, tuple[Callable[[Any], Awaitable[Any]], str]] = {
     "steps that are a text": (lambda goals: goals.fork("20", 1, repeat="charge"), "a list of steps, found 'charge'"),
     "a negative limit": (lambda goals: goals.list(limit=-1), "found -1"),
     "an endless limit": (lambda goals: goals.list(limit=2**70), "limit is a whole number"),
-    "an unknown status": (lambda goals: goals.list(status="finished"), "open, waiting, done, failed, cancelled"),
+    "an unknown status": (lambda goals: goals.list(status="finished"), "waiting, done, failed, cancelled, open"),
     "a page before a number": (lambda goals: goals.list(before=3), "found 3"),
     "a signal without a name": (lambda goals: goals.signal("20", ""), "has a name"),
     "a signal named by a number": (lambda goals: goals.signal("20", 5), "has a name"),

@@ -39,19 +39,14 @@ WHERE project_id = 'p1' AND status = 'pending' AND NOT EXISTS (
     WHERE edge.project_id = task.project_id AND edge.task_id = task.id AND needed.status <> 'completed')"""
 
 
-def of_flow(flow: str) -> str:
-    """Return the query of the newest goals of a flow."""
-    return with_values(*listing(GoalFilter(flow=flow), "instr(tags, ?) > 0", None, 50))
-
-
-def forks_of(goal_id: str) -> str:
-    """Return the query of the newest forks of a goal."""
-    return with_values(*listing(GoalFilter(forked_from=goal_id), "instr(tags, ?) > 0", None, 50))
-
-
 def listed(status: Status | None = None, before: str | None = None, queue: str | None = None) -> str:
     """The query of the state store, with its values written into it."""
-    return with_values(*listing(GoalFilter(status, queue), "instr(tags, ?) > 0", before, 50))
+    return listed_where(before, status=status, queue=queue)
+
+
+def listed_where(before: str | None = None, **filters: Any) -> str:
+    """The same, by any filters; a tag is looked for as both databases can."""
+    return with_values(*listing(GoalFilter(**filters), "tags LIKE ?", before, 50))
 
 
 def due(after: Summary | None = None, queue: str | None = None) -> str:
@@ -178,9 +173,22 @@ QUESTIONS = (
         "goals that are due after one", due(Summary("p1-005", "", "", "open", 0, 0, 1, due_us=3)), "idx_goals_due"
     ),
     Question("a goal by its start key", BY_START_KEY.replace("?", "'k'"), "uq_goals_start_key"),
-    Question("goals of a flow newest first", of_flow("flow1"), "idx_goals_flow", is_ordered=True),
+    Question("goals of a start key", listed_where(start_key="k"), "uq_goals_start_key"),
+    Question(
+        "goals of a status since a moment",
+        listed_where(status="open", created_after_us=5, tag="nightly"),
+        "idx_goals_status",
+        is_ordered=True,
+    ),
+    Question("goals of a flow newest first", listed_where(flow="flow1"), "idx_goals_flow", is_ordered=True),
+    Question(
+        "goals of a flow before one",
+        listed_where(flow="flow1", before="p1-005"),
+        "idx_goals_flow",
+        is_ordered=True,
+    ),
     Question("children of a goal", "SELECT id FROM goals WHERE parent_id = 'p1-goal'", "idx_goals_parent"),
-    Question("forks of a goal", forks_of("p1-goal"), "idx_goals_forked_from"),
+    Question("forks of a goal", listed_where(forked_from="p1-goal"), "idx_goals_forked_from"),
     Question(
         "sessions of a project",
         "SELECT * FROM sessions WHERE project_id = 'p1' ORDER BY started_at",

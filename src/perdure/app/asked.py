@@ -10,7 +10,7 @@ from perdure.app.views import GoalResult, GoalView
 from perdure.errors import Conflict, Invalid
 from perdure.kernel.decisions import denied
 from perdure.kernel.events import Decision, Limits, content_of
-from perdure.kernel.ports import Once, Status, Summary
+from perdure.kernel.ports import Once, Summary
 
 OnFailed = Literal["raise", "retry", "return"]
 """What `run` does about a goal that failed: raise, retry it once and then raise, or return its result."""
@@ -119,18 +119,6 @@ def number(name: str, given: Any, least: int) -> int:
     if isinstance(given, bool) or not isinstance(given, int) or not least <= given <= _LARGEST:
         raise Invalid(f"{name} is a whole number from {least}, found {given!r}.")
     return given
-
-
-def status(given: Any) -> Status | None:
-    """Return what goals are listed by, if by anything.
-
-    Raises: Invalid
-    """
-    known: tuple[Status, ...] = get_args(Status)
-    if given is not None and given not in known:
-        raise Invalid(f"status is one of {', '.join(known)} (open: running or interrupted), found {given!r}.")
-    found: Status | None = given
-    return found
 
 
 def tags(given: Any) -> tuple[str, ...]:

@@ -2,13 +2,16 @@
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 from perdure.app import asked
+from perdure.app.goal_query import Filters, GoalQuery, goal_query
 from perdure.app.system import SystemClock, observer
 from perdure.app.views import GoalView
 from perdure.errors import Conflict, Damaged, NotFound, Unavailable
 from perdure.kernel.compare import Parted, compare
+from perdure.kernel.deletion import has_fork, not_finished
 from perdure.kernel.events import Event, GoalBegun
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.ports import Changes, GoalFilter, InboxRow, Leases, StateStore, Status, Summary
@@ -21,6 +24,14 @@ _FOLLOW_S = 0.25
 _WHOLE_ID = "Commands that change a goal need the whole id, and so do all requests over HTTP."
 
 
+def has_been_read(goal: Summary, seq: int) -> bool:
+    """Tell whether a reader that has read up to `seq` after it looked at a goal has read the goal to its end.
+
+    More events than the goal had when it had ended mean that it was reopened meanwhile.
+    """
+    return goal.is_final and seq <= goal.last_seq
+
+
 class GoalReader:
     """The reading half of `Goals`."""
 
@@ -31,23 +42,64 @@ class GoalReader:
         self._clock = SystemClock()
         self._is_closed = False
 
-    async def list(
+    async def list(  # noqa: PLR0913 (each is a filter)
         self,
         *,
+        status: str | Sequence[str] | None = None,
+        flow: str | None = None,
+        key: str | None = None,
+        bot: str | None = None,
+        tag: str | None = None,
+        since: datetime | str | None = None,
+        until: datetime | str | None = None,
+        queue: str | None = None,
         limit: int = 50,
         before: str | None = None,
-        status: Status | None = None,
-        queue: str | None = None,
     ) -> Sequence[GoalView]:
-        """Return the newest goals that match all that is given; `before` is the last id of the page before.
+        """Return the newest goals that match all filters; `before` is the last id of the previous page.
+
+        `status` is one word or several: running, interrupted, waiting, done, failed, cancelled, or open (running or
+        interrupted). `flow`, `key`, `bot`, `tag` and `queue` match exactly. `since` and `until` choose by the time of
+        creation, from the first up to but without the second: a datetime, a date or time as text (local unless it has
+        an offset), or a duration such as `2h`, counted back from now.
 
         Raises: Invalid
         """
         self.require_open()
-        where, limit = GoalFilter(asked.status(status), queue), asked.number("limit", limit, 1)
+        filters = Filters(status=status, flow=flow, key=key, bot=bot, tag=tag, since=since, until=until, queue=queue)
+        query, limit = goal_query(self._clock.now_us(), filters), asked.number("limit", limit, 1)
         before = None if before is None else asked.goal_id(before)
-        page = await self._store.list_goals(where=where, limit=limit, before=before)
-        return await self._seen(page)
+        return await self._matching(query, limit, before)
+
+    async def _matching(self, query: GoalQuery, limit: int, before: str | None) -> Sequence[GoalView]:
+        """Return goals of a query; the running are told from the interrupted page by page."""
+        size = limit if query.shown is None else max(limit, _PAGE)
+        found: list[GoalView] = []
+        while page := await self._store.list_goals(where=query.where, limit=size, before=before):
+            found += [goal for goal in await self._seen(page) if query.has(goal)]
+            before = page[-1].goal_id
+            if len(page) < size or len(found) >= limit:
+                break
+        return found[:limit]
+
+    async def deletable(self, goal_id: str) -> GoalView:
+        """Return a goal that can be deleted.
+
+        Raises: NotFound; Conflict when it has not finished, or has a fork.
+        """
+        goal = await self.get(goal_id)
+        if not goal.is_final:
+            raise not_finished(goal.id)
+        forks = await self._store.list_goals(where=GoalFilter(forked_from=goal.id), limit=1)
+        if forks:
+            raise has_fork(goal.id, forks[0].goal_id)
+        return goal
+
+    async def finished_before(self, moment_us: int, *, limit: int, before: str | None = None) -> Sequence[GoalView]:
+        """Return finished goals that were last updated before a moment, the newest first."""
+        self.require_open()
+        where = GoalFilter(status=("done", "failed", "cancelled"), updated_before_us=moment_us)
+        return await self._seen(await self._store.list_goals(where=where, limit=limit, before=before))
 
     async def newest_open(self, workdir: Path) -> GoalView:
         """Return the newest goal of a folder that is interrupted or waits.
@@ -130,6 +182,8 @@ class GoalReader:
 
     async def follow(self, prefix: str, *, after: int = 0) -> AsyncIterator[Event]:
         """Give the events of a goal after a seq, then those that come, each once and in order, until it has ended.
+
+        A goal that is reopened before all its events were read is followed to its next end.
 
         Raises: NotFound; Invalid; Conflict, with `last_seq`, when the goal does not have so many events.
         """

@@ -14,6 +14,7 @@ from perdure.app.posts import CANCEL_WAIT_S, Posts
 from perdure.app.runner import PARK_S, Manner, Reopening, Runner
 from perdure.app.system import SystemIds, observer
 from perdure.app.views import GoalResult, GoalView
+from perdure.app.waits import unawaited_note
 from perdure.app.worker import LEASE_S
 from perdure.errors import Conflict, Invalid
 from perdure.kernel.decisions import admit_decision, choose, refuse_while_cancelled
@@ -308,10 +309,12 @@ class Goals(GoalReader):
         return replace(await self.find(goal_id), is_news=False)
 
     async def signal(self, goal_id: str, name: str, payload: Any = None, *, key: str | None = None) -> GoalView:
-        """Tell a goal something that it waits for, or will wait for; the same key tells it once.
+        """Send a signal that a goal waits for, or will wait for; the same key sends it once.
 
-        Raises: NotFound; Invalid; Conflict when it has ended or is being cancelled, or was told something else with the
-        same key; Damaged, and nothing is stored.
+        When nothing waits for it now, it is stored, and `note` of the goal says so and what the goal waits for.
+
+        Raises: NotFound; Invalid; Conflict when the goal has finished or is being cancelled, or the key was used for
+        another signal; Damaged, and nothing is stored.
         """
         if not isinstance(name, str) or not name.strip():
             raise Invalid(f"A signal has a name, which is a text; found {name!r}.")
@@ -321,8 +324,9 @@ class Goals(GoalReader):
             refuse_while_cancelled(goal_id, pending)
 
         content = content_of(Signal(name, payload))
-        await self._require_unchanged(goal)
-        return await self._posts.post(goal.goal_id, "signal", content, key=key, after=goal.last_seq, admit=admit)
+        note = unawaited_note(await self.state(goal.goal_id), name)
+        sent = await self._posts.post(goal.goal_id, "signal", content, key=key, after=goal.last_seq, admit=admit)
+        return replace(sent, note=note if sent.is_news and not sent.is_final else None)
 
     async def cancel(self, goal_id: str, *, key: str | None = None, wait_s: float = CANCEL_WAIT_S) -> GoalView:
         """End a goal, and return it as it is then; the worker that runs it ends what it has begun.

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, cast
 
 import orjson
@@ -48,9 +49,27 @@ class Goals:
         """
         return await self._goal("GET", f"/{plain_step(goal_id)}")
 
-    async def each(self, *, status: str | None = None, limit: int = 50) -> AsyncIterator[Goal]:
-        """Give all goals, the newest first."""
-        async for goal in self._connection.each("/goals", status=status, limit=limit):
+    async def each(  # noqa: PLR0913 (each is a filter)
+        self,
+        *,
+        status: str | Sequence[str] | None = None,
+        flow: str | None = None,
+        key: str | None = None,
+        bot: str | None = None,
+        tag: str | None = None,
+        since: datetime | str | None = None,
+        until: datetime | str | None = None,
+        limit: int = 50,
+    ) -> AsyncIterator[Goal]:
+        """Give all goals that match all filters, the newest first; a page has `limit` goals.
+
+        `since` and `until` choose by the time of creation: a datetime, or a text such as `2h`.
+
+        Raises: Invalid
+        """
+        query = {"status": status, "flow": flow, "key": key, "bot": bot, "tag": tag}
+        times = {"since": _moment(since), "until": _moment(until)}
+        async for goal in self._connection.each("/goals", **query, **times, limit=limit):
             yield cast("Goal", goal)
 
     async def events(self, goal_id: str, *, after_seq: int = 0) -> AsyncIterator[Event]:
@@ -87,6 +106,13 @@ class Goals:
                     raise Unavailable(f"{self._connection.url} cannot be reached: {error}.") from error
             await asyncio.sleep(_PAUSES_S[min(failures, len(_PAUSES_S) - 1)])
             failures += 1
+
+    async def _has_more(self, goal_id: str, seq: int) -> bool:
+        """Tell whether a goal was reopened after it had ended at a seq; a server that is gone says nothing more."""
+        try:
+            return (await self.get(goal_id))["last_seq"] > seq
+        except Unavailable:
+            return False
 
     async def changes(self) -> AsyncIterator[Goal]:
         """Give the goals that have not ended, then every goal that changes, as it is then, until the connection breaks.
@@ -192,3 +218,8 @@ class Goals:
 
     def _socket(self, path: str) -> connect:
         return connect(self._connection.socket_url(path), additional_headers=self._connection.headers, proxy=None)
+
+
+def _moment(given: datetime | str | None) -> str | None:
+    """Return a time as it is sent: with its offset, because the server may be in another time zone."""
+    return given.astimezone().isoformat() if isinstance(given, datetime) else given

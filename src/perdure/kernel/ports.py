@@ -217,7 +217,8 @@ class StateStore(Queue, Protocol):
     ) -> list[Summary]:
         """Return goals, newest first; `before` is the last goal id of the page before.
 
-        A status, a flow, a start key or the origin of forks is one index range. All else is compared row by row.
+        One status, a flow, a start key or the origin of forks is one index range; what else is filtered by is compared
+        row by row.
         """
         ...
 

@@ -61,7 +61,8 @@ class Summary:
 class GoalFilter:
     """Which goals a list has; None matches all."""
 
-    status: Status | None = None
+    status: Status | tuple[Status, ...] | None = None
+    """One status, or several of which a goal has one."""
     queue: str | None = None
     flow: str | None = None
     start_key: str | None = None
@@ -73,6 +74,11 @@ class GoalFilter:
     """Created at this moment or later."""
     created_before_us: int | None = None
     updated_before_us: int | None = None
+
+    @property
+    def statuses(self) -> tuple[Status, ...] | None:
+        """The statuses of which a goal has one; None for all."""
+        return (self.status,) if isinstance(self.status, str) else self.status
 
 
 ALL_GOALS = GoalFilter()

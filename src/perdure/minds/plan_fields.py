@@ -10,18 +10,16 @@ from typing import Any, TypeVar
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from perdure.kernel.events import Effect
+from perdure.minds.durations import MAX_DAYS, MAX_SECONDS, duration_s
 from perdure.minds.plan_shape import LEFT_OUT, OUT_PREFIX, Ending, Pause
 from perdure.minds.words import split_words
 from perdure.minds.yaml_text import Wrong, is_null, is_plain, kind_of, pairs
 
 MAX_ID = 64
-MAX_DAYS = 36_500
 
 _ID = re.compile(r"[a-z0-9_-]+")
 _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][-+]?[0-9]+)?")
-_DURATION = re.compile(r"([0-9]{1,12})([smhd])", re.ASCII)
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OURS = {"PERDURE_IDEMPOTENCY_KEY", "PERDURE_GOAL_ID", "PERDURE_HOME_ID", LEFT_OUT}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -107,11 +105,10 @@ def count(node: Node) -> int:
 
 def duration(node: Node) -> int:
     """Read a duration, in seconds."""
-    found = _DURATION.fullmatch(text(node))
-    if found is None:
+    seconds = duration_s(text(node))
+    if seconds is None:
         raise Wrong(node, f"Expected a duration such as 10s, 5m, 2h or 1d, found {kind_of(node)}.")
-    seconds = int(found[1]) * _SECONDS[found[2]]
-    if seconds > MAX_DAYS * _SECONDS["d"]:
+    if seconds > MAX_SECONDS:
         raise Wrong(node, f"A duration is at most {MAX_DAYS}d, found {kind_of(node)}.")
     return seconds
 
@@ -127,7 +124,7 @@ def timeout(node: Node) -> int:
 def pause(node: Node) -> Pause:
     """Read a duration or a moment."""
     found = text(node)
-    if _DURATION.fullmatch(found):
+    if duration_s(found) is not None:
         return Pause(seconds=duration(node))
     try:
         moment = datetime.fromisoformat(found)

@@ -1,11 +1,25 @@
 """Commands called in this process, and what they print."""
 
+import io
 import json
+import re
 from typing import Any
 
 import pytest
 
 from perdure.interfaces.cli.edge import run
+
+
+class Screen(io.StringIO):
+    """Text that counts as a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines without colours."""
+        return re.sub(r"\x1b\[[0-9;]*m", "", self.getvalue()).splitlines()
 
 
 class Terminal:

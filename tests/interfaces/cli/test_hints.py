@@ -16,8 +16,17 @@ from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.exact import exact
 from perdure.interfaces.cli.goals.hints import cut_off, failure_lines, next_lines, pasted
 from perdure.interfaces.cli.goals.stage import raise_failure
-from perdure.interfaces.cli.goals.timeline import timeline
-from perdure.kernel.events import Ask, Body, Effect, GoalBegun, MindSpec, ToolCall, ToolError, Wait
+from perdure.interfaces.cli.goals.timeline import STATE_COLUMN, timeline
+from perdure.kernel.events import (
+    Ask,
+    Body,
+    Effect,
+    GoalBegun,
+    MindSpec,
+    ToolCall,
+    ToolError,
+    Wait,
+)
 from perdure.kernel.fold import GoalState
 from perdure.kernel.journal import Desk, Journal
 from perdure.minds.command import CommandMind
@@ -154,7 +163,7 @@ def test_what_nobody_has_looked_at_yet_is_resumed_before_it_is_decided(perdure: 
 
 
 def test_an_open_question_is_shown_with_its_words() -> None:
-    assert timeline(state_of(Ask("a.1", "a", "Which?"))).rows[0][6] == "asks: Which?"
+    assert timeline(state_of(Ask("a.1", "a", "Which?"))).rows[0][STATE_COLUMN] == "asks: Which?"
 
 
 def test_a_reader_who_has_gone_is_named_as_the_reason(capsys: pytest.CaptureFixture[str]) -> None:

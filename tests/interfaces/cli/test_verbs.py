@@ -98,7 +98,7 @@ def test_a_fork_goes_another_way_and_says_where_it_came_from(perdure: Terminal, 
     assert perdure.out == "no\n"
     for verb in ("show", "replay"):
         assert perdure("goal", verb, fork) == 0
-        assert f"It is a fork of {answered} at event 3." in perdure.out
+        assert f"fork of {answered} at event 3" in perdure.out.replace("  ", " ")
     assert perdure("goal", "watch", fork) == 0
     assert f"goal {fork}: forked from {answered} at event 3" in perdure.err
     assert perdure("goal", "replay", answered) == 0

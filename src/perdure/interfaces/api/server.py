@@ -13,6 +13,7 @@ from functools import partial
 import uvicorn
 
 from perdure.app import Perdure
+from perdure.app.retention import Retention
 from perdure.app.serving import Serving, WakeCli
 from perdure.app.system import SystemClock
 from perdure.errors import Invalid, Unavailable
@@ -267,9 +268,14 @@ async def _run_goals(serving: Serving, listens: asyncio.Event) -> None:
 async def _working(p: Perdure, doors: Doors, listens: asyncio.Event) -> AsyncIterator[Surface]:
     """Run goals, and look for changes, for the time of the block; at its end all goals are given back."""
     wakes = WakeCli(frozenset(p.settings.flows)) if p.settings.wake_cli_goals else None
-    serving = Serving(p.goals, p.keys, SystemClock(), wakes=wakes)
+    clock = SystemClock()
+    serving = Serving(p.goals, p.keys, clock, wakes=wakes)
     surface = Surface(p, serving, Feed(p.goals), doors, Lines())
-    work = (partial(_run_goals, serving, listens), surface.feed.run, partial(_watch_token, surface))
+    retention = Retention(p.goals, clock, p.settings.keep_days)
+    work = (
+        *(partial(_run_goals, serving, listens), surface.feed.run),
+        *(partial(_watch_token, surface), retention.run),
+    )
     chores = [asyncio.create_task(kept_up(chore)) for chore in work]
     try:
         yield surface

@@ -6,11 +6,11 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TextIO
 
 from perdure.errors import Unavailable
-from perdure.interfaces.cli.terminal import lines, one_line
+from perdure.interfaces.cli.terminal import lines, one_line, width_of
 
 _STYLES = {
     "ok": "green",
@@ -31,6 +31,8 @@ class Table:
     headers: Sequence[str]
     rows: Sequence[Sequence[str]]
     whole: Sequence[str] = ()
+    is_fitted: bool = False
+    """Whether the rows fit the terminal as they are, one line each. One of a single cell is a note on the row above."""
 
 
 @dataclass(frozen=True)
@@ -82,11 +84,14 @@ def _wrapped(text: str) -> str:
     if not sys.stdout.isatty():
         return text
     width = shutil.get_terminal_size().columns
-    lines = [
-        textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False) if len(line) > width else line
-        for line in text.split("\n")
-    ]
-    return "\n".join(lines)
+    return "\n".join(_filled(line, width) if len(line) > width else line for line in text.split("\n"))
+
+
+def _filled(line: str, width: int) -> str:
+    """Break a line between words, never within one; what follows an indented line is indented by two more."""
+    before = len(line) - len(line.lstrip(" "))
+    indent = " " * (before + 2) if before else ""
+    return textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def to_json(data: dict[str, Any]) -> str:
@@ -96,8 +101,10 @@ def to_json(data: dict[str, Any]) -> str:
 
 def print_table(table: Table, stream: TextIO) -> None:
     """Print a table: with colours on a terminal, as plain lines elsewhere."""
-    shown = Table(table.headers, [[one_line(cell) for cell in row] for row in table.rows], table.whole)
-    if stream.isatty():
+    shown = replace(table, rows=[[one_line(cell) for cell in row] for row in table.rows])
+    if stream.isatty() and table.is_fitted:
+        _print_fitted(shown, stream)
+    elif stream.isatty():
         if _least_width(shown) > shutil.get_terminal_size().columns:
             _print_narrow(shown, stream)
         else:
@@ -134,6 +141,24 @@ def _print_plain(table: Table, stream: TextIO) -> None:
         print("  ".join(cells).rstrip(), file=stream)
 
 
+def _print_fitted(table: Table, stream: TextIO) -> None:
+    """Print each row as one line, with the colour of its status."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(file=stream, highlight=False)
+    rows = [row for row in table.rows if len(row) > 1]
+    widths = [max(map(width_of, cells)) for cells in zip(table.headers, *rows, strict=True)]
+    for row in (table.headers, *table.rows):
+        style = "bold" if row is table.headers else "dim" if len(row) == 1 else ""
+        line = Text(style=style, no_wrap=True)
+        for cell, width in zip(row, widths, strict=False):
+            line.append(cell, style=_STYLES.get(cell.partition(":")[0], "") if len(row) > 1 else "")
+            line.append(" " * (width - width_of(cell) + 2))
+        line.rstrip()
+        console.print(line, soft_wrap=True)
+
+
 def _print_rich(table: Table, stream: TextIO) -> None:
     from rich import box
     from rich.console import Console
@@ -144,5 +169,5 @@ def _print_rich(table: Table, stream: TextIO) -> None:
     for header in table.headers:
         rich.add_column(header, no_wrap=header in table.whole, overflow="fold")
     for row in table.rows:
-        rich.add_row(*[Text(cell, style=_STYLES.get(cell, "")) for cell in row])
+        rich.add_row(*[Text(cell, style=_STYLES.get(cell.partition(":")[0], "")) for cell in row])
     Console(file=stream).print(rich)

@@ -96,7 +96,13 @@ def _invoke(arguments: Sequence[str]) -> int:
 
 
 def _first_word(arguments: Sequence[str]) -> str | None:
-    return next((word for word in arguments if not word.startswith("-")), None)
+    words = _typed_words() if "_PERDURE_COMPLETE" in os.environ else arguments
+    return next((word for word in words if not word.startswith("-")), None)
+
+
+def _typed_words() -> list[str]:
+    """Return what a person has typed so far after the program's name, when the shell asks what could follow."""
+    return (os.environ.get("_TYPER_COMPLETE_ARGS") or os.environ.get("COMP_WORDS", "")).split()[1:]
 
 
 def _interrupted() -> int:

@@ -1,4 +1,10 @@
-"""Text that others wrote, made fit to be shown: no control character of it reaches a terminal."""
+"""Text that others wrote, made fit to be shown: without control characters, and cut to the width of a terminal."""
+
+import shutil
+import sys
+from unicodedata import combining, east_asian_width
+
+MIN_COLUMNS = 80
 
 _BIDI = (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C)
 _HIDDEN = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))}
@@ -15,3 +21,32 @@ def one_line(text: str) -> str:
 def lines(text: str) -> str:
     r"""Show a text of several lines; what could move the cursor or change the terminal is written as `\x1b`."""
     return text.replace("\r\n", "\n").translate(_IN_LINES)
+
+
+def columns_of_stdout() -> int | None:
+    """Return how many columns the terminal on standard output has; None when it is not a terminal."""
+    return max(shutil.get_terminal_size().columns, MIN_COLUMNS) if sys.stdout.isatty() else None
+
+
+def width_of(text: str) -> int:
+    """Return how many columns a text takes on a terminal."""
+    return len(text) if text.isascii() else sum(map(_width, text))
+
+
+def cut_to(text: str, columns: int) -> str:
+    """Cut a text to so many columns; what was cut ends with an ellipsis."""
+    if width_of(text) <= columns:
+        return text
+    kept, room = [], columns - 1
+    for character in text:
+        room -= _width(character)
+        if room < 0:
+            break
+        kept.append(character)
+    return "".join(kept).rstrip() + "…"
+
+
+def _width(character: str) -> int:
+    if combining(character):
+        return 0
+    return 2 if east_asian_width(character) in "WF" else 1

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 from uuid_utils import uuid7
 
-from perdure.errors import Conflict
+from perdure.kernel.deletion import has_fork, not_finished
 from perdure.kernel.events import size_of
 from perdure.kernel.ports import (
     ALL_GOALS,
@@ -201,11 +201,11 @@ class InMemoryStateStore:
         """See StateStore.delete."""
         goal = self._goal(goal_id)
         if not goal.has_ended:
-            raise Conflict(f"{goal_id} has not ended; cancel it first.")
+            raise not_finished(goal_id)
         for name, other in self._goals.items():
             origin = other.summary.forked_from
             if not other.is_deleted and origin is not None and origin.goal_id == goal_id:
-                raise Conflict(f"{goal_id} has a fork, {name}; delete that first.")
+                raise has_fork(goal_id, name)
         self._start_keys.pop(goal.summary.start_key or "", None)
         self._goals[goal_id] = _Goal(
             replace(goal.summary, text="", bot=None, workdir=None, flow=None, detail=None, tags=()), is_deleted=True
@@ -348,15 +348,15 @@ class InMemoryStateStore:
 
 
 def _matches(goal: Summary, where: GoalFilter) -> bool:
-    wanted = {name: getattr(where, name) for name in ("status", "queue", "flow", "start_key", "bot")}
+    wanted = {name: getattr(where, name) for name in ("queue", "flow", "start_key", "bot")}
     is_same = all(value in (None, getattr(goal, name)) for name, value in wanted.items())
-    origin_id = None if goal.forked_from is None else goal.forked_from.goal_id
-    is_its_fork = where.forked_from in (None, origin_id)
+    is_in_status = where.statuses is None or goal.status in where.statuses
+    is_fork = where.forked_from in (None, goal.forked_from.goal_id if goal.forked_from else "")
     has_tag = where.tag is None or where.tag in goal.tags
     is_after = where.created_after_us is None or goal.created_us >= where.created_after_us
     is_before = where.created_before_us is None or goal.created_us < where.created_before_us
     is_old = where.updated_before_us is None or goal.updated_us < where.updated_before_us
-    return is_same and is_its_fork and has_tag and is_after and is_before and is_old
+    return is_same and is_in_status and is_fork and has_tag and is_after and is_before and is_old
 
 
 def _posts(goal: _Goal, key: str) -> list[tuple[str, dict[str, Any]]]:

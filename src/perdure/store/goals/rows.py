@@ -43,7 +43,6 @@ BY_PREFIX = f"{_SUMMARY} AND substr(id, 1, ?) = ? ORDER BY length(id), goal_no D
 
 
 _FILTERS = {
-    "status": "status = ?",
     "queue": "queue = ?",
     "flow": "flow = ?",
     "start_key": "start_key = ?",
@@ -62,6 +61,8 @@ def listing(where: GoalFilter, has_tag: str, before: str | None, limit: int) -> 
     and only if the goal has the tag.
     """
     conditions: dict[str, Values] = {_ALL: ()} if before is None else {_BEFORE: (before,)}
+    if where.statuses is not None:
+        conditions[_one_of("status", len(where.statuses))] = where.statuses
     for name, condition in _FILTERS.items():
         if (value := getattr(where, name)) is not None:
             conditions[condition] = (value,)
@@ -69,6 +70,11 @@ def listing(where: GoalFilter, has_tag: str, before: str | None, limit: int) -> 
         conditions[has_tag] = (f'"{where.tag}"',)
     values = [value for given in conditions.values() for value in given]
     return f"{_SUMMARY} AND {' AND '.join(conditions)} ORDER BY goal_no DESC LIMIT ?", (*values, limit)
+
+
+def _one_of(column: str, count: int) -> str:
+    """Return the condition that a column has one of some values; of none, no row has one."""
+    return f"{column} = ?" if count == 1 else f"{column} IN ({', '.join('?' * count)})" if count else "1 = 0"
 
 
 QUEUED = "SELECT count(*) FROM goals WHERE deleted_at IS NULL AND status = 'open' AND queue = ? AND worker IS NULL"

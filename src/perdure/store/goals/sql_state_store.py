@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from perdure.errors import Conflict
+from perdure.kernel.deletion import has_fork, not_finished
 from perdure.kernel.ports import ALL_GOALS, FINAL, Admit, Appended, Changes, Event, GoalFilter, InboxRow, Summary
 from perdure.store.goals.append import (
     Append,
@@ -225,10 +225,10 @@ def _delete(raw: RawTransaction, goal_id: str, now_us: int) -> None:
     if row is None:
         if raw.first("SELECT 1 FROM goals WHERE id = ? AND deleted_at IS NULL", goal_id) is None:
             raise missing(goal_id)
-        raise Conflict(f"{goal_id} has not ended; cancel it first.")
+        raise not_finished(goal_id)
     fork = raw.first("SELECT id FROM goals WHERE forked_from_id = ? AND deleted_at IS NULL LIMIT 1", goal_id)
     if fork is not None:
-        raise Conflict(f"{goal_id} has a fork, {fork[0]}; delete that first.")
+        raise has_fork(goal_id, fork[0])
     raw.execute("DELETE FROM events WHERE goal_no = ?", row[0])
     raw.execute("DELETE FROM inbox WHERE goal_no = ?", row[0])
 

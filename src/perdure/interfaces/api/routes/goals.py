@@ -5,13 +5,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from perdure.app.asked import reached, require_same
 from perdure.app.flows import load_flow
+from perdure.app.goal_query import Filters
 from perdure.app.goal_reader import PAGE_BYTES
 from perdure.app.new_goal import NewGoal, of_command, of_flow, of_plan_text
 from perdure.app.runner import Reopening
@@ -35,11 +36,31 @@ from perdure.interfaces.api.schemas.goals import (
 from perdure.interfaces.api.schemas.problems import refusals
 from perdure.interfaces.api.streams import event_stream
 from perdure.interfaces.api.surface import BASE, Called, Cursor, JsonRoute, Limit, Served, Surface
-from perdure.kernel.ports import Once, Status
+from perdure.kernel.ports import Once
 
 router = APIRouter(prefix="/goals", tags=["goals"], route_class=JsonRoute)
 
 _HERE = f"{BASE}/goals"
+StatusWord = Literal["running", "interrupted", "open", "waiting", "done", "failed", "cancelled"]
+_TIME = "a time such as 2026-11-16T08:00:00Z, a date, or a duration such as 2h, counted back from now"
+
+
+async def _wanted(  # noqa: PLR0913 (each is a parameter of the query)
+    *,
+    status: Annotated[
+        list[StatusWord] | None, Query(description="May be repeated. `open` is running or interrupted.")
+    ] = None,
+    flow: Annotated[str | None, Query(description="Name of the flow.")] = None,
+    key: Annotated[str | None, Query(description="Start key.")] = None,
+    bot: Annotated[str | None, Query(description="Slug of the bot.")] = None,
+    tag: Annotated[str | None, Query(description="One of the goal's tags.")] = None,
+    since: Annotated[str | None, Query(description=f"Created at this time or later: {_TIME}.")] = None,
+    until: Annotated[str | None, Query(description=f"Created before this time: {_TIME}.")] = None,
+) -> Filters:
+    return Filters(status=status, flow=flow, key=key, bot=bot, tag=tag, since=since, until=until)
+
+
+Wanted = Annotated[Filters, Depends(_wanted)]
 GoalId = str
 _GOAL = Envelope[Goal]
 _STREAM: dict[int | str, dict[str, Any]] = {
@@ -64,14 +85,9 @@ async def create_goal(body: GoalBody, served: Served, once: Called) -> Response:
 
 
 @router.get("", operation_id="list_goals", response_model=Page[Goal, PageMeta])
-async def list_goals(
-    served: Served,
-    limit: Limit = 50,
-    cursor: Cursor = None,
-    status: Annotated[Status | None, Query(description="`open` is running or interrupted.")] = None,
-) -> Response:
-    """List goals, the newest first; `output` is null in a list, also when a goal has one."""
-    found = await served.p.goals.list(limit=limit + 1, status=status, before=from_cursor(cursor))
+async def list_goals(served: Served, wanted: Wanted, limit: Limit = 50, cursor: Cursor = None) -> Response:
+    """List goals that match all filters, the newest first; `output` is null in a list, also when a goal has one."""
+    found = await served.p.goals.list(limit=limit + 1, before=from_cursor(cursor), **wanted)
     return page([goal.wire() for goal in found[:limit]], found[limit - 1].id if len(found) > limit else None)
 
 

@@ -11,6 +11,7 @@ from perdure.app import open_home
 from perdure.errors import Damaged
 from perdure.interfaces.cli.answer import Answer, Table
 from perdure.interfaces.cli.command import Options, command
+from perdure.interfaces.cli.completion import complete_bots
 from perdure.interfaces.cli.files import write_file
 from perdure.interfaces.cli.sure import require_sure
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 _LONGEST = 240
 
-Slug = Annotated[str, typer.Argument(metavar="SLUG", help="The bot.")]
+Slug = Annotated[str, typer.Argument(metavar="SLUG", help="The bot.", autocompletion=complete_bots)]
 
 
 def register(app: typer.Typer) -> None:

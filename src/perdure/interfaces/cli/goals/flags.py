@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from perdure.errors import Invalid
+from perdure.interfaces.cli.completion import complete_goals
 from perdure.kernel.events import Limits
 
 
@@ -19,13 +20,25 @@ def filled(value: str | None) -> str | None:
     return value
 
 
-Goal = Annotated[str, typer.Argument(metavar="ID", help="The whole id of the goal.", callback=filled)]
+Goal = Annotated[
+    str,
+    typer.Argument(metavar="ID", help="The whole id of the goal.", callback=filled, autocompletion=complete_goals),
+]
 """A goal that a command changes: a prefix could name another goal than the user thinks of."""
 SeenGoal = Annotated[
-    str, typer.Argument(metavar="ID", help="The goal's id, or a unique prefix of it.", callback=filled)
+    str,
+    typer.Argument(
+        metavar="ID",
+        help="The goal's id, or a unique prefix of it.",
+        callback=filled,
+        autocompletion=complete_goals,
+    ),
 ]
 """A goal that a command only reads."""
-MaybeGoal = Annotated[str | None, typer.Argument(metavar="ID", help="The whole id of the goal.", callback=filled)]
+MaybeGoal = Annotated[
+    str | None,
+    typer.Argument(metavar="ID", help="The whole id of the goal.", callback=filled, autocompletion=complete_goals),
+]
 Jobs = Annotated[int, typer.Option("--jobs", min=1, metavar="N", help="How many steps may run at once.")]
 Jsonl = Annotated[
     bool, typer.Option("--jsonl", help="Print each event of this run as one line of JSON, when it is durable.")

@@ -86,14 +86,14 @@ async def run_in_its_folder(options: Options, goals: Goals, goal_id: str, run: C
     Raises: NotFound; what `run` raises.
     """
     found = (await goals.get(goal_id)).summary
-    if found.mind == "flow" and found.workdir is not None:
-        look_in(found.workdir)
-    with forks_offered(options), _folder_of(found):
+    with forks_offered(options), in_folder_of(found):
         return await run(found.goal_id)
 
 
-def _folder_of(goal: Summary) -> AbstractContextManager[None]:
-    """Change to the folder where a flow was started; one of a server was started in no folder of its own."""
+def in_folder_of(goal: Summary) -> AbstractContextManager[None]:
+    """Find the module of a flow, and change to the folder where it was started; one of a server has no such folder."""
+    if goal.mind == "flow" and goal.workdir is not None:
+        look_in(goal.workdir)
     folder = goal.workdir if goal.mind == "flow" and goal.queue == "cli" else None
     return chdir(folder) if folder is not None and Path(folder).is_dir() else nullcontext()
 

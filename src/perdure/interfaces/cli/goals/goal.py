@@ -1,21 +1,21 @@
-"""`perdure goal`: list goals, look at one, go on with it, replay it; the other verbs have modules of their own."""
+"""`perdure goal`: list goals, resume one, replay it; the other verbs have modules of their own."""
 
 import time
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from perdure.app import open_home
-from perdure.app.goals import Goals
+from perdure.app.goal_query import Filters
 from perdure.app.runner import Manner
-from perdure.app.views import GoalStatus, GoalView
-from perdure.errors import Damaged, Invalid
-from perdure.interfaces.cli.answer import Answer, Table
+from perdure.app.views import GoalView
+from perdure.errors import Invalid
+from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.exact import exact
-from perdure.interfaces.cli.goals import forks, records, retry, settle, watch
+from perdure.interfaces.cli.goals import forks, records, retry, settle, show, watch
+from perdure.interfaces.cli.goals.filters import told, with_filters
 from perdure.interfaces.cli.goals.flags import (
     BudgetUsd,
     Jobs,
@@ -30,153 +30,41 @@ from perdure.interfaces.cli.goals.flags import (
     refuse_both,
 )
 from perdure.interfaces.cli.goals.flows import go_on
-from perdure.interfaces.cli.goals.hints import caught_failures, failure_lines, next_lines
-from perdure.interfaces.cli.goals.outputs import output_of
+from perdure.interfaces.cli.goals.listing import goal_table
 from perdure.interfaces.cli.goals.stage import Showing, Stage, staged
-from perdure.interfaces.cli.goals.timeline import (
-    call_object,
-    details,
-    headline,
-    not_begun,
-    origin,
-    pending_line,
-    pending_object,
-    timeline,
-)
-from perdure.interfaces.cli.terminal import one_line
-from perdure.kernel.events import Event, Limits
-from perdure.kernel.fold import fold
+from perdure.interfaces.cli.goals.timeline import headline, origin, timeline
+from perdure.interfaces.cli.terminal import columns_of_stdout
+from perdure.kernel.events import Limits
 from perdure.kernel.loop import Ran
-from perdure.kernel.replay import require_unchanged
-
-StatusName = Literal["running", "interrupted", "waiting", "done", "failed", "cancelled"]
-_PAGE = 200
-_TEXT_WIDTH = 48
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the tree."""
-    for name, fn in (("list", list_), ("ls", list_), ("show", show), ("resume", resume), ("replay", replay)):
+    for name, fn in (("list", list_), ("ls", list_), ("resume", resume), ("replay", replay)):
         command(app, name)(fn)
-    for module in (retry, settle, forks, records, watch):
+    for module in (show, retry, settle, forks, records, watch):
         module.register(app)
 
 
+@with_filters()
 async def list_(
     options: Options,
     *,
-    status: Annotated[
-        StatusName | None,
-        typer.Option(
-            "--status",
-            metavar="STATUS",
-            help="Only goals that are running, interrupted, waiting, done, failed or cancelled.",
-        ),
-    ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, metavar="N", help="How many.")] = 50,
+    filters: Filters,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, metavar="N", help="Maximum number of goals.")] = 50,
 ) -> Answer:
-    """List the newest goals."""
+    """List the newest goals that match all filters."""
     async with open_home(options.settings(), debug=options.verbose) as p:
-        goals = await _newest(p.goals, status, limit)
-    rows = [
-        [
-            goal.summary.goal_id,
-            goal.status,
-            _why(goal),
-            str(goal.summary.steps),
-            _shortened(goal.summary.text),
-        ]
-        for goal in goals
-    ]
-    table = Table(["goal", "status", "why", "steps", "text"], rows, whole=("goal",))
-    return Answer({"goals": [goal.wire() for goal in goals]}, [table if rows else _none(options, status)])
+        goals = await p.goals.list(limit=limit, **filters)
+    table = goal_table(goals, time.time_ns() // 1000, columns_of_stdout())
+    return Answer({"goals": [goal.wire() for goal in goals]}, [table if goals else _none(options, filters)])
 
 
-def _why(goal: GoalView) -> str:
-    """Say why a goal ended or what it waits for, and that a timer has passed without a worker to wake the goal."""
-    why = goal.summary.reason or goal.summary.waiting_for or ""
-    return f"{why}, overdue" if goal.is_overdue(time.time_ns() // 1000) else why
-
-
-def _none(options: Options, status: GoalStatus | None) -> str:
+def _none(options: Options, filters: Filters) -> str:
     """Say that there is nothing to list, and what to do about it."""
-    if status is not None:
-        return f"No goal is {status}."
+    if filters:
+        return f"No goal matches {told(filters)}."
     return f"No goals yet. Start one: {exact(options, 'run', 'echo hello')}"
-
-
-async def _newest(goals: Goals, status: GoalStatus | None, limit: int) -> list[GoalView]:
-    """Return the newest goals of a status."""
-    match status:
-        case "running" | "interrupted":
-            return await _newest_open(goals, status, limit)
-        case _:
-            return list(await goals.list(limit=limit, status=status))
-
-
-async def _newest_open(goals: Goals, status: GoalStatus, limit: int) -> list[GoalView]:
-    """Tell the running from the interrupted, page by page."""
-    found: list[GoalView] = []
-    before = None
-    while len(found) < limit and (page := await goals.list(limit=_PAGE, status="open", before=before)):
-        found += [goal for goal in page if goal.status == status]
-        before = page[-1].summary.goal_id
-    return found[:limit]
-
-
-def _shortened(text: str) -> str:
-    line = one_line(text)
-    return line if len(line) <= _TEXT_WIDTH else line[: _TEXT_WIDTH - 1] + "…"
-
-
-async def show(
-    options: Options,
-    *,
-    goal: SeenGoal,
-    output: Annotated[
-        str | None,
-        typer.Option("--output", metavar="STEP", help="Print only what this step, or call, gave.", callback=filled),
-    ] = None,
-) -> Answer:
-    """Show the steps of a goal, what was asked of it and not yet taken, and how to go on."""
-    if output is not None:
-        return await output_of(options, goal, output)
-    async with open_home(options.settings(), debug=options.verbose) as p:
-        found = await p.goals.find(goal)
-        events = await p.goals.history(found.id)
-        pending = await p.goals.pending(found.summary.goal_id)
-    damage = _damage(events, found.id)
-    state = fold(events)
-    seen = GoalView.of_state(state, is_running=found.is_running, row=found.summary)
-    data = {
-        **seen.wire(),
-        **details(state),
-        "key": found.summary.start_key,
-        "calls": [call_object(call) for call in state.calls.values()],
-        "not_begun": [{"step": step, "state": said} for step, said in not_begun(state).items()],
-        "pending": [pending_object(row) for row in pending],
-    }
-    now_us = time.time_ns() // 1000 if seen.is_running else None
-    parts: list[str | Table] = [headline(seen), *origin(state), one_line(state.begun.text)]
-    if seen.detail:
-        parts += [one_line(seen.detail), *failure_lines(seen.error)]
-    if found.summary.start_key is not None:
-        parts.append(one_line(f"Its key is {found.summary.start_key!r}."))
-    is_over = state.termination is not None
-    parts += [timeline(state, now_us=now_us), *caught_failures(state)]
-    parts += [*(pending_line(row, is_over=is_over) for row in pending)]
-    if damage is not None:  # no command but those that the damage names can continue it
-        return Answer(data, parts, exit_code=damage.exit_code, fault=damage.detail)
-    return Answer(data, [*parts, *next_lines(options, seen)])
-
-
-def _damage(events: Sequence[Event], goal_id: str) -> Damaged | None:
-    """Return what is wrong with a history, which is shown as far as it can be read."""
-    try:
-        require_unchanged(events, goal_id)
-    except Damaged as error:
-        return error
-    return None
 
 
 async def resume(  # noqa: PLR0913 (each is an option of the command)

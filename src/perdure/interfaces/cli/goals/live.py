@@ -15,9 +15,10 @@ from rich.text import Text
 
 from perdure.interfaces.cli.answer import Table
 from perdure.interfaces.cli.goals.progress import print_end, show_outputs, write_output
-from perdure.interfaces.cli.goals.timeline import in_words, told
+from perdure.interfaces.cli.goals.timeline import told
 from perdure.interfaces.cli.goals.writer import Writer
 from perdure.interfaces.cli.terminal import one_line
+from perdure.interfaces.cli.times import in_words
 from perdure.kernel.events import Event, ToolOutput, decode
 from perdure.kernel.fold import CallState, GoalState
 

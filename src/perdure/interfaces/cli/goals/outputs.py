@@ -1,6 +1,7 @@
 """What a step gave, as the history has it."""
 
 import json
+from typing import Any
 
 from perdure.app import open_home
 from perdure.errors import NotFound
@@ -11,14 +12,20 @@ from perdure.interfaces.cli.goals.stage import raise_failure
 from perdure.interfaces.cli.goals.writer import Writer
 from perdure.kernel.fold import CallState, GoalState
 
+VALUE = "value"
+"""Names what the goal returned, unless a step has that name."""
+
 
 async def output_of(options: Options, goal: str, name: str) -> Answer:
-    """Print what a step gave, by its id for the last of its calls, or by the id of a call.
+    """Print the output of a step, by its id for the last of its calls, or by the id of a call; or the goal's value.
 
-    Raises: NotFound when there is no such step, or it has given nothing yet.
+    Raises: NotFound when there is no such step, or it has no output yet.
     """
     async with open_home(options.settings(), debug=options.verbose) as p:
         state = await p.goals.state((await p.goals.find(goal)).summary.goal_id)
+    if name == VALUE and state.termination is not None and not _has_step(state, VALUE):
+        value = state.termination.value
+        return Answer({"output": value}, [_text(value)])
     call = _found(state, name)
     given = call.outcome.output if call.outcome else call.decision.value if call.decision else None
     data = {"call_id": call.call.call_id, "step": call.call.step, "output": given}
@@ -29,7 +36,15 @@ async def output_of(options: Options, goal: str, name: str) -> Answer:
         writer.close()
         raise_failure(writer.failure)
         return Answer(data)
-    return Answer(data, [given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)])
+    return Answer(data, [_text(given)])
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _has_step(state: GoalState, name: str) -> bool:
+    return any(call.call.step == name for call in state.calls.values())
 
 
 def _found(state: GoalState, name: str) -> CallState:

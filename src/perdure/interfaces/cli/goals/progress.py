@@ -6,9 +6,10 @@ from typing import Protocol
 
 from perdure.app.next_commands import moment
 from perdure.interfaces.cli.answer import Table, print_table
-from perdure.interfaces.cli.goals.timeline import duration_ms, in_words, told, tries_again
+from perdure.interfaces.cli.goals.timeline import duration_ms, told, tries_again
 from perdure.interfaces.cli.goals.writer import Writer
 from perdure.interfaces.cli.terminal import lines, one_line
+from perdure.interfaces.cli.times import in_words
 from perdure.kernel.events import (
     Ask,
     Body,

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -9,11 +10,14 @@ from typing import Annotated
 import typer
 
 from perdure.app import open_home
+from perdure.app.goal_query import Filters, older_than_us
 from perdure.errors import Unavailable
 from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.files import write_file
-from perdure.interfaces.cli.goals.flags import Goal, SeenGoal
+from perdure.interfaces.cli.goals.bulk import DELETE, All, Yes, change_many, is_of_several
+from perdure.interfaces.cli.goals.filters import OF_SEVERAL, with_filters
+from perdure.interfaces.cli.goals.flags import MaybeGoal, SeenGoal
 from perdure.interfaces.cli.goals.timeline import headline
 from perdure.interfaces.cli.goals.writer import write_out
 from perdure.interfaces.cli.sure import require_sure
@@ -71,15 +75,31 @@ def _print(events: Sequence[Event]) -> None:
         raise Unavailable(f"Standard output cannot be written: {error.strerror}.") from error
 
 
+@with_filters(OF_SEVERAL)
 async def delete(
     options: Options,
     *,
-    goal: Goal,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether you are sure.")] = False,
+    filters: Filters,
+    goal: MaybeGoal = None,
+    older_than: Annotated[
+        str | None,
+        typer.Option("--older-than", metavar="TIME", help="Finished goals without events for this long: 12h, 30d."),
+    ] = None,
+    all_: All = False,
+    yes: Yes = False,
 ) -> Answer:
-    """Remove the history of a finished goal that has no forks, for good; asks on a terminal, needs --yes elsewhere."""
+    """Delete the history of a finished goal without forks, or of all that match, for good.
+
+    Asks for confirmation on a terminal; elsewhere it needs --yes.
+    """
+    if is_of_several(goal, filters, is_all=all_, is_narrowed=older_than is not None) or goal is None:
+        now_us = time.time_ns() // 1000
+        before_us = now_us if older_than is None else older_than_us(older_than, now_us, "--older-than")
+        return await change_many(
+            options, DELETE, filters, yes=yes, is_wanted=lambda each: each.summary.updated_us < before_us
+        )
     async with open_home(options.settings(), debug=options.verbose) as p:
-        found = await p.goals.get(goal)
+        found = await p.goals.deletable(goal)
         if not yes:
             require_sure(options, f"{headline(found)}, {found.summary.last_seq} events")
         goal_id = await p.goals.delete(found.summary.goal_id)

@@ -1,4 +1,4 @@
-"""`perdure goal cancel | approve | deny | answer | decide | signal`: record what somebody wants; go on if asked."""
+"""`perdure goal cancel | approve | deny | answer | decide | signal`: record a decision, then resume if asked."""
 
 import json
 import sys
@@ -8,15 +8,19 @@ from typing import Annotated
 import typer
 
 from perdure.app import open_home
+from perdure.app.goal_query import Filters
 from perdure.app.goals import Goals
 from perdure.app.next_commands import DECISIONS
 from perdure.app.runner import Manner
 from perdure.app.views import GoalView
-from perdure.errors import Conflict, Denied, Invalid
+from perdure.errors import Conflict, Denied, Invalid, PerdureError
 from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options, command
+from perdure.interfaces.cli.completion import complete_calls
 from perdure.interfaces.cli.exact import exact
-from perdure.interfaces.cli.goals.flags import Goal, Resume, filled
+from perdure.interfaces.cli.goals.bulk import CANCEL, All, Yes, change_many, is_of_several
+from perdure.interfaces.cli.goals.filters import OF_SEVERAL, with_filters
+from perdure.interfaces.cli.goals.flags import Goal, MaybeGoal, Resume, filled
 from perdure.interfaces.cli.goals.flows import from_json, go_on, require_code
 from perdure.interfaces.cli.goals.hints import next_lines
 from perdure.interfaces.cli.goals.stage import Showing, staged
@@ -31,7 +35,12 @@ from perdure.minds.scripts import is_of_script, run_again
 Act = Callable[[Goals], Awaitable[GoalView]]
 AnyCall = Annotated[
     str | None,
-    typer.Argument(metavar="CALL", help="The call; may be left out when only one can be meant.", callback=filled),
+    typer.Argument(
+        metavar="CALL",
+        help="The call; may be left out when only one fits.",
+        callback=filled,
+        autocompletion=complete_calls,
+    ),
 ]
 
 
@@ -41,8 +50,16 @@ def register(app: typer.Typer) -> None:
         command(app, fn.__name__.rstrip("_"))(fn)
 
 
-async def cancel(options: Options, *, goal: Goal) -> Answer:
-    """End a goal, and wait until it has ended; the worker that runs it ends what it has begun."""
+@with_filters(OF_SEVERAL)
+async def cancel(
+    options: Options, *, filters: Filters, goal: MaybeGoal = None, all_: All = False, yes: Yes = False
+) -> Answer:
+    """Cancel a goal, or all goals that match the filters, and wait until each has ended.
+
+    The worker that runs a goal ends the steps that it has started. Several goals are counted and confirmed first.
+    """
+    if is_of_several(goal, filters, is_all=all_) or goal is None:
+        return await change_many(options, CANCEL, filters, yes=yes)
     async with open_home(options.settings(), debug=options.verbose) as p:
         seen = await p.goals.cancel(goal)
     if seen.reason == "cancelled":
@@ -74,7 +91,7 @@ async def approve(
             raise Denied("Not approved; nothing was recorded.")
         return await goals.decide(state.goal_id, "approve", call_id=chosen.call_id)
 
-    return await settled(options, goal, act, is_resumed=resume)
+    return await settled(options, goal, act, is_resumed=resume, what="approval")
 
 
 async def deny(
@@ -87,7 +104,11 @@ async def deny(
 ) -> Answer:
     """Refuse a call that waits for approval; it is not run."""
     return await settled(
-        options, goal, lambda goals: goals.decide(goal, "deny", call_id=call, value=reason), is_resumed=resume
+        options,
+        goal,
+        lambda goals: goals.decide(goal, "deny", call_id=call, value=reason),
+        is_resumed=resume,
+        what="denial",
     )
 
 
@@ -97,7 +118,11 @@ async def answer(
     goal: Goal,
     value: Annotated[
         list[str],
-        typer.Argument(metavar="[CALL] VALUE", help="The answer; CALL VALUE when several questions are open."),
+        typer.Argument(
+            metavar="[CALL] VALUE",
+            help="The answer; CALL VALUE when several questions are open.",
+            autocompletion=complete_calls,
+        ),
     ],
     resume: Resume = False,
 ) -> Answer:
@@ -107,7 +132,11 @@ async def answer(
     call_id, text = (None, *value) if len(value) == 1 else value
     filled(call_id)
     return await settled(
-        options, goal, lambda goals: goals.decide(goal, "answer", call_id=call_id, value=text), is_resumed=resume
+        options,
+        goal,
+        lambda goals: goals.decide(goal, "answer", call_id=call_id, value=text),
+        is_resumed=resume,
+        what=f"answer {text!r}",
     )
 
 
@@ -121,6 +150,7 @@ async def decide(
             metavar="[CALL] DECISION",
             help="retry it, skip it (it counts as done), or abort (the goal ends failed); CALL DECISION when several"
             " calls are unknown.",
+            autocompletion=complete_calls,
         ),
     ],
     value: Annotated[
@@ -145,7 +175,7 @@ async def decide(
             raise Conflict(_not_yet(options, found, state, known.call.call_id))
         return await goals.decide(found.id, verdict, call_id=call, value=output)
 
-    return await settled(options, goal, act, is_resumed=resume)
+    return await settled(options, goal, act, is_resumed=resume, what=f"decision {verdict}")
 
 
 def _only_cut_off(state: GoalState) -> CallState | None:
@@ -177,37 +207,69 @@ async def signal_(
     ] = None,
     resume: Resume = False,
 ) -> Answer:
-    """Tell a goal something that it waits for, or will wait for."""
+    """Send a signal that a goal waits for, or will wait for; warns when nothing waits for it now."""
     value = None if payload is None else from_json("The payload", payload)
-    return await settled(options, goal, lambda goals: goals.signal(goal, name, value, key=key), is_resumed=resume)
+    return await settled(
+        options,
+        goal,
+        lambda goals: goals.signal(goal, name, value, key=key),
+        is_resumed=resume,
+        what=f"signal {name!r}",
+    )
 
 
-async def settled(options: Options, goal: str, act: Act, *, is_resumed: bool) -> Answer:
-    """Record a decision, and go on with the goal if that was asked for.
+async def settled(options: Options, goal: str, act: Act, *, is_resumed: bool, what: str | None = None) -> Answer:
+    """Record a decision, and resume the goal if that was asked for; `what` was recorded is said before the run.
 
-    Raises: what `act` raises; NotFound, Invalid before anything is recorded when it cannot be gone on with here.
+    Raises: what `act` raises; NotFound, Invalid before anything is recorded when the goal cannot be resumed here.
     """
     async with open_home(options.settings(), debug=options.verbose) as p:
         if is_resumed:
-            await require_code(p.goals, goal)
+            await _require_code(options, p.goals, goal)
         seen = await act(p.goals)
         goal_id = seen.id
+        data = seen.wire() | ({"warning": seen.note} if seen.note else {})
+        if seen.note:
+            _say(options, f"Warning: {seen.note}")
         if not seen.is_news and not is_resumed:
-            return Answer(seen.wire(), [f"{goal_id} was told that already, with the same key; nothing was changed."])
+            return Answer(data, [f"{goal_id} was told that already, with the same key; nothing was changed."])
         if seen.is_running:
-            return Answer(seen.wire(), [f"Stored for the worker that runs {goal_id}."])
+            return Answer(data, [f"Stored for the worker that runs {goal_id}."])
         if is_resumed:
+            if what is not None:
+                _say(options, f"Recorded: {what}." if seen.is_news else f"Recorded before, with the same key: {what}.")
             return await staged(
                 Showing(options),
                 lambda stage: go_on(options, p.goals, goal_id, Manner(watch=stage.watch, tell=stage.say)),
             )
         if seen.is_final:
-            return Answer(seen.wire(), [headline(seen)])
-        seen = await p.goals.look_into(seen)
-    if not seen.is_queued:
-        return Answer(seen.wire(), ["Recorded.", *next_lines(options, seen)])
-    without = exact(options, "goal", "resume", goal_id)
-    return Answer(seen.wire(), ["Recorded.", f"A running `perdure serve` resumes it; without one: {without}"])
+            return Answer(data, [headline(seen)])
+        return Answer(data, ["Recorded.", *_how_resumed(options, await p.goals.look_into(seen))])
+
+
+def _how_resumed(options: Options, goal: GoalView) -> list[str]:
+    """Say how a goal is resumed that a decision was recorded for."""
+    if not goal.is_queued:
+        return next_lines(options, goal)
+    return [f"A running `perdure serve` resumes it; without one: {exact(options, 'goal', 'resume', goal.id)}"]
+
+
+async def _require_code(options: Options, goals: Goals, goal: str) -> None:
+    """Check that a goal can be resumed here, before anything is recorded; what was not recorded is said.
+
+    Raises: NotFound; Invalid.
+    """
+    try:
+        await require_code(goals, goal)
+    except PerdureError:
+        _say(options, "Nothing was recorded.")
+        raise
+
+
+def _say(options: Options, line: str) -> None:
+    """Print a line on standard error at once; a program reads the same from the JSON."""
+    if not options.json:
+        print(one_line(line), file=sys.stderr, flush=True)
 
 
 def _shown(call: ToolCall) -> str:

@@ -1,5 +1,6 @@
 """A goal as a person sees it: its steps, what became of each, and the exit code that it ends with."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -7,12 +8,14 @@ from perdure.app.next_commands import moment
 from perdure.app.views import GoalView
 from perdure.interfaces.cli.answer import Table
 from perdure.interfaces.cli.terminal import one_line
+from perdure.interfaces.cli.times import in_words
 from perdure.kernel.events import Ask, Reopened, ToolCall, Wait, iso, moment_us
 from perdure.kernel.fold import CallState, GoalState
 from perdure.kernel.loop import Ran
 from perdure.kernel.ports import InboxRow
 
-HEADERS = ("seq", "at (UTC)", "step", "call", "tool", "effect", "state", "took", "cost")
+HEADERS = ("events", "step", "tool", "state", "tries", "took", "cost")
+STATE_COLUMN = HEADERS.index("state")
 
 _DECIDED = {
     "answer": "answered",
@@ -35,13 +38,19 @@ def exit_code_of(ran: Ran) -> int:
 
 
 def timeline(state: GoalState, *, now_us: int | None = None) -> Table:
-    """Lay out the calls of a goal in the order they were begun; with `now_us`, what is open takes until then."""
-    begun = [(call.seq, _row(state, call, now_us)) for call in state.calls.values()]
+    """Lay out the steps of a goal in the order they were begun; with `now_us`, what is open takes until then.
+
+    A step that was tried several times is one row: all its events, the state of the last call, and the number of tries.
+    """
+    steps: dict[str, list[CallState]] = {}
+    for call in state.calls.values():
+        steps.setdefault(call.call.step, []).append(call)
+    begun = [(calls[0].seq, _row(state, calls, now_us)) for calls in steps.values()]
     reopened = [(body.ended_seq + 1, _reopening_row(body)) for body in state.reopenings]
     rows = [row for _, row in sorted([*begun, *reopened], key=lambda each: each[0])]
-    rows += [["", "", step, "", "", "", said, "", ""] for step, said in not_begun(state).items()]
+    rows += [["", step, "", said, "", "", ""] for step, said in not_begun(state).items()]
     width = len(HEADERS) if any(row[-1] for row in rows) else len(HEADERS) - 1
-    return Table(HEADERS[:width], [row[:width] for row in rows], whole=("call",))
+    return Table(HEADERS[:width], [row[:width] for row in rows], whole=("events", "step"))
 
 
 def not_begun(state: GoalState) -> dict[str, str]:
@@ -78,24 +87,32 @@ def told(state: GoalState, call: CallState) -> str:
 
 def _reopening_row(body: Reopened) -> list[str]:
     why = "" if body.reason is None else f": {body.reason}"
-    return [str(body.ended_seq + 1), "", "", "", "", "", f"retried by {body.by}{why}", "", ""]
+    return [str(body.ended_seq + 1), "", "", f"retried by {body.by}{why}", "", "", ""]
 
 
-def _row(state: GoalState, call: CallState, now_us: int | None) -> list[str]:
-    about = call.call
-    took_ms = duration_ms(call, now_us)
-    cost = cost_of(call)
+def _row(state: GoalState, calls: list[CallState], now_us: int | None) -> list[str]:
+    last = calls[-1]
+    about = last.call
+    took_ms = duration_ms(last, now_us)
+    cost = sum(map(cost_of, calls))
+    is_tool = isinstance(about, ToolCall)
     return [
-        str(call.seq),
-        iso(call.began_us)[11:19],
+        events_of(calls),
         about.step,
-        about.call_id,
-        about.tool if isinstance(about, ToolCall) else type(about).__name__.lower(),
-        about.effect if isinstance(about, ToolCall) else "",
-        told(state, call),
+        f"{about.tool}, {about.effect}" if isinstance(about, ToolCall) else type(about).__name__.lower(),
+        told(state, last),
+        str(len(calls) + sum(call.times_again for call in calls)) if is_tool else "",
         "" if took_ms is None else in_words(took_ms),
         f"${cost:.4f}" if cost else "",
     ]
+
+
+def events_of(calls: Sequence[CallState]) -> str:
+    """Write the events of a step: `3-4`; one that is open ends with a hyphen."""
+    first, last = calls[0].seq, calls[-1].ended_seq
+    if calls[-1].is_open or last is None:
+        return f"{first}-"
+    return str(first) if first == last else f"{first}-{last}"
 
 
 def state_of(call: CallState) -> str:
@@ -141,17 +158,6 @@ def cost_of(call: CallState) -> float:
     return float(usage.get("cost_usd", 0.0)) if usage else 0.0
 
 
-def in_words(milliseconds: int) -> str:
-    """Write a duration as a person would."""
-    seconds = milliseconds / 1000
-    if seconds < 1:
-        return f"{milliseconds} ms"
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(int(seconds), 60)
-    return f"{minutes} min {rest:02} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"
-
-
 def call_object(call: CallState) -> dict[str, Any]:
     """Return what a program sees of a call."""
     about, outcome = call.call, call.outcome
@@ -165,6 +171,7 @@ def call_object(call: CallState) -> dict[str, Any]:
         "state": state_of(call),
         "is_open": call.is_open,
         "seq": call.seq,
+        "ended_seq": call.ended_seq,
         "began_at": iso(call.began_us),
         "ended_at": iso(call.ended_us) if call.ended_us is not None else None,
         "duration_ms": took_ms,

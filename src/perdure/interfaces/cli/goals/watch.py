@@ -1,4 +1,4 @@
-"""`perdure goal watch`: follow a goal that somebody else runs, until it ends; it does not notice."""
+"""`perdure goal watch`: follow a goal that another process runs, until it ends. It only reads."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -55,7 +55,7 @@ async def watch(
 
 
 class _Audience:
-    """Somebody who watches."""
+    """Shows the events of a goal."""
 
     def __init__(self, showing: Showing, after: int) -> None:
         self._options = showing.options
@@ -66,9 +66,9 @@ class _Audience:
         self._status = "running"
 
     async def follow(self, goals: Goals, goal_id: str) -> GoalState:
-        """Show each event, and say when the goal waits or nobody runs it any more; return where it has ended.
+        """Show each event, and say when the goal waits or no worker runs it; return the state at its end.
 
-        Raises: whoever reads no more; what Goals.follow raises.
+        Raises: BrokenPipeError when standard output is closed; what Goals.follow raises.
         """
         state: GoalState | None = None
         events = goals.follow(goal_id)
@@ -125,10 +125,10 @@ class _Audience:
         return state
 
     async def _look(self, goals: Goals, goal_id: str, state: GoalState | None) -> None:
-        """Say once where the goal stands when it is not running."""
+        """Print once where the goal stands when it is not running, and not before the events that led there."""
         found = await goals.find(goal_id)
         status = f"{found.status} {found.summary.waiting_for}"
-        if status == self._status or state is None:
+        if status == self._status or state is None or found.summary.last_seq != state.tip.seq:
             return
         self._status = status
         if found.status != "running" and not self._is_quiet:

@@ -1,0 +1,183 @@
+"""One verb for several goals: chosen by filters, counted, confirmed, then done one by one."""
+
+import sys
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Protocol, cast
+
+import typer
+
+from perdure.app import open_home
+from perdure.app.goal_query import Filters
+from perdure.app.goals import Goals
+from perdure.app.runner import Manner
+from perdure.app.views import GoalView
+from perdure.errors import Conflict, Denied, Invalid, PerdureError
+from perdure.interfaces.cli.answer import Answer
+from perdure.interfaces.cli.command import Options
+from perdure.interfaces.cli.goals.filters import told
+from perdure.interfaces.cli.goals.flows import in_folder_of
+from perdure.interfaces.cli.goals.listing import status_of
+from perdure.interfaces.cli.sure import can_ask, is_sure
+from perdure.interfaces.cli.terminal import MIN_COLUMNS, cut_to, one_line
+from perdure.interfaces.cli.times import short_moment
+from perdure.kernel.loop import Ran
+
+All = Annotated[bool, typer.Option("--all", help="Without an id and without filters: all goals that it applies to.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
+_PAGE = 200
+_EXAMPLES = 5
+
+Act = Callable[[Goals, GoalView], Awaitable[GoalView | None]]
+"""Does a verb to one goal, and returns it as it is then, or None when it is gone."""
+
+
+@dataclass(frozen=True)
+class Verb:
+    """Something that can be done to several goals."""
+
+    name: str
+    done: str
+    """The participle of the name."""
+    applies_to: tuple[str, ...]
+    """The statuses that are meant when no status is given."""
+    act: Act
+
+
+async def cancel_one(goals: Goals, goal: GoalView) -> GoalView:
+    """Cancel a goal.
+
+    Raises: Conflict when it has finished, or its worker has not ended it in time.
+    """
+    seen = await goals.cancel(goal.id)
+    if not seen.is_final:
+        raise Conflict(f"The cancel of {goal.id} is pending: its worker has not ended it yet.")
+    return seen
+
+
+async def delete_one(goals: Goals, goal: GoalView) -> None:
+    """Delete a goal."""
+    await goals.delete(goal.id)
+
+
+CANCEL = Verb("cancel", "cancelled", ("open", "waiting"), cancel_one)
+DELETE = Verb("delete", "deleted", ("done", "failed", "cancelled"), delete_one)
+
+
+class _Reopens(Protocol):
+    async def reopen(self, goal_id: str, manner: Manner | None = None, *, reason: str | None = None) -> Ran: ...
+
+
+def retry_verb(reason: str | None = None) -> Verb:
+    """Return the verb that reopens failed goals and runs each before the next; a flow runs where it was started."""
+
+    async def retry_one(goals: Goals, goal: GoalView) -> GoalView:
+        with in_folder_of(goal.summary):
+            ran = await cast("_Reopens", goals).reopen(goal.id, Manner(), reason=reason)
+        seen = GoalView.of_state(ran.state)
+        if seen.status == "failed":
+            raise Conflict(f"{goal.id} was retried and failed again: {seen.detail or seen.reason}")
+        return seen
+
+    return Verb("retry", "retried", ("failed",), retry_one)
+
+
+def is_of_several(goal: str | None, filters: Filters, *, is_all: bool, is_narrowed: bool = False) -> bool:
+    """Tell whether a command means several goals, not one.
+
+    Raises: Invalid when it says both or nothing.
+    """
+    is_chosen = bool(filters) or is_all or is_narrowed
+    if goal is not None and is_chosen:
+        raise Invalid("Give the id of a goal, or filters (or --all) for several, not both.")
+    if goal is None and not is_chosen:
+        raise Invalid("Give the id of a goal, or filters such as --status; --all means all goals that it applies to.")
+    return goal is None
+
+
+async def change_many(
+    options: Options,
+    verb: Verb,
+    filters: Filters,
+    *,
+    yes: bool,
+    is_wanted: Callable[[GoalView], bool] = lambda _goal: True,
+) -> Answer:
+    """Do a verb to every goal that matches, one by one, and report what was done and what was refused.
+
+    Exit 1 when one was refused. A goal whose state has changed since it was counted is refused.
+
+    Raises: Invalid when a person cannot be asked and `yes` is not given; Denied when the answer is no. Nothing is
+    changed then.
+    """
+    async with open_home(options.settings(), debug=options.verbose) as p:
+        found = [goal for goal in await _matching(p.goals, verb, filters) if is_wanted(goal)]
+        if not found:
+            said = f"No goal to {verb.name} matches {told(filters)}." if filters else f"No goal to {verb.name}."
+            return Answer({"done": [], "refused": []}, [said])
+        _confirm(options, verb, found, is_confirmed=yes)
+        done, refused = await _each(p.goals, verb, found)
+    parts = [f"{_count(len(done))} {verb.done}."] if done or not refused else []
+    parts += [f"Refused: {_count(len(refused))}."] if refused else []
+    parts += [one_line(f"  {each['id']}: {each['reason']}") for each in refused]
+    return Answer({"done": done, "refused": refused}, parts, exit_code=int(bool(refused)))
+
+
+async def _matching(goals: Goals, verb: Verb, filters: Filters) -> list[GoalView]:
+    wanted: Filters = {"status": verb.applies_to, **filters}
+    found: list[GoalView] = []
+    before = None
+    while page := await goals.list(limit=_PAGE, before=before, **wanted):
+        found += page
+        before = page[-1].id
+    return found
+
+
+def _confirm(options: Options, verb: Verb, found: Sequence[GoalView], *, is_confirmed: bool) -> None:
+    """Print how many goals are meant, with examples, and ask.
+
+    Raises: Invalid; Denied.
+    """
+    if not options.json:
+        print(f"{_count(len(found))} to {verb.name}:", file=sys.stderr)
+        now_us = time.time_ns() // 1000
+        for goal in found[:_EXAMPLES]:
+            about = f"  {goal.id}  {status_of(goal, now_us)}  {short_moment(goal.summary.created_us, now_us)}"
+            print(cut_to(one_line(f"{about}  {goal.text}"), MIN_COLUMNS), file=sys.stderr)
+        if len(found) > _EXAMPLES:
+            print(f"  … and {len(found) - _EXAMPLES} more", file=sys.stderr, flush=True)
+    if is_confirmed:
+        return
+    if not can_ask(options):
+        raise Invalid(f"Nothing was {verb.done}: there is no terminal to ask for confirmation. Give --yes.")
+    if not is_sure(f"{verb.name.capitalize()} {_count(len(found))}?"):
+        raise Denied(f"Nothing was {verb.done}.")
+
+
+async def _each(
+    goals: Goals, verb: Verb, found: Sequence[GoalView]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    done: list[dict[str, Any]] = []
+    refused: list[dict[str, Any]] = []
+    for goal in found:
+        try:
+            _require_same(goal, await goals.get(goal.id))
+            after = await verb.act(goals, goal)
+        except PerdureError as error:
+            refused.append({"id": goal.id, "code": error.code, "reason": error.detail})
+        else:
+            done.append({"id": goal.id, "status": None if after is None else after.status})
+    return done, refused
+
+
+def _require_same(counted: GoalView, now: GoalView) -> None:
+    """Raises: Conflict when a goal is not as it was counted; the events of a running one are no change."""
+    has_moved = not now.is_running and counted.summary.last_seq != now.summary.last_seq
+    if counted.status != now.status or has_moved:
+        change = f"was {counted.status}, is {now.status}" if counted.status != now.status else "has new events"
+        raise Conflict(f"Its state has changed since it was counted: {change}.")
+
+
+def _count(number: int) -> str:
+    return f"{number} goal{'' if number == 1 else 's'}"

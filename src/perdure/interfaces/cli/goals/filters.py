@@ -1,0 +1,77 @@
+"""The options that choose goals: the same for a list and for commands that change several goals."""
+
+import functools
+import inspect
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from perdure.app.goal_query import STATUS_WORDS, Filters
+from perdure.interfaces.cli.answer import Answer
+from perdure.interfaces.cli.command import Command, Options
+from perdure.interfaces.cli.completion import complete_bots, complete_statuses
+
+_TIME = "2h (ago), 2026-11-16, or 2026-11-16T08:00:00Z"
+_OPTIONS: Mapping[str, Any] = {
+    "status": Annotated[
+        list[str] | None,
+        typer.Option(
+            "--status",
+            metavar="STATUS",
+            help=f"Only goals of this status: {', '.join(STATUS_WORDS)}. May be repeated, or a list with commas.",
+            autocompletion=complete_statuses,
+        ),
+    ],
+    "flow": Annotated[str | None, typer.Option("--flow", metavar="NAME", help="Only goals of this flow.")],
+    "key": Annotated[str | None, typer.Option("--key", metavar="TEXT", help="Only the goal with this start key.")],
+    "bot": Annotated[
+        str | None,
+        typer.Option("--bot", metavar="SLUG", help="Only goals of this bot.", autocompletion=complete_bots),
+    ],
+    "tag": Annotated[str | None, typer.Option("--tag", metavar="TAG", help="Only goals with this tag.")],
+    "since": Annotated[
+        str | None, typer.Option("--since", metavar="TIME", help=f"Only goals created at this time or later: {_TIME}.")
+    ],
+    "until": Annotated[
+        str | None, typer.Option("--until", metavar="TIME", help=f"Only goals created before this time: {_TIME}.")
+    ],
+}
+ALL = tuple(_OPTIONS)
+OF_SEVERAL = tuple(name for name in _OPTIONS if name != "key")
+"""For commands that change several goals: a key names one."""
+
+
+def with_filters(names: tuple[str, ...] = ALL) -> "functools.partial[Command]":
+    """Give a command the options of some filters; it gets what was given as `filters`."""
+    return functools.partial(_with_filters, names)
+
+
+def _with_filters(names: tuple[str, ...], fn: Command) -> Command:
+    @functools.wraps(fn)
+    async def call(options: Options, **arguments: Any) -> Answer:
+        given = {name: arguments.pop(name, None) for name in names}
+        return await fn(options, filters=_filters(given), **arguments)
+
+    own = [each for each in inspect.signature(fn).parameters.values() if each.name != "filters"]
+    more = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_OPTIONS[name])
+        for name in names
+    ]
+    call.__signature__ = inspect.Signature([*own, *more])  # type: ignore[attr-defined]
+    return call
+
+
+def _filters(given: Mapping[str, Any]) -> Filters:
+    """Return the filters that were given; a list of statuses may have commas."""
+    found = {name: value for name, value in given.items() if value is not None and value != []}
+    if "status" in found:
+        found["status"] = [word.strip() for each in found["status"] for word in each.split(",")]
+    filters: Filters = found  # type: ignore[assignment]  # its keys are those of `_OPTIONS`
+    return filters
+
+
+def told(filters: Filters) -> str:
+    """Write filters as they are typed: `--status failed --since 2h`."""
+    words = [f"--{name} {','.join(value) if isinstance(value, list) else value}" for name, value in filters.items()]
+    return " ".join(words)

@@ -1,0 +1,74 @@
+"""A list of goals for people: one line for each, as wide as the terminal is."""
+
+from collections.abc import Sequence
+
+from perdure.app.views import GoalView
+from perdure.interfaces.cli.answer import Table
+from perdure.interfaces.cli.terminal import cut_to, one_line, width_of
+from perdure.interfaces.cli.times import short_moment, sortable_moment, span
+
+HEADERS = ("goal", "status", "started", "took", "steps", "text")
+_SPARE = ("text", "steps", "started", "took")
+"""What narrow terminals leave out, in this order. The id begins with the start in UTC, and has words of the text."""
+_GAP = 2
+_LEAST_TEXT = 16
+_MOST_TEXT = 60
+_INDENT = "  "
+
+
+def goal_table(goals: Sequence[GoalView], now_us: int, columns: int | None) -> Table:
+    """Lay out goals for a terminal with so many columns; None: for a file or a pipe, with all columns."""
+    rows = [_cells(goal, now_us, is_for_terminal=columns is not None) for goal in goals]
+    if columns is None:
+        return Table(HEADERS, [[*row[:-1], cut_to(row[-1], _MOST_TEXT)] for row in rows])
+    widths = [
+        max(width_of(cell) for cell in cells) for cells in zip(HEADERS[:-1], *(row[:-1] for row in rows), strict=True)
+    ]
+    shown = list(HEADERS)
+    for name in _SPARE:
+        room = columns - sum(widths[HEADERS.index(each)] + _GAP for each in shown if each != "text")
+        if room >= (_LEAST_TEXT if "text" in shown else -_GAP):
+            break
+        shown.remove(name)
+    return Table(shown, _fitted(goals, rows, shown, columns, room), is_fitted=True)
+
+
+def _fitted(
+    goals: Sequence[GoalView], rows: Sequence[list[str]], shown: list[str], columns: int, room: int
+) -> list[list[str]]:
+    """Cut each row to what is shown of it; without room for the text, the failure of a goal stands below it."""
+    kept = [HEADERS.index(name) for name in shown]
+    if "text" in shown:
+        return [[*(row[n] for n in kept[:-1]), cut_to(row[-1], room)] for row in rows]
+    lines: list[list[str]] = []
+    for goal, row in zip(goals, rows, strict=True):
+        lines.append([row[n] for n in kept])
+        if _failure(goal):
+            lines.append([cut_to(f"{_INDENT}{_failure(goal)}", columns)])
+    return lines
+
+
+def _cells(goal: GoalView, now_us: int, *, is_for_terminal: bool) -> list[str]:
+    summary = goal.summary
+    started = short_moment(summary.created_us, now_us) if is_for_terminal else sortable_moment(summary.created_us)
+    return [
+        goal.id,
+        status_of(goal, now_us),
+        started,
+        span(summary.created_us, summary.updated_us if goal.is_final else now_us),
+        str(summary.steps),
+        one_line(_failure(goal) or summary.text),
+    ]
+
+
+def status_of(goal: GoalView, now_us: int) -> str:
+    """Say where a goal stands, and what it waits for: `waiting: person`; a timer that has passed is `overdue`."""
+    if goal.is_overdue(now_us):
+        return "overdue"
+    waits_for = goal.summary.waiting_for
+    return f"{goal.status}: {waits_for}" if goal.status == "waiting" and waits_for else goal.status
+
+
+def _failure(goal: GoalView) -> str:
+    """Return why a goal failed, if it did and it is known."""
+    return one_line(goal.detail or "") if goal.status == "failed" else ""

@@ -1,0 +1,134 @@
+"""`perdure goal show`: where a goal stands, what it returned or why it failed, and its steps."""
+
+import json
+import textwrap
+import time
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from perdure.app import open_home
+from perdure.app.views import GoalView
+from perdure.errors import Damaged
+from perdure.interfaces.cli.answer import Answer, Table
+from perdure.interfaces.cli.command import Options, command
+from perdure.interfaces.cli.completion import complete_steps
+from perdure.interfaces.cli.goals.flags import SeenGoal, filled
+from perdure.interfaces.cli.goals.hints import caught_failures, failure_lines, next_lines
+from perdure.interfaces.cli.goals.outputs import output_of
+from perdure.interfaces.cli.goals.timeline import (
+    call_object,
+    details,
+    headline,
+    not_begun,
+    pending_line,
+    pending_object,
+    timeline,
+)
+from perdure.interfaces.cli.terminal import columns_of_stdout, cut_to, one_line
+from perdure.interfaces.cli.times import age, span, whole_moment
+from perdure.kernel.events import Event
+from perdure.kernel.fold import GoalState, fold
+from perdure.kernel.replay import require_unchanged
+
+_MOST_VALUE = 200
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the tree."""
+    command(app, "show")(show)
+
+
+async def show(
+    options: Options,
+    *,
+    goal: SeenGoal,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output",
+            metavar="STEP",
+            help="Print only the output of this step or call; `value` is what the goal returned.",
+            callback=filled,
+            autocompletion=complete_steps,
+        ),
+    ] = None,
+) -> Answer:
+    """Show where a goal stands, its steps, its pending posts, and the commands that continue it."""
+    if output is not None:
+        return await output_of(options, goal, output)
+    async with open_home(options.settings(), debug=options.verbose) as p:
+        found = await p.goals.find(goal)
+        events = await p.goals.history(found.id)
+        pending = await p.goals.pending(found.id)
+    damage = _damage(events, found.id)
+    state = fold(events)
+    seen = GoalView.of_state(state, is_running=found.is_running, row=found.summary)
+    now_us = time.time_ns() // 1000
+    data = {
+        **seen.wire(),
+        **details(state),
+        "key": found.summary.start_key,
+        "flow": found.summary.flow,
+        "queue": found.summary.queue,
+        "workdir": found.summary.workdir,
+        "calls": [call_object(call) for call in state.calls.values()],
+        "not_begun": [{"step": step, "state": said} for step, said in not_begun(state).items()],
+        "pending": [pending_object(row) for row in pending],
+    }
+    parts: list[str | Table] = [headline(seen), one_line(state.begun.text), *facts(seen, state, now_us)]
+    is_over = state.termination is not None
+    parts += [*failure_lines(seen.error), timeline(state, now_us=now_us if seen.is_running else None)]
+    parts += caught_failures(state)
+    parts += [pending_line(row, is_over=is_over) for row in pending]
+    if damage is not None:  # no command but those that the damage names can continue it
+        return Answer(data, parts, exit_code=damage.exit_code, fault=damage.detail)
+    return Answer(data, [*parts, *next_lines(options, seen)])
+
+
+def facts(seen: GoalView, state: GoalState, now_us: int) -> list[str]:
+    """Return what is known of a goal beside its steps, one fact a line, each after its name."""
+    goal, origin = seen.summary, state.begun.forked_from
+    is_over = seen.is_final
+    known = {
+        "started": f"{whole_moment(goal.created_us)} ({age(goal.created_us, now_us)})",
+        "took" if is_over else "so far": span(goal.created_us, goal.updated_us if is_over else now_us),
+        "folder": goal.workdir,
+        "key": goal.start_key,
+        "tags": ", ".join(goal.tags),
+        "bot": goal.bot,
+        "queue": goal.queue if goal.queue != "cli" else None,
+        "fork of": f"{origin.goal_id} at event {origin.seq}" if origin else None,
+        "value": _value(state),
+        state.status: seen.detail,
+    }
+    shown = {name: one_line(text) for name, text in known.items() if text}
+    width = max(map(len, shown)) + 2
+    return [_filled(name.ljust(width), text) for name, text in shown.items()]
+
+
+def _value(state: GoalState) -> str | None:
+    """Return the beginning of what a flow returned; the outputs of steps are printed on demand."""
+    ended = state.termination
+    if ended is None or ended.value is None or state.begun.mind.kind != "flow":
+        return None
+    text = ended.value if isinstance(ended.value, str) else json.dumps(ended.value, ensure_ascii=False)
+    return cut_to(one_line(text), _MOST_VALUE)
+
+
+def _filled(name: str, text: str) -> str:
+    """Break a fact that is wider than the terminal; elsewhere it is one line."""
+    columns = columns_of_stdout()
+    if columns is None:
+        return name + text
+    return textwrap.fill(name + text, columns, subsequent_indent=" " * len(name), break_on_hyphens=False)
+
+
+def _damage(events: Sequence[Event], goal_id: str) -> Damaged | None:
+    """Return what is wrong with a history, which is shown as far as it can be read."""
+    try:
+        require_unchanged(events, goal_id)
+    except Damaged as error:
+        return error
+    return None

@@ -1,0 +1,14 @@
+"""Durations as people write them: 90s, 5m, 2h, 1d."""
+
+import re
+
+MAX_DAYS = 36_500
+MAX_SECONDS = MAX_DAYS * 86_400
+_DURATION = re.compile(r"([0-9]{1,12})([smhd])", re.ASCII)
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def duration_s(text: str) -> int | None:
+    """Return the seconds of a duration; None when the text is not one. The caller checks it against `MAX_SECONDS`."""
+    found = _DURATION.fullmatch(text)
+    return None if found is None else int(found[1]) * _SECONDS[found[2]]

@@ -1,0 +1,82 @@
+"""Filters of goals as Python gives them: words, texts and times."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perdure import Invalid
+from perdure.app import open_ephemeral
+from perdure.app.goal_query import goal_query, older_than_us
+from perdure.app.goals import Goals
+from perdure.app.new_goal import NewGoal
+from perdure.kernel.events import MindSpec
+from perdure.kernel.ports import GoalFilter
+
+NOW_US = 1_794_816_000_000_000  # 2026-11-16T08:00:00Z
+HOUR_US = 3_600_000_000
+
+
+@pytest.fixture
+async def goals() -> AsyncIterator[Goals]:
+    async with open_ephemeral() as goals:
+        yield goals
+
+
+@pytest.mark.parametrize(
+    ("given", "expected_us"),
+    [
+        ("2h", NOW_US - 2 * HOUR_US),
+        ("2026-11-16T09:30:00+02:00", NOW_US - HOUR_US // 2),
+        (datetime.fromtimestamp(NOW_US / 1e6 - 3600, UTC), NOW_US - HOUR_US),
+        ("36500d", 0),
+    ],
+)
+def test_a_time_is_a_duration_a_moment_or_a_datetime(given: Any, expected_us: int) -> None:
+    assert goal_query(NOW_US, {"since": given}).where == GoalFilter(created_after_us=max(expected_us, 0))
+    assert goal_query(NOW_US, {"until": given}).where == GoalFilter(created_before_us=max(expected_us, 0))
+
+
+def test_a_date_is_the_beginning_of_that_day_here() -> None:
+    expected_us = round(datetime(2026, 11, 16).astimezone().timestamp() * 1e6)
+    assert goal_query(NOW_US, {"since": "2026-11-16"}).where.created_after_us == expected_us
+
+
+@pytest.mark.parametrize(
+    ("filters", "allowed"),
+    [
+        ({"status": "stopped"}, "running, interrupted, waiting, done, failed, cancelled, open"),
+        ({"status": ["done", "over"]}, "found 'over'"),
+        ({"status": []}, "one of running"),
+        ({"status": 3}, "one of running"),
+        ({"since": "yesterday"}, "a duration such as 2h, a date such as 2026-11-16"),
+        ({"until": 5}, "a duration such as 2h"),
+        ({"since": "1969-12-31T00:00:00Z"}, "from 1970"),
+        ({"flow": " "}, "not empty"),
+        ({"tag": 'a"b'}, "without quotes"),
+    ],
+    ids=str,
+)
+def test_a_bad_filter_says_what_is_allowed(filters: Any, allowed: str) -> None:
+    with pytest.raises(Invalid, match=allowed):
+        goal_query(NOW_US, filters)
+
+
+@pytest.mark.parametrize("text", ["30", "0d", "x", "2026-11-16", "99999999d"])
+def test_an_age_is_a_duration(text: str) -> None:
+    assert older_than_us("30d", NOW_US) == NOW_US - 30 * 24 * HOUR_US
+    with pytest.raises(Invalid, match="12h or 30d"):
+        older_than_us(text, NOW_US)
+
+
+async def test_interrupted_goals_are_found_among_others_page_by_page(goals: Goals, tmp_path: Path) -> None:
+    queued = [(await goals.enqueue(NewGoal("true", MindSpec("command"), tmp_path), queue="cli")).id for _ in range(3)]
+    ended = (await goals.begin(NewGoal("true", MindSpec("command"), tmp_path))).state.goal_id
+    assert [goal.id for goal in await goals.list(status="interrupted")] == queued[::-1]
+    assert [goal.id for goal in await goals.list(status="interrupted", limit=2, before=queued[-1])] == queued[1::-1]
+    assert await goals.list(status="running") == []
+    assert [goal.id for goal in await goals.list(status=["interrupted", "done"], limit=2)] == [ended, queued[-1]]
+    since = datetime.now(UTC) + timedelta(hours=1)
+    assert await goals.list(status="done", since=since) == await goals.list(until="1h") == []

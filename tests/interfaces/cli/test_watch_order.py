@@ -1,0 +1,53 @@
+"""`perdure goal watch` prints what happened in the order it happened."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from perdure import Perdure
+from perdure.interfaces.cli.command import Options
+from perdure.interfaces.cli.goals.stage import Showing
+from perdure.interfaces.cli.goals.watch import _Audience
+from perdure.kernel.fold import fold
+from tests.interfaces.cli.terminal import Terminal
+
+PARALLEL = """
+goal: parallel
+steps:
+  - {id: a, exec: "echo out-a"}
+  - {id: b, shell: true, exec: "echo out-b; exit 3", retry: {times: 1, wait: 0s}}
+  - {id: c, exec: "echo out-c", needs: [a]}
+"""
+
+
+def test_events_of_parallel_steps_are_printed_once_and_in_order(perdure: Terminal) -> None:
+    Path("plan.yaml").write_text(PARALLEL)
+    assert perdure("run", "--plan", "plan.yaml") == 1
+    goal = perdure.newest()
+    perdure("goal", "watch", goal, "--jsonl")
+    events = perdure.events
+    assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+    outputs = [event["payload"]["call_id"] for event in events if event["type"] == "tool_output"]
+    perdure("goal", "watch", goal)
+    assert perdure.out.split() == [f"out-{call_id[0]}" for call_id in outputs]
+    ended = [line for line in perdure.err.splitlines() if ": done in" in line or ": failed after" in line]
+    assert [line.split()[1][0] for line in ended] == [call_id[0] for call_id in outputs]
+
+
+def test_where_a_goal_stands_is_not_said_before_the_events_that_led_there(
+    perdure: Terminal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    perdure("run", "false")
+    goal = perdure.newest()
+    options = Options(json=False, home=None, verbose=True, debug=False, no_input=True)
+
+    async def look(seq: int) -> str:
+        audience = _Audience(Showing(options), 0)
+        async with Perdure.open() as p:
+            await audience._look(p.goals, goal, fold((await p.goals.history(goal))[:seq]))
+        await audience.close()
+        return capsys.readouterr().err
+
+    assert asyncio.run(look(2)) == ""
+    assert asyncio.run(look(4)) == f"{goal}: failed\n"
