@@ -168,9 +168,10 @@ async def _begun(showing: Showing, make: Callable[[], NewGoal], jobs: int) -> An
         manner = Manner(jobs, watch=stage.watch, tell=stage.say)
         if not showing.is_kept:
             async with open_ephemeral() as goals:
-                return await goals.begin(new, manner)
+                return await stage.settle_in_place(goals, await goals.begin(new, manner), manner)
         async with open_home(options.settings(), debug=options.verbose) as p:
             with forks_offered(options):
-                return await p.goals.begin_once(new, manner)
+                ran = await p.goals.begin_once(new, manner)
+            return await stage.settle_in_place(p.goals, ran, manner)
 
     return await staged(showing, act)

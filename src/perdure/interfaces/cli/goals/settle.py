@@ -1,6 +1,5 @@
 """`perdure goal cancel | approve | deny | answer | decide | signal`: record what somebody wants; go on if asked."""
 
-import json
 import sys
 from collections.abc import Awaitable, Callable
 from typing import Annotated
@@ -18,13 +17,14 @@ from perdure.interfaces.cli.exact import exact
 from perdure.interfaces.cli.goals.flags import Goal, Resume, filled
 from perdure.interfaces.cli.goals.flows import from_json, go_on, require_code
 from perdure.interfaces.cli.goals.hints import DECISIONS, go_on_line
-from perdure.interfaces.cli.goals.stage import Showing, staged
+from perdure.interfaces.cli.goals.shown_call import shown_call
+from perdure.interfaces.cli.goals.stage import Showing, Stage, staged
 from perdure.interfaces.cli.goals.timeline import headline
 from perdure.interfaces.cli.sure import can_ask, is_sure
-from perdure.interfaces.cli.terminal import lines, one_line
 from perdure.kernel.decisions import choose
 from perdure.kernel.events import ToolCall
 from perdure.kernel.fold import CallState, GoalState
+from perdure.kernel.loop import Ran
 from perdure.minds.scripts import is_of_script, run_again
 
 Act = Callable[[Goals], Awaitable[GoalView]]
@@ -68,7 +68,7 @@ async def approve(
         chosen = choose(state, "approve", call)
         about = state.calls[chosen.call_id].call
         if isinstance(about, ToolCall) and not options.json:
-            print(_shown(about), file=sys.stderr)
+            print(shown_call(about), file=sys.stderr)
         if can_ask(options) and not yes and not is_sure("Run this?"):
             raise Denied("Not approved; nothing was recorded.")
         return await goals.decide(state.goal_id, "approve", call_id=chosen.call_id)
@@ -196,19 +196,16 @@ async def settled(options: Options, goal: str, act: Act, *, is_resumed: bool) ->
         if seen.is_running:
             return Answer(seen.wire(), [f"Stored for the worker that runs {goal_id}."])
         if is_resumed:
-            return await staged(
-                Showing(options),
-                lambda stage: go_on(options, p.goals, goal_id, Manner(watch=stage.watch, tell=stage.say)),
-            )
+
+            async def resume(stage: Stage) -> Ran:
+                manner = Manner(watch=stage.watch, tell=stage.say)
+                ran = await go_on(options, p.goals, goal_id, manner)
+                return await stage.settle_in_place(p.goals, ran, manner)
+
+            return await staged(Showing(options), resume)
         if seen.is_final:
             return Answer(seen.wire(), [headline(seen)])
         begun = (await p.goals.state(goal_id)).begun
         is_served = (await p.goals.find(goal_id)).summary.queue == "server"
     served = "a running `perdure serve` resumes it. Without one: " if is_served else ""
     return Answer(seen.wire(), [f"Recorded; {served}{go_on_line(options, begun, goal_id)}"])
-
-
-def _shown(call: ToolCall) -> str:
-    """Return exactly what will be run."""
-    arguments = json.dumps(call.arguments, indent=2, ensure_ascii=False)
-    return f"{one_line(f'{call.call_id}: {call.tool}, {call.effect}')}\n{lines(arguments)}"
