@@ -9,6 +9,7 @@ from perdure.app import asked
 from perdure.app.goal_reader import GoalReader
 from perdure.app.posts import CANCEL_WAIT_S, Posts
 from perdure.app.runner import PARK_S, Manner, Runner
+from perdure.app.script_interrupts import Interrupted
 from perdure.app.system import SystemIds, observer
 from perdure.app.views import GoalResult, GoalView
 from perdure.app.worker import LEASE_S
@@ -256,6 +257,10 @@ class Goals(GoalReader):
         goal_id = (await self._whole(goal_id)).goal_id
         await self._store.delete(goal_id)
         return goal_id
+
+    def interrupted(self) -> Sequence[Interrupted]:
+        """Return the goals whose last run in this process was cancelled before its end."""
+        return list(self._runner.interrupted.values())
 
     async def close(self) -> None:
         """Stop being a worker; nothing can be asked for any more."""

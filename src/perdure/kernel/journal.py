@@ -57,7 +57,8 @@ class Journal:
         self._stored_hash = state.tip.hash
         self._has_let_go = False
         self._has_failed = False
-        self._start_key: str | None = None
+        self.start_key: str | None = None
+        """The key of the start that created the goal here; None for a goal that was loaded."""
         self._woken_us = woken_us
         """Since when the goal was due, if that is why it goes on. See Summary.due_us."""
         self._deaths = deaths
@@ -71,7 +72,7 @@ class Journal:
         journal = cls(desk, fold([first]), epoch=1)
         journal._pending.append(first)
         journal._stored_seq, journal._stored_hash = 0, NO_HASH
-        journal._start_key = start_key
+        journal.start_key = start_key
         return journal
 
     @classmethod
@@ -92,12 +93,17 @@ class Journal:
         journal = cls(desk, state, epoch=1)
         journal._pending.append(first)
         journal._stored_seq, journal._stored_hash = left.seq, left_hash
-        journal._start_key = start_key
+        journal.start_key = start_key
         return journal
 
     @property
     def goal_id(self) -> str:
         return self.state.goal_id
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the goal is known to exist in the store."""
+        return self._stored_seq > 0
 
     def now_us(self) -> int:
         """Read the clock that events are stamped by."""
@@ -151,7 +157,7 @@ class Journal:
             epoch=self.epoch,
             summary=summarise(
                 self.state,
-                start_key=self._start_key,
+                start_key=self.start_key,
                 woken_us=self._woken_us,
                 queue=self._desk.queue,
                 deaths=self._deaths,

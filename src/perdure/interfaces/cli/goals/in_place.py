@@ -141,5 +141,8 @@ def _what_happened(state: GoalState, call_id: str) -> str:
     if state.termination is not None:
         return f"The goal was ended elsewhere: {state.termination.reason}."
     call = state.calls[call_id]
-    by = "" if call.decision is None else f" by {call.decision.by}"
-    return f"{call_id} was decided elsewhere{by}: {told(state, call)}."
+    if call.decision is None:
+        return f"{call_id} was settled elsewhere: {told(state, call)}."
+    by = "a person" if call.decision.by == "person" else call.decision.by
+    value = "" if call.decision.value is None else f" {call.decision.value!r}"
+    return f"{call_id} was decided elsewhere by {by}: {call.decision.decision}{value}."

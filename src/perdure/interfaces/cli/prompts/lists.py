@@ -61,7 +61,10 @@ async def words(question: str, begun: str = "", *, leave: str | None = None) -> 
 
     Raises: KeyboardInterrupt; EOFError at Ctrl-D on an empty line, or Esc.
     """
-    prompt = questionary.text(question, default=begun, style=_STYLE, qmark="?", output=_output(), erase_when_done=True)
+    how = None if leave is None else f"(Esc {leave})"
+    prompt = questionary.text(
+        question, default=begun, style=_STYLE, qmark="?", instruction=how, output=_output(), erase_when_done=True
+    )
     _bind(prompt, KeyBindings(), leave)
     return str(await prompt.unsafe_ask_async()).strip()
 

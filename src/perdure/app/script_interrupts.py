@@ -1,0 +1,104 @@
+"""Ctrl-C in a script: how to resume its goals, instead of a traceback. See ADR 0022."""
+
+import asyncio
+import shlex
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from perdure.kernel.events import GoalBegun
+
+_MOST_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Interrupted:
+    """A goal whose run was cancelled before its end."""
+
+    goal_id: str
+    begun: GoalBegun
+    is_found_again: bool
+    """Whether the same call finds this goal again: it has a key, or it was resumed by its id."""
+
+
+def resume_lines(goals: Sequence[Interrupted], home: Path | None = None) -> Sequence[str]:
+    """Say how to resume goals, with the home if it is not the default one; nothing without goals."""
+    commands = list(dict.fromkeys(_command(goal, home) for goal in goals))
+    if not commands:
+        return []
+    more = [f"  and {len(commands) - _MOST_SHOWN} more: perdure goal list"] if len(commands) > _MOST_SHOWN else []
+    said = "Interrupted; what was recorded is kept. To resume:"
+    return [said, *(f"  {command}" for command in commands[:_MOST_SHOWN]), *more]
+
+
+def _command(goal: Interrupted, home: Path | None) -> str:
+    from perdure.minds.scripts import is_of_script, script_command
+
+    if not is_of_script(goal.begun.mind):
+        where = [] if home is None else ["--home", str(home)]
+        return shlex.join(["perdure", "goal", "resume", goal.goal_id, *where])
+    if goal.is_found_again:
+        return script_command(goal.begun)
+    return (
+        f"await p.goals.resume({goal.goal_id!r})  # in the script: without a key, running it again starts another goal"
+    )
+
+
+@contextmanager
+def report_interrupt(lines: Callable[[], Sequence[str]]) -> Iterator[None]:
+    """Print `lines` instead of the traceback if Ctrl-C ends the block and then, uncaught, the process.
+
+    The exception itself is not changed: code that catches KeyboardInterrupt, and the exit status, are as without us.
+    """
+    try:
+        yield
+    except (asyncio.CancelledError, KeyboardInterrupt) as error:
+        if _is_interrupt(error):
+            _print_instead(error, lines)
+        raise
+
+
+def _is_interrupt(error: BaseException) -> bool:
+    """Tell whether Ctrl-C is on its way out, as Python or `asyncio.run` handle it, and no handler of the user.
+
+    At the first Ctrl-C, `asyncio.run` cancels its main task, and raises KeyboardInterrupt when that has ended. At the
+    second it raises it at once.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return False
+    if any(isinstance(each, KeyboardInterrupt) for each in _chain(error)):
+        return True
+    handler = signal.getsignal(signal.SIGINT)
+    is_of_runner = isinstance(getattr(getattr(handler, "func", None), "__self__", None), asyncio.Runner)
+    main_task = getattr(handler, "keywords", {}).get("main_task")
+    return is_of_runner and main_task is not None and main_task.cancelling() > 0
+
+
+def _print_instead(interrupt: BaseException, lines: Callable[[], Sequence[str]]) -> None:
+    """Have the lines printed if the process ends by this interrupt; everything else is printed as before."""
+    before = sys.excepthook
+
+    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        is_same = error in _chain(interrupt) or interrupt in _chain(error)
+        said = lines() if isinstance(error, KeyboardInterrupt) and is_same else []
+        if said:
+            first = "\n" if sys.stderr.isatty() else ""  # the terminal has shown ^C
+            sys.stderr.write(first + "".join(f"{line}\n" for line in said))
+        else:
+            before(kind, error, trace)
+
+    sys.excepthook = hook
+
+
+def _chain(error: BaseException | None) -> list[BaseException]:
+    """Return an exception and those during whose handling it was raised."""
+    found: list[BaseException] = []
+    while error is not None and error not in found:
+        found.append(error)
+        error = error.__cause__ or error.__context__
+    return found
