@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from perdure.kernel.events import GoalBegun
 
@@ -55,36 +56,41 @@ def report_interrupt(lines: Callable[[], Sequence[str]]) -> Iterator[None]:
 
     The exception itself is not changed: code that catches KeyboardInterrupt, and the exit status, are as without us.
     """
+    main_task = _main_task()
     try:
         yield
     except (asyncio.CancelledError, KeyboardInterrupt) as error:
-        if _is_interrupt(error):
-            _print_instead(error, lines)
+        is_main_cancelled = main_task is not None and main_task.cancelling() > 0
+        if isinstance(error, KeyboardInterrupt) or is_main_cancelled:
+            _print_instead(error, main_task, lines)
         raise
 
 
-def _is_interrupt(error: BaseException) -> bool:
-    """Tell whether Ctrl-C is on its way out, as Python or `asyncio.run` handle it, and no handler of the user.
-
-    At the first Ctrl-C, `asyncio.run` cancels its main task, and raises KeyboardInterrupt when that has ended. At the
-    second it raises it at once.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        return False
-    if any(isinstance(each, KeyboardInterrupt) for each in _chain(error)):
-        return True
+def _main_task() -> "asyncio.Task[Any] | None":
+    """Return the task that `asyncio.run` cancels at Ctrl-C; None where the signal is handled otherwise."""
     handler = signal.getsignal(signal.SIGINT)
     is_of_runner = isinstance(getattr(getattr(handler, "func", None), "__self__", None), asyncio.Runner)
-    main_task = getattr(handler, "keywords", {}).get("main_task")
-    return is_of_runner and main_task is not None and main_task.cancelling() > 0
+    is_here = threading.current_thread() is threading.main_thread()
+    found: asyncio.Task[Any] | None = getattr(handler, "keywords", {}).get("main_task")
+    return found if is_of_runner and is_here else None
 
 
-def _print_instead(interrupt: BaseException, lines: Callable[[], Sequence[str]]) -> None:
-    """Have the lines printed if the process ends by this interrupt; everything else is printed as before."""
-    before = sys.excepthook
+def _print_instead(
+    interrupt: BaseException, main_task: "asyncio.Task[Any] | None", lines: Callable[[], Sequence[str]]
+) -> None:
+    """Have the lines printed if the process ends by this interrupt; everything else is printed as before.
+
+    At the first Ctrl-C, `asyncio.run` raises KeyboardInterrupt while it handles the CancelledError that left our block.
+    At the second it raises KeyboardInterrupt at once, and ends the tasks while it handles that.
+    """
+    before, seen = sys.excepthook, [interrupt]
+
+    def note_cause(_task: object) -> None:
+        if (cause := sys.exception()) is not None:
+            seen.append(cause)
 
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        is_same = error in _chain(interrupt) or interrupt in _chain(error)
+        is_same = error in seen or any(each in _chain(error) for each in seen)
         said = lines() if isinstance(error, KeyboardInterrupt) and is_same else []
         if said:
             first = "\n" if sys.stderr.isatty() else ""  # the terminal has shown ^C
@@ -92,6 +98,8 @@ def _print_instead(interrupt: BaseException, lines: Callable[[], Sequence[str]])
         else:
             before(kind, error, trace)
 
+    if main_task is not None:
+        main_task.add_done_callback(note_cause)
     sys.excepthook = hook
 
 
