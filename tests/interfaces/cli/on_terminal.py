@@ -17,7 +17,8 @@ from perdure.interfaces.cli import main
 from tests import children
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\x1b[=>]|\x1b\][^\x07]*\x07")
-UP, DOWN, LEFT, ENTER, CTRL_C, CTRL_D = "\x1b[A", "\x1b[B", "\x1b[D", "\r", "\x03", "\x04"
+UP, DOWN, LEFT, ENTER, ESC = "\x1b[A", "\x1b[B", "\x1b[D", "\r", "\x1b"
+CTRL_C, CTRL_D = "\x03", "\x04"
 PATIENCE_S = 30
 
 

@@ -3,6 +3,7 @@
 from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.exact import exact
 from perdure.interfaces.cli.goals.timeline import moment
+from perdure.interfaces.cli.goals.timers import waking_lines
 from perdure.interfaces.cli.terminal import one_line
 from perdure.kernel.events import Ask, GoalBegun, LimitName, ToolCall, Wait
 from perdure.kernel.fold import CallState, GoalState
@@ -38,9 +39,8 @@ def next_commands(options: Options, state: GoalState, *, is_running: bool = Fals
     elif is_script and not is_running:
         due = f"It sleeps until {moment(min(timers.values()))}; then " if (timers := state.timers()) else "To go on, "
         said += [one_line(f"{due if not said else 'Then '}{run_again(state.begun)}")]
-    elif not is_running and state.waiting_for == "timer" and (timers := state.timers()):
-        said += [f"It sleeps until {moment(min(timers.values()))}; then this goes on:"]
-        said += ["  " + exact(options, "goal", "resume", state.goal_id)]
+    elif not is_running and state.waiting_for == "timer":
+        said += waking_lines(options, state)
     elif not is_running and state.waiting_for is None:
         said += ["Go on:", "  " + exact(options, "run", "--resume", state.goal_id)]
     return said

@@ -5,6 +5,7 @@ from typing import Any
 
 from perdure.interfaces.cli.goals.shown_call import shown_call
 from perdure.interfaces.cli.prompts.layout import Choice
+from perdure.interfaces.cli.terminal import lines
 from perdure.kernel.events import Ask, ToolCall, Verdict
 from perdure.kernel.fold import CallState
 
@@ -53,8 +54,8 @@ def offer_of(call: CallState) -> Offer | None:
         options = [Option(Choice(each, ""), "answer", each) for each in about.options or ()]
         return Offer(about.call_id, about.question, (*options, LATER) if options else ())
     if call.unknown is not None:
-        question = f"{call.unknown.why} Did {about.call_id} happen?"
-        return Offer(about.call_id, question, _UNKNOWN, default=len(_UNKNOWN) - 1)
+        question = f"Did {about.call_id} happen?"
+        return Offer(about.call_id, question, _UNKNOWN, default=len(_UNKNOWN) - 1, shown=lines(call.unknown.why))
     if call.awaits_approval and isinstance(about, ToolCall):
         question = f"Run {about.call_id}?"
         return Offer(about.call_id, question, _APPROVAL, default=len(_APPROVAL) - 1, shown=shown_call(about))
