@@ -29,19 +29,20 @@ class Interrupted:
 
 def resume_lines(goals: Sequence[Interrupted], home: Path | None = None) -> Sequence[str]:
     """Say how to resume goals, with the home if it is not the default one; nothing without goals."""
-    commands = list(dict.fromkeys(_command(goal, home) for goal in goals))
+    where = [] if home is None else ["--home", str(home)]
+    commands = list(dict.fromkeys(_command(goal, where) for goal in goals))
     if not commands:
         return []
-    more = [f"  and {len(commands) - _MOST_SHOWN} more: perdure goal list"] if len(commands) > _MOST_SHOWN else []
+    left = len(commands) - _MOST_SHOWN
+    more = [f"  and {left} more: {shlex.join(['perdure', 'goal', 'list', *where])}"] if left > 0 else []
     said = "Interrupted; what was recorded is kept. To resume:"
     return [said, *(f"  {command}" for command in commands[:_MOST_SHOWN]), *more]
 
 
-def _command(goal: Interrupted, home: Path | None) -> str:
+def _command(goal: Interrupted, where: Sequence[str]) -> str:
     from perdure.minds.scripts import is_of_script, script_command
 
     if not is_of_script(goal.begun.mind):
-        where = [] if home is None else ["--home", str(home)]
         return shlex.join(["perdure", "goal", "resume", goal.goal_id, *where])
     if goal.is_found_again:
         return script_command(goal.begun)

@@ -9,11 +9,16 @@ from pathlib import Path
 import pytest
 
 from perdure import Perdure
+from perdure.app.server_mark import marked_as_server
 from perdure.interfaces.cli.answer import Table, print_table
+from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.goals.timeline import moment, timeline
-from perdure.kernel.events import GoalBegun, MindSpec, Tip, seal
+from perdure.interfaces.cli.goals.timers import waking_lines
+from perdure.kernel.events import GoalBegun, MindSpec, Tip, Wait, seal
+from perdure.kernel.fold import apply, fold
 from perdure.minds.plan import PlanMind
 from perdure.minds.plan_file import parse_plan
+from perdure.settings import load_settings
 from tests.interfaces.cli.terminal import Terminal
 from tests.minds.history import START_US, History
 
@@ -86,6 +91,25 @@ def test_a_goal_that_sleeps_says_until_when(perdure: Terminal) -> None:
     assert perdure("run", "--resume", goal) == 5
     assert re.search(rf"It sleeps until {UTC.pattern}\.\nNo server .*\n  perdure goal resume {goal}\n", perdure.err)
     assert "step nap: waits until" in perdure.err
+
+
+def test_a_goal_that_sleeps_says_that_a_running_server_resumes_it(perdure: Terminal) -> None:
+    with marked_as_server(load_settings().home):
+        begun(perdure, "goal: nap\nsteps: [{id: nap, wait: 2h}]")
+        assert "The server that runs on this home resumes it." in perdure.err
+    perdure("goal", "show", perdure.newest())
+    assert "No server runs on this home that would resume it. Resume it then:" in perdure.out
+
+
+def test_a_goal_that_is_overdue_says_since_when(tmp_path: Path) -> None:
+    first = seal(GoalBegun("nap", MindSpec("plan")), Tip("g"), event_id="1", iteration=0, timestamp_us=0)
+    state = fold([first])
+    nap = Wait("nap.1", "nap", until="2026-01-01T00:00:00.000000Z")
+    apply(state, seal(nap, state.tip, event_id="2", iteration=1, timestamp_us=0))
+    options = Options(json=False, home=str(tmp_path), verbose=False, debug=False, no_input=False)
+    said = waking_lines(options, state)
+    assert said[0].startswith("It has been due since 2026-01-01 00:00:00 UTC (")
+    assert said[1].endswith("Resume it:")
 
 
 def test_a_step_that_failed_says_when_it_is_tried_again() -> None:
