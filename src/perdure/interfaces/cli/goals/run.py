@@ -98,7 +98,7 @@ async def run(  # noqa: PLR0913 (each is an option of the command)
     """Run a command, a plan or a flow, step by step; kill it at any moment and --resume carries on.
 
     Standard output has what the tools print, as soon as it is recorded, and what a flow returned; on a terminal
-    without control characters.
+    without control characters. On a terminal, questions are asked in place, unless --no-input is given.
     """
     if ephemeral:
         keep_no_log()
