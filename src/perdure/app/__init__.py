@@ -6,7 +6,7 @@ import os
 import platform
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 from perdure import __version__
 from perdure.app.opening import Opening
+from perdure.app.script_interrupts import report_interrupt, resume_lines
 from perdure.app.startup_code import examine_startup_code
 from perdure.errors import Damaged, Denied, Invalid, NotFound, PerdureError, Unavailable, from_os_error
 from perdure.settings import FILE_MODE, FOLDER_MODE, Settings, ensure_folder, load_settings
@@ -148,7 +149,14 @@ async def _open_for_program(flags: dict[str, str | None], app: str | None, *, re
     async with open_home(load_settings(flags), queue=queue) as p:
         if recover:
             p.goals.worker.recover()
-        yield p
+        with report_interrupt(partial(_resume_lines, p)):
+            yield p
+
+
+def _resume_lines(p: Perdure) -> Sequence[str]:
+    """Say how to resume the goals of a home that were interrupted."""
+    home = p.settings.home
+    return resume_lines(p.goals.interrupted(), None if home == load_settings({}).home else home)
 
 
 @asynccontextmanager

@@ -12,6 +12,7 @@ from perdure.app.goal_forks import GoalForks, fork_request
 from perdure.app.goal_reader import GoalReader
 from perdure.app.posts import CANCEL_WAIT_S, Posts
 from perdure.app.runner import PARK_S, Manner, Reopening, Runner
+from perdure.app.script_interrupts import Interrupted
 from perdure.app.system import SystemIds, observer
 from perdure.app.views import GoalResult, GoalView
 from perdure.app.waits import unawaited_note
@@ -376,6 +377,10 @@ class Goals(GoalReader):
         goal_id = (await self._whole(goal_id)).goal_id
         await self._store.delete(goal_id)
         return goal_id
+
+    def interrupted(self) -> Sequence[Interrupted]:
+        """Return the goals whose last run in this process was cancelled before its end."""
+        return list(self._runner.interrupted.values())
 
     async def close(self) -> None:
         """Interrupt and release the goals in the background, and stop being a worker; no call works after that."""

@@ -4,14 +4,15 @@ import asyncio
 import contextlib
 import logging
 import math
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from perdure.app.flow_threads import FlowThread
+from perdure.app.script_interrupts import Interrupted
 from perdure.app.system import SystemClock, SystemIds, WorkerIdentity, is_goal_id, keep_for_ever, observer
 from perdure.app.worker import LEASE_S, LocalWorker
 from perdure.errors import Invalid, NotFound, PerdureError
@@ -105,6 +106,8 @@ class Runner:
         self._leases = leases
         self._clock = SystemClock()
         self._ids = SystemIds()
+        self.interrupted: dict[str, Interrupted] = {}
+        """The goals whose last run here was cancelled."""
         self._worker = LocalWorker(lambda: WorkerIdentity(home), store, leases, self._clock, lease_s=lease_s)
 
     async def start(self, new: "NewGoal", manner: Manner) -> Ran:
@@ -297,6 +300,31 @@ class Runner:
         return journal
 
     async def _run(
+        self,
+        journal: Journal,
+        worker: Worker,
+        means: Callable[[], Means],
+        manner: Manner,
+        thread: FlowThread | None,
+        *,
+        is_resumed: bool,
+    ) -> Ran:
+        with self._noting_interrupts(journal, is_resumed=is_resumed):
+            return await self._run_loop(journal, worker, means, manner, thread, is_resumed=is_resumed)
+
+    @contextmanager
+    def _noting_interrupts(self, journal: Journal, *, is_resumed: bool) -> Iterator[None]:
+        """Note a goal whose run is cancelled before its end, for the person who pressed Ctrl-C."""
+        self.interrupted.pop(journal.goal_id, None)
+        try:
+            yield
+        except (asyncio.CancelledError, KeyboardInterrupt):
+            if journal.is_stored:
+                is_found_again = is_resumed or journal.start_key is not None
+                self.interrupted[journal.goal_id] = Interrupted(journal.goal_id, journal.state.begun, is_found_again)
+            raise
+
+    async def _run_loop(
         self,
         journal: Journal,
         worker: Worker,

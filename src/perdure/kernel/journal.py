@@ -65,8 +65,9 @@ class Journal:
         self._stored_hash = state.tip.hash
         self._has_let_go = False
         self._has_failed = False
-        self._start_key: str | None = None
         self._takes_key_of: str | None = None
+        self.start_key: str | None = None
+        """The key of the start that created the goal here; None for a goal that was loaded."""
         self._woken_us = woken_us
         """Since when the goal was due, if that is why it goes on. See Summary.due_us."""
         self._deaths = deaths
@@ -80,7 +81,7 @@ class Journal:
         journal = cls(desk, fold([first]), epoch=1)
         journal._pending.append(first)
         journal._stored_seq, journal._stored_hash = 0, NO_HASH
-        journal._start_key = start_key
+        journal.start_key = start_key
         return journal
 
     @classmethod
@@ -111,7 +112,7 @@ class Journal:
         journal = cls(desk, state, epoch=1)
         journal._pending.append(first)
         journal._stored_seq, journal._stored_hash = left.seq, left_hash
-        journal._start_key = start_key
+        journal.start_key = start_key
         journal._takes_key_of = takes_key_of
         return journal
 
@@ -123,6 +124,11 @@ class Journal:
     def deaths(self) -> int:
         """See Summary.deaths."""
         return self._deaths
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the goal is known to exist in the store."""
+        return self._stored_seq > 0
 
     def now_us(self) -> int:
         """Read the clock that events are stamped by."""
@@ -193,7 +199,7 @@ class Journal:
             epoch=self.epoch,
             summary=summarise(
                 self.state,
-                start_key=self._start_key,
+                start_key=self.start_key,
                 woken_us=self._woken_us,
                 queue=self._desk.queue,
                 deaths=self._deaths,

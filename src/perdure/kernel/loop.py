@@ -40,6 +40,12 @@ class Ran:
     state: GoalState
 
 
+def _level() -> int:
+    """Return how serious an error of a tool is: one that comes of ending the call on purpose is to be expected."""
+    task = asyncio.current_task()
+    return logging.INFO if task is not None and task.cancelling() else logging.WARNING
+
+
 class Loop:
     """One run of one goal, by its owner.
 
@@ -215,7 +221,7 @@ class Loop:
             output = await tool.run(context)
             failpoints.hit("kernel.effect.after")
         except Exception as error:
-            log.warning("%s of %s raised %s", call.call_id, self.journal.goal_id, told(error), exc_info=True)
+            log.log(_level(), "%s of %s raised %s", call.call_id, self.journal.goal_id, told(error), exc_info=True)
             failure = self._failure(call, error)
             return call, [failure] if begun is None else await self._broken_off(*begun, failure)
         return call, [output]

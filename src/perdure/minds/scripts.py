@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 
 from perdure.kernel.events import GoalBegun, MindSpec
+from perdure.minds.tracebacks import shown
 
 _MAIN = "__main__:"
 
@@ -39,3 +40,12 @@ def run_again(begun: GoalBegun) -> str:
     if command is None:
         return f"run the program again that defined its flow (it was started in {begun.workdir})"
     return f"run the script again: {command}"
+
+
+def command_here(begun: GoalBegun) -> str:
+    """Return the command that runs the script of a goal again from the current folder, with the same arguments."""
+    script = begun.mind.args.get("script") if isinstance(begun.mind.args, dict) else None
+    if script is None:
+        return run_again(begun)
+    arguments = sys.argv[1:] if script == script_here() else []
+    return shlex.join(["python", shown(script), *arguments])

@@ -1,10 +1,13 @@
 """A home that is there already, so that a test of goals does not pay for making one."""
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.interfaces.cli.on_terminal import Program, Start
 from tests.interfaces.cli.terminal import Terminal
 
 
@@ -26,3 +29,17 @@ def perdure(ready: Path, capsys: pytest.CaptureFixture[str]) -> Terminal:
     """Commands, in that folder."""
     assert ready == Path.cwd()
     return Terminal(capsys)
+
+
+@pytest.fixture
+def start(ready: Path) -> Iterator[Start]:
+    """Start programs, and leave none behind."""
+    programs: list[Program] = []
+
+    def begin(*arguments: str, **how: Any) -> Program:
+        programs.append(Program(arguments, ready.parent / f"out-{len(programs)}", **how))
+        return programs[-1]
+
+    yield begin
+    for program in programs:
+        program.close()

@@ -120,6 +120,30 @@ async def test_the_handlers_are_as_before_when_the_run_is_over() -> None:
     assert [signal.getsignal(kind) for kind in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == before
 
 
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+async def test_while_a_prompt_is_open_the_first_signal_ends_at_once(kind: signal.Signals) -> None:
+    loop: Any = Loop()
+    with interrupts([], []) as taken:
+        taken.stops(loop)
+        with taken.left_to_loop():
+            os.kill(os.getpid(), kind)
+            with pytest.raises(asyncio.CancelledError):
+                await asyncio.sleep(60)
+        assert taken.forget()
+    assert not loop.stopped.is_set()
+
+
+async def test_after_a_prompt_the_signals_stop_the_next_run_as_before() -> None:
+    loop: Any = Loop()
+    with interrupts([], []) as taken:
+        with taken.left_to_loop():
+            asyncio.get_running_loop().add_signal_handler(signal.SIGWINCH, lambda: None)
+            asyncio.get_running_loop().remove_signal_handler(signal.SIGWINCH)
+        taken.stops(loop)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await loop.stopped.wait()
+
+
 async def test_a_reader_who_does_not_read_stops_nobody() -> None:
     writer, gate, done = Writer(), threading.Event(), list[str]()
 

@@ -8,7 +8,8 @@ from perdure.forge.answers import Confirm, OptionIndex
 from perdure.forge.interview import answered, begin, begin_again
 from perdure.forge.state import BuilderState, Surroundings, Target
 from perdure.forge.turns import AskQuestion, ReadyToAssemble, ShowPreview
-from perdure.interfaces.cli.forge.layout import Choice, laid_out, rows_of_config, rows_of_preview
+from perdure.interfaces.cli.forge.layout import rows_of_config, rows_of_preview
+from perdure.interfaces.cli.prompts.layout import Choice, laid_out
 
 SOME = [Choice("Ada", "short, and easy to call"), Choice("Coding Smith", "says what it is about", "your last one")]
 texts = st.text(st.characters(exclude_categories=("Cs", "Cc", "Mn", "Me", "Cf", "Zl", "Zp")), max_size=200)

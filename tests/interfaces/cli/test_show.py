@@ -9,11 +9,13 @@ import pytest
 
 from perdure import Perdure
 from perdure.app.next_commands import moment
+from perdure.app.server_mark import marked_as_server
 from perdure.interfaces.cli.answer import Table, print_table
 from perdure.interfaces.cli.goals.timeline import STATE_COLUMN, timeline
 from perdure.kernel.events import GoalBegun, MindSpec, Tip, seal
 from perdure.minds.plan import PlanMind
 from perdure.minds.plan_file import parse_plan
+from perdure.settings import load_settings
 from tests.interfaces.cli.terminal import Screen, Terminal
 from tests.minds.history import START_US, History
 
@@ -89,6 +91,14 @@ def test_a_goal_that_sleeps_says_until_when(perdure: Terminal) -> None:
     hint = rf"It sleeps until {UTC.pattern}\. Resume it then\.\n  perdure goal resume {goal}\n"
     assert re.search(hint, perdure.err)
     assert "step nap: waits until" in perdure.err
+
+
+def test_a_goal_that_sleeps_says_that_a_running_server_resumes_it(perdure: Terminal) -> None:
+    with marked_as_server(load_settings().home):
+        begun(perdure, "goal: nap\nsteps: [{id: nap, wait: 2h}]")
+        assert "The server that runs on this home resumes it when it is due." in perdure.err
+    perdure("goal", "show", perdure.newest())
+    assert "No server runs on this home. `perdure serve` would resume it" in perdure.out
 
 
 def test_a_step_that_failed_says_when_it_is_tried_again() -> None:

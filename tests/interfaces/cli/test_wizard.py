@@ -1,129 +1,14 @@
 """The wizard at a real terminal: arrow keys, Other, Back, Ctrl-C, a kill, somebody else's answer, a dumb terminal."""
 
-import fcntl
 import json
-import os
-import pty
 import re
-import select
 import signal
-import struct
-import sys
-import termios
-import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from perdure.interfaces.cli import main
-from tests import children
 from tests.interfaces.cli.interviews import FIRST, WISH, YES, begun, coding, forged, said, written
+from tests.interfaces.cli.on_terminal import CTRL_C, CTRL_D, DOWN, ENTER, LEFT, UP, Start
 from tests.interfaces.cli.terminal import Terminal
-
-ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\x1b[=>]|\x1b\][^\x07]*\x07")
-UP, DOWN, LEFT, ENTER, CTRL_C, CTRL_D = "\x1b[A", "\x1b[B", "\x1b[D", "\r", "\x03", "\x04"
-PATIENCE_S = 30
-
-
-class Program:
-    """`perdure` in a process and on a terminal of its own; its standard output goes into a file."""
-
-    def __init__(
-        self, arguments: tuple[str, ...], out: Path, *, width: int = 100, term: str = "xterm-256color"
-    ) -> None:
-        self._terminal, its = pty.openpty()
-        fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
-        environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
-        environment["TERM"] = term
-        self._out = out
-        self.process = children.context().Process(
-            target=_program, args=(["perdure", *arguments], os.ttyname(its), str(out), environment, str(Path.cwd()))
-        )
-        self.process.start()
-        self._read(time.monotonic() + PATIENCE_S)  # the child has the terminal now
-        os.close(its)
-        self.seen = ""
-
-    def until(self, text: str) -> str:
-        """Wait until something is shown, and return all that was shown since the last time."""
-        raw, deadline = b"", time.monotonic() + PATIENCE_S
-        while text not in (plain := ESCAPES.sub("", raw.decode(errors="ignore"))):
-            some = self._read(deadline)
-            assert some, f"{text!r} was never shown, but: {plain}"
-            raw += some
-        self.seen += raw.decode(errors="ignore")
-        return plain
-
-    def press(self, *keys: str) -> None:
-        for key in keys:
-            os.write(self._terminal, key.encode())
-
-    def end(self) -> tuple[int, str, str]:
-        """Wait for the end; return its exit code, what was shown at last, and its standard output."""
-        raw, deadline = b"", time.monotonic() + PATIENCE_S
-        while some := self._read(deadline):
-            raw += some
-        shown = ESCAPES.sub("", raw.decode(errors="ignore"))
-        self.process.join(max(deadline - time.monotonic(), 1))
-        code = self.process.exitcode
-        assert code is not None, "it did not end"
-        return code, shown, self._out.read_text()
-
-    def kill(self, kind: signal.Signals) -> None:
-        assert self.process.pid is not None
-        os.kill(self.process.pid, kind)
-
-    def close(self) -> None:
-        if self.process.is_alive():
-            self.process.kill()
-        self.process.join(PATIENCE_S)
-        self.process.close()
-        os.close(self._terminal)
-
-    def _read(self, deadline: float) -> bytes:
-        if not select.select([self._terminal], [], [], max(deadline - time.monotonic(), 0))[0]:
-            return b""
-        try:
-            return os.read(self._terminal, 65536)
-        except OSError:
-            return b""  # Linux says so when the last writer has gone
-
-
-def _program(arguments: list[str], terminal: str, out: str, environment: dict[str, str], folder: str) -> None:
-    """Be the program, in a child that has imported all it needs."""
-    os.setsid()
-    its = os.open(terminal, os.O_RDWR)
-    printed = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    for number, source in ((0, its), (1, printed), (2, its)):
-        os.dup2(source, number)
-    os.write(2, b" ")
-    os.chdir(folder)
-    os.environ.clear()
-    os.environ.update(environment)
-    sys.argv = arguments
-    sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
-    sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
-    sys.stderr = os.fdopen(2, "w", 1, encoding="utf-8", closefd=False)
-    main()
-
-
-Start = Callable[..., Program]
-
-
-@pytest.fixture
-def start(ready: Path) -> Iterator[Start]:
-    """Start programs, and leave none behind."""
-    programs: list[Program] = []
-
-    def begin(*arguments: str, **how: Any) -> Program:
-        programs.append(Program(arguments, ready.parent / f"out-{len(programs)}", **how))
-        return programs[-1]
-
-    yield begin
-    for program in programs:
-        program.close()
 
 
 def test_a_bot_is_made_with_arrow_keys_other_and_back(start: Start, perdure: Terminal) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from perdure.app import open_home
+from perdure.app.server_mark import marked_as_server
 from perdure.interfaces.cli.answer import Answer, print_answer
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.exact import exact
@@ -38,7 +39,8 @@ def register(app: typer.Typer) -> None:
         settings = options.settings()
         address = Address(host, port, is_exposed=expose, names=tuple(name or ()))
         async with open_home(settings) as p:
-            cut_short = await run(p, address, partial(_told, options), _waits)
+            with marked_as_server(settings.home):
+                cut_short = await run(p, address, partial(_told, options), _waits)
         return Answer({}, [_ended(options, cut_short)], is_told=True)
 
 

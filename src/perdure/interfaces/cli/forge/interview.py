@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.exact import exact
 from perdure.interfaces.cli.forge.asking import Asker, Listed, Pending, Suggested, read_answers
 from perdure.interfaces.cli.forge.made import built
+from perdure.interfaces.cli.prompts.plain import can_move_cursor
 
 _INTERRUPTED = 130
 
@@ -41,7 +41,7 @@ def asker_for(options: Options, answers: Path | None, *, is_content: bool) -> As
 
 def _person() -> Asker:
     """Return the person at the terminal; one that cannot move its cursor is asked by numbers."""
-    if os.environ.get("TERM", "dumb") in ("dumb", "unknown", ""):
+    if not can_move_cursor():
         from perdure.interfaces.cli.forge.numbered import Numbered
 
         return Numbered()

@@ -1,7 +1,5 @@
 """Questions with numbers, for a terminal that cannot move its cursor."""
 
-import asyncio
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +9,7 @@ from perdure.forge.turns import AskQuestion, Clarify, ReadyToAssemble, ShowPrevi
 from perdure.forge.vocabulary import BuilderPhase
 from perdure.interfaces.cli.forge.asking import Pending, first_choice, say
 from perdure.interfaces.cli.forge.layout import rows_of_config, rows_of_preview
-from perdure.interfaces.cli.terminal import one_line
+from perdure.interfaces.cli.prompts.plain import read_line, read_number
 
 _BACK = "back"
 
@@ -24,7 +22,7 @@ class Numbered:
 
     async def wish(self) -> str:
         """See Asker.wish."""
-        return await _line("What should your bot do?")
+        return await read_line("What should your bot do?")
 
     async def answer(self, session: SessionView) -> Any:
         """See Asker.answer."""
@@ -33,7 +31,7 @@ class Numbered:
             case AskQuestion() as turn:
                 return await self._choose(turn, way_back)
             case Clarify(message=message):
-                return {"free_text": await _line(message)}
+                return {"free_text": await read_line(message)}
             case ShowPreview(preview=preview):
                 say("\nSo far", *_shown(rows_of_preview(preview, session.conversation)))
                 return await _confirm("Is that right?", way_back)
@@ -60,13 +58,13 @@ class Numbered:
             say(f"  {number + 1}. {option.label}: {option.description}{hint}")
         own_words = ", your own words" if turn.allow_free_text else ""
         while True:
-            said = await _line(f"A number{own_words}{way_back} [{first + 1}]:")
+            said = await read_line(f"A number{own_words}{way_back} [{first + 1}]:")
             if not said:
                 return {"option_index": first}
             if way_back and said == _BACK:
                 return _BACK
-            if said.isascii() and said.isdigit() and 1 <= int(said[:9]) <= len(turn.options):
-                return {"option_index": int(said) - 1}
+            if (chosen := read_number(said, len(turn.options))) is not None:
+                return {"option_index": chosen}
             if turn.allow_free_text:
                 return {"free_text": said}
             say(f"Expected a number from 1 to {len(turn.options)}.")
@@ -74,30 +72,11 @@ class Numbered:
 
 async def _confirm(question: str, way_back: str) -> Any:
     while True:
-        said = (await _line(f"{question} yes, no{way_back} [yes]:")).lower()
+        said = (await read_line(f"{question} yes, no{way_back} [yes]:")).lower()
         if way_back and said == _BACK:
             return _BACK
         if said in ("", "y", "yes", "n", "no"):
             return {"confirm": said in ("", "y", "yes")}
-
-
-async def _line(question: str) -> str:
-    """Ask for a line; an interrupt ends the waiting at once.
-
-    Raises: EOFError
-    """
-    print(one_line(question), end=" ", file=sys.stderr, flush=True)
-    loop = asyncio.get_running_loop()
-    is_there = asyncio.Event()
-    loop.add_reader(sys.stdin, is_there.set)
-    try:
-        await is_there.wait()
-    finally:
-        loop.remove_reader(sys.stdin)
-    line = sys.stdin.readline()
-    if not line:
-        raise EOFError
-    return line.strip()
 
 
 def _shown(rows: Sequence[tuple[str, str]]) -> list[str]:

@@ -4,7 +4,6 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from rich.cells import cell_len
 from rich.console import Console
 from rich.panel import Panel
 from rich.table import Table
@@ -16,8 +15,9 @@ from perdure.forge.state import without_hint
 from perdure.forge.turns import AskQuestion, Clarify, ReadyToAssemble, ShowPreview
 from perdure.forge.vocabulary import BuilderPhase
 from perdure.interfaces.cli.forge.asking import Pending, first_choice
-from perdure.interfaces.cli.forge.layout import Choice, rows_of_config, rows_of_preview, wrapped
-from perdure.interfaces.cli.forge.lists import BACK, OTHER, select, words
+from perdure.interfaces.cli.forge.layout import rows_of_config, rows_of_preview
+from perdure.interfaces.cli.prompts.layout import Choice, answered, wrapped
+from perdure.interfaces.cli.prompts.lists import BACK, OTHER, select, words
 from perdure.interfaces.cli.terminal import lines, one_line
 
 
@@ -146,9 +146,7 @@ class Wizard:
 
     def _tell(self, question: str, answer: str, mark: str = "✓") -> None:
         """Leave one line of what was asked and answered, or two where both do not fit into one."""
-        asked, said = one_line(without_hint(question)), one_line(answer)
-        between = "  " if cell_len(asked) + cell_len(said) + 4 <= self._console.width else "\n  "
-        told = Text.assemble((f"{mark} ", "cyan" if mark == "✓" else "yellow"), (asked, "dim"), between, (said, "bold"))
+        told = answered(without_hint(question), answer, self._console.width, mark)
         self._console.print(told, no_wrap=True, overflow="ellipsis")
 
     def _asked(self, question: str) -> str:

@@ -102,7 +102,9 @@ async def resumed(showing: Showing, goal: str | None, jobs: int, limits: Limits)
     async def act(stage: Stage) -> Ran:
         async with open_home(options.settings(), debug=options.verbose) as p:
             goal_id = goal or (await p.goals.newest_open(Path.cwd())).summary.goal_id
-            return await go_on(options, p.goals, goal_id, Manner(jobs, watch=stage.watch, tell=stage.say), limits)
+            manner = Manner(jobs, watch=stage.watch, tell=stage.say)
+            ran = await go_on(options, p.goals, goal_id, manner, limits)
+            return await stage.settle_in_place(p.goals, ran, manner)
 
     return await staged(showing, act)
 

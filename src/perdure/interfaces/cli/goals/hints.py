@@ -7,6 +7,7 @@ from perdure.app.next_commands import NextCommand
 from perdure.app.views import GoalView
 from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.exact import exact
+from perdure.interfaces.cli.goals.timers import waking_lines
 from perdure.interfaces.cli.terminal import lines, one_line
 from perdure.kernel.events import ToolCall, ToolError
 from perdure.kernel.fold import GoalState
@@ -14,7 +15,8 @@ from perdure.kernel.fold import GoalState
 
 def next_lines(options: Options, view: GoalView) -> list[str]:
     """Write the next commands of a goal for the same home, each below what it is for."""
-    return [line for each in view.next for line in (one_line(each.why), f"  {pasted(options, each)}")]
+    said = [line for each in view.next for line in (one_line(each.why), f"  {pasted(options, each)}")]
+    return [*said, *waking_lines(options, view)]
 
 
 def pasted(options: Options, each: NextCommand) -> str:

@@ -7,7 +7,7 @@ import select
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 from perdure.kernel.events import ToolCall
@@ -59,15 +59,43 @@ class Interrupts:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if not self._before:
-            return
-        for kind, before in self._before.items():
-            signal.signal(kind, before)
-        signal.set_wakeup_fd(self._fd_before)
-        os.write(self._told, _OVER)
-        self._hearing.join()
-        os.close(self._told)
-        os.close(self._heard)
+        if self._before:
+            self._stop_listening()
+
+    @contextlib.contextmanager
+    def left_to_loop(self) -> Iterator[None]:
+        """Let the event loop handle the signals for the time of a block in which no goal runs: each cancels the task.
+
+        A prompt sets handlers of the event loop for itself. They take the wake-up descriptor, so ours would hear
+        nothing meanwhile, nor after it.
+        """
+        self._loops.clear()
+        kinds = dict(self._before)
+        if kinds:
+            self._stop_listening()
+        for kind in kinds:
+            self._running.add_signal_handler(kind, self._interrupt)
+        try:
+            yield
+        finally:
+            for kind, before in kinds.items():
+                self._running.remove_signal_handler(kind)
+                signal.signal(kind, before)
+            if kinds:
+                self._listen()
+
+    async def interrupt(self) -> None:
+        """End as a signal that ends at once would.
+
+        Raises: CancelledError
+        """
+        self._interrupt()
+        await asyncio.sleep(0)
+
+    def _interrupt(self) -> None:
+        self.count += 1
+        self._cancelled += 1
+        self._cancel()
 
     def forget(self) -> bool:
         """Tell whether the task was cancelled by us; if so, it may go on to say so."""
@@ -91,6 +119,15 @@ class Interrupts:
             signal.signal(kind, _taken)
         self._hearing = threading.Thread(target=self._hear, name="perdure-signals", daemon=True)
         self._hearing.start()
+
+    def _stop_listening(self) -> None:
+        for kind, before in self._before.items():
+            signal.signal(kind, before)
+        signal.set_wakeup_fd(self._fd_before)
+        os.write(self._told, _OVER)
+        self._hearing.join()
+        os.close(self._told)
+        os.close(self._heard)
 
     def _hear(self) -> None:
         """Take one signal after the other, on a thread of its own; leave when an end at once takes too long."""

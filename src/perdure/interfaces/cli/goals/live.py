@@ -54,6 +54,10 @@ class LiveView:
         calls = [(call, told(state, call)) for call in state.calls.values()]
         self._writer.do(lambda: self._start(title, calls))
 
+    def resume(self, state: GoalState) -> None:
+        """See View.resume."""
+        self.begin(state)
+
     def see(self, event: Event, state: GoalState) -> None:
         """See View.see."""
         body = decode(event)

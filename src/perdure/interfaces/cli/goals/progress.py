@@ -42,6 +42,10 @@ class View(Protocol):
         """A run of a goal begins, new or resumed."""
         ...
 
+    def resume(self, state: GoalState) -> None:
+        """The run continues after it was interrupted by a question."""
+        ...
+
     def see(self, event: Event, state: GoalState) -> None:
         """An event is durable."""
         ...
@@ -70,6 +74,7 @@ class Quiet:
         self._writer = writer
 
     def begin(self, state: GoalState) -> None: ...
+    def resume(self, state: GoalState) -> None: ...
     def see(self, event: Event, state: GoalState) -> None: ...
     def show_again(self, state: GoalState) -> None: ...
     def end(self, table: Table, said: list[str]) -> None: ...
@@ -101,6 +106,9 @@ class Lines:
             for call in state.open_calls.values():
                 if isinstance(call.call, Wait):
                     self.say(f"step {call.call.step}: {_opening(call.call)}")
+
+    def resume(self, state: GoalState) -> None:
+        """See View.resume."""
 
     def see(self, event: Event, state: GoalState) -> None:
         """See View.see."""

@@ -69,12 +69,13 @@ async def retry(  # noqa: PLR0913 (each is an option of the command)
     async def act(stage: Stage) -> Ran:
         manner = Manner(jobs, watch=stage.watch, tell=stage.say)
         async with open_home(options.settings(), debug=options.verbose) as p:
-            return await run_in_its_folder(
+            ran = await run_in_its_folder(
                 options,
                 p.goals,
                 goal,
                 lambda goal_id: p.goals.reopen(goal_id, manner, reason=reason, limits=limits, key=key),
             )
+            return await stage.settle_in_place(p.goals, ran, manner)
 
     return await staged(Showing(options, is_jsonl=jsonl), act)
 

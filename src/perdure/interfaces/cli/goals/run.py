@@ -103,7 +103,7 @@ async def run(  # noqa: PLR0913 (each is an option of the command)
     """Run a command, a plan or a flow, step by step; kill it at any moment and --resume carries on.
 
     Standard output has what the tools print, as soon as it is recorded, and what a flow returned; on a terminal
-    without control characters.
+    without control characters. On a terminal, questions are asked in place, unless --no-input is given.
     """
     if ephemeral:
         keep_no_log()
@@ -178,9 +178,10 @@ async def _begun(showing: Showing, make: Callable[[], NewGoal], jobs: int) -> An
         manner = Manner(jobs, watch=stage.watch, tell=stage.say)
         if not showing.is_kept:
             async with open_ephemeral() as goals:
-                return await goals.begin(new, manner)
+                return await stage.settle_in_place(goals, await goals.begin(new, manner), manner)
         async with open_home(options.settings(), debug=options.verbose) as p:
             with forks_offered(options):
-                return await p.goals.begin_once(new, manner)
+                ran = await p.goals.begin_once(new, manner)
+            return await stage.settle_in_place(p.goals, ran, manner)
 
     return await staged(showing, act)

@@ -1,6 +1,5 @@
 """`perdure goal cancel | approve | deny | answer | decide | signal`: record a decision, then resume if asked."""
 
-import json
 import sys
 from collections.abc import Awaitable, Callable
 from typing import Annotated
@@ -23,13 +22,15 @@ from perdure.interfaces.cli.goals.filters import OF_SEVERAL, with_filters
 from perdure.interfaces.cli.goals.flags import Goal, MaybeGoal, Resume, filled
 from perdure.interfaces.cli.goals.flows import from_json, go_on, require_code
 from perdure.interfaces.cli.goals.hints import next_lines
-from perdure.interfaces.cli.goals.stage import Showing, staged
+from perdure.interfaces.cli.goals.shown_call import shown_call
+from perdure.interfaces.cli.goals.stage import Showing, Stage, staged
 from perdure.interfaces.cli.goals.timeline import headline
 from perdure.interfaces.cli.sure import can_ask, is_sure
-from perdure.interfaces.cli.terminal import lines, one_line
+from perdure.interfaces.cli.terminal import one_line
 from perdure.kernel.decisions import choose
 from perdure.kernel.events import ToolCall
 from perdure.kernel.fold import CallState, GoalState
+from perdure.kernel.loop import Ran
 from perdure.minds.scripts import is_of_script, run_again
 
 Act = Callable[[Goals], Awaitable[GoalView]]
@@ -86,7 +87,7 @@ async def approve(
         chosen = choose(state, "approve", call)
         about = state.calls[chosen.call_id].call
         if isinstance(about, ToolCall) and not options.json:
-            print(_shown(about), file=sys.stderr)
+            print(shown_call(about), file=sys.stderr)
         if can_ask(options) and not yes and not is_sure("Run this?"):
             raise Denied("Not approved; nothing was recorded.")
         return await goals.decide(state.goal_id, "approve", call_id=chosen.call_id)
@@ -238,13 +239,21 @@ async def settled(options: Options, goal: str, act: Act, *, is_resumed: bool, wh
         if is_resumed:
             if what is not None:
                 _say(options, f"Recorded: {what}." if seen.is_news else f"Recorded before, with the same key: {what}.")
-            return await staged(
-                Showing(options),
-                lambda stage: go_on(options, p.goals, goal_id, Manner(watch=stage.watch, tell=stage.say)),
-            )
+            return await _resumed(options, p.goals, goal_id)
         if seen.is_final:
             return Answer(data, [headline(seen)])
         return Answer(data, ["Recorded.", *_how_resumed(options, await p.goals.look_into(seen))])
+
+
+async def _resumed(options: Options, goals: Goals, goal_id: str) -> Answer:
+    """Run a goal that a decision was recorded for, and ask in place what else it waits for."""
+
+    async def act(stage: Stage) -> Ran:
+        manner = Manner(watch=stage.watch, tell=stage.say)
+        ran = await go_on(options, goals, goal_id, manner)
+        return await stage.settle_in_place(goals, ran, manner)
+
+    return await staged(Showing(options), act)
 
 
 def _how_resumed(options: Options, goal: GoalView) -> list[str]:
@@ -270,9 +279,3 @@ def _say(options: Options, line: str) -> None:
     """Print a line on standard error at once; a program reads the same from the JSON."""
     if not options.json:
         print(one_line(line), file=sys.stderr, flush=True)
-
-
-def _shown(call: ToolCall) -> str:
-    """Return exactly what will be run."""
-    arguments = json.dumps(call.arguments, indent=2, ensure_ascii=False)
-    return f"{one_line(f'{call.call_id}: {call.tool}, {call.effect}')}\n{lines(arguments)}"

@@ -3,11 +3,13 @@
 import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from perdure.app.goals import Goals
+from perdure.app.runner import Manner
 from perdure.app.views import GoalView
 from perdure.errors import Unavailable
 from perdure.interfaces.cli.answer import Answer, Table, to_json
@@ -19,6 +21,7 @@ from perdure.interfaces.cli.goals.interrupts import INTERRUPTED, Interrupts
 from perdure.interfaces.cli.goals.progress import JsonLines, Lines, Quiet, View, write_value
 from perdure.interfaces.cli.goals.timeline import details, exit_code_of, headline, origin, timeline
 from perdure.interfaces.cli.goals.writer import Writer, leave
+from perdure.interfaces.cli.sure import can_ask
 from perdure.kernel.events import Event
 from perdure.kernel.fold import GoalState
 from perdure.kernel.loop import Loop, Ran
@@ -53,6 +56,12 @@ class Stage:
         self._state: GoalState | None = None
         self._seen: GoalView | None = None
         """The goal as it is known to be stored."""
+        self._has_asked = self._is_asking = False
+
+    @property
+    def options(self) -> Options:
+        """The options of the command."""
+        return self._showing.options
 
     def say(self, line: str) -> None:
         """Say something to a person, in whichever view there is by then."""
@@ -66,8 +75,38 @@ class Stage:
         if loop.state.begun.mind.kind == "flow" and not self._showing.is_for_program:
             self.view = Lines(self._writer)  # what its steps print would break a picture that is renewed in place
         self._seen = GoalView.of_state(loop.state) if loop.state.tip.seq > 1 else None
-        self.view.begin(loop.state)
+        if self._has_asked:
+            self.view.resume(loop.state)
+        else:
+            self.view.begin(loop.state)
         loop.journal.listen(self._see)
+
+    async def settle_in_place(self, goals: Goals, ran: Ran, manner: Manner) -> Ran:
+        """Ask the person at the terminal what a goal waits for, and continue it; without a person, leave it as it is.
+
+        Raises: what Goals.go_on raises.
+        """
+        if not self.may_ask(ran):
+            return ran
+        from perdure.interfaces.cli.goals.in_place import InPlace
+
+        return await InPlace(self, goals, manner).run(ran)
+
+    def may_ask(self, ran: Ran) -> bool:
+        """Tell whether a goal waits for a person, who is at the terminal and has not interrupted it."""
+        is_there = can_ask(self.options) and not self._showing.is_jsonl and _has_terminal()
+        waits = ran.outcome == "waiting" and ran.state.waiting_for == "person"
+        return waits and is_there and not self.interrupts.count
+
+    @asynccontextmanager
+    async def asking(self) -> AsyncIterator[None]:
+        """Leave the terminal and the signals to a prompt for the time of the block."""
+        self.view.clear()
+        await self._writer.drained()
+        self._has_asked = self._is_asking = True
+        with self.interrupts.left_to_loop():
+            yield
+        self._is_asking = False  # not after an interrupt, which then says how to get back to the question
 
     async def end(self, ran: Ran) -> Answer:
         """Tell how it went.
@@ -90,6 +129,8 @@ class Stage:
 
     def cut_short(self) -> Answer:
         """Tell how to go on after an end in the middle."""
+        if self._is_asking:
+            return self._leave_question()
         said = ["Interrupted."]
         options = self._showing.options
         if self._seen is not None:
@@ -100,6 +141,16 @@ class Stage:
         for line in said:
             self.view.say(line)
         data = self._wire(self._seen) if self._seen is not None else {"id": self._goal_id, "status": "interrupted"}
+        return Answer(data, exit_code=INTERRUPTED)
+
+    def _leave_question(self) -> Answer:
+        """Tell how to get back to the question that was open."""
+        if self._showing.is_kept and self._goal_id is not None:
+            self.say("Interrupted; the goal keeps waiting. To answer, resume it:")
+            self.say(f"  {exact(self.options, 'run', '--resume', self._goal_id)}")
+        else:
+            self.say("Interrupted.")
+        data = self._seen.wire() if self._seen is not None else {"id": self._goal_id}
         return Answer(data, exit_code=INTERRUPTED)
 
     def leave(self, exit_code: int) -> None:
@@ -171,6 +222,14 @@ async def staged(showing: Showing, act: Callable[[Stage], Awaitable[Ran]]) -> An
         finally:
             await stage.close(is_clean=is_clean)
     return answer
+
+
+def _has_terminal() -> bool:
+    """Tell whether this process may read from its terminal: one in the background would be stopped."""
+    try:
+        return os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
+    except OSError:
+        return True  # it is not the terminal that controls us, and does not stop us
 
 
 def view_of(showing: Showing, writer: Writer) -> View:
