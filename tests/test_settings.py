@@ -181,7 +181,8 @@ def test_a_config_file_in_the_current_folder_is_not_read(
         ('memory_dir = "x"', "there is no setting 'memory_dir'"),
         (
             'zzz = "x"',
-            "there is no setting 'zzz'. Known are: database_url, memory_state_dir, park_after_s, flows, wake_cli_goals, memory.",
+            "there is no setting 'zzz'. Known are: database_url, memory_state_dir, park_after_s, flows,"
+            " wake_cli_goals, memory.",
         ),
         ('home = "/elsewhere"', "there is no setting 'home'"),
         ('[database]\nurl = "x"', "there is no setting 'database'"),
