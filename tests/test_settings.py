@@ -182,7 +182,7 @@ def test_a_config_file_in_the_current_folder_is_not_read(
         (
             'zzz = "x"',
             "there is no setting 'zzz'. Known are: database_url, memory_state_dir, park_after_s, flows,"
-            " goals.keep_days, memory.",
+            " wake_cli_goals, goals.keep_days, memory.",
         ),
         ('home = "/elsewhere"', "there is no setting 'home'"),
         ('[database]\nurl = "x"', "there is no setting 'database'"),
@@ -387,3 +387,19 @@ def test_all_mistakes_in_the_settings_of_the_memory_are_told_at_once(home: Path)
     with pytest.raises(Invalid) as refused:
         assert load_settings({"home": str(home)}, {}).memory
     assert len(refused.value.errors) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "is_set"), [("", True), ("wake_cli_goals = false", False), ('wake_cli_goals = "off"', False)]
+)
+def test_whether_a_server_wakes_goals_of_the_command_line_is_true_or_false(
+    home: Path, text: str, *, is_set: bool
+) -> None:
+    configure(home, text)
+    assert load_settings({"home": str(home)}, {}).wake_cli_goals is is_set
+
+
+def test_a_setting_that_is_neither_true_nor_false_is_refused_by_name(home: Path) -> None:
+    configure(home, 'wake_cli_goals = "perhaps"')
+    with pytest.raises(Invalid, match=r"wake_cli_goals is 'perhaps' .*expected true or false"):
+        _ = load_settings({"home": str(home)}, {}).wake_cli_goals

@@ -196,7 +196,7 @@ class GoalReader:
                 for event in page:
                     after = event.seq
                     yield event
-            if seen.is_final and after == seen.last_seq:  # beyond it, the goal was reopened meanwhile
+            if has_been_read(seen, after):
                 return
             await self._clock.sleep(_FOLLOW_S)
 

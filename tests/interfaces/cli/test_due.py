@@ -1,13 +1,17 @@
 """`perdure goal resume --due`: what it goes on with, what it says, and how it ends beside others who do the same."""
 
+import asyncio
 import os
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
-from perdure import failpoints
+from perdure import Perdure, failpoints
+from perdure.app.runner import Manner
 from perdure.minds import flow
+from tests.app.holds import WHY, left_by_dead_worker
 from tests.crash import program
 from tests.interfaces.cli.terminal import Terminal
 from tests.interfaces.cli.test_damaged import edit
@@ -128,3 +132,32 @@ def test_who_finds_that_another_was_quicker_has_not_failed(
     assert due in perdure.out
     assert (ready / "after").read_text() == ".\n"
     assert perdure.goals()[0]["status"] == "done"
+
+
+def test_a_goal_that_is_overdue_says_so_and_how_it_is_resumed(perdure: Terminal, due: str) -> None:
+    assert perdure("goal", "list") == 0
+    assert "timer, overdue" in perdure.out
+    assert perdure("goal", "show", due) == 0
+    resume = f"Due since 2020-01-01 00:00:00 UTC; run this, or start `perdure serve`:\n  perdure goal resume {due}\n"
+    assert resume in perdure.out
+    assert perdure.json("goal", "show", due)["due_at"].startswith("2020-01-01T00:00:00")
+
+
+async def held_goal(home: Path) -> str:
+    async with Perdure.open(home) as p:
+        goal_id = await left_by_dead_worker(p)
+        await p.goals.go_on(goal_id, Manner(is_automatic=True))
+        return goal_id
+
+
+def test_a_goal_on_hold_says_why_and_is_released_by_its_resume(perdure: Terminal, ready: Path) -> None:
+    goal_id = asyncio.run(held_goal(ready.parent / "home"))
+    assert perdure("goal", "list") == 0
+    assert re.search(r"waiting +hold", perdure.out)
+    assert perdure("goal", "show", goal_id) == 0
+    assert f"{goal_id}: waiting (hold)" in perdure.out
+    assert WHY in perdure.out
+    assert f"Find the cause, then:\n  perdure goal resume {goal_id}\n" in perdure.out
+    assert perdure.json("goal", "show", goal_id)["detail"] == WHY
+    assert perdure("goal", "resume", goal_id) == 0
+    assert "released by person" in perdure.err

@@ -30,7 +30,7 @@ async def pages(served: Surface, line: Line, goal_id: str, after: int) -> AsyncI
             while found := await served.p.goals.events(goal_id, after=after, limit=_MOST, max_bytes=PAGE_BYTES):
                 after = found[-1].seq
                 yield found
-            if seen.is_final and after == seen.last_seq:  # beyond it, the goal was reopened meanwhile
+            if has_been_read(seen, after):
                 return
             if line.ending is not None:
                 return
