@@ -1,7 +1,7 @@
 """Failed goals retried, as a Python program and a server do it, on each kind of store."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from perdure.app.goals import Goals
 from perdure.app.new_goal import NewGoal, of_flow
 from perdure.app.runner import Manner, Reopening
 from perdure.kernel.events import Limits, MindSpec
+from perdure.kernel.loop import Loop
 from perdure.kernel.ports import Summary
 from perdure.kernel.reopening import NotRetried
 from perdure.minds import flow as flows
@@ -199,22 +200,27 @@ async def test_a_follower_continues_when_the_goal_is_reopened_while_it_reads(
     goals: Goals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     goal_id = await failed(goals)
-    load, find = goals._store.load, goals._store.find
-    retried: list[str] = []
+    find = goals._store.find
+    steps: list[Callable[[], Awaitable[object]]] = [
+        lambda: asyncio.sleep(0),  # the goal is looked up by its id
+        lambda: goals.reopen(goal_id, Manner(watch=Loop.stop)),
+        lambda: goals.go_on(goal_id),
+    ]
     BROKEN.clear()
 
-    async def find_then_retry(prefix: str) -> Summary:
-        """Let the goal be reopened between the two reads of a follower."""
+    async def find_then_act(prefix: str) -> Summary:
+        """Let the goal be reopened between the two reads of a follower, and resumed after its next look."""
         found = await find(prefix)
-        is_followers = len(retried) == 1
-        retried.append(prefix)
-        if is_followers:
-            await goals.reopen(goal_id)
+        if steps:
+            monkeypatch.setattr(goals._store, "find", find)
+            await steps.pop(0)()
+            monkeypatch.setattr(goals._store, "find", find_then_act)
         return found
 
-    monkeypatch.setattr(goals._store, "find", find_then_retry)
+    monkeypatch.setattr(goals._store, "find", find_then_act)
     seen = [event.type async for event in goals.follow(goal_id)]
-    assert seen == [event.type for event in await load(goal_id)]
+    assert not steps
+    assert seen == await types(goals, goal_id)
     assert seen.count("termination") == 2
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import secrets
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,13 @@ import pytest
 
 from perdure import Conflict
 from perdure.app import Perdure
+from perdure.app.runner import Manner
+from perdure.app.views import GoalView
 from perdure.client import Client
 from perdure.errors import PerdureError
 from perdure.interfaces.api.server import Running
+from perdure.interfaces.api.streams import pages
+from perdure.kernel.loop import Loop
 from tests.app.serving import become
 from tests.interfaces.api.test_streams import heard, opened
 
@@ -94,3 +99,28 @@ async def test_a_stream_of_a_reopened_goal_begins_again(
         more = await known.get(path, headers=stream | {"Last-Event-ID": str(last)})
     assert f"id: {last + 1}\n" in more.text
     assert '"reopened"' in more.text
+
+
+async def test_a_follower_continues_when_the_goal_is_reopened_while_it_reads(
+    client: Client, home: Perdure, server: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goal_id = await failed(client, home, tmp_path / "paper")
+    goals, find = home.goals, home.goals.find
+    steps: list[Callable[[], Awaitable[object]]] = [
+        lambda: goals.reopen(goal_id, Manner(watch=Loop.stop)),
+        lambda: goals.go_on(goal_id),
+    ]
+
+    async def find_then_act(prefix: str) -> GoalView:
+        """Let the goal be reopened between the two reads of a follower, and resumed after its next look."""
+        found = await find(prefix)
+        if steps:
+            await steps.pop(0)()
+        return found
+
+    monkeypatch.setattr(goals, "find", find_then_act)
+    with server.surface.lines.open() as line:
+        async with asyncio.timeout(20):
+            seen = [event.type async for page in pages(server.surface, line, goal_id, 0) for event in page]
+    assert not steps
+    assert seen.count("termination") == 2

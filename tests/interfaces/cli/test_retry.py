@@ -86,9 +86,10 @@ def test_the_same_key_retries_once(perdure: Terminal, failed: str) -> None:
 def test_a_goal_that_is_done_is_refused_with_the_fork_in_the_same_home(perdure: Terminal) -> None:
     assert perdure("run", "true") == 0
     goal = perdure.newest()
-    assert perdure("goal", "retry", goal) == 4
+    home = str(Path.cwd().parent / "home")
+    assert perdure("goal", "retry", goal, "--home", home) == 4
     assert f"{goal} is done" in perdure.err
-    assert f"goal fork {goal} --before command" in perdure.err
+    assert f"goal fork {goal} --before command --home {home}" in " ".join(perdure.err.split())
 
 
 @pytest.fixture
