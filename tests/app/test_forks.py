@@ -173,18 +173,18 @@ async def test_a_fork_is_made_before_or_after_a_step(goals: Goals) -> None:
 
 
 async def test_the_start_key_finds_the_fork_that_has_taken_it(goals: Goals) -> None:
-    goal_id = (await goals.run(asking, key="k")).id
+    goal_id = (await parked(goals.options(key="k").run(asking))).id
     fork = await goals.fork(goal_id, before="ask", take_key=True)
-    assert (await goals.run(asking, key="k")).id == fork.id
+    assert (await parked(goals.options(key="k").run(asking))).id == fork.id
     assert (await goals.find(goal_id)).summary.start_key is None
     with pytest.raises(Invalid, match="has no start key"):
         await goals.fork(goal_id, before="ask", take_key=True)
     again = await goals.fork(fork.id, at=1, take_key=True)
-    assert (await goals.run(asking, key="k")).id == again.id
+    assert (await parked(goals.options(key="k").run(asking))).id == again.id
 
 
 async def test_the_same_key_makes_the_same_fork_and_no_other(goals: Goals) -> None:
-    goal_id = (await goals.run(asking, key="k")).id
+    goal_id = (await parked(goals.options(key="k").run(asking))).id
     for take_key in (False, True):
         made = [
             await goals.fork(goal_id, **place, take_key=take_key, key=f"call {take_key}")
@@ -201,13 +201,13 @@ async def test_the_same_key_makes_the_same_fork_and_no_other(goals: Goals) -> No
 
 
 async def test_the_same_call_made_many_times_at_once_takes_the_key_for_one_fork(goals: Goals) -> None:
-    goal_id = (await goals.run(asking, key="k")).id
+    goal_id = (await parked(goals.options(key="k").run(asking))).id
     calls = [goals.fork(goal_id, before="ask", take_key=True, key="call") for _ in range(5)]
     assert len({fork.id for fork in await asyncio.gather(*calls)}) == 1
 
 
 async def test_of_rivals_that_take_the_key_one_has_it_and_the_others_leave_no_fork(goals: Goals) -> None:
-    goal_id = (await goals.run(asking, key="k")).id
+    goal_id = (await parked(goals.options(key="k").run(asking))).id
     calls = [goals.fork(goal_id, before="ask", take_key=True) for _ in range(5)]
     done = await asyncio.gather(*calls, return_exceptions=True)
     (fork,) = [each for each in done if not isinstance(each, BaseException)]
@@ -232,7 +232,7 @@ async def test_a_goal_is_deleted_after_its_forks_and_theirs(goals: Goals) -> Non
     await goals.cancel(goal_id)
     first = (await goals.fork(goal_id, 3)).summary.goal_id
     second = (await goals.fork(first, 4)).summary.goal_id
-    with pytest.raises(Conflict, match="has not ended"):
+    with pytest.raises(Conflict, match="has not finished"):
         await goals.delete(first)
     for each in (first, second):
         await goals.cancel(each)

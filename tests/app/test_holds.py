@@ -9,7 +9,7 @@ import pytest
 
 from perdure import Perdure, Unavailable, failpoints
 from perdure.app.new_goal import of_command
-from perdure.app.runner import Manner
+from perdure.app.run_options import Manner
 from perdure.kernel.events import Ask, Hold, Released, Wait, decode
 from tests.app.holds import CALL, WHY, left_by_dead_worker
 from tests.app.serving import at_work, become, seen_by_server, until

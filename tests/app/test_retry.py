@@ -12,7 +12,7 @@ from perdure import Conflict, Goal, Invalid, NotFound, Perdure, flow
 from perdure.app.asked import KeyTaken
 from perdure.app.goals import Goals
 from perdure.app.new_goal import NewGoal, of_flow
-from perdure.app.runner import Manner, Reopening
+from perdure.app.run_options import Manner, Reopening
 from perdure.kernel.events import Limits, MindSpec
 from perdure.kernel.loop import Loop
 from perdure.kernel.ports import Summary

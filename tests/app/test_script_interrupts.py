@@ -32,7 +32,7 @@ async def nightly(goal: Goal) -> int:
 async def main() -> None:
     async with Perdure.open() as p:
         try:
-            print((await p.goals.run(nightly, key="nightly")).value)
+            print((await p.goals.options(key="nightly").run(nightly)).value)
         finally:
             if "bug" in sys.argv:
                 raise ValueError("a real bug")

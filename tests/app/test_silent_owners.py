@@ -10,7 +10,7 @@ import pytest
 from perdure import Conflict
 from perdure.app.goals import Goals
 from perdure.app.new_goal import NewGoal
-from perdure.app.runner import Manner
+from perdure.app.run_options import Manner
 from perdure.app.serving import Serving
 from perdure.app.system import SystemClock
 from perdure.kernel.events import MindSpec

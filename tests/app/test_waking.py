@@ -147,7 +147,7 @@ async def test_a_damaged_goal_that_is_due_keeps_no_other_from_being_woken(p: Per
 async def test_due_goals_that_cannot_be_woken_hide_no_other(
     p: Perdure, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("perdure.app.serving._MOST_DUE", 2)
+    monkeypatch.setattr("perdure.app.background._MOST_DUE", 2)
     for _ in range(5):
         await parked(p, of_flow(napping, [], {}))
     goal_id = await sleeping_plan(p, tmp_path, until=iso(SystemClock().now_us() + 20_000))

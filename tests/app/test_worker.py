@@ -10,7 +10,7 @@ import pytest
 from perdure import Conflict, Unavailable
 from perdure.app.goals import Goals
 from perdure.app.new_goal import NewGoal
-from perdure.app.runner import Manner
+from perdure.app.run_options import Manner
 from perdure.kernel.events import MindSpec
 from perdure.kernel.loop import Loop
 from perdure.kernel.ports import Worker

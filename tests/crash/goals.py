@@ -11,7 +11,7 @@ from typing import Any
 from perdure import Perdure
 from perdure.app.goals import Goals
 from perdure.app.new_goal import NewGoal
-from perdure.app.runner import Manner
+from perdure.app.run_options import Manner
 from perdure.app.system import SystemClock, is_dead
 from perdure.kernel.events import Event, MindSpec
 from perdure.kernel.fold import GoalState

@@ -22,7 +22,7 @@ from perdure import failpoints, flow
 from perdure.app import open_ephemeral
 from perdure.app.goals import Goals
 from perdure.app.new_goal import NewGoal
-from perdure.app.runner import Manner
+from perdure.app.run_options import Manner
 from perdure.kernel.events import Event, MindSpec
 from perdure.kernel.fold import GoalState
 from perdure.kernel.loop import Loop, Ran

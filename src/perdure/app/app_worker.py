@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from perdure.app.background import BackgroundRuns, Run
-from perdure.app.runner import Manner
+from perdure.app.run_options import Manner
 from perdure.errors import Unavailable
 from perdure.kernel.loop import Ran
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from perdure.app.runner import Manner
+from perdure.app.run_options import Manner
 from perdure.app.trouble import Trouble
 from perdure.app.views import GoalView
 from perdure.errors import PerdureError, Unavailable

@@ -16,7 +16,7 @@ from perdure.kernel.ports import Owned
 if TYPE_CHECKING:
     from perdure.app.goals import Goals
     from perdure.app.new_goal import NewGoal
-    from perdure.app.runner import Manner
+    from perdure.app.run_options import Manner
     from perdure.minds.flow import Flow
 
 

@@ -11,7 +11,8 @@ from perdure.app.asked import OnFailed
 from perdure.app.goal_forks import GoalForks, fork_request
 from perdure.app.goal_reader import GoalReader
 from perdure.app.posts import CANCEL_WAIT_S, Posts
-from perdure.app.runner import PARK_S, Manner, Reopening, Runner
+from perdure.app.run_options import Manner, Reopening
+from perdure.app.runner import PARK_S, Runner
 from perdure.app.script_interrupts import Interrupted
 from perdure.app.system import SystemIds, observer
 from perdure.app.views import GoalResult, GoalView

@@ -6,12 +6,13 @@ import logging
 import math
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from perdure.app.flow_threads import FlowThread
+from perdure.app.run_options import Manner, Reopening, Tell
 from perdure.app.script_interrupts import Interrupted
 from perdure.app.system import SystemClock, SystemIds, WorkerIdentity, is_goal_id, keep_for_ever, observer
 from perdure.app.worker import LEASE_S, LocalWorker
@@ -22,7 +23,7 @@ from perdure.kernel.holding import hold_after, is_held, release
 from perdure.kernel.inbox import drain
 from perdure.kernel.journal import Desk, Journal
 from perdure.kernel.loop import Loop, Ran
-from perdure.kernel.ports import Leases, Means, OwnerSilent, Policy, StateStore, Tool, Worker
+from perdure.kernel.ports import Leases, Means, OwnerSilent, StateStore, Tool, Worker
 from perdure.kernel.reopening import plan_retry
 from perdure.kernel.replay import require_unchanged
 from perdure.minds.scripts import is_of_script
@@ -30,14 +31,11 @@ from perdure.settings import ensure_folder
 from perdure.tools.exec import ExecTool
 from perdure.tools.files import ReadFileTool, WriteFileTool
 from perdure.tools.forks import ForkNotes
-from perdure.tools.policy import AllowAll
 
 if TYPE_CHECKING:
     from perdure.app.new_goal import NewGoal
 
 T = TypeVar("T")
-Watch = Callable[[Loop], None]
-Tell = Callable[[str], None]
 PARK_S = 60.0
 WORK = "work"
 """The folder of a home in which each goal of a server has a folder of its own."""
@@ -46,41 +44,6 @@ _LOOK_S = 1.0
 """How often the heartbeat of an owner is looked at that may be dead."""
 
 log = logging.getLogger(__name__)
-
-
-def nobody(_loop: Loop) -> None:
-    """Watch nothing."""
-
-
-@dataclass(frozen=True)
-class Manner:
-    """How a goal is to be run this time; `watch` is given the loop before it begins, to listen to it or to stop it."""
-
-    jobs: int = 4
-    policy: Policy = field(default_factory=AllowAll)
-    watch: Watch = nobody
-    is_woken: bool = False
-    """The goal goes on because it was due, and nobody is there: if we die, the next who wakes goals goes on with it."""
-    is_automatic: bool = False
-    """No person asked for this run. A goal that killed its last workers is put on hold then, and not run."""
-    queue: str = "cli"
-    """Whose goal it is from now on: a server goes on with its own by itself. What was only woken stays what it is.
-
-    A flow that a server runs gets a thread and an event loop of its own, because its code may block.
-    """
-    commits_start: bool = False
-    """Commit the start of a new goal before its code runs, for a caller that returns then."""
-    tell: Tell | None = log.info
-    """Is told that the run waits for proof that the goal's last worker is dead; None: raise OwnerSilent instead."""
-
-
-@dataclass(frozen=True)
-class Reopening:
-    """How a failed goal is retried: why, with which limits raised, and under which key."""
-
-    reason: str | None = None
-    limits: Limits = field(default_factory=Limits)
-    key: str | None = None
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from perdure.app.background import MOST_RUNNING, PATIENCE_S, BackgroundRuns, Run
 from perdure.app.flow_threads import Apart
 from perdure.app.goals import Goals
 from perdure.app.new_goal import NewGoal
-from perdure.app.runner import Reopening
+from perdure.app.run_options import Reopening
 from perdure.app.views import GoalView
 from perdure.errors import Conflict, Exhausted, PerdureError
 from perdure.kernel.events import Limits

@@ -11,7 +11,7 @@ import pytest
 
 from perdure import Conflict
 from perdure.app import Perdure
-from perdure.app.runner import Manner
+from perdure.app.run_options import Manner
 from perdure.app.views import GoalView
 from perdure.client import Client
 from perdure.errors import PerdureError

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from perdure import Perdure, failpoints
-from perdure.app.runner import Manner
+from perdure.app.run_options import Manner
 from perdure.minds import flow
 from tests.app.holds import WHY, left_by_dead_worker
 from tests.crash import program

@@ -8,7 +8,7 @@ import pytest
 
 from perdure.app import Perdure
 from perdure.app.new_goal import of_plan_text
-from perdure.app.runner import Manner
+from perdure.app.run_options import Manner
 from perdure.interfaces.api.codes import spend_code
 from perdure.interfaces.api.doors import TOKEN_FILE, read_token
 from perdure.settings import load_settings

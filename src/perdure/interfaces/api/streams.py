@@ -3,8 +3,8 @@
 import logging
 from collections.abc import AsyncIterator, Sequence
 
-from perdure.errors import PerdureError
 from perdure.app.goal_reader import has_been_read
+from perdure.errors import PerdureError
 from perdure.interfaces.api.lines import Line
 from perdure.interfaces.api.surface import Surface
 from perdure.kernel.events import Event

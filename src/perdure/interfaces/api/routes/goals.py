@@ -15,7 +15,7 @@ from perdure.app.flows import load_flow
 from perdure.app.goal_query import Filters
 from perdure.app.goal_reader import PAGE_BYTES
 from perdure.app.new_goal import NewGoal, of_command, of_flow, of_plan_text
-from perdure.app.runner import Reopening
+from perdure.app.run_options import Reopening
 from perdure.app.views import GoalView
 from perdure.errors import Conflict, Denied, Exhausted, Invalid, NotFound
 from perdure.interfaces.api.envelope import from_cursor, page, reply

@@ -4,14 +4,14 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Protocol, cast
+from typing import Annotated, Any
 
 import typer
 
 from perdure.app import open_home
 from perdure.app.goal_query import Filters
 from perdure.app.goals import Goals
-from perdure.app.runner import Manner
+from perdure.app.run_options import Manner
 from perdure.app.views import GoalView
 from perdure.errors import Conflict, Denied, Invalid, PerdureError
 from perdure.interfaces.cli.answer import Answer
@@ -22,7 +22,6 @@ from perdure.interfaces.cli.goals.listing import status_of
 from perdure.interfaces.cli.sure import can_ask, is_sure
 from perdure.interfaces.cli.terminal import MIN_COLUMNS, cut_to, one_line
 from perdure.interfaces.cli.times import short_moment
-from perdure.kernel.loop import Ran
 
 All = Annotated[bool, typer.Option("--all", help="Without an id and without filters: all goals that it applies to.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
@@ -65,16 +64,12 @@ CANCEL = Verb("cancel", "cancelled", ("open", "waiting"), cancel_one)
 DELETE = Verb("delete", "deleted", ("done", "failed", "cancelled"), delete_one)
 
 
-class _Reopens(Protocol):
-    async def reopen(self, goal_id: str, manner: Manner | None = None, *, reason: str | None = None) -> Ran: ...
-
-
 def retry_verb(reason: str | None = None) -> Verb:
     """Return the verb that reopens failed goals and runs each before the next; a flow runs where it was started."""
 
     async def retry_one(goals: Goals, goal: GoalView) -> GoalView:
         with in_folder_of(goal.summary):
-            ran = await cast("_Reopens", goals).reopen(goal.id, Manner(), reason=reason)
+            ran = await goals.reopen(goal.id, Manner(), reason=reason)
         seen = GoalView.of_state(ran.state)
         if seen.status == "failed":
             raise Conflict(f"{goal.id} was retried and failed again: {seen.detail or seen.reason}")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from perdure.app import open_home
 from perdure.app.goals import Goals
-from perdure.app.runner import Manner
+from perdure.app.run_options import Manner
 from perdure.app.views import GoalView
 from perdure.errors import Conflict, NotFound, PerdureError, Waiting
 from perdure.interfaces.cli.answer import Answer, Table

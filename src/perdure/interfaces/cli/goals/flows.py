@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perdure.app.goals import Goals
-from perdure.app.runner import Manner
+from perdure.app.run_options import Manner
 from perdure.errors import Conflict, Invalid
 from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.exact import exact

@@ -8,7 +8,7 @@ import typer
 
 from perdure.app import open_home
 from perdure.app.goal_query import Filters
-from perdure.app.runner import Manner
+from perdure.app.run_options import Manner
 from perdure.app.views import GoalView
 from perdure.errors import Invalid
 from perdure.interfaces.cli.answer import Answer

@@ -7,7 +7,7 @@ import time
 from uuid_utils import uuid7
 
 from perdure.app.goals import Goals
-from perdure.app.runner import Manner
+from perdure.app.run_options import Manner
 from perdure.errors import Conflict, Invalid, Unavailable
 from perdure.interfaces.cli.goals.asker import ask, tell_taken
 from perdure.interfaces.cli.goals.flows import go_on

@@ -5,17 +5,21 @@ from typing import Annotated
 import typer
 
 from perdure.app import open_home
-from perdure.app.runner import Manner
+from perdure.app.goal_query import Filters
+from perdure.app.run_options import Manner
 from perdure.app.views import GoalView
+from perdure.errors import Invalid
 from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options, command
+from perdure.interfaces.cli.goals.bulk import All, Yes, change_many, is_of_several, retry_verb
+from perdure.interfaces.cli.goals.filters import OF_SEVERAL, with_filters
 from perdure.interfaces.cli.goals.flags import (
     BudgetUsd,
-    Goal,
     Jobs,
     Jsonl,
     MaxIterations,
     MaxTokens,
+    MaybeGoal,
     Timeout,
     limits_of,
     refuse_both,
@@ -42,10 +46,14 @@ def register(app: typer.Typer) -> None:
     command(app, "retry")(retry)
 
 
+@with_filters(OF_SEVERAL)
 async def retry(  # noqa: PLR0913 (each is an option of the command)
     options: Options,
     *,
-    goal: Goal,
+    filters: Filters,
+    goal: MaybeGoal = None,
+    all_: All = False,
+    yes: Yes = False,
     reason: Reason = None,
     key: Key = None,
     jobs: Jobs = 4,
@@ -55,13 +63,17 @@ async def retry(  # noqa: PLR0913 (each is an option of the command)
     time_limit: Timeout = None,
     jsonl: Jsonl = False,
 ) -> Answer:
-    """Retry a failed goal: call its failed steps again, and continue from there.
+    """Retry a failed goal, or all failed goals that match the filters: call the failed steps again, and continue.
 
     Steps that are done stay done. A failed step that may have had its effect is not repeated: the goal waits until
     `perdure goal decide` settles it. A goal whose flow began other steps because of the failure is not retried.
     """
     refuse_both(json=options.json, jsonl=jsonl)
     limits = limits_of(max_iterations, max_tokens, budget_usd, time_limit)
+    if is_of_several(goal, filters, is_all=all_) or goal is None:
+        if key is not None or jsonl or limits != Limits():
+            raise Invalid("--key, --jsonl and limits are for one goal: give its id.")
+        return await change_many(options, retry_verb(reason), filters, yes=yes)
     only_reopened = await _of_script(options, goal, reason, limits, key)
     if only_reopened is not None:
         return only_reopened

@@ -9,7 +9,7 @@ import typer
 
 from perdure.app import open_ephemeral, open_home
 from perdure.app.new_goal import NewGoal, of_command, of_plan
-from perdure.app.runner import Manner
+from perdure.app.run_options import Manner
 from perdure.errors import Invalid
 from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options, command

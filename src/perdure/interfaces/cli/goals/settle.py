@@ -10,7 +10,7 @@ from perdure.app import open_home
 from perdure.app.goal_query import Filters
 from perdure.app.goals import Goals
 from perdure.app.next_commands import DECISIONS
-from perdure.app.runner import Manner
+from perdure.app.run_options import Manner
 from perdure.app.views import GoalView
 from perdure.errors import Conflict, Denied, Invalid, PerdureError
 from perdure.interfaces.cli.answer import Answer

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from perdure.app.goals import Goals
-from perdure.app.runner import Manner
+from perdure.app.run_options import Manner
 from perdure.app.views import GoalView
 from perdure.errors import Unavailable
 from perdure.interfaces.cli.answer import Answer, Table, to_json

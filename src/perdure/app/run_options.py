@@ -1,0 +1,50 @@
+"""How a goal is to be run, and how a failed one is to be retried."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from perdure.kernel.events import Limits
+from perdure.kernel.loop import Loop
+from perdure.kernel.ports import Policy
+from perdure.tools.policy import AllowAll
+
+Watch = Callable[[Loop], None]
+Tell = Callable[[str], None]
+
+log = logging.getLogger("perdure.app.runner")
+
+
+def nobody(_loop: Loop) -> None:
+    """Watch nothing."""
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How a goal is to be run this time; `watch` is given the loop before it begins, to listen to it or to stop it."""
+
+    jobs: int = 4
+    policy: Policy = field(default_factory=AllowAll)
+    watch: Watch = nobody
+    is_woken: bool = False
+    """The goal goes on because it was due, and nobody is there: if we die, the next who wakes goals goes on with it."""
+    is_automatic: bool = False
+    """No person asked for this run. A goal that killed its last workers is put on hold then, and not run."""
+    queue: str = "cli"
+    """Whose goal it is from now on: a server goes on with its own by itself. What was only woken stays what it is.
+
+    A flow that a server runs gets a thread and an event loop of its own, because its code may block.
+    """
+    commits_start: bool = False
+    """Commit the start of a new goal before its code runs, for a caller that returns then."""
+    tell: Tell | None = log.info
+    """Is told that the run waits for proof that the goal's last worker is dead; None: raise OwnerSilent instead."""
+
+
+@dataclass(frozen=True)
+class Reopening:
+    """How a failed goal is retried: why, with which limits raised, and under which key."""
+
+    reason: str | None = None
+    limits: Limits = field(default_factory=Limits)
+    key: str | None = None
