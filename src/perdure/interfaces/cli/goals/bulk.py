@@ -4,7 +4,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Protocol, cast
+from typing import Annotated, Any
 
 import typer
 
@@ -65,16 +65,19 @@ CANCEL = Verb("cancel", "cancelled", ("open", "waiting"), cancel_one)
 DELETE = Verb("delete", "deleted", ("done", "failed", "cancelled"), delete_one)
 
 
-class _Reopens(Protocol):
-    async def reopen(self, goal_id: str, manner: Manner | None = None, *, reason: str | None = None) -> Ran: ...
+Reopen = Callable[..., Awaitable[Ran]]
+"""Reopens a goal and runs it: `reopen(goal_id, manner, reason=...)`."""
 
 
-def retry_verb(reason: str | None = None) -> Verb:
-    """Return the verb that reopens failed goals and runs each before the next; a flow runs where it was started."""
+def retry_verb(reopen_of: Callable[[Goals], Reopen], reason: str | None = None) -> Verb:
+    """Return the verb that reopens failed goals and runs each before the next; a flow runs where it was started.
+
+    `reopen_of` returns the method: `lambda goals: goals.reopen`.
+    """
 
     async def retry_one(goals: Goals, goal: GoalView) -> GoalView:
         with in_folder_of(goal.summary):
-            ran = await cast("_Reopens", goals).reopen(goal.id, Manner(), reason=reason)
+            ran = await reopen_of(goals)(goal.id, Manner(), reason=reason)
         seen = GoalView.of_state(ran.state)
         if seen.status == "failed":
             raise Conflict(f"{goal.id} was retried and failed again: {seen.detail or seen.reason}")
