@@ -150,7 +150,7 @@ async def test_a_goal_is_deleted_after_its_forks_and_theirs(goals: Goals) -> Non
     await goals.cancel(goal_id)
     first = (await goals.fork(goal_id, 3)).summary.goal_id
     second = (await goals.fork(first, 4)).summary.goal_id
-    with pytest.raises(Conflict, match="has not ended"):
+    with pytest.raises(Conflict, match="has not finished"):
         await goals.delete(first)
     for each in (first, second):
         await goals.cancel(each)

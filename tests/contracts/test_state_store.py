@@ -510,7 +510,7 @@ async def test_a_deleted_goal_is_gone_and_its_id_stays_taken(stored: Stored) -> 
 
 async def test_only_a_finished_goal_can_be_deleted(stored: Stored) -> None:
     goal = await begin(stored)
-    with pytest.raises(Conflict, match="not ended"):
+    with pytest.raises(Conflict, match="not finished"):
         await stored.store.delete("g")
     with pytest.raises(NotFound):
         await stored.store.delete("unknown")
