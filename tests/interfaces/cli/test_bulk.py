@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from perdure import Conflict
 from perdure.app import open_ephemeral
 from perdure.app.goals import Goals
 from perdure.app.new_goal import NewGoal
@@ -110,17 +111,17 @@ async def test_a_retried_goal_is_done_or_refused_by_how_its_run_ends(tmp_path: P
     """`Goals.reopen` as it is agreed on: it reopens a failed goal, runs it, and returns how that ended."""
     async with open_ephemeral() as goals:
         runs = [await goals.begin(NewGoal(text, MindSpec("command"), tmp_path)) for text in ("true", "false")]
-        verb, asked = retry_verb("fixed"), []
+        asked: list[tuple[str, str | None]] = []
 
-        class Reopening:
-            async def reopen(self, goal_id: str, _manner: object, *, reason: str | None = None) -> Ran:
-                asked.append((goal_id, reason))
-                return runs[len(asked) - 1]
+        async def reopen(goal_id: str, _manner: object, *, reason: str | None = None) -> Ran:
+            asked.append((goal_id, reason))
+            return runs[len(asked) - 1]
 
+        verb = retry_verb(lambda _goals: reopen, "fixed")
         view = await goals.get(runs[1].state.goal_id)
-        seen = await verb.act(Reopening(), view)  # type: ignore[arg-type]
+        seen = await verb.act(goals, view)
         assert seen is not None
         assert (seen.status, asked) == ("done", [(view.id, "fixed")])
-        with pytest.raises(Exception, match="failed again"):
-            await verb.act(Reopening(), view)  # type: ignore[arg-type]
+        with pytest.raises(Conflict, match="failed again"):
+            await verb.act(goals, view)
     assert (verb.applies_to, CANCEL.applies_to) == (("failed",), ("open", "waiting"))

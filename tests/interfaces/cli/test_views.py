@@ -137,6 +137,8 @@ def test_show_fits_the_terminal(
         assert max(map(len, shown)) <= columns, shown
         assert shown[0].startswith(f"{goal_id}: ")
         assert any(re.fullmatch(r"started +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \S+ \(\d+s ago\)", line) for line in shown)
+        value = next((n for n, line in enumerate(shown) if line.startswith("value ")), None)
+        assert value is None or shown[value + 1].startswith(" " * len("started  "))
         assert str(ready) in "".join(line.strip() for line in shown).replace("folder", "")
         assert any(re.search(r"2-[45] +g1.0/price#0 +step, once +done +1 ", line) for line in shown), "\n".join(shown)
 

@@ -14,6 +14,7 @@ from perdure.app.views import GoalView
 from perdure.errors import Invalid
 from perdure.interfaces.cli.answer import Answer, Table
 from perdure.interfaces.cli.command import Options, command
+from perdure.interfaces.cli.completion import complete_steps
 from perdure.interfaces.cli.exact import exact
 from perdure.interfaces.cli.goals.flags import Goal, Resume, SeenGoal
 from perdure.interfaces.cli.goals.settle import settled
@@ -34,10 +35,21 @@ class _Place(TypedDict):
 
 _Before = Annotated[
     str | None,
-    typer.Option("--before", metavar="STEP", help="Keep the events before this step, which is called again."),
+    typer.Option(
+        "--before",
+        metavar="STEP",
+        help="Keep the events before this step, which is called again.",
+        autocompletion=complete_steps,
+    ),
 ]
 _After = Annotated[
-    str | None, typer.Option("--after", metavar="STEP", help="Keep the events up to the outcome of this step.")
+    str | None,
+    typer.Option(
+        "--after",
+        metavar="STEP",
+        help="Keep the events up to the outcome of this step.",
+        autocompletion=complete_steps,
+    ),
 ]
 _At = Annotated[
     str | None,
