@@ -25,7 +25,8 @@ def draw(printed: str) -> str:
     texts = [_text(line, _MARGIN + (number + 1) * _LINE - 5) for number, line in enumerate(lines) if line.strip()]
     return "\n".join(
         [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">',
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}"',
+            f'     viewBox="0 0 {width} {height}">',
             f'<rect width="{width}" height="{height}" rx="8" fill="{_BACKGROUND}"/>',
             f'<g font-family="{_FONT}" font-size="14">',
             *texts,
