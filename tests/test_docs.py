@@ -289,7 +289,8 @@ PROMISES = (
     " PostgreSQL with `synchronous_commit=on`) and survives a kill of any process; it survives power loss if the"
     " disk honours flush. If the call does not return, the event is wholly present or wholly absent, and repeating"
     " the call with the same key never makes a second one.",
-    "**Steps.** A step's outcome is recorded at most once, and a recorded outcome is never executed again.",
+    "**Steps.** A step's outcome is recorded at most once, and a recorded outcome is never executed again. A retry of"
+    " a failed step is a new call with its own intent and idempotency key.",
     "**Side effects.** Before a tool that is not `pure` runs, its intent is recorded. A tool declared `pure` or"
     " `idempotent` may be executed again after a crash, with the same idempotency key. Any other tool is started"
     " at most once per recorded intent: if we stop between start and record, the step becomes *outcome unknown*"

@@ -1,0 +1,48 @@
+"""`perdure demo`: a flow and a command are killed and resumed, a failed goal is retried, and a bot is made."""
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from perdure.interfaces.cli.answer import Answer
+from perdure.interfaces.cli.command import Options, command
+from perdure.interfaces.cli.demo import interview, scenes
+from perdure.interfaces.cli.demo.shell import Shell
+from perdure.interfaces.cli.logs import keep_no_log
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the tree."""
+    command(app, "demo")(demo)
+
+
+async def demo(options: Options) -> Answer:
+    """Kill a flow in a step and resume it, decide an unknown outcome, retry a failed goal, and make a bot.
+
+    Everything runs in a temporary home, which is removed afterwards.
+    """
+    keep_no_log()
+    begun_s = time.monotonic()
+
+    def show(text: str) -> None:
+        if not options.json:
+            print(text)
+            sys.stdout.flush()
+
+    data: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory(prefix="perdure-demo-", ignore_cleanup_errors=True) as folder:
+        shell = Shell(Path(folder), show)
+        try:
+            data["killed"] = await scenes.kill_a_flow(shell)
+            data["unknown"] = await scenes.decide_an_unknown_outcome(shell)
+            data["retried"] = await scenes.retry_a_failed_goal(shell)
+            data["forge"] = await interview.make_a_bot(shell)
+        finally:
+            await shell.close()
+    data["seconds"] = round(time.monotonic() - begun_s, 1)
+    show(f'\nAll of it was real, in a temporary home, in {data["seconds"]} s. Yours: perdure run "echo hello"')
+    return Answer(data, exit_code=0 if scenes.is_right(data) else 1)

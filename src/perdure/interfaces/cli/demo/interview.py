@@ -1,0 +1,101 @@
+"""The last scene of the demo: an interview is killed on its terminal and resumed."""
+
+import asyncio
+import contextlib
+import os
+import pty
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from perdure.app import Perdure, open_home
+from perdure.app.forge import SessionView
+from perdure.errors import Unavailable
+from perdure.forge.turns import ReadyToAssemble
+from perdure.interfaces.cli.demo.shell import Shell
+from perdure.interfaces.cli.forge.asking import Suggested, headline
+
+WISH = "I want a coding assistant"
+NAME = "Ada"
+_TYPED = (NAME, "1", "yes")
+_LINES = 8
+"""How much of the terminal is shown."""
+_TIMEOUT_S = 60.0
+_ASKS = "]:"
+"""What stands at the end of every question."""
+
+
+async def make_a_bot(shell: Shell) -> dict[str, Any]:
+    """Begin an interview in a process of its own, kill that, resume it and make the bot.
+
+    Raises: Unavailable when the interview ends before it can be killed.
+    """
+    shell.say("Now a bot, from one sentence. The interview is killed in the middle of a question:")
+    shell.show(f'$ perdure new "{WISH}"')
+    pid, shown = await asyncio.to_thread(_interview_and_kill, shell.settings.home, shell.environment)
+    shell.show("\n".join(line for line in shown.splitlines()[-_LINES:] if line.strip()))
+    shell.show(f"$ kill -9 {pid}")
+    shell.show("Killed")
+    async with open_home(shell.settings) as p:
+        (draft,) = await p.forge.drafts()
+        session = await p.forge.get(draft.summary.session_id)
+        end = await _to_the_end(p, session)
+        result = await p.forge.assemble(session.session_id)
+    question = headline(session)
+    shell.show(f"$ perdure new --resume {session.session_id} --yes")
+    shell.show(f"{question}   (asked again)")
+    shell.show(f"{result.bot_name} is ready after {end.question_count} questions: bots/{result.bot_slug}")
+    is_right = question in shown.rpartition(_TYPED[-1])[2] and result.bot_name == NAME
+    return {"session_id": session.session_id, "asked_again": question, "bot": result.bot_slug, "is_right": is_right}
+
+
+async def _to_the_end(p: Perdure, session: SessionView) -> SessionView:
+    """Take what is suggested, as `--yes` does."""
+    while not isinstance(session.turn, ReadyToAssemble):
+        session = await p.forge.answer(session.session_id, await Suggested().answer(session), session.revision)
+    return session
+
+
+def _interview_and_kill(home: Path, environment: Mapping[str, str]) -> tuple[int, str]:
+    """Answer on a terminal until the program asks once more, and kill it; return its pid and what was shown."""
+    ours, its = pty.openpty()
+    program = subprocess.Popen(
+        [sys.executable, "-m", "perdure", "new", WISH, "--home", str(home)],
+        env={**environment, "TERM": "dumb"},
+        stdin=its,
+        stdout=subprocess.DEVNULL,
+        stderr=its,
+        start_new_session=True,
+    )
+    os.close(its)
+    try:
+        shown = _until_asked(ours)
+        for typed in _TYPED:
+            os.write(ours, f"{typed}\n".encode())
+            shown += _until_asked(ours)
+        return program.pid, shown.replace("\r", "").strip()
+    finally:
+        program.kill()
+        program.wait()
+        os.close(ours)
+
+
+def _until_asked(terminal: int) -> str:
+    """Read what a terminal shows until it asks something.
+
+    Raises: Unavailable when it never does.
+    """
+    seen, deadline_s = b"", time.monotonic() + _TIMEOUT_S
+    while not seen.rstrip().endswith(_ASKS.encode()):
+        some = b""
+        if select.select([terminal], [], [], max(deadline_s - time.monotonic(), 0))[0]:
+            with contextlib.suppress(OSError):  # Linux says so when the last writer has gone
+                some = os.read(terminal, 65536)
+        if not some:
+            raise Unavailable(f"The interview ended before it could be killed: {seen.decode(errors='replace')[-1000:]}")
+        seen += some
+    return seen.decode(errors="replace")
