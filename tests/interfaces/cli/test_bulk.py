@@ -1,21 +1,17 @@
-"""`perdure goal cancel | delete` for several goals, and what bulk retry is built on."""
+"""`perdure goal cancel | delete | retry` for several goals."""
 
 import asyncio
+import json
 import sys
 from pathlib import Path
 
 import pytest
 
-from perdure import Conflict
-from perdure.app import open_ephemeral
 from perdure.app.goals import Goals
-from perdure.app.new_goal import NewGoal
 from perdure.app.views import GoalView
 from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.edge import run
-from perdure.interfaces.cli.goals.bulk import CANCEL, Verb, change_many, retry_verb
-from perdure.kernel.events import MindSpec
-from perdure.kernel.loop import Ran
+from perdure.interfaces.cli.goals.bulk import Verb, change_many
 from tests.interfaces.cli.terminal import Screen, Terminal
 
 ASKS = "goal: ask\nsteps: [{id: sure, ask: {question: 'Go?'}}]"
@@ -48,7 +44,7 @@ def test_without_a_terminal_and_without_yes_nothing_is_done(perdure: Terminal) -
 
 @pytest.mark.parametrize("words", [[], ["--all", "some-id"], ["some-id", "--status", "done"]])
 def test_an_id_or_a_filter_is_needed_and_not_both(perdure: Terminal, words: list[str]) -> None:
-    for verb in ("cancel", "delete"):
+    for verb in ("cancel", "delete", "retry"):
         assert perdure("goal", verb, *words, "--yes") == 2
         assert "id of a goal" in perdure.err
 
@@ -107,21 +103,25 @@ def test_a_goal_that_changed_since_it_was_counted_is_refused(perdure: Terminal) 
     assert told.exit_code == 1
 
 
-async def test_a_retried_goal_is_done_or_refused_by_how_its_run_ends(tmp_path: Path) -> None:
-    """`Goals.reopen` as it is agreed on: it reopens a failed goal, runs it, and returns how that ended."""
-    async with open_ephemeral() as goals:
-        runs = [await goals.begin(NewGoal(text, MindSpec("command"), tmp_path)) for text in ("true", "false")]
-        asked: list[tuple[str, str | None]] = []
+def test_failed_goals_are_retried_by_filter_and_one_that_fails_again_is_refused(perdure: Terminal) -> None:
+    assert perdure("run", "cat one.txt") == 1
+    assert perdure("run", "cat two.txt") == 1
+    assert perdure("run", "true") == 0
+    Path("one.txt").write_text("1")
+    assert perdure("goal", "retry", "--status", "failed", "--yes", "--reason", "fixed", "--json") == 1
+    told = json.loads(perdure.out)
+    by_text = {goal["text"]: goal for goal in perdure.goals()}
+    assert [each["id"] for each in told["done"]] == [by_text["cat one.txt"]["id"]]
+    assert [each["id"] for each in told["refused"]] == [by_text["cat two.txt"]["id"]]
+    assert "failed again" in told["refused"][0]["reason"]
+    assert {text: goal["status"] for text, goal in by_text.items()} == {
+        "cat one.txt": "done",
+        "cat two.txt": "failed",
+        "true": "done",
+    }
 
-        async def reopen(goal_id: str, _manner: object, *, reason: str | None = None) -> Ran:
-            asked.append((goal_id, reason))
-            return runs[len(asked) - 1]
 
-        verb = retry_verb(lambda _goals: reopen, "fixed")
-        view = await goals.get(runs[1].state.goal_id)
-        seen = await verb.act(goals, view)
-        assert seen is not None
-        assert (seen.status, asked) == ("done", [(view.id, "fixed")])
-        with pytest.raises(Conflict, match="failed again"):
-            await verb.act(goals, view)
-    assert (verb.applies_to, CANCEL.applies_to) == (("failed",), ("open", "waiting"))
+def test_a_key_or_a_limit_is_for_one_retried_goal(perdure: Terminal) -> None:
+    for words in (["--key", "k"], ["--max-iterations", "3"], ["--jsonl"]):
+        assert perdure("goal", "retry", "--all", "--yes", *words) == 2
+        assert "for one goal" in perdure.err
