@@ -221,18 +221,21 @@ def place(tmp_path: Path) -> Path:
     return folder
 
 
-def test_the_demo_shows_every_step_once_and_leaves_nothing_behind(place: Path, home: Path) -> None:
+def test_the_demo_kills_resumes_decides_and_retries_in_sixty_lines(place: Path, home: Path) -> None:
     done = perdure("demo", TMPDIR=str(place))
     assert (done.returncode, done.stderr) == (0, "")
-    _, _, resumed = done.stdout.partition("perdure run --resume")
-    for step in ("reserve", "invoice", "charge", "pack", "notify"):
-        assert len(re.findall(rf"^\S+ +{step} ", resumed, re.MULTILINE)) == 1
-    assert "done, says its check" in resumed
-    _, _, found = done.stdout.partition("$ perdure memory query --paths effects.txt\n")
-    assert "  low  goal_outcome  just now  done: ship an order\n" in found
-    assert "    why: path effects.txt" in found
-    assert resumed.count("How should it speak?") == 2, "asked, killed, and asked again"
-    assert "Ada is ready after 6 questions" in resumed
+    lines = done.stdout.splitlines()
+    assert len(lines) <= 60
+    assert max(map(len, lines)) <= 80
+    assert re.search(r"\$ kill -9 \d+ .*charged ann.*\n  Killed\n", done.stdout)
+    _, _, ledger = done.stdout.partition("$ cat ledger.txt\n")
+    assert ledger.startswith("  reserved ann\n  charged ann\n  shipped ann\n\n"), "each effect is there once"
+    for decision in ("skip", "retry", "abort"):
+        assert re.search(rf"perdure goal decide \S+ command.1 {decision} --resume\n", done.stdout)
+    assert re.search(r"\$ perdure goal retry \S+\n  lamp,9.99\n", done.stdout)
+    assert done.stdout.count("How should it speak?") == 2, "asked, killed, and asked again"
+    assert "Ada is ready after 6 questions" in done.stdout
+    assert str(place) not in done.stdout
     assert list(place.iterdir()) == []
     assert not home.exists()
 
@@ -242,12 +245,10 @@ def test_the_demo_tells_a_program_what_the_kill_left_and_what_became_of_it(place
     done = perdure("demo", "--json", TMPDIR=str(place), PERDURE_DATABASE_URL=elsewhere)
     assert (done.returncode, done.stderr) == (0, "")
     told = json.loads(done.stdout)
-    assert [call["state"] for call in told["before"]] == ["done", "done", "open"]
-    assert [call["step"] for call in told["after"]] == list(told["effects"])
-    assert set(told["effects"].values()) == {1}
-    assert told["status"] == "done"
-    assert (told["memory"]["added"], told["memory"]["error"]) == (1, None)
-    assert told["memory"]["matches"][0]["record"]["metadata"]["goal_id"] == told["goal"]
+    assert told["killed"]["ledger"] == {"reserved ann": 1, "charged ann": 1, "shipped ann": 1}
+    assert (told["unknown"]["paid"], told["unknown"]["exit_codes"]) == (1, [5, 0])
+    assert (told["retried"]["fetched"], told["retried"]["exit_codes"]) == (1, [1, 0])
+    assert {told[scene]["status"] for scene in ("killed", "unknown", "retried")} == {"done"}
     assert (told["forge"]["asked_again"], told["forge"]["bot"]) == ("How should it speak?", "ada")
     assert list(place.iterdir()) == []
     assert not home.exists()

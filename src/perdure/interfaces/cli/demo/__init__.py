@@ -44,5 +44,5 @@ async def demo(options: Options) -> Answer:
         finally:
             await shell.close()
     data["seconds"] = round(time.monotonic() - begun_s, 1)
-    show(f'\nAll of it was real, in a temporary home, in {data["seconds"]} s. Yours: perdure run "echo hello"')
+    show(f"All of it was real, in {data['seconds']} s, in a temporary home. Now yours: perdure --help")
     return Answer(data, exit_code=0 if scenes.is_right(data) else 1)

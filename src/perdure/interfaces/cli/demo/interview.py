@@ -22,7 +22,7 @@ from perdure.interfaces.cli.forge.asking import Suggested, headline
 WISH = "I want a coding assistant"
 NAME = "Ada"
 _TYPED = (NAME, "1", "yes")
-_LINES = 8
+_LINES = 5
 """How much of the terminal is shown."""
 _TIMEOUT_S = 60.0
 _ASKS = "]:"
@@ -34,10 +34,10 @@ async def make_a_bot(shell: Shell) -> dict[str, Any]:
 
     Raises: Unavailable when the interview ends before it can be killed.
     """
-    shell.say("Now a bot, from one sentence. The interview is killed in the middle of a question:")
+    shell.say("A bot, from one sentence; the interview is killed in the middle of a question:")
     shell.show(f'$ perdure new "{WISH}"')
     pid, shown = await asyncio.to_thread(_interview_and_kill, shell.settings.home, shell.environment)
-    shell.show("\n".join(line for line in shown.splitlines()[-_LINES:] if line.strip()))
+    shell.show("\n".join(line for line in shown.splitlines()[-_LINES:] if line.strip() and line[:1] != " "))
     shell.show(f"$ kill -9 {pid}")
     shell.show("Killed")
     async with open_home(shell.settings) as p:

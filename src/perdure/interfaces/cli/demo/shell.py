@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import shlex
 import signal
 import sys
 import textwrap
@@ -26,6 +27,7 @@ class Shell:
     def __init__(self, folder: Path, show: Callable[[str], None]) -> None:
         self.folder = folder
         self._show = show
+        self._has_spoken = False
         self._work.mkdir()
         self._running: set[asyncio.subprocess.Process] = set()
 
@@ -42,12 +44,17 @@ class Shell:
 
     def say(self, text: str) -> None:
         """Show a sentence, wrapped."""
-        self._show("\n" + textwrap.fill(text, WIDTH))
+        self._show(("\n" if self._has_spoken else "") + textwrap.fill(text, WIDTH))
+        self._has_spoken = True
 
     def show(self, text: str) -> None:
         """Show lines as a program would print them."""
         for line in text.rstrip().splitlines():
-            self._show(f"{_INDENT}{line}"[:WIDTH].rstrip())
+            indent = _INDENT + " " * (len(line) - len(line.lstrip()))
+            if len(_INDENT + line) <= WIDTH:
+                self._show(f"{_INDENT}{line}".rstrip())
+            else:
+                self._show(textwrap.fill(line.strip(), WIDTH, initial_indent=indent, subsequent_indent=indent))
 
     def write(self, name: str, text: str) -> None:
         """Write a file into the work folder."""
@@ -58,15 +65,21 @@ class Shell:
         file = self._work / LEDGER
         return file.read_text(encoding="utf-8").splitlines() if file.exists() else []
 
-    async def run(self, line: str, *arguments: str, shown: str | None = None) -> tuple[int, str]:
-        """Run a command, show it and its output, and return its exit code and output."""
+    async def run(
+        self, line: str, *arguments: str, shown: str | None = None, pick: Callable[[str], bool] | None = None
+    ) -> tuple[int, str]:
+        """Run a command, show it and its output, and return its exit code and output.
+
+        With `pick`, only the lines of the output that it is true for are shown.
+        """
         self.show(f"$ {shown or ' '.join((line, *arguments))}")
         program = await self._start(line, arguments)
         async with asyncio.timeout(_TIMEOUT_S):
             printed, _ = await program.communicate()
         self._running.discard(program)
-        output = printed.decode(errors="replace")
-        self.show(output)
+        output = printed.decode(errors="replace").replace(shlex.join(_PROGRAMS["perdure"]), "perdure")
+        shown_lines = output.splitlines() if pick is None else [line for line in output.splitlines() if pick(line)]
+        self.show("\n".join(shown_lines))
         return program.returncode or 0, output
 
     async def run_and_kill(self, line: str, *arguments: str, when: str, shown: str | None = None) -> int:
