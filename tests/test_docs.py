@@ -72,7 +72,7 @@ def test_every_command_of_the_readme_works(
     assert len(lines) > 5
     for line in lines:
         program, *words = shlex.split(line, comments=True)
-        assert program == ".venv/bin/perdure"
+        assert program == "perdure"
         arguments = [newest_goal(capsys) if word == "ID" else word for word in words]
         assert run(arguments) == 0, line
         said = capsys.readouterr().err
@@ -119,7 +119,7 @@ def test_the_flow_of_the_readme_is_ten_lines_and_survives_kill_9(folder: Path) -
     assert not (folder / "bob").exists(), "it was killed in the middle of its first step"
     done = subprocess.run(program, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "status='done', reason='done', value='charged ann and bob'" in done.stdout
+    assert done.stdout == "charged ann and bob\n"
     assert sorted(path.name for path in folder.iterdir()) == ["ann", "bill.py", "bob"]
     again = subprocess.run(program, capture_output=True, text=True, check=False)
     assert again.stdout == done.stdout
