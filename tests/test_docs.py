@@ -193,6 +193,7 @@ def test_the_walkthrough_of_a_retry_exits_and_prints_as_it_says(
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     (lines,) = blocks(page, "sh")
+    everything = ""
     for line in lines.splitlines():
         command, _, says = line.partition("# exit ")
         goal_id = newest_goal(capsys) if "ID" in command else ""
@@ -204,7 +205,10 @@ def test_the_walkthrough_of_a_retry_exits_and_prints_as_it_says(
             printed = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True).stdout
         for expected in re.findall(r'prints "([^"]+)"', says):
             assert printed == f"{expected}\n", line
-    assert "/print_label#0.2" in printed
+        everything += printed
+    assert re.search(r"/print_label#0 .* done +2 .*\n.*retried by person: template is there", everything)
+    assert '"/print_label#0.1"' in everything
+    assert '"/print_label#0.2"' in everything
 
 
 def test_the_answers_of_the_how_to_make_the_bot_that_it_shows(

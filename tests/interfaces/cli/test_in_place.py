@@ -72,7 +72,7 @@ def test_a_question_that_is_left_open_keeps_the_goal_waiting(start: Start, perdu
     program.press(key)
     code, shown, _ = program.end()
     assert code == 5
-    assert f"goal answer {perdure.newest()} name.1 ANSWER --resume" in shown
+    assert f"goal answer {perdure.newest()} ANSWER --resume" in shown
     assert decisions(perdure) == []
 
 

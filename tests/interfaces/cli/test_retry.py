@@ -155,7 +155,7 @@ def test_a_flow_of_a_script_is_reopened_and_the_script_named(
     goal = asyncio.run(fail())
     monkeypatch.delitem(flows._FLOWS, path)
     assert perdure("goal", "retry", goal) == 0
-    assert "run the script again: python /srv/print.py" in " ".join(perdure.out.split())
+    assert "defined in this script.\n  python /srv/print.py\n" in perdure.out
     assert perdure.json("goal", "show", goal)["status"] == "interrupted"
 
 
