@@ -217,7 +217,11 @@ def test_the_walkthrough_of_a_retry_exits_and_prints_as_it_says(
             printed = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True).stdout
         for expected in re.findall(r'prints "([^"]+)"', says):
             assert printed == f"{expected}\n", line
-    assert "/print_label#0.2" in printed
+    assert run(["goal", "show", newest_goal(capsys), "--json"]) == 0
+    calls = json.loads(capsys.readouterr().out)["calls"]
+    retried = [call["call_id"] for call in calls if call["step"] == "/print_label#0"]
+    assert retried == ["/print_label#0.1", "/print_label#0.2"]
+    assert all(f"`{call_id}`" in page for call_id in retried)
 
 
 def test_the_answers_of_the_how_to_make_the_bot_that_it_shows(
