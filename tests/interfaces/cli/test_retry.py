@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -65,7 +66,13 @@ def test_show_replay_export_and_diff_have_the_retry(perdure: Terminal, failed: s
     Path("paper").write_text("hello\n")
     assert perdure("goal", "retry", failed, "--reason", "paper is back") == 0
     assert perdure("goal", "show", failed) == 0
-    assert "retried by person: paper is back" in " ".join(perdure.out.split())
+    rows = [re.sub(r" +", " ", line) for line in perdure.out.splitlines() if re.match(r"\d+(-\d+)? ", line)]
+    assert [re.sub(r" [0-9.]+ m?s$", "", row) for row in rows] == [
+        "2-3 fetch exec, once done 1",
+        "4-5 print exec, once failed: exit 1 1",
+        "7 retried by person: paper is back",
+        "8-9 print exec, once done 1",
+    ]
     assert [call["attempt"] for call in perdure.json("goal", "show", failed)["calls"]] == [1, 1, 2]
     assert perdure("goal", "replay", failed) == 0
     assert perdure("goal", "export", failed) == 0
