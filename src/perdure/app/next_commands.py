@@ -77,7 +77,12 @@ def _why_interrupted(goal: Summary) -> str:
     app = goal.queue.removeprefix("app.")
     if app != goal.queue:
         return f"Resume it here. The application {app!r} resumes it by itself when it runs."
-    return "Resume it where it stopped."
+    return "Run the fork." if is_new_fork(goal) else "Resume it where it stopped."
+
+
+def is_new_fork(goal: Summary) -> bool:
+    """Tell whether a goal is a fork that has not run yet: its own history is the event of the fork."""
+    return goal.forked_from is not None and goal.last_seq == goal.forked_from.seq + 1
 
 
 def _waiting(goal: Summary, state: GoalState | None, now_us: int) -> Iterator[NextCommand]:
@@ -141,7 +146,11 @@ def _run_script(state: GoalState, why: str) -> NextCommand:
     command = script_command(state.begun)
     if command is None:
         return NextCommand(_perdure("goal", "show", state.goal_id), f"{why} To continue, {run_again(state.begun)}.")
-    return NextCommand(command, f"{why} Its flow is defined in this script.")
+    defined = "Its flow is defined in this script"
+    if state.begun.forked_from is None:
+        return NextCommand(command, f"{why} {defined}.")
+    resumed = f"`await p.goals.resume({state.goal_id!r})` in the script resumes this fork."
+    return NextCommand(command, f"{why} {defined}, which finds a goal by its start key. {resumed}")
 
 
 def _why_held(goal: Summary, state: GoalState | None) -> str:

@@ -162,8 +162,13 @@ def test_a_flow_of_a_script_is_reopened_and_the_script_named(
     goal = asyncio.run(fail())
     monkeypatch.delitem(flows._FLOWS, path)
     assert perdure("goal", "retry", goal) == 0
-    assert "run the script again: python /srv/print.py" in " ".join(perdure.out.split())
+    assert perdure.out.endswith("Its flow is defined in this script.\n  python /srv/print.py\n")
     assert perdure.json("goal", "show", goal)["status"] == "interrupted"
+    assert perdure("goal", "fork", goal, "--at", "1") == 0
+    said, command = perdure.out.splitlines()[1:]
+    resumed = f"`await p.goals.resume('{perdure.newest()}')` in the script resumes this fork."
+    assert said.endswith(f"which finds a goal by its start key. {resumed}")
+    assert command == "  python /srv/print.py"
 
 
 def test_every_end_is_remembered_once(perdure: Terminal, failed: str) -> None:
