@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from perdure.kernel.events import Ask, LimitName, Wait, iso
+from perdure.kernel.events import Ask, LimitName, Reopened, Wait, iso
 from perdure.kernel.fold import CallState, GoalState
 from perdure.kernel.reopening import NotRetried, plan_retry
 from perdure.kernel.summary import Summary
@@ -185,20 +185,33 @@ def _raise_limit(state: GoalState, name: LimitName) -> NextCommand:
     return NextCommand(command, f"Its limit of {name} is reached ({used:g} used). Raise it and resume.")
 
 
-def _retry(goal: Summary, steps: Sequence[str] = ()) -> NextCommand:
-    failed = f"{', '.join(steps)}, which failed" if steps else "what failed"
-    return NextCommand(_perdure("goal", "retry", goal.goal_id), f"Retry {failed}, when the cause is fixed.")
+def _retry(goal: Summary, why: str = "Retry what failed, when the cause is fixed.") -> NextCommand:
+    return NextCommand(_perdure("goal", "retry", goal.goal_id), why)
+
+
+def _why_retried(state: GoalState, planned: Reopened) -> str:
+    """Say what a retry does: which steps it calls again, and which wait for a decision."""
+    again = [state.calls[call_id].call.step for call_id in planned.again]
+    unknown = [state.calls[call_id].call.step for call_id in planned.unknown]
+    said = []
+    if again:
+        said.append(f"Retry {', '.join(again)}, which failed, when the cause is fixed.")
+    if unknown:
+        begins = "The goal then waits" if again else "Reopen the goal, which then waits"
+        said.append(f"{begins} for a decision about {', '.join(unknown)}, which may have happened.")
+    if not said and state.begun.mind.kind == "flow":
+        return "Run the flow again over its recorded steps, when the bug is fixed."
+    return " ".join(said) or "Retry what failed, when the cause is fixed."
 
 
 def _after_failure(goal: Summary, state: GoalState) -> Iterator[NextCommand]:
-    steps = state.termination.steps if state.termination is not None else None
     try:
-        plan_retry(state, by="person")
+        planned = plan_retry(state, by="person")
     except NotRetried as error:
         if error.before is not None:
             yield NextCommand(_perdure("goal", "fork", goal.goal_id, "--before", error.before), error.what)
         return
-    yield _retry(goal, steps or ())
+    yield _retry(goal, _why_retried(state, planned))
     if is_of_script(state.begun.mind):
         yield _run_script(state, "Then run the goal.")
 
