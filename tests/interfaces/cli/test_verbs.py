@@ -178,7 +178,7 @@ def test_where_two_histories_part_is_shown_side_by_side_and_ends_with_one(perdur
     perdure("run", "--resume", fork)
     perdure("goal", "answer", fork, "no", "--resume")
     assert perdure("goal", "diff", answered, fork) == 1
-    assert f"{answered} and {fork} have 4 events in common" in perdure.out
+    assert f"{answered} and {fork} are the same up to event 4.\n" in perdure.out
     assert f"{fork} is a fork of {answered} at event 4." in perdure.out
     assert re.search(r'^5 +answer sure.1: "yes" +6 +ask sure.1: "Publish\?"$', perdure.out, re.MULTILINE)
     found = perdure.json("goal", "diff", fork, answered)

@@ -168,7 +168,8 @@ async def diff(
     events = f"{parted.common} event{'' if parted.common == 1 else 's'}"
     if is_same:
         return Answer(data, [f"{left} and {right} have the same {events}."])
-    said = [f"{left} and {right} have {events} in common, and part then.", *_forked(found)]
+    upto = f"are the same up to event {parted.common}" if parted.common else "differ from the first event"
+    said = [f"{left} and {right} {upto}.", *_forked(found)]
     return Answer(data, [*said, _side_by_side(left, parted.left, right, parted.right), *_more(parted)], exit_code=1)
 
 
