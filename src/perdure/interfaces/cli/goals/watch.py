@@ -93,6 +93,7 @@ class _Audience:
         """Tell how it ended."""
         seen = GoalView.of_state(state)
         detail = state.termination.detail if state.termination else None
+        self._view.clear()  # the live view erases what is written below it
         if not self._is_quiet:
             write_value(state, self._writer)
         failure = [*([detail] if detail else []), *failure_lines(seen.error)]
