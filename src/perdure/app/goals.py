@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from perdure.app import asked
 from perdure.app.asked import OnFailed
+from perdure.app.goal_errors import result_of
 from perdure.app.goal_forks import GoalForks, fork_request
 from perdure.app.goal_reader import GoalReader
 from perdure.app.posts import CANCEL_WAIT_S, Posts
@@ -104,25 +105,26 @@ class Goals(GoalReader):
         return GoalHandle(self, (await self._whole(goal_id)).goal_id)
 
     async def resume(self, goal_id: str) -> GoalResult:
-        """Go on with a goal, and say how that ended; one that has ended is left as it is.
+        """Resume a goal, and return the result; a finished goal is not run again, and its result is that of its end.
 
-        Raises: NotFound; Conflict when another live worker runs it, or its flow was changed.
+        Raises: GoalFailed, GoalCancelled and GoalWaiting as `run`; NotFound; Conflict when another live worker runs the
+        goal, or its flow was changed.
         """
-        return GoalResult.of((await self.go_on(goal_id)).state)
+        return result_of((await self.go_on(goal_id)).state)
 
     async def retry(
         self, goal_id: str, *, reason: str | None = None, limits: Limits | None = None, key: str | None = None
     ) -> GoalResult:
-        """Retry a failed goal, and return how that ended: the failed steps are called again, all others stay recorded.
+        """Retry a failed goal, and return the result: the failed steps are called again, all others stay recorded.
 
         A failed step that may have had its effect is not repeated: the goal waits for a decision on it. The same key
-        retries once; then it resumes the goal, or returns how it ended.
+        retries once; then it resumes the goal, or only reads its end.
 
-        Raises: NotFound; Conflict when the goal is not failed, its flow began other steps because of the failure (the
-        message has the command that forks it instead), or another live worker runs it; KeyTaken; Invalid when a limit
-        is not above what was used.
+        Raises: GoalFailed, GoalCancelled and GoalWaiting as `run`; NotFound; Conflict when the goal is not failed, its
+        flow began other steps because of the failure (the message has the command that forks it instead), another live
+        worker runs it, or the key was used for something else; Invalid when a limit is not above what was used.
         """
-        return GoalResult.of((await self.reopen(goal_id, reason=reason, limits=limits, key=key)).state)
+        return result_of((await self.reopen(goal_id, reason=reason, limits=limits, key=key)).state)
 
     @cached_property
     def worker(self) -> "AppWorker":
