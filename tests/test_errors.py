@@ -67,13 +67,24 @@ def test_the_text_of_a_failed_goal_has_its_traceback_and_the_next_command() -> N
         "G", "failed", "KeyError: 'x' (shop.py, line 3)", "  shop.py, line 3\n    pay()\n", [retry]
     )
     assert str(error).splitlines() == [
-        "G failed (failed): KeyError: 'x' (shop.py, line 3)",
+        "G failed: KeyError: 'x' (shop.py, line 3)",
         "  shop.py, line 3",
         "    pay()",
-        "Next: perdure goal retry G  (Retry the failed step)",
+        "Retry the failed step.",
+        "  perdure goal retry G",
     ]
     assert error.detail == "KeyError: 'x' (shop.py, line 3)"
     assert error.problem()["code"] == "goal_failed"
+
+
+def test_the_text_of_an_end_that_was_only_read_says_when_that_was_and_that_nothing_was_run() -> None:
+    at, recorded = (
+        datetime(2026, 11, 16, 8, 54, 24, tzinfo=UTC),
+        "at 2026-11-16 08:54:24 UTC (recorded; nothing was run now)",
+    )
+    failed = errors.GoalFailed("G", "fatal_error", "KeyError: 'x'", recorded_at=at)
+    assert str(failed) == f"G failed (fatal_error) {recorded}: KeyError: 'x'"
+    assert str(errors.GoalCancelled("G", "cancelled", recorded_at=at)) == f"G was cancelled {recorded}."
 
 
 def test_a_cancelled_goal_is_a_failed_one_with_the_exit_code_of_an_interrupt() -> None:
@@ -86,6 +97,12 @@ def test_a_cancelled_goal_is_a_failed_one_with_the_exit_code_of_an_interrupt() -
     ("waiting_for", "given", "exit_code", "said"),
     [
         ("signal", {"signals": ["paid", "sent"]}, 5, "G waits for a signal: paid, sent."),
+        (
+            "person",
+            {"unknown": ["/pay#0"]},
+            5,
+            "G waits for a decision about /pay#0, whose outcome is unknown.",
+        ),
         (
             "timer",
             {"due_at": datetime(2026, 11, 15, tzinfo=UTC)},

@@ -37,6 +37,15 @@ async def order(goal: Goal) -> list[str]:
     return [await goal.step(act, name, name=name) for name in ("reserve", "pay")]
 
 
+async def hang() -> None:
+    await asyncio.Event().wait()
+
+
+@flow
+async def hanging(goal: Goal) -> None:
+    await goal.step(hang, timeout_s=0.01)
+
+
 @pytest.fixture(autouse=True)
 def broken_pay() -> None:
     TRIED.clear()
@@ -72,6 +81,13 @@ async def test_a_retry_that_fails_again_is_raised_and_leaves_a_failed_goal(goals
         await goals.retry(goal_id)
     view = await goals.get(goal_id)
     assert (view.status, view.reason, view.summary.worker) == ("failed", "failed", None)
+
+
+async def test_a_retry_of_a_step_that_may_have_happened_waits_for_a_decision_about_it(goals: Goals) -> None:
+    goal_id = (await goals.begin(of_flow(hanging, [], {}))).state.goal_id
+    with pytest.raises(GoalWaiting, match="a decision about /hang#0, whose outcome is unknown") as waiting:
+        await goals.retry(goal_id)
+    assert waiting.value.unknown == ("/hang#0",)
 
 
 async def test_a_cancelled_goal_is_raised_when_it_is_resumed(goals: Goals) -> None:

@@ -35,6 +35,8 @@ class GoalHandle:
         self.id = goal_id
         self._goals = goals
         self._task = task
+        self._has_waited = task is not None
+        """Whether the goal has run since this handle was made; if it had ended before, its end is only read."""
         self._on_failed = on_failed
         self._is_starter = is_starter
         """Whether this process has the code and resumes the goal when it can continue and no worker runs it."""
@@ -60,9 +62,11 @@ class GoalHandle:
         """
         limit_s = asked.timeout_s(timeout_s)
         if not await self._has_ended():
+            self._has_waited = True
             async with asyncio.timeout(limit_s):
                 await self._wait_for_end()
-        return result_of(await self._goals.state(self.id), self._on_failed)
+        state = await self._goals.state(self.id)
+        return result_of(Ran("ended", state, is_recorded=not self._has_waited), self._on_failed)
 
     async def cancel(self) -> GoalView:
         """Cancel the goal, and return it as it is then.

@@ -45,7 +45,7 @@ class GoalOptions:
         """
         new = self._new(what, args, kwargs)
         ran = await self._retry_if_failed(await self._run_or_follow(new))
-        return result_of(ran.state, self.on_failed)
+        return result_of(ran, self.on_failed)
 
     async def start(self, what: "Flow | str | Path", /, *args: Any, **kwargs: Any) -> GoalHandle:
         """Store a goal, run it in the background until the home is closed, and return its handle at once.
@@ -74,14 +74,17 @@ class GoalOptions:
 
     async def _run_or_follow(self, new: "NewGoal") -> Ran:
         """Run a goal here; while another worker runs the goal that its key started, wait."""
+        has_waited = False
         while True:
             try:
-                return await self.goals.begin_once(new)
+                ran = await self.goals.begin_once(new)
+                return replace(ran, is_recorded=ran.is_recorded and not has_waited)
             except Owned:
                 known = await self.goals.started(new)
                 if known is None:
                     raise
                 await self.goals.wait_while_running(known.id)
+                has_waited = True
 
     def _handle_of(self, known: GoalView) -> GoalHandle:
         """Return the handle of a goal that was started before; resume it unless it has ended or a worker runs it."""
@@ -102,7 +105,7 @@ class GoalOptions:
 
         Raises: GoalFailed, because of the Conflict, when it cannot be retried.
         """
-        failure = failure_of(ran.state)
+        failure = failure_of(ran)
         if self.on_failed != "retry" or failure is None or ran.state.status != "failed":
             return ran
         goal_id = ran.state.goal_id

@@ -110,7 +110,7 @@ class Goals(GoalReader):
         Raises: GoalFailed, GoalCancelled and GoalWaiting as `run`; NotFound; Conflict when another live worker runs the
         goal, or its flow was changed.
         """
-        return result_of((await self.go_on(goal_id)).state)
+        return result_of(await self.go_on(goal_id))
 
     async def retry(
         self, goal_id: str, *, reason: str | None = None, limits: Limits | None = None, key: str | None = None
@@ -124,7 +124,7 @@ class Goals(GoalReader):
         flow began other steps because of the failure (the message has the command that forks it instead), another live
         worker runs it, or the key was used for something else; Invalid when a limit is not above what was used.
         """
-        return result_of((await self.reopen(goal_id, reason=reason, limits=limits, key=key)).state)
+        return result_of(await self.reopen(goal_id, reason=reason, limits=limits, key=key))
 
     @cached_property
     def worker(self) -> "AppWorker":
@@ -164,7 +164,7 @@ class Goals(GoalReader):
         """
         summary = await self._whole(goal_id)
         if summary.is_final:
-            return Ran("ended", await self.state(summary.goal_id))
+            return Ran("ended", await self.state(summary.goal_id), is_recorded=True)
         return await self._runner.go_on(summary.goal_id, manner or Manner(queue=self._queue), limits or Limits())
 
     async def reopen(
