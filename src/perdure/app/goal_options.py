@@ -110,7 +110,7 @@ class GoalOptions:
             return ran
         goal_id = ran.state.goal_id
         try:
-            return await self.goals.reopen(goal_id, manner)
+            return await self.goals.reopen(goal_id, manner, by="on_failed")
         except Owned:  # another caller retries it
             await self.goals.wait_while_running(goal_id)
             return Ran("ended", await self.goals.state(goal_id))

@@ -175,13 +175,14 @@ class Goals(GoalReader):
         reason: str | None = None,
         limits: Limits | None = None,
         key: str | None = None,
+        by: str = "person",
     ) -> Ran:
         """Reopen a failed goal and run it until it ends, waits or is stopped; see `retry`.
 
         A goal whose code is in a script elsewhere is reopened and not run.
         """
         manner = manner or Manner(queue=self._queue)
-        again = Reopening(reason, limits or Limits(), asked.key(key))
+        again = Reopening(reason, limits or Limits(), asked.key(key), by)
         if await self._is_retried(goal_id, again):
             return await self.go_on(goal_id, manner)
         try:
@@ -209,7 +210,7 @@ class Goals(GoalReader):
         goal_id = (await self._whole(goal_id)).goal_id
         known = None if again.key is None else await self._store.posted_as(goal_id, again.key)
         if known is None:
-            plan_retry(await self.state(goal_id), by="person", reason=again.reason)
+            plan_retry(await self.state(goal_id), by=again.by, reason=again.reason)
             return False
         kind, payload = known
         is_same = kind == "limit" or (kind == "reopened" and payload.get("reason") == again.reason)

@@ -163,7 +163,7 @@ class Runner:
             self._worker.holding(goal_id) as worker,
             self._claimed(goal_id, worker, queue, tell, is_woken=False, reopen=True) as journal,
         ):
-            reopened = plan_retry(journal.state, by="person", reason=again.reason)
+            reopened = plan_retry(journal.state, by=again.by, reason=again.reason)
             raised = _raised(journal.state, again.limits)
             late = [row.id for row in await self._store.inbox(goal_id) if row.kind == "cancel"]
             journal.reopen(reopened, *raised, key=again.key, dropped=late)
