@@ -50,6 +50,8 @@ class GoalOptions:
     async def start(self, what: "Flow | str | Path", /, *args: Any, **kwargs: Any) -> GoalHandle:
         """Store a goal, run it in the background until the home is closed, and return its handle at once.
 
+        A goal that waits is resumed here when it was answered or is due.
+
         With a key that was used, the handle is of the goal that it started; a goal that no worker runs is resumed.
 
         Raises: Invalid; NotFound when the plan file does not exist; Conflict when the key started something else.
@@ -58,7 +60,7 @@ class GoalOptions:
         known = await self.goals.started(new)
         if known is None:
             try:
-                run = await self.goals.worker.start(lambda manner: self._begin(new, manner))
+                run = await self.goals.worker.start(lambda manner: self._begin(new, manner), self._continue)
                 return GoalHandle(self.goals, run.goal_id, run.task, self.on_failed, is_starter=True)
             except Conflict:
                 known = await self.goals.started(new)  # another caller was quicker with the same key
@@ -91,7 +93,7 @@ class GoalOptions:
         is_retried = known.status == "failed" and self.on_failed == "retry"
         task = None
         if is_retried or not (known.is_final or known.is_running):
-            task = self.goals.worker.resume(known.id, lambda manner: self._continue(known.id, manner))
+            task = self.goals.worker.resume(known.id, self._continue)
         return GoalHandle(self.goals, known.id, task, self.on_failed, is_starter=True)
 
     async def _begin(self, new: "NewGoal", manner: "Manner") -> Ran:

@@ -91,6 +91,8 @@ class Goals(GoalReader):
     async def start(self, what: "Flow | str | Path", /, *args: Any, **kwargs: Any) -> "GoalHandle":
         """Store a goal, run it in the background until the home is closed, and return its handle at once.
 
+        A goal that waits is resumed here when it was answered or is due.
+
         Raises: Invalid; NotFound when the plan file does not exist.
         """
         return await self.options().start(what, *args, **kwargs)
