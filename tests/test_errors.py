@@ -45,7 +45,7 @@ def test_there_are_no_other_errors() -> None:
         for name, value in vars(errors).items()
         if isinstance(value, type) and issubclass(value, Exception) and value.__module__ == errors.__name__
     }
-    assert defined == {"PerdureError", "StepFailed", *OF_GOALS, *TABLE}
+    assert defined == {"PerdureError", "StepFailed", "KeyTaken", *OF_GOALS, *TABLE}
 
 
 def test_a_failed_step_says_by_its_own_code_how() -> None:
@@ -160,7 +160,7 @@ def test_the_text_of_an_error_is_its_detail() -> None:
     assert str(errors.Conflict("It is taken.", errors=["by me"])) == "It is taken."
 
 
-@pytest.mark.parametrize("name", ["PerdureError", *OF_GOALS, *TABLE])
+@pytest.mark.parametrize("name", ["PerdureError", "KeyTaken", *OF_GOALS, *TABLE])
 def test_every_error_is_a_public_name_of_the_package(name: str) -> None:
     assert name in perdure.__all__
     assert getattr(perdure, name) is getattr(errors, name)

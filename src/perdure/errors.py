@@ -4,6 +4,7 @@
     ├── Invalid           invalid       422     2   the request is not valid
     ├── NotFound          not_found     404     3   the object does not exist
     ├── Conflict          conflict      409     4   the object was changed meanwhile, or is taken
+    │   └── KeyTaken      key_taken     422     4   the key was used for another call
     ├── Denied            denied        403     1   not allowed
     ├── Waiting           waiting       409     5   a person has to decide first
     │   └── GoalWaiting   waiting       409     5   a goal waits; exit code 6 when it waits for a limit to be raised
@@ -93,6 +94,14 @@ class Conflict(PerdureError):
     title = "Conflict"
     http_status = 409
     exit_code = 4
+
+
+class KeyTaken(Conflict):
+    """A key names one call, and was used for another."""
+
+    code = "key_taken"
+    title = "Key taken"
+    http_status = 422
 
 
 class Denied(PerdureError):

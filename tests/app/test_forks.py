@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from perdure import Conflict, Goal, Invalid, NotFound, flow, idempotency_key
-from perdure.app.asked import KeyTaken
 from perdure.app.goals import Goals
+from perdure.errors import KeyTaken
 from perdure.kernel.events import ForkedFrom
 from tests.app.parked import parked
 from tests.test_docs import ROOT, blocks

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from perdure import Conflict, Goal, GoalCancelled, GoalFailed, GoalWaiting, Invalid, NotFound, Perdure, flow
-from perdure.app.asked import KeyTaken
 from perdure.app.goals import Goals
 from perdure.app.new_goal import NewGoal, of_flow
 from perdure.app.run_options import Manner, Reopening
+from perdure.errors import KeyTaken
 from perdure.kernel.events import Limits, MindSpec
 from perdure.kernel.loop import Loop
 from perdure.kernel.ports import Summary

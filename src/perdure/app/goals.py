@@ -19,7 +19,7 @@ from perdure.app.system import SystemIds, observer
 from perdure.app.views import GoalResult, GoalView
 from perdure.app.waits import unawaited_note
 from perdure.app.worker import LEASE_S
-from perdure.errors import Conflict, Invalid
+from perdure.errors import Conflict, Invalid, KeyTaken
 from perdure.kernel.decisions import admit_decision, choose, refuse_while_cancelled
 from perdure.kernel.events import Event, Limits, Signal, content_of
 from perdure.kernel.loop import Ran
@@ -217,7 +217,7 @@ class Goals(GoalReader):
         kind, payload = known
         is_same = kind == "limit" or (kind == "reopened" and payload.get("reason") == again.reason)
         if not is_same:
-            raise asked.KeyTaken(f"The key {again.key!r} was used for something else: a {kind}. Use another key.")
+            raise KeyTaken(f"The key {again.key!r} was used for something else: a {kind}. Use another key.")
         return True
 
     async def enqueue(self, new: "NewGoal", *, queue: str = "server") -> GoalView:
@@ -406,7 +406,7 @@ class Goals(GoalReader):
         difference = new.differs_from(await self.begun(known.goal_id))
         if difference is not None:
             goal_id = known.goal_id
-            raise asked.KeyTaken(
+            raise KeyTaken(
                 f"The key {new.key!r} started {goal_id}, {difference}. Use another key; or fork that goal, which is"
                 f" {known.text!r} (`perdure goal fork {goal_id} --before STEP`); or, once it has ended, delete it"
                 f" (`perdure goal delete {goal_id}`), and the key is free. Nothing was run."
