@@ -61,6 +61,9 @@ class Goals(GoalReader):
         self._others: frozenset[str] = frozenset()
         """Other workers that were alive, and owned goals, when the queue was last looked at."""
 
+    def __repr__(self) -> str:
+        return f"<goals of {self._home}>"
+
     def options(
         self,
         key: str | None = None,
