@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from perdure.app import asked
 from perdure.app.asked import OnFailed
+from perdure.app.goal_errors import result_of
 from perdure.app.goal_forks import GoalForks, fork_request
 from perdure.app.goal_reader import GoalReader
 from perdure.app.posts import CANCEL_WAIT_S, Posts
@@ -18,7 +19,7 @@ from perdure.app.system import SystemIds, observer
 from perdure.app.views import GoalResult, GoalView
 from perdure.app.waits import unawaited_note
 from perdure.app.worker import LEASE_S
-from perdure.errors import Conflict, Invalid
+from perdure.errors import Conflict, Invalid, KeyTaken
 from perdure.kernel.decisions import admit_decision, choose, refuse_while_cancelled
 from perdure.kernel.events import Event, Limits, Signal, content_of
 from perdure.kernel.loop import Ran
@@ -60,6 +61,9 @@ class Goals(GoalReader):
         self._others: frozenset[str] = frozenset()
         """Other workers that were alive, and owned goals, when the queue was last looked at."""
 
+    def __repr__(self) -> str:
+        return f"<goals of {self._home}>"
+
     def options(
         self,
         key: str | None = None,
@@ -90,6 +94,8 @@ class Goals(GoalReader):
     async def start(self, what: "Flow | str | Path", /, *args: Any, **kwargs: Any) -> "GoalHandle":
         """Store a goal, run it in the background until the home is closed, and return its handle at once.
 
+        A goal that waits is resumed here when it was answered or is due.
+
         Raises: Invalid; NotFound when the plan file does not exist.
         """
         return await self.options().start(what, *args, **kwargs)
@@ -104,25 +110,26 @@ class Goals(GoalReader):
         return GoalHandle(self, (await self._whole(goal_id)).goal_id)
 
     async def resume(self, goal_id: str) -> GoalResult:
-        """Go on with a goal, and say how that ended; one that has ended is left as it is.
+        """Resume a goal, and return the result; a finished goal is not run again, and its result is that of its end.
 
-        Raises: NotFound; Conflict when another live worker runs it, or its flow was changed.
+        Raises: GoalFailed, GoalCancelled and GoalWaiting as `run`; NotFound; Conflict when another live worker runs the
+        goal, or its flow was changed.
         """
-        return GoalResult.of((await self.go_on(goal_id)).state)
+        return result_of(await self.go_on(goal_id))
 
     async def retry(
         self, goal_id: str, *, reason: str | None = None, limits: Limits | None = None, key: str | None = None
     ) -> GoalResult:
-        """Retry a failed goal, and return how that ended: the failed steps are called again, all others stay recorded.
+        """Retry a failed goal, and return the result: the failed steps are called again, all others stay recorded.
 
         A failed step that may have had its effect is not repeated: the goal waits for a decision on it. The same key
-        retries once; then it resumes the goal, or returns how it ended.
+        retries once; then it resumes the goal, or only reads its end.
 
-        Raises: NotFound; Conflict when the goal is not failed, its flow began other steps because of the failure (the
-        message has the command that forks it instead), or another live worker runs it; KeyTaken; Invalid when a limit
-        is not above what was used.
+        Raises: GoalFailed, GoalCancelled and GoalWaiting as `run`; NotFound; Conflict when the goal is not failed, its
+        flow began other steps because of the failure (the message has the command that forks it instead), another live
+        worker runs it, or the key was used for something else; Invalid when a limit is not above what was used.
         """
-        return GoalResult.of((await self.reopen(goal_id, reason=reason, limits=limits, key=key)).state)
+        return result_of(await self.reopen(goal_id, reason=reason, limits=limits, key=key))
 
     @cached_property
     def worker(self) -> "AppWorker":
@@ -162,7 +169,7 @@ class Goals(GoalReader):
         """
         summary = await self._whole(goal_id)
         if summary.is_final:
-            return Ran("ended", await self.state(summary.goal_id))
+            return Ran("ended", await self.state(summary.goal_id), is_recorded=True)
         return await self._runner.go_on(summary.goal_id, manner or Manner(queue=self._queue), limits or Limits())
 
     async def reopen(
@@ -173,13 +180,14 @@ class Goals(GoalReader):
         reason: str | None = None,
         limits: Limits | None = None,
         key: str | None = None,
+        by: str = "person",
     ) -> Ran:
         """Reopen a failed goal and run it until it ends, waits or is stopped; see `retry`.
 
         A goal whose code is in a script elsewhere is reopened and not run.
         """
         manner = manner or Manner(queue=self._queue)
-        again = Reopening(reason, limits or Limits(), asked.key(key))
+        again = Reopening(reason, limits or Limits(), asked.key(key), by)
         if await self._is_retried(goal_id, again):
             return await self.go_on(goal_id, manner)
         try:
@@ -207,12 +215,12 @@ class Goals(GoalReader):
         goal_id = (await self._whole(goal_id)).goal_id
         known = None if again.key is None else await self._store.posted_as(goal_id, again.key)
         if known is None:
-            plan_retry(await self.state(goal_id), by="person", reason=again.reason)
+            plan_retry(await self.state(goal_id), by=again.by, reason=again.reason)
             return False
         kind, payload = known
         is_same = kind == "limit" or (kind == "reopened" and payload.get("reason") == again.reason)
         if not is_same:
-            raise asked.KeyTaken(f"The key {again.key!r} was used for something else: a {kind}. Use another key.")
+            raise KeyTaken(f"The key {again.key!r} was used for something else: a {kind}. Use another key.")
         return True
 
     async def enqueue(self, new: "NewGoal", *, queue: str = "server") -> GoalView:
@@ -401,7 +409,7 @@ class Goals(GoalReader):
         difference = new.differs_from(await self.begun(known.goal_id))
         if difference is not None:
             goal_id = known.goal_id
-            raise asked.KeyTaken(
+            raise KeyTaken(
                 f"The key {new.key!r} started {goal_id}, {difference}. Use another key; or fork that goal, which is"
                 f" {known.text!r} (`perdure goal fork {goal_id} --before STEP`); or, once it has ended, delete it"
                 f" (`perdure goal delete {goal_id}`), and the key is free. Nothing was run."

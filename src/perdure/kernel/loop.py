@@ -38,6 +38,8 @@ class Ran:
 
     outcome: Outcome
     state: GoalState
+    is_recorded: bool = False
+    """Whether the goal had ended before, so that nothing was run."""
 
 
 def _level() -> int:
