@@ -96,6 +96,16 @@ async def test_a_key_that_was_used_for_something_else_is_refused(goals: Goals) -
         await goals.retry(goal_id, key="k", reason="two")
 
 
+@pytest.mark.parametrize(
+    "other", [Reopening("one", Limits(iterations=60)), Reopening("two", Limits(iterations=50)), Reopening("one")]
+)
+async def test_a_key_does_not_stand_for_a_retry_with_another_reason_or_limit(goals: Goals, other: Reopening) -> None:
+    goal_id = await failed(goals)
+    await goals.retry(goal_id, key="k", reason="one", limits=Limits(iterations=50))
+    with pytest.raises(KeyTaken, match="another retry"):
+        await goals.retry(goal_id, key="k", reason=other.reason, limits=other.limits)
+
+
 async def test_a_limit_that_was_used_up_already_reopens_nothing(goals: Goals) -> None:
     goal_id = await failed(goals)
     before = await types(goals, goal_id)
@@ -140,6 +150,31 @@ async def test_a_flow_of_a_script_elsewhere_is_reopened_and_not_run(
     BROKEN.clear()
     monkeypatch.setitem(flows._FLOWS, path, order)
     assert (await goals.resume(goal_id)).status == "done"
+
+
+async def test_the_same_key_returns_a_flow_of_a_script_elsewhere_as_the_first_retry_did(
+    goals: Goals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = "__main__:order"
+    monkeypatch.setitem(flows._FLOWS, path, order)
+    new = of_flow(order, [], {})
+    goal_id = (await goals.begin(replace(new, mind=replace(new.mind, at=path)))).state.goal_id
+    monkeypatch.delitem(flows._FLOWS, path)
+    first, second = [await goals.reopen(goal_id, key="k") for _ in range(2)]
+    assert (second.outcome, second.state.tip) == (first.outcome, first.state.tip) == ("interrupted", first.state.tip)
+
+
+async def test_a_retry_whose_run_ends_with_a_conflict_raises_that_conflict(goals: Goals) -> None:
+    goal_id = await failed(goals)
+
+    def lose(loop: Loop) -> None:
+        def take_over(_events: object, _state: object) -> None:
+            raise Conflict("another worker has taken it")
+
+        loop.journal.listen(take_over)
+
+    with pytest.raises(Conflict, match="another worker has taken it"):
+        await goals.reopen(goal_id, Manner(watch=lose))
 
 
 async def test_of_two_retries_at_once_one_is_made(goals: Goals) -> None:

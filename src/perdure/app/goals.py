@@ -23,7 +23,7 @@ from perdure.kernel.decisions import admit_decision, choose, refuse_while_cancel
 from perdure.kernel.events import Event, Limits, Signal, content_of
 from perdure.kernel.loop import Ran
 from perdure.kernel.ports import InboxRow, Leases, StateStore
-from perdure.kernel.reopening import plan_retry
+from perdure.kernel.reopening import is_retry_as_given, plan_retry
 
 if TYPE_CHECKING:
     from perdure.app.app_worker import AppWorker
@@ -178,42 +178,55 @@ class Goals(GoalReader):
 
         A goal whose code is in a script elsewhere is reopened and not run.
         """
+        goal_id = (await self._whole(goal_id)).goal_id
         manner = manner or Manner(queue=self._queue)
         again = Reopening(reason, limits or Limits(), asked.key(key))
-        if await self._is_retried(goal_id, again):
-            return await self.go_on(goal_id, manner)
+        if await self.has_retried(goal_id, again):
+            return await self._continue_retry(goal_id, manner)
+        await self._require_retryable(goal_id)
         try:
             return await self._runner.reopen(goal_id, manner, again)
         except Conflict:
-            if not await self._is_retried(goal_id, again):
+            if not await self.has_retried(goal_id, again):
                 raise
-        return await self.go_on(goal_id, manner)  # the same call, made twice at once
+        return await self._continue_retry(goal_id, manner)  # the same call, made twice at once
 
     async def enqueue_reopened(self, goal_id: str, again: Reopening, *, queue: str = "server") -> GoalView:
         """Reopen a failed goal for the workers of a queue; it does not run yet. See `retry`."""
-        if not await self._is_retried(goal_id, again):
+        goal_id = (await self._whole(goal_id)).goal_id
+        if not await self.has_retried(goal_id, again):
+            await self._require_retryable(goal_id)
             try:
                 await self._runner.enqueue_reopened(goal_id, Manner(queue=queue), again)
             except Conflict:
-                if not await self._is_retried(goal_id, again):
+                if not await self.has_retried(goal_id, again):
                     raise
         return await self.find(goal_id)
 
-    async def _is_retried(self, goal_id: str, again: Reopening) -> bool:
-        """Tell whether a key has retried a goal before; see that the goal can be retried if it has not.
+    async def has_retried(self, goal_id: str, again: Reopening) -> bool:
+        """Tell whether the key of a retry has retried a goal before; without a key it has not.
 
-        Raises: NotFound; NotRetried; KeyTaken when the key was used for something else; Damaged.
+        Raises: KeyTaken when the key was used for something else.
         """
-        goal_id = (await self._whole(goal_id)).goal_id
         known = None if again.key is None else await self._store.posted_as(goal_id, again.key)
         if known is None:
-            plan_retry(await self.state(goal_id), by="person", reason=again.reason)
             return False
-        kind, payload = known
-        is_same = kind == "limit" or (kind == "reopened" and payload.get("reason") == again.reason)
-        if not is_same:
-            raise asked.KeyTaken(f"The key {again.key!r} was used for something else: a {kind}. Use another key.")
+        events = await self._store.load(goal_id)
+        if not is_retry_as_given(events, known, reason=again.reason, limits=again.limits):
+            what = "another retry" if known[0] in ("reopened", "limit") else f"something else: a {known[0]}"
+            raise asked.KeyTaken(f"The key {again.key!r} was used for {what}. Use another key.")
         return True
+
+    async def _require_retryable(self, goal_id: str) -> None:
+        """Raises: NotRetried; Damaged."""
+        plan_retry(await self.state(goal_id), by="person")
+
+    async def _continue_retry(self, goal_id: str, manner: Manner) -> Ran:
+        """Resume a goal that was retried; one whose code is in a script elsewhere is returned, as by its retry."""
+        if self._runner.is_elsewhere(await self.begun(goal_id)):
+            state = await self.state(goal_id)
+            return Ran("interrupted" if state.termination is None else "ended", state)
+        return await self.go_on(goal_id, manner)
 
     async def enqueue(self, new: "NewGoal", *, queue: str = "server") -> GoalView:
         """Store a new goal for the workers of a queue, which runs it when it has room.
