@@ -1,6 +1,7 @@
 """Failed goals retried, as a Python program and a server do it, on each kind of store."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from perdure.kernel.loop import Loop
 from perdure.kernel.ports import Summary
 from perdure.kernel.reopening import NotRetried
 from perdure.minds import flow as flows
-from tests.app.serving import at_work, become
+from tests.app.serving import at_work, become, until
 
 TRIED: list[str] = []
 BROKEN: set[str] = set()
@@ -179,6 +180,7 @@ async def test_a_retry_whose_run_ends_with_a_conflict_raises_that_conflict(goals
 
 async def test_of_two_retries_at_once_one_is_made(goals: Goals) -> None:
     goal_id = await failed(goals)
+    BROKEN.clear()
     said = await asyncio.gather(goals.retry(goal_id), goals.retry(goal_id), return_exceptions=True)
     assert sum(isinstance(each, Conflict) for each in said) == 1
     assert (await types(goals, goal_id)).count("reopened") == 1
@@ -287,3 +289,46 @@ async def test_a_server_says_why_a_goal_is_not_retried(p: Perdure) -> None:
     async with at_work(p) as serving:
         with pytest.raises(NotRetried):
             await serving.retry(goal_id, Reopening())
+
+
+GATE = threading.Event()
+
+
+async def blocking_pay() -> str:
+    if BROKEN:
+        raise ValueError("pay is broken")
+    TRIED.append("pay")
+    await asyncio.to_thread(GATE.wait, 15)
+    return "paid"
+
+
+@flow
+async def slow_order(goal: Goal) -> str:
+    return str(await goal.step(blocking_pay, name="pay"))
+
+
+async def test_the_same_key_returns_a_goal_that_the_server_retries_now(p: Perdure) -> None:
+    GATE.clear()
+    goal_id = (await p.goals.begin(of_flow(slow_order, [], {}))).state.goal_id
+    BROKEN.clear()
+    async with at_work(p) as serving, asyncio.timeout(15):
+        for _ in range(2):
+            seen = await serving.retry(goal_id, Reopening(key="k"))
+            await until(lambda: bool(TRIED))
+            assert (seen.id, seen.is_final) == (goal_id, False)
+        GATE.set()
+        await become(p, goal_id, "done")
+    assert TRIED == ["pay"]
+
+
+async def test_the_same_key_returns_a_goal_that_another_process_retries_now(p: Perdure) -> None:
+    GATE.clear()
+    goal_id = (await p.goals.begin(of_flow(slow_order, [], {}))).state.goal_id
+    BROKEN.clear()
+    async with Perdure.open(p.settings.home) as other, at_work(p) as serving, asyncio.timeout(15):
+        running = asyncio.create_task(other.goals.retry(goal_id, key="k"))
+        await until(lambda: bool(TRIED))
+        assert (await serving.retry(goal_id, Reopening(key="k"))).status == "running"
+        GATE.set()
+        assert (await running).status == "done"
+    assert TRIED == ["pay"]

@@ -217,13 +217,17 @@ class Goals(GoalReader):
             raise asked.KeyTaken(f"The key {again.key!r} was used for {what}. Use another key.")
         return True
 
+    async def is_elsewhere(self, goal_id: str) -> bool:
+        """Tell whether only another process can run a goal: the script that defines its flow."""
+        return self._runner.is_elsewhere(await self.begun(goal_id))
+
     async def _require_retryable(self, goal_id: str) -> None:
         """Raises: NotRetried; Damaged."""
         plan_retry(await self.state(goal_id), by="person")
 
     async def _continue_retry(self, goal_id: str, manner: Manner) -> Ran:
         """Resume a goal that was retried; one whose code is in a script elsewhere is returned, as by its retry."""
-        if self._runner.is_elsewhere(await self.begun(goal_id)):
+        if await self.is_elsewhere(goal_id):
             state = await self.state(goal_id)
             return Ran("interrupted" if state.termination is None else "ended", state)
         return await self.go_on(goal_id, manner)
