@@ -140,7 +140,9 @@ class Goals(GoalReader):
         return await self._runner.start(new, manner or Manner(queue=self._queue))
 
     async def begin_once(self, new: "NewGoal", manner: Manner | None = None) -> Ran:
-        """Start a goal, or go on with the one that its key started; one that has ended is left as it is.
+        """Start a goal, or resume the one that its key started; one that has ended or is on hold is returned unchanged.
+
+        A program that repeats its call does not release a goal on hold: only a person does.
 
         Raises: Invalid; Conflict when the key started something else, or another live worker runs the goal.
         """
@@ -153,6 +155,8 @@ class Goals(GoalReader):
                 known = await self._started(new)  # somebody else was quicker with the same key
                 if known is None:
                     raise
+        if (await self.get(known)).summary.waiting_for == "hold":
+            return Ran("waiting", await self.state(known))
         return await self.go_on(known, manner)
 
     async def go_on(self, goal_id: str, manner: Manner | None = None, limits: Limits | None = None) -> Ran:
