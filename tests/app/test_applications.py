@@ -13,6 +13,8 @@ import pytest
 from perdure import Goal, Invalid, Perdure, Unavailable, flow
 from perdure.app.goals import Goals
 from perdure.app.new_goal import of_flow
+from perdure.app.run_options import Manner
+from perdure.kernel.events import Limits
 from perdure.minds import flow as flows
 from tests.app.parked import parked
 from tests.app.serving import become, until
@@ -215,3 +217,13 @@ async def test_polling_that_fails_is_logged_once_and_works_again_later(
         assert caplog.text.count("The database does not answer.") == 1
         (goal_id,) = await shop.left("a")
         await become(p, goal_id, "done")
+
+
+@pytest.mark.parametrize("queue", ["cli", "server"])
+async def test_a_goal_of_an_application_stays_in_its_queue_when_others_run_it(shop: Shop, queue: str) -> None:
+    async with shop.open() as p:
+        goal_id = (await parked(p.goals.run(asking))).id
+        await p.goals.go_on(goal_id, Manner(queue=queue))
+        assert (await p.goals.get(goal_id)).summary.queue == f"app.{shop.name}"
+        await p.goals.enqueue_again(goal_id, Limits(iterations=50), queue=queue)
+        assert (await p.goals.get(goal_id)).summary.queue == f"app.{shop.name}"

@@ -381,9 +381,10 @@ class Runner:
         """
         is_told = False
         while True:
-            before = (await self._store.find(goal_id)).worker
+            before = await self._store.find(goal_id)
+            moved_to = None if _stays(before.queue, queue) else queue
             try:
-                return await self._leases.claim(goal_id, worker, queue, reopen=reopen), before
+                return await self._leases.claim(goal_id, worker, moved_to, reopen=reopen), before.worker
             except OwnerSilent as silent:
                 if tell is None:
                     raise
@@ -459,6 +460,11 @@ class Runner:
 def _is_ours(worker: LocalWorker, thread: FlowThread | None) -> bool:
     """Tell whether a run may begin something: the lease is fresh, and its thread was not told to end."""
     return worker.is_sure() and not (thread is not None and thread.is_left)
+
+
+def _stays(queue: str, wanted: str | None) -> bool:
+    """Tell whether a goal stays in its queue: one of an application does, or the application would not resume it."""
+    return wanted is None or (queue.startswith("app.") and not wanted.startswith("app."))
 
 
 async def _called(thread: FlowThread | None, fn: Callable[[], T]) -> T:
