@@ -195,15 +195,16 @@ async def test_a_goal_that_a_caller_runs_here_is_not_claimed_again(
     assert "given up" not in caplog.text
 
 
+@pytest.mark.parametrize("kind", [Unavailable, RuntimeError])
 async def test_polling_that_fails_is_logged_once_and_works_again_later(
-    shop: Shop, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, kind: type[Exception]
 ) -> None:
     polled = 0
 
     async def fail(*_args: object, **_kwargs: object) -> Any:
         nonlocal polled
         polled += 1
-        raise Unavailable("The database does not answer.")
+        raise kind("The database does not answer.")
 
     async with shop.recovering() as p:
         with monkeypatch.context() as patched, caplog.at_level(logging.WARNING, "perdure.app.background"):
@@ -227,3 +228,18 @@ async def test_a_goal_of_an_application_stays_in_its_queue_when_others_run_it(sh
         assert (await p.goals.get(goal_id)).summary.queue == f"app.{shop.name}"
         await p.goals.enqueue_again(goal_id, Limits(iterations=50), queue=queue)
         assert (await p.goals.get(goal_id)).summary.queue == f"app.{shop.name}"
+
+
+async def test_a_home_stops_being_a_worker_when_its_background_cannot_be_closed(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken() -> None:
+        raise RuntimeError("the driver is broken")
+
+    async with shop.open() as p:
+        await p.goals.run(counting, "a")
+        with monkeypatch.context() as patched:
+            patched.setattr(p.goals.worker, "close", broken)
+            with pytest.raises(RuntimeError):
+                await p.goals.close()
+        assert p.goals._runner.worker_id is None

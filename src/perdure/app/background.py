@@ -99,6 +99,8 @@ class BackgroundRuns:
                 await self._take_up()
             except PerdureError as error:
                 self._trouble.met(error.detail)
+            except Exception as error:  # noqa: BLE001 (the edge of this worker: polling must not end)
+                self._trouble.met(f"{type(error).__name__}: {error}")
             else:
                 self._trouble.over()
             with contextlib.suppress(TimeoutError):

@@ -406,10 +406,12 @@ class Goals(GoalReader):
 
     async def close(self) -> None:
         """Interrupt and release the goals in the background, and stop being a worker; no call works after that."""
-        if "worker" in vars(self):
-            await self.worker.close()
-        self._is_closed = True
-        await self._runner.close()
+        try:
+            if "worker" in vars(self):
+                await self.worker.close()
+        finally:
+            self._is_closed = True
+            await self._runner.close()
 
     async def _started(self, new: "NewGoal") -> str | None:
         """Return the goal that was started with the same key.
