@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from perdure import Goal, Invalid, Perdure, Unavailable, flow
+from perdure import Goal, Invalid, NotFound, Perdure, Unavailable, flow
 from perdure.app.goals import Goals
 from perdure.app.new_goal import of_flow
 from perdure.app.run_options import Manner
@@ -243,3 +243,17 @@ async def test_a_home_stops_being_a_worker_when_its_background_cannot_be_closed(
             with pytest.raises(RuntimeError):
                 await p.goals.close()
         assert p.goals._runner.worker_id is None
+
+
+async def test_a_background_resume_that_cannot_load_its_code_is_logged(
+    shop: Shop, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(_begun: object) -> None:
+        raise NotFound("No flow of this name is known.")
+
+    async with shop.open() as p:
+        goal_id = (await parked(p.goals.options(key="k").run(asking))).id
+        with monkeypatch.context() as patched:
+            patched.setattr(p.goals._runner, "_require_code", missing)
+            await p.goals.options(key="k").start(asking)
+            await until(lambda: f"{goal_id} was given up here" in caplog.text)

@@ -35,7 +35,7 @@ class AppWorker(BackgroundRuns):
         if known is not None:
             return known
         go_on = begin or (lambda manner: self._goals.go_on(goal_id, manner))
-        return self._begin(Run(goal_id), go_on, lambda _goal: None)
+        return self._begin(Run(goal_id, is_unattended=True), go_on, lambda _goal: None)
 
     def recover(self) -> None:
         """Poll the queue from now on: resume what no live worker holds, and what is due."""
