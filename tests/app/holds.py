@@ -1,5 +1,6 @@
 """Goals whose workers died, made by hand: the rows and events that such workers leave."""
 
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
@@ -27,12 +28,18 @@ async def left_by_dead_worker(
     Without deaths, its worker has released it.
     """
     home, store, ids = p.settings.home, p.database.state_store(), SystemIds()
-    leases = p.database.leases(boottime_s=SystemClock().boottime_s, is_dead=partial(is_dead, home))
     desk = Desk(store, SystemClock(), ids, dead_worker(home), queue)
     begun = GoalBegun("work", MindSpec("plan", plan=plan), workdir=str(workdir or home))
     journal = Journal.begin(desk, begun, ids.goal_id("work"))
     journal.record(*(bodies or (CALL,)), is_decision=True)
     await journal.commit(release=deaths == 0)
-    for number in range(1, deaths):
-        await leases.claim(journal.goal_id, dead_worker(home, number))
+    await claim_by_dead_workers(p, journal.goal_id, range(1, deaths))
     return journal.goal_id
+
+
+async def claim_by_dead_workers(p: Perdure, goal_id: str, numbers: Iterable[int]) -> None:
+    """Let workers claim a goal and die, one after the other."""
+    home = p.settings.home
+    leases = p.database.leases(boottime_s=SystemClock().boottime_s, is_dead=partial(is_dead, home))
+    for number in numbers:
+        await leases.claim(goal_id, dead_worker(home, number))

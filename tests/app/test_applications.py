@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
-from perdure import Goal, Invalid, Perdure, Unavailable, flow
+from perdure import Goal, Invalid, NotFound, Perdure, Unavailable, flow
 from perdure.app.goals import Goals
 from perdure.app.new_goal import of_flow
+from perdure.app.run_options import Manner
+from perdure.kernel.events import Limits
 from perdure.minds import flow as flows
 from tests.app.parked import parked
 from tests.app.serving import become, until
@@ -193,15 +195,16 @@ async def test_a_goal_that_a_caller_runs_here_is_not_claimed_again(
     assert "given up" not in caplog.text
 
 
+@pytest.mark.parametrize("kind", [Unavailable, RuntimeError])
 async def test_polling_that_fails_is_logged_once_and_works_again_later(
-    shop: Shop, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, kind: type[Exception]
 ) -> None:
     polled = 0
 
     async def fail(*_args: object, **_kwargs: object) -> Any:
         nonlocal polled
         polled += 1
-        raise Unavailable("The database does not answer.")
+        raise kind("The database does not answer.")
 
     async with shop.recovering() as p:
         with monkeypatch.context() as patched, caplog.at_level(logging.WARNING, "perdure.app.background"):
@@ -215,3 +218,42 @@ async def test_polling_that_fails_is_logged_once_and_works_again_later(
         assert caplog.text.count("The database does not answer.") == 1
         (goal_id,) = await shop.left("a")
         await become(p, goal_id, "done")
+
+
+@pytest.mark.parametrize("queue", ["cli", "server"])
+async def test_a_goal_of_an_application_stays_in_its_queue_when_others_run_it(shop: Shop, queue: str) -> None:
+    async with shop.open() as p:
+        goal_id = (await parked(p.goals.run(asking))).id
+        await p.goals.go_on(goal_id, Manner(queue=queue))
+        assert (await p.goals.get(goal_id)).summary.queue == f"app.{shop.name}"
+        await p.goals.enqueue_again(goal_id, Limits(iterations=50), queue=queue)
+        assert (await p.goals.get(goal_id)).summary.queue == f"app.{shop.name}"
+
+
+async def test_a_home_stops_being_a_worker_when_its_background_cannot_be_closed(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken() -> None:
+        raise RuntimeError("the driver is broken")
+
+    async with shop.open() as p:
+        await p.goals.run(counting, "a")
+        with monkeypatch.context() as patched:
+            patched.setattr(p.goals.worker, "close", broken)
+            with pytest.raises(RuntimeError):
+                await p.goals.close()
+        assert p.goals._runner.worker_id is None
+
+
+async def test_a_background_resume_that_cannot_load_its_code_is_logged(
+    shop: Shop, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(_begun: object) -> None:
+        raise NotFound("No flow of this name is known.")
+
+    async with shop.open() as p:
+        goal_id = (await parked(p.goals.options(key="k").run(asking))).id
+        with monkeypatch.context() as patched:
+            patched.setattr(p.goals._runner, "_require_code", missing)
+            await p.goals.options(key="k").start(asking)
+            await until(lambda: f"{goal_id} was given up here" in caplog.text)

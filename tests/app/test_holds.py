@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from perdure import Perdure, Unavailable, failpoints
+from perdure import Goal, GoalWaiting, Perdure, Unavailable, failpoints, flow
 from perdure.app.new_goal import of_command
 from perdure.app.run_options import Manner
 from perdure.kernel.events import Ask, Hold, Released, Wait, decode
-from tests.app.holds import CALL, WHY, left_by_dead_worker
+from tests.app.holds import CALL, WHY, claim_by_dead_workers, left_by_dead_worker
 from tests.app.serving import at_work, become, seen_by_server, until
 
 AUTOMATIC = Manner(queue="server", is_automatic=True, tell=None)
@@ -188,3 +188,33 @@ async def test_a_person_who_dies_while_releasing_a_goal_can_release_it_again(p: 
         await p.goals.resume(goal_id)
     assert (await p.goals.resume(goal_id)).status == "done"
     assert (await types(p, goal_id)).count("released") == 1
+
+
+@flow
+async def asking(goal: Goal) -> str:
+    return str(await goal.ask("Sure?"))
+
+
+async def held_by_key(p: Perdure) -> str:
+    """Put the goal that the key `k` started on hold; return its id."""
+    with pytest.raises(GoalWaiting) as waiting:
+        await p.goals.options(key="k").run(asking)
+    await claim_by_dead_workers(p, waiting.value.id, range(3))
+    await p.goals.go_on(waiting.value.id, AUTOMATIC)
+    return waiting.value.id
+
+
+async def test_a_run_with_the_key_of_a_goal_on_hold_raises_and_leaves_it_on_hold(p: Perdure) -> None:
+    goal_id = await held_by_key(p)
+    with pytest.raises(GoalWaiting) as waiting:
+        await p.goals.options(key="k").run(asking)
+    assert (waiting.value.id, waiting.value.waiting_for) == (goal_id, "hold")
+    assert [each.command.split()[:3] for each in waiting.value.next] == [["perdure", "goal", "resume"]]
+    assert (await types(p, goal_id))[-1] == "hold"
+
+
+async def test_a_start_with_the_key_of_a_goal_on_hold_returns_its_handle_and_does_not_run_it(p: Perdure) -> None:
+    goal_id = await held_by_key(p)
+    handle = await p.goals.options(key="k").start(asking)
+    assert (handle.id, p.goals.worker.is_busy) == (goal_id, False)
+    assert (await types(p, goal_id))[-1] == "hold"

@@ -1,6 +1,7 @@
 """Failed goals retried, as a Python program and a server do it, on each kind of store."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from perdure.kernel.loop import Loop
 from perdure.kernel.ports import Summary
 from perdure.kernel.reopening import NotRetried
 from perdure.minds import flow as flows
-from tests.app.serving import at_work, become
+from tests.app.serving import at_work, become, until
 
 TRIED: list[str] = []
 BROKEN: set[str] = set()
@@ -123,6 +124,16 @@ async def test_a_key_that_was_used_for_something_else_is_refused(goals: Goals) -
         await goals.retry(goal_id, key="k", reason="two")
 
 
+@pytest.mark.parametrize(
+    "other", [Reopening("one", Limits(iterations=60)), Reopening("two", Limits(iterations=50)), Reopening("one")]
+)
+async def test_a_key_does_not_stand_for_a_retry_with_another_reason_or_limit(goals: Goals, other: Reopening) -> None:
+    goal_id = await failed(goals)
+    await goals.retry(goal_id, key="k", reason="one", limits=Limits(iterations=50))
+    with pytest.raises(KeyTaken, match="another retry"):
+        await goals.retry(goal_id, key="k", reason=other.reason, limits=other.limits)
+
+
 async def test_a_limit_that_was_used_up_already_reopens_nothing(goals: Goals) -> None:
     goal_id = await failed(goals)
     before = await types(goals, goal_id)
@@ -169,8 +180,34 @@ async def test_a_flow_of_a_script_elsewhere_is_reopened_and_not_run(
     assert (await goals.resume(goal_id)).status == "done"
 
 
+async def test_the_same_key_returns_a_flow_of_a_script_elsewhere_as_the_first_retry_did(
+    goals: Goals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = "__main__:order"
+    monkeypatch.setitem(flows._FLOWS, path, order)
+    new = of_flow(order, [], {})
+    goal_id = (await goals.begin(replace(new, mind=replace(new.mind, at=path)))).state.goal_id
+    monkeypatch.delitem(flows._FLOWS, path)
+    first, second = [await goals.reopen(goal_id, key="k") for _ in range(2)]
+    assert (second.outcome, second.state.tip) == (first.outcome, first.state.tip) == ("interrupted", first.state.tip)
+
+
+async def test_a_retry_whose_run_ends_with_a_conflict_raises_that_conflict(goals: Goals) -> None:
+    goal_id = await failed(goals)
+
+    def lose(loop: Loop) -> None:
+        def take_over(_events: object, _state: object) -> None:
+            raise Conflict("another worker has taken it")
+
+        loop.journal.listen(take_over)
+
+    with pytest.raises(Conflict, match="another worker has taken it"):
+        await goals.reopen(goal_id, Manner(watch=lose))
+
+
 async def test_of_two_retries_at_once_one_is_made(goals: Goals) -> None:
     goal_id = await failed(goals)
+    BROKEN.clear()
     said = await asyncio.gather(goals.reopen(goal_id), goals.reopen(goal_id), return_exceptions=True)
     assert sum(isinstance(each, Conflict) for each in said) == 1
     assert (await types(goals, goal_id)).count("reopened") == 1
@@ -282,3 +319,46 @@ async def test_a_server_says_why_a_goal_is_not_retried(p: Perdure) -> None:
     async with at_work(p) as serving:
         with pytest.raises(NotRetried):
             await serving.retry(goal_id, Reopening())
+
+
+GATE = threading.Event()
+
+
+async def blocking_pay() -> str:
+    if BROKEN:
+        raise ValueError("pay is broken")
+    TRIED.append("pay")
+    await asyncio.to_thread(GATE.wait, 15)
+    return "paid"
+
+
+@flow
+async def slow_order(goal: Goal) -> str:
+    return str(await goal.step(blocking_pay, name="pay"))
+
+
+async def test_the_same_key_returns_a_goal_that_the_server_retries_now(p: Perdure) -> None:
+    GATE.clear()
+    goal_id = (await p.goals.begin(of_flow(slow_order, [], {}))).state.goal_id
+    BROKEN.clear()
+    async with at_work(p) as serving, asyncio.timeout(15):
+        for _ in range(2):
+            seen = await serving.retry(goal_id, Reopening(key="k"))
+            await until(lambda: bool(TRIED))
+            assert (seen.id, seen.is_final) == (goal_id, False)
+        GATE.set()
+        await become(p, goal_id, "done")
+    assert TRIED == ["pay"]
+
+
+async def test_the_same_key_returns_a_goal_that_another_process_retries_now(p: Perdure) -> None:
+    GATE.clear()
+    goal_id = (await p.goals.begin(of_flow(slow_order, [], {}))).state.goal_id
+    BROKEN.clear()
+    async with Perdure.open(p.settings.home) as other, at_work(p) as serving, asyncio.timeout(15):
+        running = asyncio.create_task(other.goals.retry(goal_id, key="k"))
+        await until(lambda: bool(TRIED))
+        assert (await serving.retry(goal_id, Reopening(key="k"))).status == "running"
+        GATE.set()
+        assert (await running).status == "done"
+    assert TRIED == ["pay"]

@@ -52,7 +52,7 @@ class AppWorker(BackgroundRuns):
         if known is not None:
             return known
         go_on = self._watched.get(goal_id, self._goals.go_on)
-        return self._begin(Run(goal_id), lambda manner: go_on(goal_id, manner), lambda _goal: None)
+        return self._begin(Run(goal_id, is_unattended=True), lambda manner: go_on(goal_id, manner), lambda _goal: None)
 
     def recover(self) -> None:
         """Poll the queue from now on: resume what no live worker holds, and what is due."""

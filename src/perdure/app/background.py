@@ -30,6 +30,7 @@ _BEGIN_S = 20.0
 """How long a caller waits until a goal has begun: code of a flow may block before that."""
 _OWNED_S = 1.0
 _MOMENT_S = 2.0
+_UNKNOWN_SEQ = -1
 PATIENCE_S = 60.0
 """How long a goal that could not be resumed here is left alone, unless something is recorded for it."""
 
@@ -52,6 +53,8 @@ class Run:
     loop: Loop | None = None
     is_stored: bool = True
     """False for a new or reopened goal before its first commit: until then its caller gets the error."""
+    is_unattended: bool = False
+    """Whether no caller waits until it runs: an error before that is logged."""
     task: "asyncio.Task[Ran] | None" = None
 
 
@@ -99,6 +102,8 @@ class BackgroundRuns:
                 await self._take_up()
             except PerdureError as error:
                 self._trouble.met(error.detail)
+            except Exception as error:  # noqa: BLE001 (the edge of this worker: polling must not end)
+                self._trouble.met(f"{type(error).__name__}: {error}")
             else:
                 self._trouble.over()
             with contextlib.suppress(TimeoutError):
@@ -269,6 +274,8 @@ class BackgroundRuns:
             self._note_failure(run.goal_id, run.loop.state.tip.seq, error)
         elif run.polled_seq is not None:
             self._note_failure(run.goal_id, run.polled_seq, error)
+        elif run.is_unattended:
+            self._note_failure(run.goal_id, _UNKNOWN_SEQ, error)
 
     def _forget_failure(self, goal_id: str, state: GoalState) -> None:
         """Try a goal again as soon as it can run; one that stays on hold, when something was recorded or after a while.

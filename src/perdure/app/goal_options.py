@@ -89,10 +89,11 @@ class GoalOptions:
                 has_waited = True
 
     def _handle_of(self, known: GoalView) -> GoalHandle:
-        """Return the handle of a goal that was started before; resume it unless it has ended or a worker runs it."""
+        """Return the handle of a goal that was started before; resume it unless it has ended, is on hold or runs."""
         is_retried = known.status == "failed" and self.on_failed == "retry"
+        is_left_alone = known.is_final or known.is_running or known.summary.waiting_for == "hold"
         task = None
-        if is_retried or not (known.is_final or known.is_running):
+        if is_retried or not is_left_alone:
             task = self.goals.worker.resume(known.id, self._continue)
         return GoalHandle(self.goals, known.id, task, self.on_failed, is_starter=True)
 

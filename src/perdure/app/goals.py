@@ -24,7 +24,7 @@ from perdure.kernel.decisions import admit_decision, choose, refuse_while_cancel
 from perdure.kernel.events import Event, Limits, Signal, content_of
 from perdure.kernel.loop import Ran
 from perdure.kernel.ports import InboxRow, Leases, StateStore
-from perdure.kernel.reopening import plan_retry
+from perdure.kernel.reopening import is_retry_as_given, plan_retry
 
 if TYPE_CHECKING:
     from perdure.app.app_worker import AppWorker
@@ -147,7 +147,9 @@ class Goals(GoalReader):
         return await self._runner.start(new, manner or Manner(queue=self._queue))
 
     async def begin_once(self, new: "NewGoal", manner: Manner | None = None) -> Ran:
-        """Start a goal, or go on with the one that its key started; one that has ended is left as it is.
+        """Start a goal, or resume the one that its key started; one that has ended or is on hold is returned unchanged.
+
+        A program that repeats its call does not release a goal on hold: only a person does.
 
         Raises: Invalid; Conflict when the key started something else, or another live worker runs the goal.
         """
@@ -160,6 +162,8 @@ class Goals(GoalReader):
                 known = await self._started(new)  # somebody else was quicker with the same key
                 if known is None:
                     raise
+        if (await self.get(known)).summary.waiting_for == "hold":
+            return Ran("waiting", await self.state(known))
         return await self.go_on(known, manner)
 
     async def go_on(self, goal_id: str, manner: Manner | None = None, limits: Limits | None = None) -> Ran:
@@ -186,42 +190,59 @@ class Goals(GoalReader):
 
         A goal whose code is in a script elsewhere is reopened and not run.
         """
+        goal_id = (await self._whole(goal_id)).goal_id
         manner = manner or Manner(queue=self._queue)
         again = Reopening(reason, limits or Limits(), asked.key(key), by)
-        if await self._is_retried(goal_id, again):
-            return await self.go_on(goal_id, manner)
+        if await self.has_retried(goal_id, again):
+            return await self._continue_retry(goal_id, manner)
+        await self._require_retryable(goal_id)
         try:
             return await self._runner.reopen(goal_id, manner, again)
         except Conflict:
-            if not await self._is_retried(goal_id, again):
+            if not await self.has_retried(goal_id, again):
                 raise
-        return await self.go_on(goal_id, manner)  # the same call, made twice at once
+        return await self._continue_retry(goal_id, manner)  # the same call, made twice at once
 
     async def enqueue_reopened(self, goal_id: str, again: Reopening, *, queue: str = "server") -> GoalView:
         """Reopen a failed goal for the workers of a queue; it does not run yet. See `retry`."""
-        if not await self._is_retried(goal_id, again):
+        goal_id = (await self._whole(goal_id)).goal_id
+        if not await self.has_retried(goal_id, again):
+            await self._require_retryable(goal_id)
             try:
                 await self._runner.enqueue_reopened(goal_id, Manner(queue=queue), again)
             except Conflict:
-                if not await self._is_retried(goal_id, again):
+                if not await self.has_retried(goal_id, again):
                     raise
         return await self.find(goal_id)
 
-    async def _is_retried(self, goal_id: str, again: Reopening) -> bool:
-        """Tell whether a key has retried a goal before; see that the goal can be retried if it has not.
+    async def has_retried(self, goal_id: str, again: Reopening) -> bool:
+        """Tell whether the key of a retry has retried a goal before; without a key it has not.
 
-        Raises: NotFound; NotRetried; KeyTaken when the key was used for something else; Damaged.
+        Raises: KeyTaken when the key was used for something else.
         """
-        goal_id = (await self._whole(goal_id)).goal_id
         known = None if again.key is None else await self._store.posted_as(goal_id, again.key)
         if known is None:
-            plan_retry(await self.state(goal_id), by=again.by, reason=again.reason)
             return False
-        kind, payload = known
-        is_same = kind == "limit" or (kind == "reopened" and payload.get("reason") == again.reason)
-        if not is_same:
-            raise KeyTaken(f"The key {again.key!r} was used for something else: a {kind}. Use another key.")
+        events = await self._store.load(goal_id)
+        if not is_retry_as_given(events, known, reason=again.reason, limits=again.limits):
+            what = "another retry" if known[0] in ("reopened", "limit") else f"something else: a {known[0]}"
+            raise KeyTaken(f"The key {again.key!r} was used for {what}. Use another key.")
         return True
+
+    async def is_elsewhere(self, goal_id: str) -> bool:
+        """Tell whether only another process can run a goal: the script that defines its flow."""
+        return self._runner.is_elsewhere(await self.begun(goal_id))
+
+    async def _require_retryable(self, goal_id: str) -> None:
+        """Raises: NotRetried; Damaged."""
+        plan_retry(await self.state(goal_id), by="person")
+
+    async def _continue_retry(self, goal_id: str, manner: Manner) -> Ran:
+        """Resume a goal that was retried; one whose code is in a script elsewhere is returned, as by its retry."""
+        if await self.is_elsewhere(goal_id):
+            state = await self.state(goal_id)
+            return Ran("interrupted" if state.termination is None else "ended", state)
+        return await self.go_on(goal_id, manner)
 
     async def enqueue(self, new: "NewGoal", *, queue: str = "server") -> GoalView:
         """Store a new goal for the workers of a queue, which runs it when it has room.
@@ -393,10 +414,12 @@ class Goals(GoalReader):
 
     async def close(self) -> None:
         """Interrupt and release the goals in the background, and stop being a worker; no call works after that."""
-        if "worker" in vars(self):
-            await self.worker.close()
-        self._is_closed = True
-        await self._runner.close()
+        try:
+            if "worker" in vars(self):
+                await self.worker.close()
+        finally:
+            self._is_closed = True
+            await self._runner.close()
 
     async def _started(self, new: "NewGoal") -> str | None:
         """Return the goal that was started with the same key.

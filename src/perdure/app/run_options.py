@@ -31,7 +31,8 @@ class Manner:
     is_automatic: bool = False
     """No person asked for this run. A goal that killed its last workers is put on hold then, and not run."""
     queue: str = "cli"
-    """Whose goal it is from now on: a server goes on with its own by itself. What was only woken stays what it is.
+    """The queue of the goal from now on: a server resumes its own. A goal that was only woken stays in its queue, and
+    so does one of an application that the command line or a server runs.
 
     A flow that a server runs gets a thread and an event loop of its own, because its code may block.
     """

@@ -17,11 +17,12 @@ from perdure.app.script_interrupts import Interrupted, cut_off_steps
 from perdure.app.system import SystemClock, SystemIds, WorkerIdentity, is_goal_id, keep_for_ever, observer
 from perdure.app.worker import LEASE_S, LocalWorker
 from perdure.errors import Invalid, NotFound, PerdureError
-from perdure.kernel.events import Event, GoalBegun, LimitName, LimitRaised, Limits, MindSpec
+from perdure.kernel.events import Event, GoalBegun, LimitRaised, Limits, MindSpec
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.holding import hold_after, is_held, release
 from perdure.kernel.inbox import drain
 from perdure.kernel.journal import Desk, Journal
+from perdure.kernel.limits import raised_limits
 from perdure.kernel.loop import Loop, Ran
 from perdure.kernel.ports import Leases, Means, OwnerSilent, StateStore, Tool, Worker
 from perdure.kernel.reopening import plan_retry
@@ -124,7 +125,7 @@ class Runner:
         Raises: NotFound; Conflict when it cannot be retried, or another live worker has it; Invalid as `go_on`.
         """
         begun = await self._begun(goal_id)
-        if self._is_elsewhere(begun):
+        if self.is_elsewhere(begun):
             return Ran("interrupted", await self._reopen_only(goal_id, None, again))
         async with self._reopening(goal_id, manner.queue, manner.tell, again) as (worker, journal):
             workdir = self._workdir(journal.state)
@@ -138,7 +139,7 @@ class Runner:
         Raises: as `reopen`.
         """
         begun = await self._begun(goal_id)
-        if self._is_elsewhere(begun):
+        if self.is_elsewhere(begun):
             return await self._reopen_only(goal_id, None, again)
         async with self._thread_for(begun.mind, manner) as thread:
             await _called(thread, partial(self._require_code, begun))
@@ -172,7 +173,7 @@ class Runner:
     async def _begun(self, goal_id: str) -> GoalBegun:
         return fold(await self._store.load(goal_id, upto=1)).begun
 
-    def _is_elsewhere(self, begun: GoalBegun) -> bool:
+    def is_elsewhere(self, begun: GoalBegun) -> bool:
         """Tell whether only another process can run a goal: the script that defines its flow."""
         if not is_of_script(begun.mind):
             return False
@@ -381,9 +382,10 @@ class Runner:
         """
         is_told = False
         while True:
-            before = (await self._store.find(goal_id)).worker
+            before = await self._store.find(goal_id)
+            moved_to = None if _stays(before.queue, queue) else queue
             try:
-                return await self._leases.claim(goal_id, worker, queue, reopen=reopen), before
+                return await self._leases.claim(goal_id, worker, moved_to, reopen=reopen), before.worker
             except OwnerSilent as silent:
                 if tell is None:
                     raise
@@ -461,22 +463,26 @@ def _is_ours(worker: LocalWorker, thread: FlowThread | None) -> bool:
     return worker.is_sure() and not (thread is not None and thread.is_left)
 
 
+def _stays(queue: str, wanted: str | None) -> bool:
+    """Tell whether a goal stays in its queue: one of an application does, or the application would not resume it."""
+    return wanted is None or (queue.startswith("app.") and not wanted.startswith("app."))
+
+
 async def _called(thread: FlowThread | None, fn: Callable[[], T]) -> T:
     """Call a function that may run code of a user: on the thread of its flow, if it has one."""
     return fn() if thread is None else await thread.call(fn)
 
 
-def _raised(state: GoalState, limits: Limits) -> list[LimitRaised]:
+def _raised(state: GoalState, limits: Limits) -> Sequence[LimitRaised]:
     """Return the limits that were raised on purpose.
 
     Raises: Invalid when one is not above what was used already.
     """
-    names: tuple[LimitName, ...] = ("iterations", "tokens", "usd", "seconds")
-    raised = []
-    for name in names:
-        value, used = getattr(limits, name), getattr(state.used, name)
-        if value is not None and value <= used:
-            raise Invalid(f"{state.goal_id} has used {used:g} {name} already; a limit of {value:g} lets it do nothing.")
-        if value is not None:
-            raised.append(LimitRaised(name, value))
+    raised = raised_limits(limits)
+    for each in raised:
+        used = getattr(state.used, each.name)
+        if each.value is not None and each.value <= used:
+            raise Invalid(
+                f"{state.goal_id} has used {used:g} {each.name} already; a limit of {each.value:g} lets it do nothing."
+            )
     return raised

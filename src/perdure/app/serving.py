@@ -10,11 +10,12 @@ from perdure.app.background import MOST_RUNNING, PATIENCE_S, BackgroundRuns, Run
 from perdure.app.flow_threads import Apart
 from perdure.app.goals import Goals
 from perdure.app.new_goal import NewGoal
-from perdure.app.run_options import Reopening
+from perdure.app.run_options import Manner, Reopening
 from perdure.app.views import GoalView
 from perdure.errors import Conflict, Exhausted, PerdureError
 from perdure.kernel.events import Limits
-from perdure.kernel.ports import Clock, IdempotencyKeys, Once
+from perdure.kernel.loop import Ran
+from perdure.kernel.ports import Clock, IdempotencyKeys, Once, Owned
 
 MOST_QUEUED = 10_000
 
@@ -101,12 +102,25 @@ class Serving(BackgroundRuns):
         Raises: NotFound; Conflict; Invalid; Exhausted when too many goals are queued.
         """
         goal = await self._goals.get(goal_id)
-        if self._must_queue():
-            return await self._queue(lambda: self._goals.enqueue_reopened(goal.id, again))
-        return await self._begun(
-            Run(goal.id, is_stored=False),
-            lambda manner: self._goals.reopen(goal.id, manner, reason=again.reason, limits=again.limits, key=again.key),
-        )
+        try:
+            if await self._goals.has_retried(goal.id, again):
+                return await self._resume_retried(goal)
+            if self._must_queue():
+                return await self._queue(lambda: self._goals.enqueue_reopened(goal.id, again))
+            return await self._begun(Run(goal.id, is_stored=False), lambda manner: self._reopen(goal.id, manner, again))
+        except Owned:
+            if not await self._goals.has_retried(goal.id, again):
+                raise
+            return await self._goals.get(goal.id)  # the same call, made twice at once
+
+    async def _reopen(self, goal_id: str, manner: Manner, again: Reopening) -> Ran:
+        return await self._goals.reopen(goal_id, manner, reason=again.reason, limits=again.limits, key=again.key)
+
+    async def _resume_retried(self, goal: GoalView) -> GoalView:
+        """Return a goal that the key of this call has retried before; one that was left interrupted is resumed."""
+        if goal.status != "interrupted" or await self._goals.is_elsewhere(goal.id):
+            return goal
+        return await self._gone_on(goal, None)
 
     async def _gone_on(self, goal: GoalView, limits: Limits | None) -> GoalView:
         if goal.is_final or self._runs(goal.id):

@@ -1,8 +1,9 @@
 """What a goal may use. Limits count across resumes, because what was used is counted from the events."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from perdure.kernel.events import LimitName, Limits
+from perdure.kernel.events import LimitName, LimitRaised, Limits
 
 
 @dataclass(slots=True)
@@ -24,3 +25,9 @@ def reached(limits: Limits, used: Used) -> LimitName | None:
         "seconds": (used.seconds, limits.seconds),
     }
     return next((name for name, (spent, most) in pairs.items() if most is not None and spent >= most), None)
+
+
+def raised_limits(limits: Limits) -> Sequence[LimitRaised]:
+    """Return the events that raise the limits that are given."""
+    names: tuple[LimitName, ...] = ("iterations", "tokens", "usd", "seconds")
+    return [LimitRaised(name, value) for name in names if (value := getattr(limits, name)) is not None]

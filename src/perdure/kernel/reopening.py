@@ -2,10 +2,12 @@
 
 import shlex
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from perdure.errors import Conflict
-from perdure.kernel.events import Reopened, Termination, ToolCall
+from perdure.kernel.events import Event, Limits, Reopened, Termination, ToolCall, content_of
 from perdure.kernel.fold import CallState, GoalState
+from perdure.kernel.limits import raised_limits
 
 _MAY_HAVE_HAPPENED = frozenset({"timeout", "bad_result", "cancelled"})
 """Error codes after which the effect of a `once` call may be there all the same."""
@@ -45,6 +47,24 @@ def plan_retry(state: GoalState, *, by: str, reason: str | None = None) -> Reope
         again=tuple(call.call.call_id for call in calls if not _may_have_happened(call)),
         unknown=tuple(call.call.call_id for call in calls if _may_have_happened(call)),
     )
+
+
+def is_retry_as_given(
+    events: Sequence[Event], known: tuple[str, Mapping[str, Any]], *, reason: str | None, limits: Limits
+) -> bool:
+    """Tell whether what a key has recorded is a retry for the same reason and with the same limits.
+
+    `known` is the event that has the key: the last of the append that reopened the goal.
+    """
+    raised = [("limit", content_of(each)) for each in raised_limits(limits)]
+    for number, event in enumerate(events):
+        if event.type != "reopened":
+            continue
+        append = [(each.type, each.content()) for each in events[number : number + 1 + len(raised)]]
+        is_same = append[0][1].get("reason") == reason and append[1:] == raised
+        if is_same and append[-1] == (known[0], dict(known[1])):
+            return True
+    return False
 
 
 def _not_failed(state: GoalState) -> NotRetried:

@@ -1,6 +1,7 @@
 """Failed goals retried over HTTP, on a real server: once for a key, and followed past their first end."""
 
 import asyncio
+import os
 import secrets
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -52,6 +53,18 @@ async def test_the_same_key_retries_once_and_another_body_is_refused(
         await client.goals.retry(goal_id, reason="other", key=key)
     types = [event["type"] async for event in client.goals.events(goal_id)]
     assert types.count("reopened") == 1
+
+
+async def test_the_same_key_is_accepted_again_while_the_retry_runs(
+    client: Client, known: httpx.AsyncClient, home: Perdure, tmp_path: Path
+) -> None:
+    goal_id, key = await failed(client, home, tmp_path / "paper"), secrets.token_hex(8)
+    os.mkfifo(tmp_path / "paper")  # `cat` blocks until it is written to
+    for _ in range(2):
+        again = await known.post(f"/api/v1/goals/{goal_id}/retry", headers={"Idempotency-Key": key})
+        assert (again.status_code, again.json()["data"]["status"]) == (200, "running")
+    await asyncio.to_thread((tmp_path / "paper").write_text, "paper")
+    await become(home, goal_id, "done")
 
 
 async def test_a_goal_that_is_done_is_a_conflict_with_the_fork_and_its_key_stays_free(

@@ -1,13 +1,16 @@
 """`perdure run --key`: the same key is the same goal, of a command, a plan or a flow; anything else is refused."""
 
+import asyncio
 import os
 import sys
 from pathlib import Path
 
 import pytest
 
-from perdure import failpoints
+from perdure import Perdure, failpoints
+from perdure.app.run_options import Manner
 from perdure.minds import flow
+from tests.app.holds import claim_by_dead_workers
 from tests.crash import program
 from tests.interfaces.cli.terminal import Terminal
 
@@ -172,3 +175,22 @@ def test_who_was_a_moment_too_late_with_a_key_prints_what_the_other_has_done(per
     assert "has ended already; nothing was run." in perdure.err
     assert Path("said").read_text() == "hello\n"
     assert len(perdure.goals()) == 1
+
+
+async def put_on_hold(home: Path, goal_id: str) -> None:
+    async with Perdure.open(home) as p:
+        await claim_by_dead_workers(p, goal_id, range(3))
+        await p.goals.go_on(goal_id, Manner(is_automatic=True))
+
+
+def test_the_key_of_a_goal_on_hold_does_not_release_it(perdure: Terminal, ready: Path) -> None:
+    command = ["run", "--plan", "plan.yaml", "--key", "k"]
+    assert perdure(*command) == 5
+    goal_id = perdure.newest()
+    asyncio.run(put_on_hold(ready.parent / "home", goal_id))
+    assert perdure(*command) == 5
+    assert "is on hold; nothing was run" in perdure.err
+    assert f"perdure goal resume {goal_id}" in perdure.err
+    assert perdure.goals()[0]["waiting_for"] == "hold"
+    assert perdure("run", "--resume", goal_id) == 5
+    assert perdure.goals()[0]["waiting_for"] == "person"

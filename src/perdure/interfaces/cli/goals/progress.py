@@ -179,8 +179,9 @@ def _whole_lines(text: str) -> str:
 
 
 def show_outputs(state: GoalState, writer: Writer) -> None:
-    """Write once more what all tools of a goal that has ended printed."""
-    writer.err(f"{state.goal_id} has ended already; nothing was run.\n")
+    """Write once more what all tools of a goal that is not run printed."""
+    why = "has ended already" if state.termination is not None else "is on hold"
+    writer.err(f"{state.goal_id} {why}; nothing was run.\n")
     for call in state.calls.values():
         if call.outcome is not None:
             write_output(call.call.step, call.outcome, writer)
