@@ -129,9 +129,9 @@ async def test_a_key_that_was_used_for_something_else_is_refused(goals: Goals) -
 )
 async def test_a_key_does_not_stand_for_a_retry_with_another_reason_or_limit(goals: Goals, other: Reopening) -> None:
     goal_id = await failed(goals)
-    await goals.retry(goal_id, key="k", reason="one", limits=Limits(iterations=50))
+    await goals.reopen(goal_id, key="k", reason="one", limits=Limits(iterations=50))
     with pytest.raises(KeyTaken, match="another retry"):
-        await goals.retry(goal_id, key="k", reason=other.reason, limits=other.limits)
+        await goals.reopen(goal_id, key="k", reason=other.reason, limits=other.limits)
 
 
 async def test_a_limit_that_was_used_up_already_reopens_nothing(goals: Goals) -> None:
