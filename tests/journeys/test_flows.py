@@ -146,9 +146,10 @@ def test_a_flow_of_a_script_is_gone_on_with_by_the_script_and_every_command_says
     shown = perdure("goal", "show", goal).stdout
     assert "ANSWER\n" in shown
     assert "--resume" not in shown
-    assert again in shown
-    assert perdure("goal", "answer", goal, "well").stdout.endswith(again)
-    assert again in perdure("goal", "show", goal).stdout
+    offered = f"Its flow is defined in this script.\n  python {script}\n"
+    assert shown.endswith(offered)
+    assert perdure("goal", "answer", goal, "well").stdout.endswith(offered)
+    assert perdure("goal", "show", goal).stdout.endswith(offered)
     moved = script.rename(work / "moved.py")
     done = subprocess.run([sys.executable, str(moved)], check=True, capture_output=True, text=True)
     assert done.stdout == "well\n", "the key is the same wherever the script is"
