@@ -266,6 +266,24 @@ def test_a_flow_has_the_name_docstring_and_signature_of_its_function() -> None:
     assert [*inspect.signature(made).parameters] == ["goal", "city"]
 
 
+async def test_a_flow_that_forgets_to_await_a_step_fails_and_names_it(world: World) -> None:
+    async def forgets(goal: Goal) -> None:
+        goal.step(double, 2)  # type: ignore[unused-coroutine]
+        goal.sleep(5)  # type: ignore[unused-coroutine]
+
+    end = ended(await run(world, forgets))
+    assert end.reason == "fatal_error"
+    assert "goal.step(double) and goal.sleep(5) were never awaited and did not run" in str(end.detail)
+
+
+async def test_a_step_that_was_closed_on_purpose_need_not_be_awaited(world: World) -> None:
+    async def closes(goal: Goal) -> Any:
+        goal.step(double, 2).close()
+        return await goal.step(double, 3)
+
+    assert ended(await run(world, closes)).value == 6
+
+
 @pytest.mark.parametrize("bad", [object(), {1, 2}, float("nan"), {"x": float("inf")}, "\ud800", 2**70, {1: 2}])
 async def test_a_value_that_does_not_go_through_json_is_said(world: World, bad: Any) -> None:
     def gives() -> Any:

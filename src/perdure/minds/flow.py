@@ -10,6 +10,7 @@ from perdure.kernel.events import Effect
 from perdure.minds import flow_asked as asked
 from perdure.minds.failed_steps import tag_with_others
 from perdure.minds.flow_calls import KEY, Pause, Question, Work
+from perdure.minds.unawaited import Unawaited, must_be_awaited
 from perdure.minds.values import arguments_to_json, digest, reader_of
 
 if TYPE_CHECKING:
@@ -123,12 +124,14 @@ class Goal:
     def __init__(self, goal_id: str, mind: "FlowMind") -> None:
         self.id = goal_id
         self._mind = mind
+        self.unawaited = Unawaited()
 
     @property
     def idempotency_key(self) -> str:
         """What `idempotency_key()` returns, for a function that sees the goal."""
         return idempotency_key()
 
+    @must_be_awaited
     async def step(
         self,
         fn: Callable[..., Any],
@@ -160,19 +163,23 @@ class Goal:
         except ValueError as error:
             raise StepFailed("invalid", f"What {called} returned is not what it says it returns: {error}") from error
 
+    @must_be_awaited
     async def sleep(self, seconds: float) -> None:
         """Wait for so many seconds, over restarts too."""
         await self._mind.request("sleep", Pause(seconds=asked.seconds(seconds)))
 
+    @must_be_awaited
     async def ask(self, question: str, options: Sequence[str] | None = None) -> Any:
         """Ask a person, and return the answer: one of the options, where there are some."""
         wanted = Question(asked.text("A question", question), asked.options(options))
         return await self._mind.request("ask", wanted)
 
+    @must_be_awaited
     async def signal(self, name: str) -> Any:
         """Wait for a signal of a name and return its payload; one that came before is taken first."""
         return await self._mind.request("signal", Pause(signal=asked.text("The name of a signal", name)))
 
+    @must_be_awaited
     async def gather(self, *coroutines: Awaitable[T]) -> list[T]:
         """Run coroutines side by side, each in a branch of its own, and return their results in order.
 

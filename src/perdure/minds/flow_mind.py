@@ -162,8 +162,9 @@ class FlowMind:
     async def _run(self, goal_id: str) -> None:
         BRANCH.set(Branch())
         try:
-            result = await self._flow.fn(Goal(goal_id, self), *self._args, **self._kwargs)
-            await self._require_nothing_open()
+            goal = Goal(goal_id, self)
+            result = await self._flow.fn(goal, *self._args, **self._kwargs)
+            await self._require_nothing_open(goal)
             self._end = Termination("done", value=to_json(result, f"What {self._flow.name} returned"))
         except BaseException as error:
             if self._is_closed or is_interrupt(error):
@@ -172,9 +173,10 @@ class FlowMind:
         finally:
             self._rest()
 
-    async def _require_nothing_open(self) -> None:
+    async def _require_nothing_open(self, goal: Goal) -> None:
         """See that the function has awaited all that it began."""
         await asyncio.sleep(0)  # a task that it left behind asks for its step now
+        goal.unawaited.require_none()
         for step in self._requests:
             raise Invalid(f"The flow returned while {step} was in flight: await it, or use goal.gather.")
 
