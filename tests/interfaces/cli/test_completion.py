@@ -56,6 +56,16 @@ def test_steps_and_open_calls_of_the_goal_are_offered(
     assert offered(f"perdure goal decide {goal} s", monkeypatch, capsys) == ["sure.1"]
 
 
+def test_tags_of_goals_are_offered_once(
+    perdure: Terminal, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    perdure("run", "true", "--tag", "nightly", "--tag", "eu")
+    perdure("run", "true", "--tag", "nightly")
+    for command in ("goal list", "goal cancel", "run true"):
+        assert set(offered(f"perdure {command} --tag ", monkeypatch, capsys)) == {"nightly", "eu"}
+    assert offered("perdure goal list --tag n", monkeypatch, capsys) == ["nightly"]
+
+
 def test_statuses_and_slugs_of_bots_are_offered(
     perdure: Terminal, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -230,13 +230,13 @@ def test_why_an_outcome_is_unknown_is_said_once_before_the_question(ready: Path)
         apply(state, event)
     options = Options(json=False, home=None, verbose=True, debug=False, no_input=True)
 
-    async def shown(events: list[Event]) -> list[str]:
+    async def whys(events: list[Event]) -> list[str]:
         stage = Stage(Showing(options))
         stage._see(events, state)
         async with open_ephemeral() as goals:
             offers = InPlace(stage, goals, Manner())._offers(state)
         await stage.close(is_clean=True)
-        return [offer.shown for offer in offers]
+        return [offer.why for offer in offers]
 
-    assert asyncio.run(shown([])) == ["Nobody knows."]
-    assert asyncio.run(shown([event])) == [""]
+    assert asyncio.run(whys([])) == ["Nobody knows."]
+    assert asyncio.run(whys([event])) == [""]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TextIO
 
 from perdure.errors import Unavailable
-from perdure.interfaces.cli.terminal import lines, one_line, width_of
+from perdure.interfaces.cli.terminal import lines, one_line, width_of, wrapped_for
 
 _STYLES = {
     "ok": "green",
@@ -63,7 +63,7 @@ def print_answer(answer: Answer, *, as_json: bool) -> None:
         sys.stdout.flush()
         if answer.fault is not None:
             with contextlib.suppress(OSError):  # a closed terminal: the exit code still reports it
-                print(f"perdure: {lines(answer.fault)}", file=sys.stderr)
+                print(wrapped_for(f"perdure: {lines(answer.fault)}", sys.stderr), file=sys.stderr)
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -74,24 +74,9 @@ def print_parts(parts: Sequence[str | Table]) -> None:
     """Print texts and tables for a person on standard output."""
     for part in parts:
         if isinstance(part, str):
-            print(_wrapped(lines(part)))
+            print(wrapped_for(lines(part), sys.stdout))
         else:
             print_table(part, sys.stdout)
-
-
-def _wrapped(text: str) -> str:
-    """Break long lines between words on a terminal, and nowhere else."""
-    if not sys.stdout.isatty():
-        return text
-    width = shutil.get_terminal_size().columns
-    return "\n".join(_filled(line, width) if len(line) > width else line for line in text.split("\n"))
-
-
-def _filled(line: str, width: int) -> str:
-    """Break a line between words, never within one; what follows an indented line is indented by two more."""
-    before = len(line) - len(line.lstrip(" "))
-    indent = " " * (before + 2) if before else ""
-    return textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def to_json(data: dict[str, Any]) -> str:

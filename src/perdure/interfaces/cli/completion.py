@@ -1,10 +1,11 @@
-"""What the shell offers for ids of goals, steps and calls, and slugs of bots.
+"""What the shell offers for ids of goals, steps and calls, tags, and slugs of bots.
 
 A completion must not disturb the line that is being typed: it prints nothing, makes nothing, and is short.
 """
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import Awaitable, Callable
 
 import typer
@@ -42,6 +43,16 @@ def complete_bots(ctx: typer.Context, incomplete: str) -> list[Offer]:
         from perdure.app.listed import listed_bots
 
         return [(bot.summary.slug, bot.summary.name) for bot in await listed_bots(p.database)]
+
+    return _offered(ctx, incomplete, ask)
+
+
+def complete_tags(ctx: typer.Context, incomplete: str) -> list[Offer]:
+    """Offer the tags of the newest goals, with the number of those goals."""
+
+    async def ask(p: Perdure) -> list[Offer]:
+        counts = Counter(tag for goal in await p.goals.list(limit=_MOST_GOALS) for tag in goal.summary.tags)
+        return [(tag, f"{count} of the newest goals") for tag, count in counts.items()]
 
     return _offered(ctx, incomplete, ask)
 

@@ -7,7 +7,7 @@ import os
 import sys
 import traceback
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from io import TextIOWrapper
 from pathlib import Path
@@ -17,7 +17,7 @@ import typer
 from perdure.errors import Invalid, PerdureError, from_os_error, has_no_descriptors
 from perdure.interfaces.cli.answer import to_json
 from perdure.interfaces.cli.stops import stop_between_writes
-from perdure.interfaces.cli.terminal import lines
+from perdure.interfaces.cli.terminal import command_below, lines, wrapped_for
 from perdure.interfaces.cli.tree import build
 
 INTERRUPTED = 130
@@ -117,6 +117,16 @@ def _one_sentence(error: typer.TyperException) -> str:
     return f"{message}. Try `{path} --help`."
 
 
+def _told_lines(error: PerdureError) -> Iterator[str]:
+    """Write an error for a person: on a terminal, a command at its end is on a line of its own."""
+    detail = lines(error.detail)
+    said = command_below(detail) if sys.stderr.isatty() else detail
+    yield wrapped_for(f"perdure: {said}", sys.stderr)
+    for each in error.errors:
+        if each != error.detail:
+            yield wrapped_for(f"  {lines(each)}", sys.stderr)
+
+
 def _tell(error: PerdureError, *, as_json: bool) -> int:
     request_id = str(uuid.uuid4())
     log.warning("exit %d, request %s, %s: %s", error.exit_code, request_id, error.code, error.detail)
@@ -130,8 +140,6 @@ def _tell(error: PerdureError, *, as_json: bool) -> int:
             print(to_json(problem), flush=True)
     else:
         with contextlib.suppress(OSError):  # a terminal that has gone
-            print(f"perdure: {lines(error.detail)}", file=sys.stderr)
-            for detail in error.errors:
-                if detail != error.detail:
-                    print(f"  {lines(detail)}", file=sys.stderr)
+            for line in _told_lines(error):
+                print(line, file=sys.stderr)
     return error.exit_code

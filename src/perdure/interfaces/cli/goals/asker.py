@@ -8,7 +8,7 @@ import termios
 from perdure.interfaces.cli.goals.offers import LATER, Offer, Option
 from perdure.interfaces.cli.prompts.layout import Choice, answered, wrapped
 from perdure.interfaces.cli.prompts.plain import can_move_cursor, read_line, read_number
-from perdure.interfaces.cli.terminal import lines
+from perdure.interfaces.cli.terminal import lines, wrapped_for
 
 _LEAVE = "leaves it open"
 
@@ -18,6 +18,8 @@ async def ask(offer: Offer) -> Option:
 
     Raises: KeyboardInterrupt
     """
+    if offer.why:
+        print(wrapped_for(offer.why, sys.stderr), file=sys.stderr)
     if offer.shown:
         print(offer.shown, file=sys.stderr)
     _forget_typed()

@@ -10,7 +10,7 @@ import typer
 from perdure.app.goal_query import STATUS_WORDS, Filters
 from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Command, Options
-from perdure.interfaces.cli.completion import complete_bots, complete_statuses
+from perdure.interfaces.cli.completion import complete_bots, complete_statuses, complete_tags
 
 _TIME = "2h (ago), 2026-11-16, or 2026-11-16T08:00:00Z"
 _OPTIONS: Mapping[str, Any] = {
@@ -32,7 +32,10 @@ _OPTIONS: Mapping[str, Any] = {
         str | None,
         typer.Option("--bot", metavar="SLUG", help="Only goals of this bot.", autocompletion=complete_bots),
     ],
-    "tag": Annotated[str | None, typer.Option("--tag", metavar="TAG", help="Only goals with this tag.")],
+    "tag": Annotated[
+        str | None,
+        typer.Option("--tag", metavar="TAG", help="Only goals with this tag.", autocompletion=complete_tags),
+    ],
     "since": Annotated[
         str | None, typer.Option("--since", metavar="TIME", help=f"Only goals created at this time or later: {_TIME}.")
     ],

@@ -59,7 +59,7 @@ class InPlace:
 
     def _without_repetition(self, offer: Offer) -> Offer:
         """Leave out why an outcome is unknown where a line above the question has said it."""
-        return replace(offer, shown="") if self._stage.has_said_why(offer.call_id) else offer
+        return replace(offer, why="") if self._stage.has_said_why(offer.call_id) else offer
 
     async def _is_settled(self, state: GoalState, offer: Offer) -> bool:
         """Ask one question, and record the answer; tell whether the call is settled now, here or elsewhere."""

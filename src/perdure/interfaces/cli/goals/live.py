@@ -17,7 +17,7 @@ from perdure.interfaces.cli.answer import Table
 from perdure.interfaces.cli.goals.progress import print_end, show_outputs, write_output
 from perdure.interfaces.cli.goals.timeline import told
 from perdure.interfaces.cli.goals.writer import Writer
-from perdure.interfaces.cli.terminal import one_line
+from perdure.interfaces.cli.terminal import one_line, wrapped_for
 from perdure.interfaces.cli.times import in_words
 from perdure.kernel.events import Event, ToolOutput, decode
 from perdure.kernel.fold import CallState, GoalState
@@ -87,7 +87,7 @@ class LiveView:
     def say(self, line: str) -> None:
         """Say something above the steps."""
         self._writer.do(self._stop)
-        self._writer.err(one_line(line) + "\n")
+        self._writer.err(wrapped_for(one_line(line), sys.stderr) + "\n")
         self._writer.do(self._go_on)
 
     def _aside(self, step: str, outcome: ToolOutput) -> None:

@@ -28,7 +28,9 @@ class Offer:
     options: tuple[Option, ...] = ()
     default: int = 0
     shown: str = ""
-    """What the person must see before the question."""
+    """What the person must see before the question, exactly as it is."""
+    why: str = ""
+    """Why it is asked."""
 
 
 LATER = Option(Choice("leave it", "decide later; the goal keeps waiting"))
@@ -55,7 +57,7 @@ def offer_of(call: CallState) -> Offer | None:
         return Offer(about.call_id, about.question, (*options, LATER) if options else ())
     if call.unknown is not None:
         question = f"What should be done about {about.step}?"
-        return Offer(about.call_id, question, _UNKNOWN, default=len(_UNKNOWN) - 1, shown=lines(call.unknown.why))
+        return Offer(about.call_id, question, _UNKNOWN, default=len(_UNKNOWN) - 1, why=lines(call.unknown.why))
     if call.awaits_approval and isinstance(about, ToolCall):
         question = f"Run {about.call_id}?"
         return Offer(about.call_id, question, _APPROVAL, default=len(_APPROVAL) - 1, shown=shown_call(about))

@@ -8,7 +8,7 @@ from perdure.app.next_commands import moment
 from perdure.interfaces.cli.answer import Table, print_table
 from perdure.interfaces.cli.goals.timeline import duration_ms, told, tries_again
 from perdure.interfaces.cli.goals.writer import Writer
-from perdure.interfaces.cli.terminal import lines, one_line
+from perdure.interfaces.cli.terminal import lines, one_line, wrapped_for
 from perdure.interfaces.cli.times import in_words
 from perdure.kernel.events import (
     Ask,
@@ -82,7 +82,7 @@ class Quiet:
 
     def say(self, line: str) -> None:
         """See View.say."""
-        self._writer.err(one_line(line) + "\n")
+        self._writer.err(wrapped_for(one_line(line), sys.stderr) + "\n")
 
 
 class JsonLines(Quiet):
@@ -134,7 +134,7 @@ class Lines:
 
     def say(self, line: str) -> None:
         """See View.say."""
-        self._writer.err(one_line(line) + "\n")
+        self._writer.err(wrapped_for(one_line(line), sys.stderr) + "\n")
 
 
 def print_end(table: Table, said: list[str]) -> None:
@@ -142,7 +142,7 @@ def print_end(table: Table, said: list[str]) -> None:
     if table.rows:
         print_table(table, sys.stderr)
     for line in said:
-        print(one_line(line), file=sys.stderr, flush=True)
+        print(wrapped_for(one_line(line), sys.stderr), file=sys.stderr, flush=True)
 
 
 def write_output(step: str, outcome: ToolOutput, writer: Writer) -> None:

@@ -14,6 +14,7 @@ from perdure.app.run_options import Manner
 from perdure.errors import Invalid
 from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options, command
+from perdure.interfaces.cli.completion import complete_tags
 from perdure.interfaces.cli.exact import exact
 from perdure.interfaces.cli.goals.flags import (
     BudgetUsd,
@@ -65,7 +66,12 @@ Key = Annotated[
 ]
 Tags = Annotated[
     list[str] | None,
-    typer.Option("--tag", metavar="TAG", help="A label of the new goal, to find it by; can be given up to 20 times."),
+    typer.Option(
+        "--tag",
+        metavar="TAG",
+        help="A label of the new goal, to find it by; can be given up to 20 times.",
+        autocompletion=complete_tags,
+    ),
 ]
 GoOnWith = Annotated[
     str | None, typer.Option("--resume", metavar="ID", help="Resume the goal with this id; a prefix is not enough.")
