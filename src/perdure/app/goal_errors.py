@@ -7,35 +7,35 @@ from perdure.app.next_commands import NextCommand, next_commands
 from perdure.app.views import GoalResult
 from perdure.errors import GoalCancelled, GoalFailed, GoalWaiting
 from perdure.kernel.events import Ask, Termination, Wait
-from perdure.kernel.fold import GoalState
+from perdure.kernel.loop import Ran
 from perdure.kernel.summary import summarise
 
 
-def result_of(state: GoalState, on_failed: OnFailed = "raise") -> GoalResult:
+def result_of(ran: Ran, on_failed: OnFailed = "raise") -> GoalResult:
     """Return the result of a goal that is done, or whose run was stopped.
 
     Raises: GoalFailed and GoalCancelled, unless `on_failed` is "return"; GoalWaiting.
     """
-    failure, wait = failure_of(state), wait_of(state)
+    failure, wait = failure_of(ran), wait_of(ran)
     if failure is not None and on_failed != "return":
         raise failure
     if wait is not None:
         raise wait
-    return GoalResult.of(state)
+    return GoalResult.of(ran.state, ran.queue)
 
 
-def failure_of(state: GoalState) -> GoalFailed | None:
+def failure_of(ran: Ran) -> GoalFailed | None:
     """Return the exception for a goal that has failed or was cancelled, else None."""
-    end = state.termination
+    state, end = ran.state, ran.state.termination
     if end is None or state.status == "done":
         return None
     kind = GoalCancelled if state.status == "cancelled" else GoalFailed
-    return kind(state.goal_id, end.reason, _detail(end), end.error.traceback if end.error else None, _next(state))
+    return kind(state.goal_id, end.reason, _detail(end), end.error.traceback if end.error else None, _next(ran))
 
 
-def wait_of(state: GoalState) -> GoalWaiting | None:
+def wait_of(ran: Ran) -> GoalWaiting | None:
     """Return the exception for a goal that waits, else None."""
-    waiting_for = state.waiting_for
+    state, waiting_for = ran.state, ran.state.waiting_for
     if waiting_for is None:
         return None
     calls = [each.call for each in state.open_calls.values()]
@@ -46,7 +46,7 @@ def wait_of(state: GoalState) -> GoalWaiting | None:
         questions=[call for call in calls if isinstance(call, Ask)],
         signals=[call.signal for call in calls if isinstance(call, Wait) and call.signal is not None],
         due_at=None if due_us is None else datetime.fromtimestamp(due_us / 1e6, UTC),
-        next=_next(state),
+        next=_next(ran),
     )
 
 
@@ -54,5 +54,5 @@ def _detail(end: Termination) -> str | None:
     return end.detail or (end.error.message if end.error else None)
 
 
-def _next(state: GoalState) -> list[NextCommand]:
-    return [*next_commands(summarise(state), state)]
+def _next(ran: Ran) -> list[NextCommand]:
+    return [*next_commands(summarise(ran.state, queue=ran.queue), ran.state)]

@@ -62,7 +62,7 @@ class GoalHandle:
         if not await self._has_ended():
             async with asyncio.timeout(limit_s):
                 await self._wait_for_end()
-        return result_of(await self._goals.state(self.id), self._on_failed)
+        return result_of(await self._goals.ran(self.id, "ended"), self._on_failed)
 
     async def cancel(self) -> GoalView:
         """Cancel the goal, and return it as it is then.

@@ -70,7 +70,7 @@ def retry_verb(reason: str | None = None) -> Verb:
     async def retry_one(goals: Goals, goal: GoalView) -> GoalView:
         with in_folder_of(goal.summary):
             ran = await goals.reopen(goal.id, Manner(), reason=reason)
-        seen = GoalView.of_state(ran.state)
+        seen = GoalView.of_state(ran.state, queue=ran.queue)
         if seen.status == "failed":
             raise Conflict(f"{goal.id} was retried and failed again: {seen.detail or seen.reason}")
         return seen
