@@ -62,7 +62,8 @@ class GoalHandle:
         if not await self._has_ended():
             async with asyncio.timeout(limit_s):
                 await self._wait_for_end()
-        return result_of(await self._goals.ran(self.id, "ended"), self._on_failed)
+        ran = await self._goals.ran(self.id, "ended")
+        return result_of(ran, self._on_failed, home=self._goals.named_home)
 
     async def cancel(self) -> GoalView:
         """Cancel the goal, and return it as it is then.

@@ -45,7 +45,7 @@ class GoalOptions:
         """
         new = self._new(what, args, kwargs)
         ran = await self._retry_if_failed(await self._run_or_follow(new))
-        return result_of(ran, self.on_failed)
+        return result_of(ran, self.on_failed, home=self.goals.named_home)
 
     async def start(self, what: "Flow | str | Path", /, *args: Any, **kwargs: Any) -> GoalHandle:
         """Store a goal, run it in the background until the home is closed, and return its handle at once.
@@ -103,7 +103,7 @@ class GoalOptions:
 
         Raises: GoalFailed, because of the Conflict, when it cannot be retried.
         """
-        failure = failure_of(ran)
+        failure = failure_of(ran, self.goals.named_home)
         if self.on_failed != "retry" or failure is None or ran.state.status != "failed":
             return ran
         goal_id = ran.state.goal_id
