@@ -64,10 +64,15 @@ def next_commands(
 
 def with_home(commands: Sequence[NextCommand], home: Path | str | None) -> Sequence[NextCommand]:
     """Return commands for a home that they have to name; unchanged without one."""
-    return commands if home is None else tuple(replace(each, command=_at(each.command, str(home))) for each in commands)
+    return (
+        commands
+        if home is None
+        else tuple(replace(each, command=at_home(each.command, str(home))) for each in commands)
+    )
 
 
-def _at(command: str, home: str) -> str:
+def at_home(command: str, home: str) -> str:
+    """Return a command with `--home`, if it is one of Perdure's."""
     program, *words = shlex.split(command)
     if program != "perdure":
         return command
