@@ -277,6 +277,16 @@ def _seconds(name: str, value: str) -> float:
     return seconds
 
 
+def implied_home() -> Path:
+    """Return the home that is used where no flag names one."""
+    return Path(_find_home({}, os.environ).value)
+
+
+def _find_home(flags: Mapping[str, str | None], environment: Mapping[str, str]) -> Setting:
+    home = _find(_definition("home"), flags, environment, {}, lambda: _default_home(environment))
+    return Setting("home", str(absolute(home.value)), home.origin)
+
+
 def load_settings(
     flags: Mapping[str, str | None] | None = None, environment: Mapping[str, str] | None = None
 ) -> Settings:
@@ -286,8 +296,7 @@ def load_settings(
     """
     flags = flags or {}
     environment = os.environ if environment is None else environment
-    home = _find(_definition("home"), flags, environment, {}, lambda: _default_home(environment))
-    home = Setting("home", str(absolute(home.value)), home.origin)
+    home = _find_home(flags, environment)
     path = Path(home.value) / CONFIG_FILE
     content = _read_config(path)
     memory, problems = _memory_values(path, content.pop(MEMORY_TABLE, {}))

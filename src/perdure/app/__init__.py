@@ -158,8 +158,7 @@ async def _open_for_program(flags: dict[str, str | None], app: str | None, *, re
 
 def _resume_lines(p: Perdure) -> Sequence[str]:
     """Say how to resume the goals of a home that were interrupted."""
-    home = p.settings.home
-    return resume_lines(p.goals.interrupted(), None if home == load_settings({}).home else home)
+    return resume_lines(p.goals.interrupted(), p.goals.named_home)
 
 
 @asynccontextmanager

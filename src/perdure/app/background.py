@@ -224,7 +224,7 @@ class BackgroundRuns:
         if begun.done():
             return replace(begun.result(), is_running=not task.done())
         if task.done():
-            return GoalView.of_state(task.result().state)
+            return GoalView.of_state(task.result().state, queue=task.result().queue)
         if run.goal_id:
             return await self._goals.find(run.goal_id)
         task.cancel()
@@ -238,17 +238,17 @@ class BackgroundRuns:
         It may be called on the thread of the goal's flow. What is committed later is not looked at.
         """
 
-        def stored(_events: Sequence[Event], state: GoalState) -> None:
-            if not run.is_stored:
-                run.is_stored = True
-                on_begun(GoalView.of_state(state))
-
         def watch(loop: Loop) -> None:
+            def stored(_events: Sequence[Event], state: GoalState) -> None:
+                if not run.is_stored:
+                    run.is_stored = True
+                    on_begun(GoalView.of_state(state, queue=loop.journal.queue))
+
             run.loop, run.goal_id = loop, loop.journal.goal_id
             if self._is_closing:
                 loop.stop()
             if run.is_stored:
-                on_begun(GoalView.of_state(loop.state))
+                on_begun(GoalView.of_state(loop.state, queue=loop.journal.queue))
             else:
                 loop.journal.listen(stored)
 

@@ -1,31 +1,33 @@
 """Turns the end or the wait of a goal into the exception that `p.goals.run` raises."""
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 from perdure.app.asked import OnFailed
-from perdure.app.next_commands import NextCommand, next_commands
+from perdure.app.next_commands import NextCommand, next_commands, with_home
 from perdure.app.views import GoalResult
 from perdure.errors import GoalCancelled, GoalFailed, GoalWaiting
 from perdure.kernel.events import Ask, Termination, Wait
-from perdure.kernel.fold import GoalState
 from perdure.kernel.loop import Ran
 from perdure.kernel.summary import summarise
 
 
-def result_of(ran: Ran, on_failed: OnFailed = "raise") -> GoalResult:
+def result_of(ran: Ran, on_failed: OnFailed = "raise", *, home: Path | None = None) -> GoalResult:
     """Return the result of a goal that is done, or whose run was stopped.
+
+    The commands of an exception name the home, if one is given.
 
     Raises: GoalFailed and GoalCancelled, unless `on_failed` is "return"; GoalWaiting.
     """
-    failure, wait = failure_of(ran), wait_of(ran.state)
+    failure, wait = failure_of(ran, home), wait_of(ran, home)
     if failure is not None and on_failed != "return":
         raise failure
     if wait is not None:
         raise wait
-    return GoalResult.of(ran.state)
+    return GoalResult.of(ran.state, ran.queue)
 
 
-def failure_of(ran: Ran) -> GoalFailed | None:
+def failure_of(ran: Ran, home: Path | None = None) -> GoalFailed | None:
     """Return the exception for a goal that has failed or was cancelled, else None."""
     state, end = ran.state, ran.state.termination
     if end is None or state.status == "done":
@@ -36,14 +38,14 @@ def failure_of(ran: Ran) -> GoalFailed | None:
         end.reason,
         _detail(end),
         end.error.traceback if end.error else None,
-        _next(state),
+        _next(ran, home),
         recorded_at=_moment(state.updated_us) if ran.is_recorded else None,
     )
 
 
-def wait_of(state: GoalState) -> GoalWaiting | None:
+def wait_of(ran: Ran, home: Path | None = None) -> GoalWaiting | None:
     """Return the exception for a goal that waits, else None."""
-    waiting_for = state.waiting_for
+    state, waiting_for = ran.state, ran.state.waiting_for
     if waiting_for is None:
         return None
     calls = [each.call for each in state.open_calls.values()]
@@ -55,7 +57,7 @@ def wait_of(state: GoalState) -> GoalWaiting | None:
         questions=[call for call in calls if isinstance(call, Ask)],
         signals=[call.signal for call in calls if isinstance(call, Wait) and call.signal is not None],
         due_at=None if due_us is None else _moment(due_us),
-        next=_next(state),
+        next=_next(ran, home),
         unknown=unknown,
     )
 
@@ -68,5 +70,5 @@ def _detail(end: Termination) -> str | None:
     return end.detail or (end.error.message if end.error else None)
 
 
-def _next(state: GoalState) -> list[NextCommand]:
-    return [*next_commands(summarise(state), state)]
+def _next(ran: Ran, home: Path | None) -> list[NextCommand]:
+    return [*with_home(next_commands(summarise(ran.state, queue=ran.queue), ran.state), home)]

@@ -64,7 +64,7 @@ class GoalForks:
                 made = await self._runner.fork(place.shared, goal.start_key, takes_key_of=goal.goal_id, call_key=key)
             else:
                 made = await self._runner.fork(place.shared, key)
-            return GoalView.of_state(made)
+            return GoalView.of_state(made, queue="cli")
         except Conflict:  # another call with the same key may have come first
             known = None if key is None else await self._made_by(key, place, take_key=take_key)
             if known is None:

@@ -1,6 +1,7 @@
 """A handle on a goal that runs in the background or in another process."""
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from perdure.app import asked
@@ -70,8 +71,8 @@ class GoalHandle:
                 if not limit.expired():
                     raise
                 raise TimeoutError(await self._standing()) from None
-        state = await self._goals.state(self.id)
-        return result_of(Ran("ended", state, is_recorded=not self._has_waited), self._on_failed)
+        ran = replace(await self._goals.ran(self.id, "ended"), is_recorded=not self._has_waited)
+        return result_of(ran, self._on_failed, home=self._goals.named_home)
 
     async def cancel(self) -> GoalView:
         """Cancel the goal, and return it as it is then.
@@ -88,7 +89,7 @@ class GoalHandle:
     async def _standing(self) -> str:
         """Say what the goal does, or waits for, now."""
         goal = await self._goals.get(self.id)
-        wait = wait_of(await self._goals.state(self.id)) if goal.status == "waiting" else None
+        wait = wait_of(await self._goals.ran(self.id, "waiting")) if goal.status == "waiting" else None
         return f"{self.id} is {goal.status}" if wait is None else wait.detail.removesuffix(".")
 
     async def _wait_for_end(self) -> None:

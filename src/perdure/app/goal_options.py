@@ -45,7 +45,7 @@ class GoalOptions:
         """
         new = self._new(what, args, kwargs)
         ran = await self._retry_if_failed(await self._run_or_follow(new))
-        return result_of(ran, self.on_failed)
+        return result_of(ran, self.on_failed, home=self.goals.named_home)
 
     async def start(self, what: "Flow | str | Path", /, *args: Any, **kwargs: Any) -> GoalHandle:
         """Store a goal, run it in the background until the home is closed, and return its handle at once.
@@ -108,7 +108,7 @@ class GoalOptions:
 
         Raises: GoalFailed, because of the Conflict, when it cannot be retried.
         """
-        failure = failure_of(ran)
+        failure = failure_of(ran, self.goals.named_home)
         if self.on_failed != "retry" or failure is None or ran.state.status != "failed":
             return ran
         goal_id = ran.state.goal_id
@@ -116,6 +116,6 @@ class GoalOptions:
             return await self.goals.reopen(goal_id, manner, by="on_failed")
         except Owned:  # another caller retries it
             await self.goals.wait_while_running(goal_id)
-            return Ran("ended", await self.goals.state(goal_id))
+            return await self.goals.ran(goal_id, "ended")
         except Conflict as refused:
             raise failure from refused

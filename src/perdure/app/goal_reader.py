@@ -16,6 +16,7 @@ from perdure.kernel.events import Event, GoalBegun
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.ports import Changes, GoalFilter, InboxRow, Leases, StateStore, Status, Summary
 from perdure.kernel.replay import Replayed, replay, require_unchanged
+from perdure.settings import implied_home
 
 PAGE_BYTES = 4 << 20
 """How much JSON a page of a history has at most; a larger event is a page of its own."""
@@ -41,6 +42,11 @@ class GoalReader:
         self._leases = leases
         self._clock = SystemClock()
         self._is_closed = False
+
+    @property
+    def named_home(self) -> Path | None:
+        """The home, if commands have to name it with `--home`."""
+        return None if self._home == implied_home() else self._home
 
     async def list(  # noqa: PLR0913 (each is a filter)
         self,

@@ -22,7 +22,7 @@ from perdure.app.worker import LEASE_S
 from perdure.errors import Conflict, Invalid, KeyTaken
 from perdure.kernel.decisions import admit_decision, choose, refuse_while_cancelled
 from perdure.kernel.events import Event, Limits, Signal, content_of
-from perdure.kernel.loop import Ran
+from perdure.kernel.loop import Outcome, Ran
 from perdure.kernel.ports import InboxRow, Leases, StateStore
 from perdure.kernel.reopening import is_retry_as_given, plan_retry
 
@@ -115,7 +115,7 @@ class Goals(GoalReader):
         Raises: GoalFailed, GoalCancelled and GoalWaiting as `run`; NotFound; Conflict when another live worker runs the
         goal, or its flow was changed.
         """
-        return result_of(await self.go_on(goal_id))
+        return result_of(await self.go_on(goal_id), home=self.named_home)
 
     async def retry(
         self, goal_id: str, *, reason: str | None = None, limits: Limits | None = None, key: str | None = None
@@ -129,7 +129,7 @@ class Goals(GoalReader):
         flow began other steps because of the failure (the message has the command that forks it instead), another live
         worker runs it, or the key was used for something else; Invalid when a limit is not above what was used.
         """
-        return result_of(await self.reopen(goal_id, reason=reason, limits=limits, key=key))
+        return result_of(await self.reopen(goal_id, reason=reason, limits=limits, key=key), home=self.named_home)
 
     @cached_property
     def worker(self) -> "AppWorker":
@@ -163,7 +163,7 @@ class Goals(GoalReader):
                 if known is None:
                     raise
         if (await self.get(known)).summary.waiting_for == "hold":
-            return Ran("waiting", await self.state(known))
+            return await self.ran(known, "waiting")
         return await self.go_on(known, manner)
 
     async def go_on(self, goal_id: str, manner: Manner | None = None, limits: Limits | None = None) -> Ran:
@@ -173,8 +173,15 @@ class Goals(GoalReader):
         """
         summary = await self._whole(goal_id)
         if summary.is_final:
-            return Ran("ended", await self.state(summary.goal_id), is_recorded=True)
+            return replace(await self.ran(summary.goal_id, "ended"), is_recorded=True)
         return await self._runner.go_on(summary.goal_id, manner or Manner(queue=self._queue), limits or Limits())
+
+    async def ran(self, goal_id: str, outcome: Outcome) -> Ran:
+        """Return how a run of a goal ended, for a goal that is only read.
+
+        Raises: NotFound; Damaged.
+        """
+        return Ran(outcome, await self.state(goal_id), (await self._whole(goal_id)).queue)
 
     async def reopen(
         self,
@@ -240,8 +247,8 @@ class Goals(GoalReader):
     async def _continue_retry(self, goal_id: str, manner: Manner) -> Ran:
         """Resume a goal that was retried; one whose code is in a script elsewhere is returned, as by its retry."""
         if await self.is_elsewhere(goal_id):
-            state = await self.state(goal_id)
-            return Ran("interrupted" if state.termination is None else "ended", state)
+            is_final = (await self.get(goal_id)).is_final
+            return await self.ran(goal_id, "ended" if is_final else "interrupted")
         return await self.go_on(goal_id, manner)
 
     async def enqueue(self, new: "NewGoal", *, queue: str = "server") -> GoalView:
@@ -438,3 +445,7 @@ class Goals(GoalReader):
                 f" (`perdure goal delete {goal_id}`), and the key is free. Nothing was run."
             )
         return known.goal_id
+
+
+def _result_of(ran: Ran) -> GoalResult:
+    return GoalResult.of(ran.state, ran.queue)

@@ -7,7 +7,8 @@ and values that are meant.
 import shlex
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from perdure.kernel.events import Ask, LimitName, Reopened, Wait, iso
 from perdure.kernel.fold import CallState, GoalState
@@ -59,6 +60,24 @@ def next_commands(
             return (_after_cancel(goal, known),)
         case _:
             return tuple(_unfinished(goal, known, is_running=is_running, now_us=now_us))
+
+
+def with_home(commands: Sequence[NextCommand], home: Path | str | None) -> Sequence[NextCommand]:
+    """Return commands for a home that they have to name; unchanged without one."""
+    return (
+        commands
+        if home is None
+        else tuple(replace(each, command=at_home(each.command, str(home))) for each in commands)
+    )
+
+
+def at_home(command: str, home: str) -> str:
+    """Return a command with `--home`, if it is one of Perdure's."""
+    program, *words = shlex.split(command)
+    if program != "perdure":
+        return command
+    end = words.index("--") if "--" in words else len(words)
+    return _perdure(*words[:end], "--home", home, *words[end:])
 
 
 def _unfinished(goal: Summary, state: GoalState | None, *, is_running: bool, now_us: int) -> Iterator[NextCommand]:

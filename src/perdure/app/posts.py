@@ -65,7 +65,7 @@ class Posts:
             goal = await self._find(goal.id)
             if not goal.is_final and not goal.is_running:
                 with suppress(Conflict):  # another worker has claimed it meanwhile, or may still live
-                    goal = GoalView.of_state(await self._runner.settle(goal.id))
+                    goal = await self._runner.settle(goal.id)
         return replace(goal, termination=fold(await self._store.load(goal.id)).termination)
 
     async def _settle(self, goal_id: str) -> GoalView:
@@ -76,7 +76,7 @@ class Posts:
         deadline_s = self._clock.boottime_s() + _UNWIND_S
         while True:
             try:
-                return GoalView.of_state(await self._runner.settle(goal_id))
+                return await self._runner.settle(goal_id)
             except Conflict:
                 seen = await self._find(goal_id)
                 if seen.is_running or seen.is_final or self._clock.boottime_s() > deadline_s:

@@ -15,6 +15,7 @@ from perdure.app.flow_threads import FlowThread
 from perdure.app.run_options import Manner, Reopening, Tell
 from perdure.app.script_interrupts import Interrupted, cut_off_steps
 from perdure.app.system import SystemClock, SystemIds, WorkerIdentity, is_goal_id, keep_for_ever, observer
+from perdure.app.views import GoalView
 from perdure.app.worker import LEASE_S, LocalWorker
 from perdure.errors import Invalid, NotFound, PerdureError
 from perdure.kernel.events import Event, GoalBegun, LimitRaised, Limits, MindSpec
@@ -23,7 +24,7 @@ from perdure.kernel.holding import hold_after, is_held, release
 from perdure.kernel.inbox import drain
 from perdure.kernel.journal import Desk, Journal
 from perdure.kernel.limits import raised_limits
-from perdure.kernel.loop import Loop, Ran
+from perdure.kernel.loop import Loop, Outcome, Ran
 from perdure.kernel.ports import Leases, Means, OwnerSilent, StateStore, Tool, Worker
 from perdure.kernel.reopening import plan_retry
 from perdure.kernel.replay import require_unchanged
@@ -109,7 +110,8 @@ class Runner:
             self._claimed(goal_id, worker, manner.queue, manner.tell, is_woken=manner.is_woken) as journal,
         ):
             if manner.is_automatic and await self._hold(journal):
-                return Ran("waiting" if journal.state.termination is None else "ended", journal.state)
+                outcome: Outcome = "waiting" if journal.state.termination is None else "ended"
+                return Ran(outcome, journal.state, journal.queue)
             journal.record(*release(journal.state), *_raised(journal.state, limits))
             begun = journal.state.begun
             workdir = self._workdir(journal.state)
@@ -126,14 +128,14 @@ class Runner:
         """
         begun = await self._begun(goal_id)
         if self.is_elsewhere(begun):
-            return Ran("interrupted", await self._reopen_only(goal_id, None, again))
+            return await self._reopen_only(goal_id, None, again)
         async with self._reopening(goal_id, manner.queue, manner.tell, again) as (worker, journal):
             workdir = self._workdir(journal.state)
             async with self._thread_for(begun.mind, manner) as thread:
                 means = partial(self._means, journal.state.begun, workdir, manner, thread)
                 return await self._run(journal, worker, means, manner, thread, is_resumed=True)
 
-    async def enqueue_reopened(self, goal_id: str, manner: Manner, again: Reopening) -> GoalState:
+    async def enqueue_reopened(self, goal_id: str, manner: Manner, again: Reopening) -> Ran:
         """Reopen a failed goal for the workers of a queue; it does not run yet.
 
         Raises: as `reopen`.
@@ -145,12 +147,12 @@ class Runner:
             await _called(thread, partial(self._require_code, begun))
         return await self._reopen_only(goal_id, manner.queue, again)
 
-    async def _reopen_only(self, goal_id: str, queue: str | None, again: Reopening) -> GoalState:
+    async def _reopen_only(self, goal_id: str, queue: str | None, again: Reopening) -> Ran:
         """Reopen a failed goal without running it."""
         async with self._reopening(goal_id, queue, None, again) as (_, journal):
             await journal.commit_opening()
             await drain(journal, self._store, self._tools())
-            return journal.state
+            return Ran("interrupted", journal.state, journal.queue)
 
     @asynccontextmanager
     async def _reopening(
@@ -183,7 +185,7 @@ class Runner:
             return True
         return False
 
-    async def settle(self, goal_id: str, *, queue: str | None = None, limits: Limits | None = None) -> GoalState:
+    async def settle(self, goal_id: str, *, queue: str | None = None, limits: Limits | None = None) -> GoalView:
         """Record what was posted to a goal that no worker runs, without running it.
 
         With a queue, the goal is left to the workers of that queue, with limits raised where they are given. It is
@@ -199,7 +201,7 @@ class Runner:
                 journal.record(*release(journal.state))
             journal.record(*_raised(journal.state, limits or Limits()))
             await drain(journal, self._store, self._tools())
-            return journal.state
+            return GoalView.of_state(journal.state, queue=journal.queue)
 
     @property
     def worker_id(self) -> str | None:
@@ -364,7 +366,9 @@ class Runner:
             woken_us = summary.due_us if is_woken else None
             events = await self._store.load(goal_id)
             require_unchanged(events, goal_id)
-            journal = Journal(self._desk(worker), fold(events), epoch, woken_us=woken_us, deaths=summary.deaths)
+            journal = Journal(
+                self._desk(worker, summary.queue), fold(events), epoch, woken_us=woken_us, deaths=summary.deaths
+            )
         except BaseException:
             await self._release(goal_id, worker, epoch)
             raise

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 from perdure.app.next_commands import NextCommand, next_commands
 from perdure.kernel.events import Termination, ToolError, iso
@@ -28,9 +28,9 @@ class GoalResult:
     detail: str | None = None
 
     @classmethod
-    def of(cls, state: GoalState) -> "GoalResult":
-        """Say how a goal stands that nobody runs any more."""
-        view = GoalView.of_state(state)
+    def of(cls, state: GoalState, queue: str) -> "GoalResult":
+        """Return how a goal of a queue stands that no worker runs."""
+        view = GoalView.of_state(state, queue=queue)
         ended = state.termination
         if ended is None:
             return cls(state.goal_id, view.status, detail=view.detail)
@@ -51,12 +51,21 @@ class GoalView:
     state: GoalState | None = field(default=None, repr=False, compare=False)
     """What its events say; None in a list. The next commands are exact only with it."""
 
+    @overload
     @classmethod
-    def of_state(cls, state: GoalState, *, is_running: bool = False, row: Summary | None = None) -> "GoalView":
-        """Look at a goal whose history was folded; its row has what the events do not say, such as the queue."""
+    def of_state(cls, state: GoalState, *, is_running: bool = False, row: Summary) -> "GoalView": ...
+    @overload
+    @classmethod
+    def of_state(cls, state: GoalState, *, is_running: bool = False, queue: str) -> "GoalView": ...
+    @classmethod
+    def of_state(
+        cls, state: GoalState, *, is_running: bool = False, row: Summary | None = None, queue: str = ""
+    ) -> "GoalView":
+        """Return the view of a folded history. Its row, or at least its queue, has what the events do not say."""
         if row is None:
-            return cls(summarise(state), is_running=is_running, termination=state.termination, state=state)
-        summary = summarise(state, start_key=row.start_key, queue=row.queue, deaths=row.deaths)
+            summary = summarise(state, queue=queue)
+        else:
+            summary = summarise(state, start_key=row.start_key, queue=row.queue, deaths=row.deaths)
         return cls(summary, is_running=is_running, termination=state.termination, state=state)
 
     @property

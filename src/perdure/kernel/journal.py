@@ -40,7 +40,7 @@ class Desk:
     ids: Ids
     worker: Worker
     queue: str = "cli"
-    """The queue of the goals that are created here."""
+    """The queue of the goal that is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +119,11 @@ class Journal:
     @property
     def goal_id(self) -> str:
         return self.state.goal_id
+
+    @property
+    def queue(self) -> str:
+        """The queue that the goal is in."""
+        return self._desk.queue
 
     @property
     def deaths(self) -> int:

@@ -38,6 +38,8 @@ class Ran:
 
     outcome: Outcome
     state: GoalState
+    queue: str
+    """The queue that the goal is in."""
     is_recorded: bool = False
     """Whether the goal had ended before, so that nothing was run."""
 
@@ -110,7 +112,7 @@ class Loop:
                 await recover(self.journal, self._means.tools, self._means.workdir, self._environment)
                 await take_posts(self.journal, self._store, self._finish_all)
                 if await self._is_given_back():
-                    return Ran("interrupted", self.state)
+                    return Ran("interrupted", self.state, self.journal.queue)
             return await self._run()
         except LeaseLost:
             raise Unavailable(
@@ -134,7 +136,7 @@ class Loop:
             outcome = self._outcome(wake_us)
             done = await self.journal.commit(release=outcome is not None)
             if self.journal.has_let_go():
-                return Ran(outcome or "ended", self.state)
+                return Ran(outcome or "ended", self.state, self.journal.queue)
             if self._has_posts or done.inbox_waiting:  # before anything begins: it may be a cancel
                 self._has_posts = False
                 await take_posts(self.journal, self._store, self._finish_all, is_expected=done.inbox_waiting)
@@ -144,7 +146,7 @@ class Loop:
                 self._start_new()
                 await self._wait(wake_us)
             self._collect()
-        return Ran("ended", self.state)
+        return Ran("ended", self.state, self.journal.queue)
 
     async def _decide(self) -> int | None:
         """Ask the mind, and record what it wants; return when it wants to be asked again."""

@@ -43,7 +43,7 @@ def state_of(*bodies: Body) -> GoalState:
 
 
 def hints(*bodies: Body, options: Options = OPTIONS) -> list[str]:
-    return next_lines(options, GoalView.of_state(state_of(*bodies)))
+    return next_lines(options, GoalView.of_state(state_of(*bodies), queue="cli"))
 
 
 def test_each_command_stands_below_what_it_is_for() -> None:

@@ -8,7 +8,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import typer
@@ -85,7 +85,7 @@ def _call(fn: Command, name: str, options: Options, arguments: dict[str, Any]) -
         with contextlib.suppress(OSError):  # a terminal that has gone
             print("Interrupted.", file=sys.stderr, flush=True)
         return 130
-    print_answer(answer, as_json=options.json)
+    print_answer(replace(answer, data=_naming_home(answer.data, options.home)), as_json=options.json)
     log.info("%s: exit %d after %.3f s", name, answer.exit_code, time.monotonic() - start)
     return answer.exit_code
 
@@ -109,3 +109,17 @@ async def _end_rest() -> None:
         keep_for_ever(task)
     # A thread cannot be ended. Whoever closes the loop would wait for those of its executor; see `main` for the rest.
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor())
+
+
+def _naming_home(data: dict[str, Any], home: str | None) -> dict[str, Any]:
+    """Return the data of an answer with the home in the next commands of each goal, if one was given."""
+    if home is None or not ("next" in data or "goals" in data):
+        return data
+    from perdure.app.next_commands import at_home  # commands that show no goal start without it
+
+    found = dict(data)
+    if isinstance(found.get("goals"), list):
+        found["goals"] = [_naming_home(goal, home) for goal in found["goals"]]
+    if isinstance(found.get("next"), list):
+        found["next"] = [each | {"command": at_home(each["command"], home)} for each in found["next"]]
+    return found

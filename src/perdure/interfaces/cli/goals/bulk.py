@@ -86,7 +86,7 @@ def retry_verb(reason: str | None = None) -> Verb:
     async def retry_one(goals: Goals, goal: GoalView) -> GoalView:
         with in_folder_of(goal.summary):
             ran = await goals.reopen(goal.id, Manner(), reason=reason)
-        return GoalView.of_state(ran.state)
+        return GoalView.of_state(ran.state, queue=ran.queue)
 
     return Verb("retry", "retried", ("failed",), retry_one, is_run=True)
 

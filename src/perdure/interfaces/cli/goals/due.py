@@ -124,7 +124,7 @@ class _Waking:
             return Told(view, error.detail, is_bad=True) if now is None else Told(now, TAKEN)
         except PerdureError as error:
             return Told(view, error.detail, is_bad=True)
-        now = GoalView.of_state(ran.state)
+        now = GoalView.of_state(ran.state, queue=ran.queue)
         if is_held(ran.state):
             resume = exact(self.options, "goal", "resume", now.id)
             return Told(now, f"{now.detail} Find the cause, then: {resume}", is_held=True)

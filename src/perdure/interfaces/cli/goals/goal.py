@@ -113,8 +113,9 @@ async def replay(options: Options, *, goal: SeenGoal) -> Answer:
     """Fold the history again, checking every event; exit 7 when one was changed or is missing."""
     async with open_home(options.settings(), debug=options.verbose) as p:
         replayed = await p.goals.replay(goal)
+        row = (await p.goals.get(replayed.state.goal_id)).summary
     state = replayed.state
-    seen = GoalView.of_state(state)
+    seen = GoalView.of_state(state, row=row)
     said = f"{state.tip.seq} events are as they were written."
     return Answer(
         {**seen.wire(), "state_hash": replayed.state_hash},

@@ -99,6 +99,6 @@ async def _of_script(options: Options, goal: str, reason: str | None, limits: Li
         if found.summary.mind != "flow" or not is_of_script((await p.goals.state(found.id)).begun.mind):
             return None
         with forks_offered(options):
-            state = (await p.goals.reopen(found.id, reason=reason, limits=limits, key=key)).state
-    seen = GoalView.of_state(state)
+            ran = await p.goals.reopen(found.id, reason=reason, limits=limits, key=key)
+    state, seen = ran.state, GoalView.of_state(ran.state, queue=ran.queue)
     return Answer({**seen.wire(), **details(state)}, [f"{headline(seen)}, reopened", *next_lines(options, seen)])

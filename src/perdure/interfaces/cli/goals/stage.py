@@ -54,6 +54,7 @@ class Stage:
         self.interrupts = Interrupts(self.say, self.leave)
         self._goal_id: str | None = None
         self._state: GoalState | None = None
+        self._queue = "cli"
         self._seen: GoalView | None = None
         """The goal as it is known to be stored."""
         self._has_asked = self._is_asking = False
@@ -75,7 +76,8 @@ class Stage:
         self._state = loop.state
         if loop.state.begun.mind.kind == "flow" and not self._showing.is_for_program:
             self.view = Lines(self._writer)  # what its steps print would break a picture that is renewed in place
-        self._seen = GoalView.of_state(loop.state) if loop.state.tip.seq > 1 else None
+        self._queue = loop.journal.queue
+        self._seen = GoalView.of_state(loop.state, queue=self._queue) if loop.state.tip.seq > 1 else None
         if self._has_asked:
             self.view.resume(loop.state)
         else:
@@ -119,7 +121,7 @@ class Stage:
         Raises: Unavailable, BrokenPipeError when not all of the output could be written.
         """
         state = ran.state
-        seen = GoalView.of_state(state)
+        seen = GoalView.of_state(state, queue=ran.queue)
         if self._goal_id != state.goal_id:
             self.view.show_again(state)
         why = state.termination.detail if state.termination else None
@@ -191,7 +193,7 @@ class Stage:
             self._writer.close()
 
     def _see(self, events: Sequence[Event], state: GoalState) -> None:
-        self._state, self._seen = state, GoalView.of_state(state)
+        self._state, self._seen = state, GoalView.of_state(state, queue=self._queue)
         for event in events:
             self.view.see(event, state)
             if isinstance(self.view, Lines) and isinstance(body := decode(event), OutcomeUnknown):

@@ -21,6 +21,7 @@ from perdure.interfaces.cli.goals.writer import Writer
 from perdure.kernel.events import Event
 from perdure.kernel.fold import GoalState, apply, fold
 from perdure.kernel.loop import Ran
+from perdure.kernel.summary import Summary
 
 _QUIET_S = 1.0
 """How long nothing has to happen before it is looked who runs the goal, and said when that has changed."""
@@ -49,7 +50,7 @@ async def watch(
         reached(found, after)
         try:
             state = await audience.follow(p.goals, found.goal_id)
-            return await audience.end(state)
+            return await audience.end(state, (await p.goals.get(found.goal_id)).summary)
         finally:
             await audience.close()
 
@@ -89,9 +90,9 @@ class _Audience:
             coming.cancel()
             await asyncio.wait({coming})
 
-    async def end(self, state: GoalState) -> Answer:
-        """Tell how it ended."""
-        seen = GoalView.of_state(state)
+    async def end(self, state: GoalState, row: Summary) -> Answer:
+        """Print how it ended."""
+        seen = GoalView.of_state(state, row=row)
         detail = state.termination.detail if state.termination else None
         self._view.clear()  # the live view erases what is written below it
         if not self._is_quiet:
@@ -101,7 +102,7 @@ class _Audience:
         self._view.end(timeline(state), said)
         await self._writer.drained()
         raise_failure(self._writer.failure)
-        return Answer(seen.wire(), exit_code=exit_code_of(Ran("ended", state)))
+        return Answer(seen.wire(), exit_code=exit_code_of(Ran("ended", state, row.queue)))
 
     async def close(self) -> None:
         """Leave the terminal as it was."""
