@@ -362,3 +362,23 @@ async def test_the_same_key_returns_a_goal_that_another_process_retries_now(p: P
         GATE.set()
         assert (await running).status == "done"
     assert TRIED == ["pay"]
+
+
+@flow
+async def parsing(goal: Goal) -> str:
+    return str(await goal.step(parse, "archive", effect="idempotent"))
+
+
+def parse(name: str) -> str:
+    TRIED.append(name)
+    if BROKEN:
+        raise ValueError("not an archive: PK\x03\x04\0\0")
+    return name
+
+
+async def test_a_step_whose_error_contains_a_nul_fails_once_and_is_retried(goals: Goals) -> None:
+    goal_id = (await goals.begin(of_flow(parsing, [], {}))).state.goal_id
+    assert (await goals.get(goal_id)).status == "failed"
+    assert TRIED == ["archive"]
+    BROKEN.clear()
+    assert (await goals.retry(goal_id)).value == "archive"

@@ -26,7 +26,7 @@ from perdure.kernel.events import (
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.loop import Ran
 from perdure.kernel.reopening import NotRetried, plan_retry
-from perdure.minds.failed_steps import failed_steps, tag_with_others
+from perdure.minds.failed_steps import failed_steps, tag_with_others, tag_with_steps
 from perdure.minds.flow import Flow, Goal
 from perdure.minds.outlook import standings
 from tests.kernel.world import World
@@ -496,15 +496,21 @@ def _raised(error: BaseException, cause: BaseException | None = None, context: B
     return error
 
 
+def _tagged(step: str) -> StepFailed:
+    failed = StepFailed("e", "no", step=step)
+    tag_with_steps(failed, [step])
+    return failed
+
+
 def test_failed_steps_are_found_in_causes_contexts_groups_and_gathers() -> None:
-    one, two, three, four = (StepFailed("e", "no", step=step) for step in ("/1", "/2", "/3", "/4"))
+    one, two, three, four = (_tagged(step) for step in ("/1", "/2", "/3", "/4"))
     chained = _raised(ValueError("x"), cause=one, context=two)
     group = BaseExceptionGroup("all", [chained, tag_with_others([three, four])])
     assert set(failed_steps(group)) == {"/1", "/2", "/3", "/4"}
 
 
 def test_a_circle_of_exceptions_is_walked_once() -> None:
-    one, two = StepFailed("e", "no", step="/1"), ValueError("x")
+    one, two = _tagged("/1"), ValueError("x")
     _raised(one, cause=two)
     _raised(two, cause=one)
     assert failed_steps(two) == ("/1",)

@@ -98,7 +98,7 @@ def summarise(
     status = state.status_when(waiting_for)
     return Summary(
         goal_id=state.goal_id,
-        text=begun.text,
+        text=_storable(begun.text),
         mind=begun.mind.kind,
         status=status,
         created_us=state.created_us,
@@ -109,12 +109,12 @@ def summarise(
         reason=None if end is None else end.reason,
         detail=_detail(state),
         waiting_for=waiting_for,
-        bot=begun.bot,
-        flow=begun.mind.flow,
-        workdir=begun.workdir,
+        bot=None if begun.bot is None else _storable(begun.bot),
+        flow=None if begun.mind.flow is None else _storable(begun.mind.flow),
+        workdir=None if begun.workdir is None else _storable(begun.workdir),
         forked_from=begun.forked_from,
         parent=begun.parent,
-        tags=begun.tags,
+        tags=tuple(_storable(tag) for tag in begun.tags),
         due_us=woken_us if status == "open" else _due_us(state, waiting_for),
         queue=queue,
         start_key=start_key,
@@ -122,12 +122,17 @@ def summarise(
     )
 
 
+def _storable(text: str) -> str:
+    """Write NUL and lone surrogates as escapes: a column of PostgreSQL takes neither, in payloads JSON escapes them."""
+    return text.replace("\0", r"\x00").encode(errors="backslashreplace").decode()
+
+
 def _detail(state: GoalState) -> str | None:
     if state.termination is None:
         detail = None if state.hold is None else describe_hold(state.hold)
     else:
         detail = state.termination.detail
-    return None if detail is None else detail[:_LONGEST_DETAIL]
+    return None if detail is None else _storable(detail)[:_LONGEST_DETAIL]
 
 
 def _due_us(state: GoalState, waiting_for: WaitingFor | None) -> int | None:

@@ -7,14 +7,14 @@ decides when every branch of the function waits for something.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from perdure.errors import Invalid, StepFailed
-from perdure.kernel.events import Action, Termination, ToolCall, ToolError, iso
+from perdure.kernel.events import Action, Termination, ToolCall, encode, iso
 from perdure.kernel.ports import Decided, GoalState
-from perdure.minds.failed_steps import failed_steps
+from perdure.minds.failed_steps import failed_steps, tag_with_steps
 from perdure.minds.flow import Flow, Goal
 from perdure.minds.flow_calls import BRANCH, NO_FORKS, Branch, Pause, Question, Request, StepForks, Work
 from perdure.minds.mistakes import failure_of, is_interrupt
@@ -22,7 +22,7 @@ from perdure.minds.plan_shape import NO_RETRY, Retry
 from perdure.minds.recorded import Recorded
 from perdure.minds.standing import Standing, standing
 from perdure.minds.step_tool import StepTool
-from perdure.minds.tracebacks import class_name, text_of
+from perdure.minds.tracebacks import class_name, members_of, recorded_error, text_of
 from perdure.minds.values import read_arguments, to_json
 
 _PATIENCE_S = 0.05
@@ -169,9 +169,22 @@ class FlowMind:
         except BaseException as error:
             if self._is_closed or is_interrupt(error):
                 raise
-            self._end = _ending(error, self._flow.path)
+            self._end = self._ending(error)
         finally:
             self._rest()
+
+    def _ending(self, error: BaseException) -> Termination:
+        """Return how the function ended that raised: an end that can be recorded, whatever the exception does."""
+        try:
+            calls = self._state.calls.values() if self._state is not None else ()
+            end = _ending(error, self._flow.path, {call.call.step for call in calls})
+            encode(end)
+        except BaseException as other:
+            if is_interrupt(other):
+                raise
+            log.exception("the exception that %s raised cannot be described", self._flow.path)
+            return Termination("fatal_error", "The flow raised an exception that cannot be described.")
+        return end
 
     async def _require_nothing_open(self, goal: Goal) -> None:
         """See that the function has awaited all that it began."""
@@ -254,22 +267,16 @@ def _texts(wanted: Work | Question | Pause) -> Sequence[Any]:
             return ()
 
 
-def _ending(error: BaseException, where: str) -> Termination:
-    """Return how a function ended that raised."""
-    steps = failed_steps(error)
-    while issubclass(type(error), BaseExceptionGroup):
-        error = BaseExceptionGroup.__dict__["exceptions"].__get__(error)[0]  # what came first is why the others came
+def _ending(error: BaseException, where: str, known: Collection[str]) -> Termination:
+    """Return how a function ended that raised; of the steps that failed it names those that are known."""
+    steps = tuple(step for step in failed_steps(error) if step in known)
+    while members := members_of(error):
+        error = members[0]  # what came first is why the others came
     failure = failure_of(error, where)
     if not issubclass(type(error), StepFailed):
         return Termination("fatal_error", f"{failure.code}: {failure.message}", error=failure, steps=steps)
-    recorded = _error_of_step(error) or failure
+    recorded = recorded_error(error) or failure
     return Termination("failed", f"{failure.code}: {text_of(error)}", error=recorded, steps=steps)
-
-
-def _error_of_step(failed: BaseException) -> ToolError | None:
-    """Return what was recorded of the step that a StepFailed tells of; one that the flow made itself has nothing."""
-    recorded = getattr(failed, "error", None)
-    return recorded if type(recorded) is ToolError else None
 
 
 def _ended_without(end: Termination | None) -> str | None:
@@ -287,4 +294,5 @@ def _value(found: Standing) -> Any:
 def _failure(step: str, found: Standing) -> StepFailed:
     failed = StepFailed(found.error.code, found.why, step=step)
     failed.error = found.error
+    tag_with_steps(failed, [step])
     return failed

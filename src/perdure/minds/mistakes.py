@@ -16,6 +16,7 @@ from perdure.minds.tracebacks import (
     arguments_of,
     class_name,
     class_path,
+    escaped,
     frames_of,
     shown,
     text_of,
@@ -70,9 +71,9 @@ def code_of(error: BaseException) -> str:
     """Return the code of an error of ours, else the name of the exception's class."""
     code: object = None
     if issubclass(type(error), PerdureError):
-        with contextlib.suppress(Exception):  # a subclass of the user's may make a property of it
+        with contextlib.suppress(BaseException):  # a subclass of the user's may make a property of it
             code = getattr(error, "code", None)
-    return code if type(code) is str else class_name(error)
+    return escaped(code) if type(code) is str else class_name(error)
 
 
 def _plain_arguments(error: BaseException) -> list[Any] | None:

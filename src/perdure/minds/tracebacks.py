@@ -74,7 +74,7 @@ def text_of(error: BaseException) -> str:
 
 def class_name(error: BaseException) -> str:
     """Return the name of an exception's class."""
-    name = type.__dict__["__name__"].__get__(type(error))
+    name = str.__str__(type.__dict__["__name__"].__get__(type(error)))
     return escaped(name[:_LONGEST_NAME])
 
 
@@ -94,8 +94,29 @@ def _is_builtin(cls: type) -> bool:
 
 def arguments_of(error: BaseException) -> tuple[Any, ...]:
     """Return the arguments of an exception."""
-    found: tuple[Any, ...] = _read(error, "args")
+    found: tuple[Any, ...] = attribute_of(error, "args")
     return found
+
+
+def attribute_of(error: BaseException, name: str) -> Any:
+    """Read an attribute as Python itself has set it, not as the exception's class may define it."""
+    return BaseException.__dict__[name].__get__(error)
+
+
+def members_of(error: BaseException) -> tuple[BaseException, ...]:
+    """Return the exceptions of a group; of any other exception, none."""
+    if not issubclass(type(error), BaseExceptionGroup):
+        return ()
+    found: tuple[BaseException, ...] = BaseExceptionGroup.__dict__["exceptions"].__get__(error)
+    return found
+
+
+def recorded_error(error: BaseException) -> ToolError | None:
+    """Return what was recorded of the step that a StepFailed tells of; one that the flow made itself has nothing."""
+    if not issubclass(type(error), StepFailed):
+        return None
+    recorded = dict.get(attribute_of(error, "__dict__"), "error")
+    return recorded if type(recorded) is ToolError else None
 
 
 def escaped(text: str) -> str:
@@ -105,7 +126,7 @@ def escaped(text: str) -> str:
 
 def frames_of(error: BaseException) -> list[Frame]:
     """Return all lines that an exception went through, the innermost last."""
-    tb: TracebackType | None = _read(error, "__traceback__")
+    tb: TracebackType | None = attribute_of(error, "__traceback__")
     return [Frame(f.f_code.co_filename, line or 0, f.f_code.co_qualname) for f, line in traceback.walk_tb(tb)]
 
 
@@ -161,33 +182,25 @@ def _chained(error: BaseException, *, is_whole: bool, depth: int) -> Iterator[st
 
 def _origin(error: BaseException) -> tuple[str, Any]:
     """Return the exception that another came from, and the words between the two."""
-    cause = _read(error, "__cause__")
+    cause = attribute_of(error, "__cause__")
     if cause is not None:
         return _CAUSE, cause
-    return _CONTEXT, None if _read(error, "__suppress_context__") else _read(error, "__context__")
+    return _CONTEXT, None if attribute_of(error, "__suppress_context__") else attribute_of(error, "__context__")
 
 
 def _one(error: BaseException, *, is_whole: bool, depth: int) -> Iterator[str]:
     """Write one exception: its frames, what it says, its notes, and the members of a group."""
-    recorded = _recorded_traceback(error)
-    if recorded:
-        yield f"{recorded.rstrip()}\n{_IN_FLOW}"
+    recorded = recorded_error(error)
+    if recorded is not None and recorded.traceback:
+        yield f"{recorded.traceback.rstrip()}\n{_IN_FLOW}"
     found = frames_of(error)
     frames = found if is_whole else user_frames(found)
     if frames:
         yield "Traceback (most recent call last):\n"
     yield from _frame_lines(frames)
     yield _what(error)
-    if issubclass(type(error), BaseExceptionGroup):
+    if members_of(error):
         yield from _members(error, is_whole=is_whole, depth=depth)
-
-
-def _recorded_traceback(error: BaseException) -> str | None:
-    """Return the traceback inside the step that a StepFailed tells of, which was recorded, maybe by another process."""
-    if not issubclass(type(error), StepFailed):
-        return None
-    recorded = _read(error, "__dict__").get("error")
-    return recorded.traceback if type(recorded) is ToolError else None
 
 
 def _frame_lines(frames: Sequence[Frame]) -> Iterator[str]:
@@ -218,7 +231,7 @@ def _what(error: BaseException) -> str:
 
 
 def _notes(error: BaseException) -> list[str]:
-    kept = _read(error, "__dict__").get("__notes__")
+    kept = dict.get(attribute_of(error, "__dict__"), "__notes__")
     if type(kept) is not list:
         return []
     return [escaped(note[:_LONGEST_MESSAGE]) for note in kept[:_MOST_NOTES] if type(note) is str]
@@ -226,7 +239,7 @@ def _notes(error: BaseException) -> list[str]:
 
 def _members(group: BaseException, *, is_whole: bool, depth: int) -> Iterator[str]:
     """Write the exceptions of a group, indented."""
-    members = BaseExceptionGroup.__dict__["exceptions"].__get__(group)
+    members = members_of(group)
     for number, each in enumerate(members[:_MOST_MEMBERS], 1):
         yield f"  ---------------- {number} of {len(members)} ----------------\n"
         if depth >= _DEEPEST_GROUP:
@@ -250,8 +263,3 @@ def _source(frame: Frame) -> str:
     except Exception:  # noqa: BLE001 (the loader of a module may raise anything)
         return ""
     return escaped("".join(each if each.isprintable() else " " for each in line[:_LONGEST_LINE]))
-
-
-def _read(error: BaseException, name: str) -> Any:
-    """Read an attribute as Python itself has set it, not as the exception's class may define it."""
-    return BaseException.__dict__[name].__get__(error)
