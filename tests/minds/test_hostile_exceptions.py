@@ -93,7 +93,8 @@ MAKERS: dict[str, Callable[[], BaseException]] = {
 
 
 def throw(kind: str) -> None:
-    raise MAKERS[kind]()
+    error = MAKERS[kind]()
+    raise error
 
 
 def fail() -> None:
