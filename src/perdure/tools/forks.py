@@ -109,13 +109,15 @@ def _note_fork() -> None:
     call = _CALL.get()
     if call is None:
         return
+    if call.is_over:  # the notes of the call were removed already: another one would stay
+        os._exit(1)
     with suppress(Exception):  # code of the user runs next, and must not see an error of ours
         signal.set_wakeup_fd(-1)  # it is shared with the worker's event loop, which would take our signals for its own
     with suppress(Exception):
         failpoints.hit("tools.forks.note.before")
         _write(call)
     is_worker_gone = call.process == call.worker and os.getppid() not in (call.worker, 0)
-    if call.is_over or is_worker_gone:
+    if is_worker_gone:
         os._exit(1)
     call.process = os.getpid()
 
