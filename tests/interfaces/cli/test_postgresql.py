@@ -89,7 +89,7 @@ def test_a_fork_and_a_fork_of_it_go_other_ways_and_a_diff_shows_where(perdure: T
     second = perdure.newest()
     assert perdure("goal", "signal", second, "paid", "4", "--resume") == 0
     assert perdure("goal", "diff", paid, first) == 1
-    assert f"{paid} and {first} have 4 events in common" in perdure.out
+    assert f"{paid} and {first} are the same up to event 4." in perdure.out
     assert perdure.json("goal", "diff", first, second)["common"] == 5
     for goal in (paid, first, second):
         assert perdure("goal", "replay", goal) == 0
