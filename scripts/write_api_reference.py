@@ -6,9 +6,8 @@ from typing import Any, cast
 
 from fastapi.routing import APIWebSocketRoute
 
-from perdure.app.asked import KeyTaken
 from perdure.app.forge import SessionOver
-from perdure.errors import PerdureError
+from perdure.errors import KeyTaken, PerdureError
 from perdure.interfaces.api import problems
 from perdure.interfaces.api.app import make_routes
 from perdure.interfaces.api.sockets import builder, goals

@@ -31,7 +31,7 @@ done once.
 """
 
 GOALS = (
-    *("run", "options", "start", "handle", "resume", "list", "find", "history", "follow"),
+    *("run", "options", "start", "handle", "resume", "retry", "list", "find", "history", "follow"),
     *("decide", "signal", "cancel", "fork", "compare", "replay", "delete"),
 )
 MEMORY = (

@@ -45,7 +45,7 @@ def test_there_are_no_other_errors() -> None:
         for name, value in vars(errors).items()
         if isinstance(value, type) and issubclass(value, Exception) and value.__module__ == errors.__name__
     }
-    assert defined == {"PerdureError", "StepFailed", *OF_GOALS, *TABLE}
+    assert defined == {"PerdureError", "StepFailed", "KeyTaken", *OF_GOALS, *TABLE}
 
 
 def test_a_failed_step_says_by_its_own_code_how() -> None:
@@ -67,13 +67,24 @@ def test_the_text_of_a_failed_goal_has_its_traceback_and_the_next_command() -> N
         "G", "failed", "KeyError: 'x' (shop.py, line 3)", "  shop.py, line 3\n    pay()\n", [retry]
     )
     assert str(error).splitlines() == [
-        "G failed (failed): KeyError: 'x' (shop.py, line 3)",
+        "G failed: KeyError: 'x' (shop.py, line 3)",
         "  shop.py, line 3",
         "    pay()",
-        "Next: perdure goal retry G  (Retry the failed step)",
+        "Retry the failed step.",
+        "  perdure goal retry G",
     ]
     assert error.detail == "KeyError: 'x' (shop.py, line 3)"
     assert error.problem()["code"] == "goal_failed"
+
+
+def test_the_text_of_an_end_that_was_only_read_says_when_that_was_and_that_nothing_was_run() -> None:
+    at, recorded = (
+        datetime(2026, 11, 16, 8, 54, 24, tzinfo=UTC),
+        "at 2026-11-16 08:54:24 UTC (recorded; nothing was run now)",
+    )
+    failed = errors.GoalFailed("G", "fatal_error", "KeyError: 'x'", recorded_at=at)
+    assert str(failed) == f"G failed (fatal_error) {recorded}: KeyError: 'x'"
+    assert str(errors.GoalCancelled("G", "cancelled", recorded_at=at)) == f"G was cancelled {recorded}."
 
 
 def test_a_cancelled_goal_is_a_failed_one_with_the_exit_code_of_an_interrupt() -> None:
@@ -86,6 +97,12 @@ def test_a_cancelled_goal_is_a_failed_one_with_the_exit_code_of_an_interrupt() -
     ("waiting_for", "given", "exit_code", "said"),
     [
         ("signal", {"signals": ["paid", "sent"]}, 5, "G waits for a signal: paid, sent."),
+        (
+            "person",
+            {"unknown": ["/pay#0"]},
+            5,
+            "G waits for a decision about /pay#0, whose outcome is unknown.",
+        ),
         (
             "timer",
             {"due_at": datetime(2026, 11, 15, tzinfo=UTC)},
@@ -143,7 +160,7 @@ def test_the_text_of_an_error_is_its_detail() -> None:
     assert str(errors.Conflict("It is taken.", errors=["by me"])) == "It is taken."
 
 
-@pytest.mark.parametrize("name", ["PerdureError", *OF_GOALS, *TABLE])
+@pytest.mark.parametrize("name", ["PerdureError", "KeyTaken", *OF_GOALS, *TABLE])
 def test_every_error_is_a_public_name_of_the_package(name: str) -> None:
     assert name in perdure.__all__
     assert getattr(perdure, name) is getattr(errors, name)

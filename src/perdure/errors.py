@@ -4,6 +4,7 @@
     ├── Invalid           invalid       422     2   the request is not valid
     ├── NotFound          not_found     404     3   the object does not exist
     ├── Conflict          conflict      409     4   the object was changed meanwhile, or is taken
+    │   └── KeyTaken      key_taken     422     4   the key was used for another call
     ├── Denied            denied        403     1   not allowed
     ├── Waiting           waiting       409     5   a person has to decide first
     │   └── GoalWaiting   waiting       409     5   a goal waits; exit code 6 when it waits for a limit to be raised
@@ -95,6 +96,14 @@ class Conflict(PerdureError):
     exit_code = 4
 
 
+class KeyTaken(Conflict):
+    """A key names one call, and was used for another."""
+
+    code = "key_taken"
+    title = "Key taken"
+    http_status = 422
+
+
 class Denied(PerdureError):
     """It is not allowed, by the operating system, a policy or a missing token."""
 
@@ -138,7 +147,7 @@ class GoalWaiting(Waiting):
 
     title = "Goal waiting"
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (each is something that a goal can wait for)
         self,
         id: str,  # noqa: A002 (as everywhere)
         waiting_for: str,
@@ -146,8 +155,10 @@ class GoalWaiting(Waiting):
         signals: Sequence[str] = (),
         due_at: datetime | None = None,
         next: Sequence[SuggestedCommand] = (),  # noqa: A002 (as on the wire)
+        *,
+        unknown: Sequence[str] = (),
     ) -> None:
-        super().__init__(f"{id} waits for {_waited_for(waiting_for, questions, signals, due_at)}.")
+        super().__init__(f"{id} waits for {_waited_for(waiting_for, questions, signals, due_at, unknown)}.")
         self.id = id
         self.waiting_for = waiting_for
         self.questions = tuple(questions)
@@ -156,6 +167,8 @@ class GoalWaiting(Waiting):
         self.due_at = due_at
         """When it can continue without anything else, if there is such a moment."""
         self.next = tuple(next)
+        self.unknown = tuple(unknown)
+        """The steps whose outcome is unknown: each waits for a decision."""
         if waiting_for == "limit":
             self.exit_code = Exhausted.exit_code
 
@@ -178,6 +191,8 @@ class GoalFailed(PerdureError):
         detail: str | None = None,
         traceback: str | None = None,
         next: Sequence[SuggestedCommand] = (),  # noqa: A002 (as on the wire)
+        *,
+        recorded_at: datetime | None = None,
     ) -> None:
         super().__init__(detail or f"It ended with the reason {reason}.")
         self.id = id
@@ -185,10 +200,20 @@ class GoalFailed(PerdureError):
         self.traceback = traceback
         """The frames of the flow and its steps, if the goal failed because of an exception."""
         self.next = tuple(next)
+        self.recorded_at = recorded_at
+        """When the goal had ended, if that was before this call, which ran nothing; else None."""
 
     def __str__(self) -> str:
+        reason = "" if self.reason == "failed" else f" ({self.reason})"
         traceback = [self.traceback.rstrip()] if self.traceback else []
-        return "\n".join([f"{self.id} failed ({self.reason}): {self.detail}", *traceback, *_suggested(self.next)])
+        said = f"{self.id} failed{reason}{self._recorded}: {self.detail}"
+        return "\n".join([said, *traceback, *_suggested(self.next)])
+
+    @property
+    def _recorded(self) -> str:
+        if self.recorded_at is None:
+            return ""
+        return f" at {self.recorded_at:%Y-%m-%d %H:%M:%S} UTC (recorded; nothing was run now)"
 
 
 class GoalCancelled(GoalFailed):
@@ -199,25 +224,36 @@ class GoalCancelled(GoalFailed):
     exit_code = 130
 
     def __str__(self) -> str:
-        return "\n".join([f"{self.id} was cancelled.", *_suggested(self.next)])
+        return "\n".join([f"{self.id} was cancelled{self._recorded}.", *_suggested(self.next)])
 
 
 def _suggested(commands: Sequence[SuggestedCommand]) -> list[str]:
-    return [f"Next: {each.command}  ({each.why.rstrip('.')})" for each in commands]
+    """Write commands, each indented below what it is for."""
+    return [line for each in commands for line in (each.why, f"  {each.command}")]
 
 
 def _waited_for(
-    waiting_for: str, questions: Sequence[OpenQuestion], signals: Sequence[str], due_at: datetime | None
+    waiting_for: str,
+    questions: Sequence[OpenQuestion],
+    signals: Sequence[str],
+    due_at: datetime | None,
+    unknown: Sequence[str],
 ) -> str:
-    asked = [f"{each.question!r}{_offered(each.options)}" for each in questions]
+    if waiting_for == "person" and unknown:
+        decided = f"a decision about {', '.join(unknown)}, whose outcome is unknown"
+        return f"{decided}; and for an answer: {_asked(questions)}" if questions else decided
     listed = {
-        "person": ", ".join(asked),
+        "person": _asked(questions),
         "signal": ", ".join(signals),
         "timer": "" if due_at is None else f"due at {due_at.isoformat(timespec='seconds')}",
     }.get(waiting_for)
     others = {"limit": "a limit to be raised", "hold": "its release after a crash loop"}
     what = others.get(waiting_for, f"a {waiting_for}")
     return f"{what}: {listed}" if listed else what
+
+
+def _asked(questions: Sequence[OpenQuestion]) -> str:
+    return ", ".join(f"{each.question!r}{_offered(each.options)}" for each in questions)
 
 
 def _offered(options: Sequence[str] | None) -> str:

@@ -19,8 +19,13 @@ async def parked(run: Awaitable[GoalResult]) -> GoalWaiting:
 
 async def until_waiting(handle: GoalHandle) -> None:
     """Wait until a goal in the background waits."""
+    await until_status(handle, "waiting")
+
+
+async def until_status(handle: GoalHandle, status: str) -> None:
+    """Wait until a goal in the background has a status."""
     for _ in range(_TRIES):
-        if await handle.status() == "waiting":
+        if await handle.status() == status:
             return
         await asyncio.sleep(0.01)
     raise AssertionError(f"{handle} is {await handle.status()}")

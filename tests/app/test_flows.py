@@ -94,8 +94,9 @@ async def test_a_flow_that_fails_says_why(goals: Goals) -> None:
     error = failed.value
     assert (error.reason, error.exit_code) == ("fatal_error", 1)
     assert re.fullmatch(r"KeyError: 'x' \(.*test_flows\.py, line \d+\)", error.detail)
-    result = await goals.resume(error.id)
-    assert (result.status, result.reason, result.detail) == ("failed", error.reason, error.detail)
+    with pytest.raises(GoalFailed) as resumed:
+        await goals.resume(error.id)
+    assert (resumed.value.reason, resumed.value.detail) == (error.reason, error.detail)
 
 
 async def test_a_command_and_a_plan_are_run_the_same_way(goals: Goals, tmp_path: Path) -> None:

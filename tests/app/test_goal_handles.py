@@ -10,7 +10,7 @@ import pytest
 
 from perdure import Conflict, Goal, GoalCancelled, GoalFailed, Invalid, NotFound, Perdure, Unavailable, flow
 from perdure.app.goals import Goals
-from tests.app.parked import until_waiting
+from tests.app.parked import parked, until_status, until_waiting
 from tests.app.serving import until
 
 CALLS: list[str] = []
@@ -49,6 +49,19 @@ async def slow_to_begin(goal: Goal) -> str:
 @flow
 async def broken(_goal: Goal) -> None:
     raise KeyError("x")
+
+
+def fail_once() -> str:
+    if not CALLS:
+        note("failed")
+        raise ValueError("once")
+    return note("done")
+
+
+@flow
+async def failing_once(goal: Goal) -> str:
+    await goal.ask("Well?")
+    return str(await goal.step(fail_once))
 
 
 @dataclass
@@ -99,7 +112,8 @@ async def test_start_returns_while_the_code_of_the_flow_awaits_something_else(go
 
 async def test_a_result_that_does_not_come_in_time_is_a_timeout_and_the_goal_continues(goals: Goals) -> None:
     handle = await goals.start(two_steps)
-    with pytest.raises(TimeoutError):
+    await GATES[0].wait()
+    with pytest.raises(TimeoutError, match=f"^{handle.id} is running$"):
         await handle.result(timeout_s=0.05)
     GATES[1].set()
     assert (await handle.result(timeout_s=PATIENCE_S)).status == "done"
@@ -129,6 +143,38 @@ async def test_a_result_is_waited_for_through_a_question(goals: Goals) -> None:
     await goals.decide(handle.id, "answer", value="yes")
     assert (await result).value == "first yes"
     assert CALLS == ["first"]
+
+
+async def test_a_timeout_while_the_goal_waits_says_for_what(goals: Goals) -> None:
+    handle = await goals.start(asking)
+    await until_waiting(handle)
+    with pytest.raises(TimeoutError, match=f"^{handle.id} waits for a person: 'Well\\?'$"):
+        await handle.result(timeout_s=0)
+
+
+async def test_a_goal_in_the_background_continues_when_it_is_answered_though_no_caller_waits(goals: Goals) -> None:
+    handle = await goals.start(asking)
+    await until_waiting(handle)
+    await goals.decide(handle.id, "answer", value="yes")
+    await until_status(handle, "done")
+
+
+async def test_a_goal_that_fails_after_it_was_answered_is_retried_where_that_is_wanted(goals: Goals) -> None:
+    handle = await goals.options(on_failed="retry").start(failing_once)
+    await until_waiting(handle)
+    await goals.decide(handle.id, "answer", value="yes")
+    await until_status(handle, "done")
+    assert CALLS == ["failed", "done"]
+
+
+async def test_only_goals_that_were_started_here_are_resumed(goals: Goals, other: Goals) -> None:
+    not_started = (await parked(other.run(asking))).id
+    handle = await goals.start(asking)
+    await until_waiting(handle)
+    for goal_id in (not_started, handle.id):
+        await other.decide(goal_id, "answer", value="yes")
+    await until_status(handle, "done")
+    assert (await goals.get(not_started)).status == "interrupted"
 
 
 async def test_a_handle_raises_how_the_goal_failed(goals: Goals) -> None:
@@ -192,9 +238,9 @@ async def test_eight_starts_with_one_key_are_one_goal(goals: Goals) -> None:
 async def test_code_that_was_changed_is_raised_by_the_handle(goals: Goals, monkeypatch: pytest.MonkeyPatch) -> None:
     handle = await goals.start(edited)
     await until_waiting(handle)
-    await goals.signal(handle.id, "go", 5)
     with monkeypatch.context() as patched:
         patched.setattr(Code, "name", "other")
+        await goals.signal(handle.id, "go", 5)
         with pytest.raises(Conflict, match="is recorded as event"):
             await handle.result(timeout_s=PATIENCE_S)
     assert (await handle.result(timeout_s=PATIENCE_S)).value == 5

@@ -70,10 +70,24 @@ async def test_a_failed_goal_is_returned_where_that_is_wanted(goals: Goals) -> N
 
 
 async def test_the_key_of_a_goal_that_failed_raises_again_and_runs_nothing(goals: Goals) -> None:
-    for _ in range(2):
-        with pytest.raises(GoalFailed):
-            await goals.options(key="k").run(failing)
+    with pytest.raises(GoalFailed) as first:
+        await goals.options(key="k").run(failing)
+    with pytest.raises(GoalFailed, match=r"UTC \(recorded; nothing was run now\): LookupError") as second:
+        await goals.options(key="k").run(failing)
     assert CALLS == ["before"]
+    assert (first.value.recorded_at is None, second.value.recorded_at is None) == (True, False)
+    assert str(second.value).splitlines()[-1].startswith(f"  perdure goal retry {second.value.id}")
+
+
+async def test_the_handle_of_a_goal_that_failed_before_says_that_nothing_was_run(goals: Goals) -> None:
+    options = goals.options(key="k")
+    first = await options.start(failing)
+    with pytest.raises(GoalFailed) as failed:
+        await first.result(timeout_s=30)
+    second = await options.start(failing)
+    with pytest.raises(GoalFailed) as recorded:
+        await second.result()
+    assert (failed.value.recorded_at is None, recorded.value.recorded_at is None) == (True, False)
 
 
 async def test_a_goal_that_is_cancelled_raises_goal_cancelled(goals: Goals) -> None:

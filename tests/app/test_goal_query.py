@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from perdure import Invalid
+from perdure import Goal, Invalid, flow
 from perdure.app import open_ephemeral
 from perdure.app.goal_query import goal_query, older_than_us
 from perdure.app.goals import Goals
-from perdure.app.new_goal import NewGoal
+from perdure.app.new_goal import NewGoal, of_flow
 from perdure.kernel.events import MindSpec
 from perdure.kernel.ports import GoalFilter
 
@@ -55,6 +55,8 @@ def test_a_date_is_the_beginning_of_that_day_here() -> None:
         ({"until": 5}, "a duration such as 2h"),
         ({"since": "1969-12-31T00:00:00Z"}, "from 1970"),
         ({"flow": " "}, "not empty"),
+        ({"flow": ":order"}, "module:function"),
+        ({"flow": "shop:"}, "module:function"),
         ({"tag": 'a"b'}, "without quotes"),
     ],
     ids=str,
@@ -80,3 +82,25 @@ async def test_interrupted_goals_are_found_among_others_page_by_page(goals: Goal
     assert [goal.id for goal in await goals.list(status=["interrupted", "done"], limit=2)] == [ended, queued[-1]]
     since = datetime.now(UTC) + timedelta(hours=1)
     assert await goals.list(status="done", since=since) == await goals.list(until="1h") == []
+
+
+async def test_a_flow_is_chosen_by_its_name_or_by_its_module_too_page_by_page(
+    goals: Goals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("perdure.app.goal_reader._PAGE", 2)
+    monkeypatch.setattr("perdure.minds.flow._FLOWS", {})
+
+    async def add(at: str) -> str:
+        async def body(goal: Goal) -> None: ...
+
+        body.__module__, _, body.__qualname__ = at.partition(":")
+        return (await goals.enqueue(of_flow(flow(body), [], {}), queue="cli")).id
+
+    shop = [await add("shop:order"), await add("shop:order")]
+    farm = [await add("farm:order") for _ in range(3)]
+    await add("shop:refund")
+    assert [goal.id for goal in await goals.list(flow="order")] == [*farm[::-1], *shop[::-1]]
+    assert [goal.id for goal in await goals.list(flow="shop:order")] == shop[::-1]
+    assert [goal.id for goal in await goals.list(flow="shop:order", limit=1)] == shop[1:]
+    assert [goal.id for goal in await goals.list(flow="shop:order", limit=1, before=shop[1])] == shop[:1]
+    assert await goals.list(flow="order:shop") == []

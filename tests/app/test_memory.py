@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from perdure import Perdure
-from perdure.app.asked import KeyTaken
 from perdure.app.memory import HomeMemory, RecordGone, open_memory
-from perdure.errors import Conflict, Invalid, NotFound
+from perdure.errors import Conflict, Invalid, KeyTaken, NotFound
 from perdure.kernel.ports import Once
 from perdure.memory.ingest.report import Found
 from perdure.settings import load_settings

@@ -67,6 +67,25 @@ def test_a_failed_goal_is_retried() -> None:
     assert (found.command, "/a#0" in found.why) == ("perdure goal retry g", True)
 
 
+def test_a_flow_whose_body_failed_is_run_again_over_its_recorded_steps() -> None:
+    [found] = after(state_of(call("/a#0"), ToolOutput("/a#0.1", ok=True), Termination("failed", steps=()), mind=FLOW))
+    assert found.why == "Run the flow again over its recorded steps, when the bug is fixed."
+
+
+def test_a_retry_of_a_step_that_may_have_happened_waits_for_a_decision() -> None:
+    timed_out = (call("/pay#0"), failed("/pay#0", "timeout"))
+    [found] = after(state_of(*timed_out, Termination("failed", steps=("/pay#0",)), mind=FLOW))
+    assert found.command == "perdure goal retry g"
+    assert found.why == "Reopen the goal, which then waits for a decision about /pay#0, which may have happened."
+    other = (call("g1.1/a#0"), failed("g1.1/a#0"))
+    both = Termination("failed", steps=("g1.0/pay#0", "g1.1/a#0"))
+    [found] = after(state_of(call("g1.0/pay#0"), failed("g1.0/pay#0", "timeout"), *other, both, mind=FLOW))
+    assert found.why == (
+        "Retry g1.1/a#0, which failed, when the cause is fixed."
+        " The goal then waits for a decision about g1.0/pay#0, which may have happened."
+    )
+
+
 def test_a_failed_flow_of_a_script_is_retried_and_then_run_by_its_script() -> None:
     assert commands(state_of(Termination("failed"), mind=SCRIPT)) == ["perdure goal retry g", "python '/a b/s.py'"]
 

@@ -47,7 +47,7 @@ async def test_a_goal_that_fails_once_is_done_after_its_retry(goals: Goals) -> N
     result = await goals.options(on_failed="retry").run(order)
     assert result.value == "done"
     assert CALLS == ["steady", "flaky", "flaky"]
-    assert [event.type for event in await goals.history(result.id)].count("reopened") == 1
+    assert [reopened.by for reopened in (await goals.state(result.id)).reopenings] == ["on_failed"]
 
 
 async def test_a_goal_that_fails_again_is_raised(goals: Goals) -> None:

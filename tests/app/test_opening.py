@@ -42,3 +42,9 @@ async def test_an_error_in_the_block_is_raised_as_it_is(tmp_path: Path) -> None:
     with pytest.raises(KeyError):
         async with Perdure.open(tmp_path / "home"):
             raise KeyError
+
+
+async def test_an_open_home_and_its_goals_are_shown_by_their_folder(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    async with Perdure.open(home) as p:
+        assert (repr(p), repr(p.goals)) == (f"<Perdure home={str(home)!r}>", f"<goals of {home}>")

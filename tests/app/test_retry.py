@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from perdure import Conflict, Goal, Invalid, NotFound, Perdure, flow
-from perdure.app.asked import KeyTaken
+from perdure import Conflict, Goal, GoalCancelled, GoalFailed, GoalWaiting, Invalid, NotFound, Perdure, flow
 from perdure.app.goals import Goals
 from perdure.app.new_goal import NewGoal, of_flow
 from perdure.app.run_options import Manner, Reopening
+from perdure.errors import KeyTaken
 from perdure.kernel.events import Limits, MindSpec
 from perdure.kernel.loop import Loop
 from perdure.kernel.ports import Summary
@@ -23,6 +23,7 @@ from tests.app.serving import at_work, become, until
 
 TRIED: list[str] = []
 BROKEN: set[str] = set()
+ASKING = "goal: g\nsteps: [{id: sure, ask: {question: Sure}}]"
 
 
 def act(name: str) -> str:
@@ -35,6 +36,15 @@ def act(name: str) -> str:
 @flow
 async def order(goal: Goal) -> list[str]:
     return [await goal.step(act, name, name=name) for name in ("reserve", "pay")]
+
+
+async def hang() -> None:
+    await asyncio.Event().wait()
+
+
+@flow
+async def hanging(goal: Goal) -> None:
+    await goal.step(hang, timeout_s=0.01)
 
 
 @pytest.fixture(autouse=True)
@@ -66,17 +76,33 @@ async def test_a_failed_goal_is_retried_and_says_how_that_ended(goals: Goals) ->
     assert (await goals.replay(goal_id)).state.status == "done"
 
 
-async def test_a_retry_that_fails_again_leaves_a_failed_goal(goals: Goals) -> None:
+async def test_a_retry_that_fails_again_is_raised_and_leaves_a_failed_goal(goals: Goals) -> None:
     goal_id = await failed(goals)
-    assert (await goals.retry(goal_id)).status == "failed"
+    with pytest.raises(GoalFailed, match="pay is broken"):
+        await goals.retry(goal_id)
     view = await goals.get(goal_id)
     assert (view.status, view.reason, view.summary.worker) == ("failed", "failed", None)
+
+
+async def test_a_retry_of_a_step_that_may_have_happened_waits_for_a_decision_about_it(goals: Goals) -> None:
+    goal_id = (await goals.begin(of_flow(hanging, [], {}))).state.goal_id
+    with pytest.raises(GoalWaiting, match="a decision about /hang#0, whose outcome is unknown") as waiting:
+        await goals.retry(goal_id)
+    assert waiting.value.unknown == ("/hang#0",)
+
+
+async def test_a_cancelled_goal_is_raised_when_it_is_resumed(goals: Goals) -> None:
+    goal_id = (await goals.begin(NewGoal("ask", MindSpec("plan", plan=ASKING), None))).state.goal_id
+    await goals.cancel(goal_id)
+    with pytest.raises(GoalCancelled):
+        await goals.resume(goal_id)
 
 
 async def test_the_same_key_retries_once_and_then_only_resumes(goals: Goals) -> None:
     goal_id = await failed(goals)
     for _ in range(2):
-        assert (await goals.retry(goal_id, key="k")).status == "failed"
+        with pytest.raises(GoalFailed):
+            await goals.retry(goal_id, key="k")
     assert TRIED == ["reserve", "pay", "pay"]
     BROKEN.clear()
     assert (await goals.retry(goal_id, key="other")).status == "done"
@@ -86,13 +112,14 @@ async def test_the_same_key_retries_once_and_then_only_resumes(goals: Goals) -> 
 async def test_the_same_key_retries_once_with_limits_too(goals: Goals) -> None:
     goal_id = await failed(goals)
     for _ in range(2):
-        assert (await goals.retry(goal_id, key="k", limits=Limits(iterations=50))).status == "failed"
+        with pytest.raises(GoalFailed):
+            await goals.retry(goal_id, key="k", limits=Limits(iterations=50))
     assert TRIED == ["reserve", "pay", "pay"]
 
 
 async def test_a_key_that_was_used_for_something_else_is_refused(goals: Goals) -> None:
     goal_id = await failed(goals)
-    await goals.retry(goal_id, key="k", reason="one")
+    await goals.reopen(goal_id, key="k", reason="one")
     with pytest.raises(KeyTaken):
         await goals.retry(goal_id, key="k", reason="two")
 
@@ -102,7 +129,7 @@ async def test_a_key_that_was_used_for_something_else_is_refused(goals: Goals) -
 )
 async def test_a_key_does_not_stand_for_a_retry_with_another_reason_or_limit(goals: Goals, other: Reopening) -> None:
     goal_id = await failed(goals)
-    await goals.retry(goal_id, key="k", reason="one", limits=Limits(iterations=50))
+    await goals.reopen(goal_id, key="k", reason="one", limits=Limits(iterations=50))
     with pytest.raises(KeyTaken, match="another retry"):
         await goals.retry(goal_id, key="k", reason=other.reason, limits=other.limits)
 
@@ -181,7 +208,7 @@ async def test_a_retry_whose_run_ends_with_a_conflict_raises_that_conflict(goals
 async def test_of_two_retries_at_once_one_is_made(goals: Goals) -> None:
     goal_id = await failed(goals)
     BROKEN.clear()
-    said = await asyncio.gather(goals.retry(goal_id), goals.retry(goal_id), return_exceptions=True)
+    said = await asyncio.gather(goals.reopen(goal_id), goals.reopen(goal_id), return_exceptions=True)
     assert sum(isinstance(each, Conflict) for each in said) == 1
     assert (await types(goals, goal_id)).count("reopened") == 1
 
@@ -195,7 +222,10 @@ async def test_a_reopened_goal_takes_decisions_and_is_not_deleted(goals: Goals, 
     with pytest.raises(Conflict, match="has ended"):
         await goals.signal(goal_id, "go")
     (tmp_path / "gone").write_text("here")
-    assert (await goals.retry(goal_id)).status == "waiting"
+    with pytest.raises(GoalWaiting, match="Sure"):
+        await goals.retry(goal_id)
+    with pytest.raises(GoalWaiting, match="Sure"):
+        await goals.resume(goal_id)
     with pytest.raises(Conflict):
         await goals.delete(goal_id)
     await goals.decide(goal_id, "answer", value="yes")

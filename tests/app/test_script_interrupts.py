@@ -6,10 +6,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from perdure import Effect, Goal, Perdure, flow
 from perdure.app.script_interrupts import Interrupted, report_interrupt, resume_lines
 from perdure.kernel.events import GoalBegun, MindSpec
 
@@ -39,6 +41,19 @@ async def main() -> None:
 
 asyncio.run(main())
 """
+
+
+STARTED: list[asyncio.Event] = []
+
+
+async def held() -> None:
+    STARTED[0].set()
+    await asyncio.Event().wait()
+
+
+@flow
+async def holding(goal: Goal, effect: Effect) -> None:
+    await goal.step(held, effect=effect)
 
 
 @pytest.fixture(autouse=True)
@@ -155,6 +170,32 @@ def test_goals_of_one_script_are_resumed_by_one_command() -> None:
 def test_a_goal_without_a_key_is_named_because_the_script_would_start_another() -> None:
     (command,) = resume_lines([interrupted(1, "__main__:nightly", is_found_again=False)])[1:]
     assert command.startswith("  await p.goals.resume('g-1')  # ")
+
+
+@pytest.mark.parametrize(
+    ("effect", "cut_off"),
+    [("once", ("/held#0",)), ("idempotent", ()), ("pure", ())],
+    ids=["once", "idempotent", "pure"],
+)
+async def test_a_goal_that_is_interrupted_names_the_once_steps_that_were_running(
+    tmp_path: Path, effect: Effect, cut_off: tuple[str, ...]
+) -> None:
+    STARTED[:] = [asyncio.Event()]
+    async with Perdure.open(tmp_path / "home") as p:
+        running = asyncio.create_task(p.goals.run(holding, effect))
+        await STARTED[0].wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        (found,) = p.goals.interrupted()
+    assert found.cut_off == cut_off
+
+
+def test_calls_that_were_cut_off_are_named_and_said_to_be_unknown() -> None:
+    goals = [replace(interrupted(n), cut_off=("/charge#0",)) for n in range(2)]
+    asked = "unknown. On resume the check of the step decides, or you do. To resume:"
+    assert resume_lines(goals[:1])[0] == f"Interrupted. /charge#0 was running: its outcome is {asked}"
+    assert resume_lines(goals)[0] == f"Interrupted. /charge#0, /charge#0 were running: their outcomes are {asked}"
 
 
 def test_many_goals_are_cut_and_a_home_of_its_own_is_named() -> None:

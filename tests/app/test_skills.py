@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure import AssemblyResult, Conflict, Invalid, NotFound, Perdure
-from perdure.app.asked import KeyTaken
 from perdure.app.forge import SessionView
 from perdure.app.skills import Skills
 from perdure.bots.shelf import SkillShelf
 from perdure.bots.skills import catalogue, is_skill_name, parse_skill
+from perdure.errors import KeyTaken
 from perdure.forge.new_skill import make_skill, read_skill_request
 from perdure.forge.turns import AskQuestion, BuilderTurn
 from perdure.kernel.ports import Once

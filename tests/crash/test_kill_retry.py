@@ -18,7 +18,7 @@ steps:
 
 async def retry(home: Path, url: str, goal_id: str) -> None:
     async with open_goals(home, url) as goals:
-        await goals.retry(goal_id, key="again")
+        await goals.reopen(goal_id, key="again")
 
 
 @pytest.mark.parametrize(

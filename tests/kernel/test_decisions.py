@@ -57,6 +57,15 @@ async def test_an_approval_of_other_bytes_is_dropped(world: World) -> None:
     assert not world.tool.effects
 
 
+async def test_an_answer_to_a_goal_that_asked_nothing_is_told_what_is_open(world: World) -> None:
+    state = await parked(world)
+    with pytest.raises(Conflict, match=r"^goal-a has not asked a question; act takes approve or deny\.$"):
+        choose(state, "answer", None, "yes")
+    state.open_calls["act.1"] = replace(state.open_calls["act.1"], needs_approval=False)
+    with pytest.raises(Conflict, match=r"^goal-a has not asked a question; act is running\.$"):
+        choose(state, "answer", None, "yes")
+
+
 async def test_a_denial_is_an_outcome(world: World) -> None:
     await post(world, choose(await parked(world), "deny", "act.1", "too risky"))
     state = await world.settle()

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import dataclasses
 import enum
+import inspect
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
 from datetime import UTC, date, datetime, timedelta
@@ -243,6 +244,26 @@ async def test_a_step_gets_its_arguments_as_they_were_given(world: World) -> Non
         return [await goal.step(kind, value) for value in ((1,), date(2026, 11, 15), Point(1, 2))]
 
     assert ended(await run(world, gives)).value == ["tuple", "date", "Point"]
+
+
+async def test_an_argument_of_a_step_that_does_not_go_through_json_is_named(world: World) -> None:
+    def book(city: str, day: Any) -> str:
+        return f"{city} {day}"
+
+    async def trip(goal: Goal) -> None:
+        await goal.step(book, "Rome", {1})
+
+    assert "The argument day of book does not go through JSON" in str(ended(await run(world, trip)).detail)
+
+
+def test_a_flow_has_the_name_docstring_and_signature_of_its_function() -> None:
+    async def trip(goal: Goal, city: str) -> str:  # noqa: ARG001 (a flow has one)
+        """Plan a trip."""
+        return city
+
+    made = flow(trip)
+    assert (made.__name__, made.__doc__, made.__wrapped__) == ("trip", "Plan a trip.", trip)
+    assert [*inspect.signature(made).parameters] == ["goal", "city"]
 
 
 @pytest.mark.parametrize("bad", [object(), {1, 2}, float("nan"), {"x": float("inf")}, "\ud800", 2**70, {1: 2}])

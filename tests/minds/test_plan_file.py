@@ -223,7 +223,7 @@ def test_a_step_that_makes_no_sense_is_refused_with_its_line(steps: str, error: 
         ("goal: g\nsteps: []", "p.yaml:2: 'steps' must be a list of at least one step, found an empty list."),
         ("goal: g\nsteps: {a: 1}", "p.yaml:2: 'steps' must be a list of at least one step, found a mapping."),
         ("goal: g\nsteps:", "found nothing."),
-        ("goal: g\nsteps: [{id: a, exec: x}]\njobs: 3", "p.yaml:3: A plan has no key 'jobs'."),
+        ("goal: g\nsteps: [{id: a, exec: x}]\njobs: 3", "p.yaml:3: A plan has no key 'jobs'. Valid keys: goal, steps."),
         ("goal: g\n--- \ngoal: h", "p.yaml:2: This is not valid YAML"),
         ("goal: g\n\0", "p.yaml:2: The file contains a NUL character."),
         ("goal: g\n\udc80", "p.yaml:2: The file is not UTF-8."),

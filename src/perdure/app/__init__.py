@@ -58,6 +58,9 @@ class Perdure:
         self._bots: Bots | None = None
         self._skills: Skills | None = None
 
+    def __repr__(self) -> str:
+        return f"<Perdure home={str(self.settings.home)!r}>"
+
     @property
     def goals(self) -> "Goals":
         """The goals of this home."""

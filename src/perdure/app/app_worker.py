@@ -1,51 +1,105 @@
-"""The worker of an application: goals in its own event loop, and recovery of what dead processes have left."""
+"""The worker of a program: goals in its own event loop, and recovery of what dead processes have left."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from typing import Any
 
 from perdure.app.background import BackgroundRuns, Run
 from perdure.app.run_options import Manner
-from perdure.errors import Unavailable
+from perdure.errors import NotFound, Unavailable
 from perdure.kernel.loop import Ran
+
+Resume = Callable[[str, Manner], Awaitable[Ran]]
+"""Resumes the goal with an id."""
+
+_MOST_WATCHED = 100
+"""Maximum number of watched goals that one poll reads; the next poll continues behind them."""
 
 
 class AppWorker(BackgroundRuns):
     """The goals that a program runs in the background: those that it starts, and those that it recovers."""
 
-    _polling: "asyncio.Task[None] | None" = None
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._polling: asyncio.Task[None] | None = None
+        self._recovers = False
+        self._watched: dict[str, Resume] = {}
+        """The goals that were started here and have not ended: each is resumed when it can continue."""
 
-    async def start(self, begin: Callable[[Manner], Awaitable[Ran]]) -> Run:
-        """Begin a new goal, and return as soon as it is durable.
+    async def start(self, begin: Callable[[Manner], Awaitable[Ran]], resume: Resume) -> Run:
+        """Begin a new goal, and return as soon as it is durable; `resume` continues it later, when it has waited.
 
         Raises: what `begin` raises before that; Unavailable when the home is being closed.
         """
         self._require_open()
         run = Run("", is_stored=False)
         await self._begun(run, lambda manner: begin(replace(manner, commits_start=True)))
+        self._watch(run.goal_id, resume)
         return run
 
-    def resume(self, goal_id: str, begin: Callable[[Manner], Awaitable[Ran]] | None = None) -> "asyncio.Task[Ran]":
+    def resume(self, goal_id: str, resume: Resume | None = None) -> "asyncio.Task[Ran]":
         """Resume a goal, and return the task that runs it; one that runs here already is returned.
+
+        With `resume`, the goal counts as started here.
 
         Raises: Unavailable when the home is being closed.
         """
         self._require_open()
+        if resume is not None:
+            self._watch(goal_id, resume)
         known = next((task for task, run in self._running.items() if run.goal_id == goal_id), None)
         if known is not None:
             return known
-        go_on = begin or (lambda manner: self._goals.go_on(goal_id, manner))
-        return self._begin(Run(goal_id, is_unattended=True), go_on, lambda _goal: None)
+        go_on = self._watched.get(goal_id, self._goals.go_on)
+        return self._begin(Run(goal_id, is_unattended=True), lambda manner: go_on(goal_id, manner), lambda _goal: None)
 
     def recover(self) -> None:
         """Poll the queue from now on: resume what no live worker holds, and what is due."""
-        self._polling = self._polling or asyncio.ensure_future(self.run())
+        self._recovers = True
+        self._poll()
 
     async def close(self, patience_s: float = 10.0) -> None:
         """See BackgroundRuns.close."""
         await super().close(patience_s)
         if self._polling is not None:
             await self._polling
+
+    def _poll(self) -> None:
+        self._polling = self._polling or asyncio.ensure_future(self.run())
+
+    def _watch(self, goal_id: str, resume: Resume) -> None:
+        self._watched[goal_id] = resume
+        self._poll()
+
+    async def _take_up(self) -> None:
+        """See BackgroundRuns._take_up; without recovery, only goals that were started here are resumed."""
+        if self._recovers:
+            await super()._take_up()
+        for goal_id in list(self._watched)[:_MOST_WATCHED]:
+            self._watched[goal_id] = self._watched.pop(goal_id)  # the next poll begins with those behind it
+            if not self._runs(goal_id):
+                await self._resume_watched(goal_id)
+
+    async def _resume_watched(self, goal_id: str) -> None:
+        """Resume a goal that has waited, if it can continue; one that has ended is no longer watched.
+
+        A goal that was moved to another queue, for example because a person resumed it, is left to that queue.
+        """
+        try:
+            goal = await self._goals.get(goal_id)
+        except NotFound:
+            del self._watched[goal_id]
+            return
+        if goal.is_final:
+            del self._watched[goal_id]
+            return
+        can_continue = await self._goals.can_continue(goal)
+        is_ours = goal.summary.queue == self._queue_name and self._can_be_tried(goal)
+        if can_continue and is_ours and not self._is_closing:
+            go_on = self._watched[goal_id]
+            run = Run(goal_id, goal.summary.last_seq)
+            self._begin(run, lambda manner: go_on(goal_id, replace(manner, is_automatic=True)), lambda _goal: None)
 
     @property
     def _free(self) -> int:

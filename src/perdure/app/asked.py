@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any, Literal, get_args
 
 from perdure.app.views import GoalResult, GoalView
-from perdure.errors import Conflict, Invalid
+from perdure.errors import Conflict, Invalid, KeyTaken
 from perdure.kernel.decisions import denied
 from perdure.kernel.events import Decision, Limits, content_of
 from perdure.kernel.ports import Once, Summary
@@ -20,14 +20,6 @@ TAG = r"[\w.:/=@+-]{1,64}"
 """The form of a tag: letters and digits of any language, and `_.:/=@+-`."""
 _APP = re.compile(r"[a-z0-9_-]{1,40}")
 _LARGEST = 2**63 - 1
-
-
-class KeyTaken(Conflict):
-    """A key names one call; it was used for another, which is a mistake of whoever chose it."""
-
-    code = "key_taken"
-    title = "Key taken"
-    http_status = 422
 
 
 class AfterEnd(Conflict):

@@ -48,11 +48,6 @@ async def ingest_goals(
     return await memory.ingest(lambda: _with_endings(found, endings()))
 
 
-async def remember_goal(memory: HomeMemory, state: GoalState) -> dict[str, Any]:
-    """Take in the last end of a goal; see HomeMemory.ingest."""
-    return await memory.ingest(lambda: _with_endings(Found(), [_ending(state)]))
-
-
 async def _newest(goals: Goals, limit: int, *, only_failed: bool) -> list[str]:
     statuses: list[Status] = ["failed", "cancelled"] if only_failed else ["failed", "cancelled", "done"]
     found = [view for status in statuses for view in await goals.list(limit=limit, status=status)]

@@ -56,7 +56,7 @@ def _other_name(module_name: str, name: str, missing: NotFound) -> Flow:
     if found is None or module_name == "__main__":
         raise missing
     raise Invalid(
-        f"{module_name}:{name} is no flow, but {type(found).__name__}: an async function under @flow was expected."
+        f"{module_name}:{name} is not a flow, but a {type(found).__name__}: expected an async function under @flow."
     )
 
 

@@ -33,7 +33,14 @@ def failure_of(ran: Ran, home: Path | None = None) -> GoalFailed | None:
     if end is None or state.status == "done":
         return None
     kind = GoalCancelled if state.status == "cancelled" else GoalFailed
-    return kind(state.goal_id, end.reason, _detail(end), end.error.traceback if end.error else None, _next(ran, home))
+    return kind(
+        state.goal_id,
+        end.reason,
+        _detail(end),
+        end.error.traceback if end.error else None,
+        _next(ran, home),
+        recorded_at=_moment(state.updated_us) if ran.is_recorded else None,
+    )
 
 
 def wait_of(ran: Ran, home: Path | None = None) -> GoalWaiting | None:
@@ -42,15 +49,21 @@ def wait_of(ran: Ran, home: Path | None = None) -> GoalWaiting | None:
     if waiting_for is None:
         return None
     calls = [each.call for each in state.open_calls.values()]
+    unknown = [each.call.step for each in state.open_calls.values() if each.unknown is not None]
     due_us = min(state.timers().values(), default=None)
     return GoalWaiting(
         state.goal_id,
         waiting_for,
         questions=[call for call in calls if isinstance(call, Ask)],
         signals=[call.signal for call in calls if isinstance(call, Wait) and call.signal is not None],
-        due_at=None if due_us is None else datetime.fromtimestamp(due_us / 1e6, UTC),
+        due_at=None if due_us is None else _moment(due_us),
         next=_next(ran, home),
+        unknown=unknown,
     )
+
+
+def _moment(us: int) -> datetime:
+    return datetime.fromtimestamp(us / 1e6, UTC)
 
 
 def _detail(end: Termination) -> str | None:

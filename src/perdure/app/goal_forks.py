@@ -4,10 +4,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from perdure.app import asked
 from perdure.app.runner import Runner
 from perdure.app.views import GoalView
-from perdure.errors import Conflict, Damaged, Invalid, NotFound
+from perdure.errors import Conflict, Damaged, Invalid, KeyTaken, NotFound
 from perdure.kernel.events import Event
 from perdure.kernel.forking import ForkRequest, fork_point
 from perdure.kernel.ports import GoalFilter, StateStore, Summary
@@ -121,7 +120,7 @@ class GoalForks:
         is_same_place = origin is not None and (origin.goal_id, origin.seq) == (goal_id, seq)
         if not is_same_place or has_taken != take_key:
             taking = " that takes its key" if take_key else ""
-            raise asked.KeyTaken(f"The key started {known.goal_id}, which is not a fork of {goal_id} at {seq}{taking}.")
+            raise KeyTaken(f"The key started {known.goal_id}, which is not a fork of {goal_id} at {seq}{taking}.")
         return replace((await self._seen([known]))[0], is_news=False)
 
     async def _fork_called(self, key: str, place: _Place) -> Summary | None:

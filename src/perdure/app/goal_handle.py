@@ -1,11 +1,12 @@
 """A handle on a goal that runs in the background or in another process."""
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from perdure.app import asked
 from perdure.app.asked import OnFailed
-from perdure.app.goal_errors import result_of
+from perdure.app.goal_errors import result_of, wait_of
 from perdure.app.views import GoalResult, GoalStatus, GoalView
 from perdure.errors import Unavailable
 from perdure.kernel.loop import Ran
@@ -35,6 +36,8 @@ class GoalHandle:
         self.id = goal_id
         self._goals = goals
         self._task = task
+        self._has_waited = task is not None
+        """Whether the goal has run since this handle was made; if it had ended before, its end is only read."""
         self._on_failed = on_failed
         self._is_starter = is_starter
         """Whether this process has the code and resumes the goal when it can continue and no worker runs it."""
@@ -55,14 +58,20 @@ class GoalHandle:
         It waits for answers, signals and timers, too. A goal that was started through this handle is resumed here when
         it can continue and no worker runs it. With `timeout_s=0`, only a goal that has ended already has a result.
 
-        Raises: GoalFailed and GoalCancelled as `run`; TimeoutError after `timeout_s` seconds, while the goal continues;
-        Conflict and Unavailable when it could not be run here.
+        Raises: GoalFailed and GoalCancelled as `run`; TimeoutError after `timeout_s` seconds, which says what the goal
+        does or waits for, while it continues; Conflict and Unavailable when it could not be run here.
         """
         limit_s = asked.timeout_s(timeout_s)
         if not await self._has_ended():
-            async with asyncio.timeout(limit_s):
-                await self._wait_for_end()
-        ran = await self._goals.ran(self.id, "ended")
+            self._has_waited = True
+            try:
+                async with asyncio.timeout(limit_s) as limit:
+                    await self._wait_for_end()
+            except TimeoutError:
+                if not limit.expired():
+                    raise
+                raise TimeoutError(await self._standing()) from None
+        ran = replace(await self._goals.ran(self.id, "ended"), is_recorded=not self._has_waited)
         return result_of(ran, self._on_failed, home=self._goals.named_home)
 
     async def cancel(self) -> GoalView:
@@ -76,6 +85,12 @@ class GoalHandle:
         """Tell whether the goal has ended, and the run in this process, which may retry it, too."""
         is_running_here = self._task is not None and not self._task.done()
         return not is_running_here and (await self._goals.get(self.id)).is_final
+
+    async def _standing(self) -> str:
+        """Say what the goal does, or waits for, now."""
+        goal = await self._goals.get(self.id)
+        wait = wait_of(await self._goals.ran(self.id, "waiting")) if goal.status == "waiting" else None
+        return f"{self.id} is {goal.status}" if wait is None else wait.detail.removesuffix(".")
 
     async def _wait_for_end(self) -> None:
         while True:

@@ -50,6 +50,8 @@ class GoalOptions:
     async def start(self, what: "Flow | str | Path", /, *args: Any, **kwargs: Any) -> GoalHandle:
         """Store a goal, run it in the background until the home is closed, and return its handle at once.
 
+        A goal that waits is resumed here when it was answered or is due.
+
         With a key that was used, the handle is of the goal that it started; a goal that no worker runs is resumed.
 
         Raises: Invalid; NotFound when the plan file does not exist; Conflict when the key started something else.
@@ -58,7 +60,7 @@ class GoalOptions:
         known = await self.goals.started(new)
         if known is None:
             try:
-                run = await self.goals.worker.start(lambda manner: self._begin(new, manner))
+                run = await self.goals.worker.start(lambda manner: self._begin(new, manner), self._continue)
                 return GoalHandle(self.goals, run.goal_id, run.task, self.on_failed, is_starter=True)
             except Conflict:
                 known = await self.goals.started(new)  # another caller was quicker with the same key
@@ -74,14 +76,17 @@ class GoalOptions:
 
     async def _run_or_follow(self, new: "NewGoal") -> Ran:
         """Run a goal here; while another worker runs the goal that its key started, wait."""
+        has_waited = False
         while True:
             try:
-                return await self.goals.begin_once(new)
+                ran = await self.goals.begin_once(new)
+                return replace(ran, is_recorded=ran.is_recorded and not has_waited)
             except Owned:
                 known = await self.goals.started(new)
                 if known is None:
                     raise
                 await self.goals.wait_while_running(known.id)
+                has_waited = True
 
     def _handle_of(self, known: GoalView) -> GoalHandle:
         """Return the handle of a goal that was started before; resume it unless it has ended, is on hold or runs."""
@@ -89,7 +94,7 @@ class GoalOptions:
         is_left_alone = known.is_final or known.is_running or known.summary.waiting_for == "hold"
         task = None
         if is_retried or not is_left_alone:
-            task = self.goals.worker.resume(known.id, lambda manner: self._continue(known.id, manner))
+            task = self.goals.worker.resume(known.id, self._continue)
         return GoalHandle(self.goals, known.id, task, self.on_failed, is_starter=True)
 
     async def _begin(self, new: "NewGoal", manner: "Manner") -> Ran:
@@ -108,7 +113,7 @@ class GoalOptions:
             return ran
         goal_id = ran.state.goal_id
         try:
-            return await self.goals.reopen(goal_id, manner)
+            return await self.goals.reopen(goal_id, manner, by="on_failed")
         except Owned:  # another caller retries it
             await self.goals.wait_while_running(goal_id)
             return await self.goals.ran(goal_id, "ended")

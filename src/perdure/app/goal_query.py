@@ -39,6 +39,8 @@ class GoalQuery:
     where: GoalFilter
     shown: frozenset[str] | None = None
     """Statuses to choose by when only one of running and interrupted is wanted."""
+    flow_at: str | None = None
+    """`module:function` of the flow; a row has only the function, so the goal's first event is read."""
 
     def has(self, goal: GoalView) -> bool:
         """Tell whether a goal that the store found is wanted."""
@@ -52,10 +54,11 @@ def goal_query(now_us: int, filters: Filters) -> GoalQuery:
     """
     words = _words(filters.get("status"))
     stored = None if words is None else tuple(dict.fromkeys(_stored(word) for word in words))
+    name, flow_at = _flow(filters.get("flow"))
     where = GoalFilter(
         status=stored[0] if stored is not None and len(stored) == 1 else stored,
         queue=_text("queue", filters.get("queue")),
-        flow=_text("flow", filters.get("flow")),
+        flow=name,
         start_key=_text("key", filters.get("key")),
         bot=_text("bot", filters.get("bot")),
         tag=_tag(filters.get("tag")),
@@ -63,7 +66,7 @@ def goal_query(now_us: int, filters: Filters) -> GoalQuery:
         created_before_us=_moment("until", filters.get("until"), now_us),
     )
     is_split = words is not None and "open" not in words and len(_OPEN & set(words)) == 1
-    return GoalQuery(where, frozenset(words) if words is not None and is_split else None)
+    return GoalQuery(where, frozenset(words) if words is not None and is_split else None, flow_at)
 
 
 def older_than_us(text: str, now_us: int, name: str = "older_than") -> int:
@@ -100,6 +103,17 @@ def _text(name: str, given: Any) -> str | None:
         raise Invalid(f"{name} must be a text that is not empty, found {given!r}.")
     text: str | None = given
     return text
+
+
+def _flow(given: Any) -> tuple[str | None, str | None]:
+    """Return the name of a flow, and `module:function` where that was given."""
+    text = _text("flow", given)
+    if text is None or ":" not in text:
+        return text, None
+    module, _, name = text.partition(":")
+    if not module or not name:
+        raise Invalid(f"flow must be the name of a flow, or module:function; found {text!r}.")
+    return name, text
 
 
 def _tag(given: Any) -> str | None:

@@ -65,9 +65,10 @@ class GoalReader:
         """Return the newest goals that match all filters; `before` is the last id of the previous page.
 
         `status` is one word or several: running, interrupted, waiting, done, failed, cancelled, or open (running or
-        interrupted). `flow`, `key`, `bot`, `tag` and `queue` match exactly. `since` and `until` choose by the time of
-        creation, from the first up to but without the second: a datetime, a date or time as text (local unless it has
-        an offset), or a duration such as `2h`, counted back from now.
+        interrupted). `flow` is the name of a flow, or `module:function`. `key`, `bot`, `tag` and `queue` match
+        exactly. `since` and `until` choose by the time of creation, from the first up to but without the second: a
+        datetime, a date or time as text (local unless it has an offset), or a duration such as `2h`, counted back
+        from now.
 
         Raises: Invalid
         """
@@ -78,15 +79,27 @@ class GoalReader:
         return await self._matching(query, limit, before)
 
     async def _matching(self, query: GoalQuery, limit: int, before: str | None) -> Sequence[GoalView]:
-        """Return goals of a query; the running are told from the interrupted page by page."""
-        size = limit if query.shown is None else max(limit, _PAGE)
+        """Return goals of a query; what a row does not say is looked up page by page."""
+        is_whole = query.shown is None and query.flow_at is None
+        size = limit if is_whole else max(limit, _PAGE)
         found: list[GoalView] = []
         while page := await self._store.list_goals(where=query.where, limit=size, before=before):
-            found += [goal for goal in await self._seen(page) if query.has(goal)]
+            for goal in await self._seen(page):
+                if len(found) < limit and query.has(goal) and await self._is_of_flow(goal, query.flow_at):
+                    found.append(goal)
             before = page[-1].goal_id
             if len(page) < size or len(found) >= limit:
                 break
-        return found[:limit]
+        return found
+
+    async def _is_of_flow(self, goal: GoalView, at: str | None) -> bool:
+        """Tell whether a goal runs the flow `module:function`; None means any flow."""
+        if at is None:
+            return True
+        try:
+            return (await self.begun(goal.id)).mind.at == at
+        except (NotFound, Damaged):  # deleted meanwhile, or its first event cannot be read
+            return False
 
     async def deletable(self, goal_id: str) -> GoalView:
         """Return a goal that can be deleted.

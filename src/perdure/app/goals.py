@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from perdure.app import asked
 from perdure.app.asked import OnFailed
+from perdure.app.goal_errors import result_of
 from perdure.app.goal_forks import GoalForks, fork_request
 from perdure.app.goal_reader import GoalReader
 from perdure.app.posts import CANCEL_WAIT_S, Posts
@@ -18,7 +19,7 @@ from perdure.app.system import SystemIds, observer
 from perdure.app.views import GoalResult, GoalView
 from perdure.app.waits import unawaited_note
 from perdure.app.worker import LEASE_S
-from perdure.errors import Conflict, Invalid
+from perdure.errors import Conflict, Invalid, KeyTaken
 from perdure.kernel.decisions import admit_decision, choose, refuse_while_cancelled
 from perdure.kernel.events import Event, Limits, Signal, content_of
 from perdure.kernel.loop import Outcome, Ran
@@ -60,6 +61,9 @@ class Goals(GoalReader):
         self._others: frozenset[str] = frozenset()
         """Other workers that were alive, and owned goals, when the queue was last looked at."""
 
+    def __repr__(self) -> str:
+        return f"<goals of {self._home}>"
+
     def options(
         self,
         key: str | None = None,
@@ -90,6 +94,8 @@ class Goals(GoalReader):
     async def start(self, what: "Flow | str | Path", /, *args: Any, **kwargs: Any) -> "GoalHandle":
         """Store a goal, run it in the background until the home is closed, and return its handle at once.
 
+        A goal that waits is resumed here when it was answered or is due.
+
         Raises: Invalid; NotFound when the plan file does not exist.
         """
         return await self.options().start(what, *args, **kwargs)
@@ -104,25 +110,27 @@ class Goals(GoalReader):
         return GoalHandle(self, (await self._whole(goal_id)).goal_id)
 
     async def resume(self, goal_id: str) -> GoalResult:
-        """Go on with a goal, and say how that ended; one that has ended is left as it is.
+        """Resume a goal, and return the result; a finished goal is not run again, and its result is that of its end.
 
-        Raises: NotFound; Conflict when another live worker runs it, or its flow was changed.
+        Raises: GoalFailed, GoalCancelled and GoalWaiting as `run`; NotFound; Conflict when another live worker runs the
+        goal, or its flow was changed.
         """
-        return _result_of(await self.go_on(goal_id))
+        return result_of(await self.go_on(goal_id), home=self.named_home)
 
     async def retry(
         self, goal_id: str, *, reason: str | None = None, limits: Limits | None = None, key: str | None = None
     ) -> GoalResult:
-        """Retry a failed goal, and return how that ended: the failed steps are called again, all others stay recorded.
+        """Retry a failed goal, and return the result: the failed steps are called again, all others stay recorded.
 
         A failed step that may have had its effect is not repeated: the goal waits for a decision on it. The same key
-        retries once; then it resumes the goal, or returns how it ended.
+        retries once; then it resumes the goal, or only reads its end.
 
-        Raises: NotFound; Conflict when the goal is not failed, its flow began other steps because of the failure (the
-        message has the command that forks it instead), or another live worker runs it; KeyTaken; Invalid when a limit
-        is not above what was used.
+        Raises: GoalFailed, GoalCancelled and GoalWaiting as `run`; NotFound; Conflict when the goal is not failed, its
+        flow began other steps because of the failure (the message has the command that forks it instead), another live
+        worker runs it, or the key was used for something else; Invalid when a limit is not above what was used.
         """
-        return _result_of(await self.reopen(goal_id, reason=reason, limits=limits, key=key))
+        ran = await self.reopen(goal_id, reason=reason, limits=limits, key=key)
+        return result_of(ran, home=self.named_home)
 
     @cached_property
     def worker(self) -> "AppWorker":
@@ -166,7 +174,7 @@ class Goals(GoalReader):
         """
         summary = await self._whole(goal_id)
         if summary.is_final:
-            return await self.ran(summary.goal_id, "ended")
+            return replace(await self.ran(summary.goal_id, "ended"), is_recorded=True)
         return await self._runner.go_on(summary.goal_id, manner or Manner(queue=self._queue), limits or Limits())
 
     async def ran(self, goal_id: str, outcome: Outcome) -> Ran:
@@ -184,6 +192,7 @@ class Goals(GoalReader):
         reason: str | None = None,
         limits: Limits | None = None,
         key: str | None = None,
+        by: str = "person",
     ) -> Ran:
         """Reopen a failed goal and run it until it ends, waits or is stopped; see `retry`.
 
@@ -191,7 +200,7 @@ class Goals(GoalReader):
         """
         goal_id = (await self._whole(goal_id)).goal_id
         manner = manner or Manner(queue=self._queue)
-        again = Reopening(reason, limits or Limits(), asked.key(key))
+        again = Reopening(reason, limits or Limits(), asked.key(key), by)
         if await self.has_retried(goal_id, again):
             return await self._continue_retry(goal_id, manner)
         await self._require_retryable(goal_id)
@@ -225,7 +234,7 @@ class Goals(GoalReader):
         events = await self._store.load(goal_id)
         if not is_retry_as_given(events, known, reason=again.reason, limits=again.limits):
             what = "another retry" if known[0] in ("reopened", "limit") else f"something else: a {known[0]}"
-            raise asked.KeyTaken(f"The key {again.key!r} was used for {what}. Use another key.")
+            raise KeyTaken(f"The key {again.key!r} was used for {what}. Use another key.")
         return True
 
     async def is_elsewhere(self, goal_id: str) -> bool:
@@ -431,13 +440,9 @@ class Goals(GoalReader):
         difference = new.differs_from(await self.begun(known.goal_id))
         if difference is not None:
             goal_id = known.goal_id
-            raise asked.KeyTaken(
+            raise KeyTaken(
                 f"The key {new.key!r} started {goal_id}, {difference}. Use another key; or fork that goal, which is"
                 f" {known.text!r} (`perdure goal fork {goal_id} --before STEP`); or, once it has ended, delete it"
                 f" (`perdure goal delete {goal_id}`), and the key is free. Nothing was run."
             )
         return known.goal_id
-
-
-def _result_of(ran: Ran) -> GoalResult:
-    return GoalResult.of(ran.state, ran.queue)

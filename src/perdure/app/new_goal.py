@@ -15,7 +15,7 @@ from perdure.minds.flow import Flow
 from perdure.minds.mistakes import described
 from perdure.minds.plan_file import parse_plan, plan_text
 from perdure.minds.scripts import script_here, without_script
-from perdure.minds.values import read_arguments, to_json
+from perdure.minds.values import arguments_to_json, read_arguments
 from perdure.minds.yaml_text import MAX_BYTES
 
 _LONGEST = 500
@@ -111,7 +111,7 @@ def _no_goal(what: Any) -> Invalid:
         what.close()
         return Invalid("A flow is given apart from its arguments: run(flow, 1), not run(flow(1)).")
     if inspect.isroutine(what):
-        return Invalid(f"{described(what)} is no flow: put @flow above it.")
+        return Invalid(f"{described(what)} is not a flow: put @flow above it.")
     return Invalid(f"A flow, a command line or the Path of a plan was expected, found {what!r}.")
 
 
@@ -152,10 +152,7 @@ def of_flow(flow: Flow, args: list[Any], kwargs: dict[str, Any]) -> NewGoal:
     except TypeError as error:
         raise Invalid(f"{flow.name} cannot be called like that: {error}.") from None
     args, kwargs = list(bound.args[1:]), bound.kwargs
-    given = {
-        "args": to_json(args, f"An argument of {flow.name}"),
-        "kwargs": to_json(kwargs, f"An argument of {flow.name}"),
-    }
+    given = arguments_to_json(flow.name, flow.fn, args, kwargs, is_given_goal=True)
     read_arguments(flow.fn, given["args"], given["kwargs"])
     said = ", ".join([*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())])
     script = {"script": script_here()} if flow.is_of_script else {}

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from perdure.kernel.events import Ask, LimitName, Wait, iso
+from perdure.kernel.events import Ask, LimitName, Reopened, Wait, iso
 from perdure.kernel.fold import CallState, GoalState
 from perdure.kernel.reopening import NotRetried, plan_retry
 from perdure.kernel.summary import Summary
@@ -96,7 +96,12 @@ def _why_interrupted(goal: Summary) -> str:
     app = goal.queue.removeprefix("app.")
     if app != goal.queue:
         return f"Resume it here. The application {app!r} resumes it by itself when it runs."
-    return "Resume it where it stopped."
+    return "Run the fork." if is_new_fork(goal) else "Resume it where it stopped."
+
+
+def is_new_fork(goal: Summary) -> bool:
+    """Tell whether a goal is a fork that has not run yet: its own history is the event of the fork."""
+    return goal.forked_from is not None and goal.last_seq == goal.forked_from.seq + 1
 
 
 def _waiting(goal: Summary, state: GoalState | None, now_us: int) -> Iterator[NextCommand]:
@@ -160,7 +165,11 @@ def _run_script(state: GoalState, why: str) -> NextCommand:
     command = script_command(state.begun)
     if command is None:
         return NextCommand(_perdure("goal", "show", state.goal_id), f"{why} To continue, {run_again(state.begun)}.")
-    return NextCommand(command, f"{why} Its flow is defined in this script.")
+    defined = "Its flow is defined in this script"
+    if state.begun.forked_from is None:
+        return NextCommand(command, f"{why} {defined}.")
+    resumed = f"`await p.goals.resume({state.goal_id!r})` in the script resumes this fork."
+    return NextCommand(command, f"{why} {defined}, which finds a goal by its start key. {resumed}")
 
 
 def _why_held(goal: Summary, state: GoalState | None) -> str:
@@ -195,20 +204,33 @@ def _raise_limit(state: GoalState, name: LimitName) -> NextCommand:
     return NextCommand(command, f"Its limit of {name} is reached ({used:g} used). Raise it and resume.")
 
 
-def _retry(goal: Summary, steps: Sequence[str] = ()) -> NextCommand:
-    failed = f"{', '.join(steps)}, which failed" if steps else "what failed"
-    return NextCommand(_perdure("goal", "retry", goal.goal_id), f"Retry {failed}, when the cause is fixed.")
+def _retry(goal: Summary, why: str = "Retry what failed, when the cause is fixed.") -> NextCommand:
+    return NextCommand(_perdure("goal", "retry", goal.goal_id), why)
+
+
+def _why_retried(state: GoalState, planned: Reopened) -> str:
+    """Say what a retry does: which steps it calls again, and which wait for a decision."""
+    again = [state.calls[call_id].call.step for call_id in planned.again]
+    unknown = [state.calls[call_id].call.step for call_id in planned.unknown]
+    said = []
+    if again:
+        said.append(f"Retry {', '.join(again)}, which failed, when the cause is fixed.")
+    if unknown:
+        begins = "The goal then waits" if again else "Reopen the goal, which then waits"
+        said.append(f"{begins} for a decision about {', '.join(unknown)}, which may have happened.")
+    if not said and state.begun.mind.kind == "flow":
+        return "Run the flow again over its recorded steps, when the bug is fixed."
+    return " ".join(said) or "Retry what failed, when the cause is fixed."
 
 
 def _after_failure(goal: Summary, state: GoalState) -> Iterator[NextCommand]:
-    steps = state.termination.steps if state.termination is not None else None
     try:
-        plan_retry(state, by="person")
+        planned = plan_retry(state, by="person")
     except NotRetried as error:
         if error.before is not None:
             yield NextCommand(_perdure("goal", "fork", goal.goal_id, "--before", error.before), error.what)
         return
-    yield _retry(goal, steps or ())
+    yield _retry(goal, _why_retried(state, planned))
     if is_of_script(state.begun.mind):
         yield _run_script(state, "Then run the goal.")
 

@@ -5,10 +5,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from perdure.app import asked
 from perdure.app.runner import Runner
 from perdure.app.views import GoalView
-from perdure.errors import Conflict
+from perdure.errors import Conflict, KeyTaken
 from perdure.kernel.fold import fold
 from perdure.kernel.ports import Admit, Clock, Ids, StateStore
 
@@ -51,7 +50,7 @@ class Posts:
             is_news = await self._store.post(goal_id, kind, payload, key=post_key, after=after, admit=admit)
         except Conflict as error:
             if key is not None and await self._store.posted_as(goal_id, key) is not None:
-                raise asked.KeyTaken(error.detail) from error
+                raise KeyTaken(error.detail) from error
             raise
         return replace(await self._settle(goal_id), is_news=is_news)
 

@@ -44,8 +44,9 @@ class Manner:
 
 @dataclass(frozen=True)
 class Reopening:
-    """How a failed goal is retried: why, with which limits raised, and under which key."""
+    """How a failed goal is retried: why, with which limits raised, under which key, and by whom."""
 
     reason: str | None = None
     limits: Limits = field(default_factory=Limits)
     key: str | None = None
+    by: str = "person"

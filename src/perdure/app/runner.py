@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from perdure.app.flow_threads import FlowThread
 from perdure.app.run_options import Manner, Reopening, Tell
-from perdure.app.script_interrupts import Interrupted
+from perdure.app.script_interrupts import Interrupted, cut_off_steps
 from perdure.app.system import SystemClock, SystemIds, WorkerIdentity, is_goal_id, keep_for_ever, observer
 from perdure.app.views import GoalView
 from perdure.app.worker import LEASE_S, LocalWorker
@@ -166,7 +166,7 @@ class Runner:
             self._worker.holding(goal_id) as worker,
             self._claimed(goal_id, worker, queue, tell, is_woken=False, reopen=True) as journal,
         ):
-            reopened = plan_retry(journal.state, by="person", reason=again.reason)
+            reopened = plan_retry(journal.state, by=again.by, reason=again.reason)
             raised = _raised(journal.state, again.limits)
             late = [row.id for row in await self._store.inbox(goal_id) if row.kind == "cancel"]
             journal.reopen(reopened, *raised, key=again.key, dropped=late)
@@ -287,7 +287,8 @@ class Runner:
         except (asyncio.CancelledError, KeyboardInterrupt):
             if journal.is_stored:
                 is_found_again = is_resumed or journal.start_key is not None
-                self.interrupted[journal.goal_id] = Interrupted(journal.goal_id, journal.state.begun, is_found_again)
+                begun, cut_off = journal.state.begun, cut_off_steps(journal.state)
+                self.interrupted[journal.goal_id] = Interrupted(journal.goal_id, begun, is_found_again, cut_off)
             raise
 
     async def _run_loop(

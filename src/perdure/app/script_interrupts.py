@@ -12,7 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from perdure.kernel.events import GoalBegun
+from perdure.kernel.events import GoalBegun, ToolCall
+from perdure.kernel.fold import GoalState
 
 _MOST_SHOWN = 5
 
@@ -25,6 +26,14 @@ class Interrupted:
     begun: GoalBegun
     is_found_again: bool
     """Whether the same call finds this goal again: it has a key, or it was resumed by its id."""
+    cut_off: tuple[str, ...] = ()
+    """The steps whose `once` calls were running: their outcomes are unknown."""
+
+
+def cut_off_steps(state: GoalState) -> tuple[str, ...]:
+    """Return the steps of a goal that is no longer run whose `once` calls have no outcome."""
+    running = [each.call for each in state.open_calls.values() if each.runs]
+    return tuple(call.step for call in running if isinstance(call, ToolCall) and call.effect == "once")
 
 
 def resume_lines(goals: Sequence[Interrupted], home: Path | None = None) -> Sequence[str]:
@@ -35,8 +44,17 @@ def resume_lines(goals: Sequence[Interrupted], home: Path | None = None) -> Sequ
         return []
     left = len(commands) - _MOST_SHOWN
     more = [f"  and {left} more: {shlex.join(['perdure', 'goal', 'list', *where])}"] if left > 0 else []
-    said = "Interrupted; what was recorded is kept. To resume:"
-    return [said, *(f"  {command}" for command in commands[:_MOST_SHOWN]), *more]
+    return [_said(goals), *(f"  {command}" for command in commands[:_MOST_SHOWN]), *more]
+
+
+def _said(goals: Sequence[Interrupted]) -> str:
+    cut_off = [step for goal in goals for step in goal.cut_off]
+    if not cut_off:
+        return "Interrupted; what was recorded is kept. To resume:"
+    left = len(cut_off) - _MOST_SHOWN
+    steps = ", ".join(cut_off[:_MOST_SHOWN]) + (f" and {left} more" if left > 0 else "")
+    unknown = "was running: its outcome is" if len(cut_off) == 1 else "were running: their outcomes are"
+    return f"Interrupted. {steps} {unknown} unknown. On resume the check of the step decides, or you do. To resume:"
 
 
 def _command(goal: Interrupted, where: Sequence[str]) -> str:

@@ -63,7 +63,8 @@ class Goals:
     ) -> AsyncIterator[Goal]:
         """Give all goals that match all filters, the newest first; a page has `limit` goals.
 
-        `since` and `until` choose by the time of creation: a datetime, or a text such as `2h`.
+        `flow` is the name of a flow, or `module:function`. `since` and `until` choose by the time of creation: a
+        datetime, or a text such as `2h`.
 
         Raises: Invalid
         """

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from perdure.errors import Conflict, Invalid
-from perdure.kernel.events import Ask, Body, Decision, Event, ToolError, ToolOutput, Verdict, fingerprint
+from perdure.kernel.events import Ask, Body, Decision, Event, ToolError, ToolOutput, Verdict, Wait, fingerprint
 from perdure.kernel.fold import CallState, GoalState, apply
 from perdure.kernel.ports import Admit, InboxRow
 
@@ -111,12 +111,26 @@ def _refusal(state: GoalState, verdict: str, call_id: str | None, fitting: list[
     settled = None if known is None else _settled(known)
     if settled is not None and call_id is not None:
         return Conflict(f"{settled}.")
+    if verdict == "answer" and call_id is None and settled is None:
+        return Conflict(_no_question(state))
     what = "Nothing" if call_id is None else f"No call {call_id!r}"
     instead = f"; {', '.join(fitting)} would" if fitting else ""
     takes = [f"{name} takes {_takes(call)}" for name, call in state.open_calls.items()]
     is_open = f"; {', '.join(takes)}" if takes and not fitting else ""
     before = f"; {settled}" if settled is not None and not fitting else ""
     return Conflict(f"{what} in {state.goal_id} waits for {verdict!r}{instead}{is_open}{before}.")
+
+
+def _no_question(state: GoalState) -> str:
+    """Say that a goal asks nothing, and what is open instead."""
+    now = [f"{call.call.step} {_doing(call)}" for call in state.open_calls.values()]
+    return f"{state.goal_id} has not asked a question{'; ' if now else ''}{', '.join(now)}."
+
+
+def _doing(call: CallState) -> str:
+    if call.runs:
+        return "is running"
+    return "waits" if isinstance(call.call, Wait) else f"takes {_takes(call)}"
 
 
 def _named(verdict: object, value: object) -> str:

@@ -40,6 +40,8 @@ class Ran:
     state: GoalState
     queue: str
     """The queue that the goal is in."""
+    is_recorded: bool = False
+    """Whether the goal had ended before, so that nothing was run."""
 
 
 def _level() -> int:

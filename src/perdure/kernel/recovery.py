@@ -12,7 +12,7 @@ Environment = Callable[[ToolCall], Mapping[str, str]]
 EXHAUSTION = (OSError, RuntimeError, MemoryError)
 """What Python raises when descriptors, processes, threads, memory or disk space run out."""
 _LONGEST_REASON = 2_000
-_WHY = "We stopped between the start of this call and the record of its outcome"
+_WHY = "The worker ended between the start of this call and the record of its outcome"
 
 
 def no_environment(_call: ToolCall) -> Mapping[str, str]:

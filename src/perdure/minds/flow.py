@@ -1,5 +1,6 @@
 """A Python function as a durable goal: `@flow`, and the `goal` that such a function is given."""
 
+import functools
 import importlib
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, overload
@@ -9,7 +10,7 @@ from perdure.kernel.events import Effect
 from perdure.minds import flow_asked as asked
 from perdure.minds.failed_steps import tag_with_others
 from perdure.minds.flow_calls import KEY, Pause, Question, Work
-from perdure.minds.values import digest, reader_of, to_json
+from perdure.minds.values import arguments_to_json, digest, reader_of
 
 if TYPE_CHECKING:
     from perdure.minds.flow_mind import FlowMind
@@ -23,8 +24,12 @@ _LONGEST_CALL = 200
 class Flow:
     """A function that runs as a goal; `p.goals.run(this, …)` starts one."""
 
+    __name__: str
+    __wrapped__: Callable[..., Coroutine[Any, Any, Any]]
+
     def __init__(self, fn: Callable[..., Coroutine[Any, Any, Any]]) -> None:
         asked.flow_function(fn)
+        functools.update_wrapper(self, fn)
         self.fn = fn
         self.name = fn.__qualname__
         self.path = f"{fn.__module__}:{fn.__qualname__}"
@@ -146,10 +151,7 @@ class Goal:
         asked.step(fn, effect, name, timeout_s, check)
         tries = asked.retry(retry)
         called = name or getattr(fn, "__name__", type(fn).__name__).strip("<>")
-        given = {
-            "args": to_json(list(args), f"An argument of {called}"),
-            "kwargs": to_json(kwargs, f"An argument of {called}"),
-        }
+        given = arguments_to_json(called, fn, args, kwargs)
         arguments = {**given, "digest": digest(given)}
         work = Work(fn, args, kwargs, arguments, effect, timeout_s, check, reader_of(fn))
         value = await self._mind.request(called, work, tries)

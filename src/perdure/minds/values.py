@@ -6,7 +6,7 @@ import hashlib
 import inspect
 import math
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import orjson
@@ -31,6 +31,34 @@ def to_json(value: Any, what: str) -> Any:
     if has_odd_number(value):
         raise Invalid(f"{what} does not go through JSON: NaN and infinity are no numbers there.")
     return again
+
+
+def arguments_to_json(
+    called: str, fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], *, is_given_goal: bool = False
+) -> dict[str, Any]:
+    """Return the arguments of a function as JSON has them; with `is_given_goal`, its first parameter is not theirs.
+
+    Raises: Invalid, naming the argument that does not go through JSON.
+    """
+    try:
+        what = f"An argument of {called}"
+        return {"args": to_json(list(args), what), "kwargs": to_json(kwargs, what)}
+    except Invalid:
+        named = {**_by_name(fn, args, int(is_given_goal)), **kwargs}
+        for name, value in named.items():
+            to_json(value, f"The argument {name} of {called}")
+        raise
+
+
+def _by_name(fn: Callable[..., Any], args: Sequence[Any], skipped: int) -> dict[str, Any]:
+    """Return positional arguments under the names of their parameters, or under their numbers."""
+    try:
+        parameters = [*inspect.signature(fn).parameters.values()][skipped:]
+    except (TypeError, ValueError):  # a function of C may have none
+        parameters = []
+    is_single = [each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD) for each in parameters]
+    names = [each.name for each, single in zip(parameters, is_single, strict=True) if single]
+    return {names[at] if at < len(names) else f"number {at + 1}": value for at, value in enumerate(args)}
 
 
 def has_odd_number(value: Any) -> bool:

@@ -77,7 +77,8 @@ class Fields:
             if key in known:
                 self.nodes[key] = value
             else:
-                problems.add(line_of(key_node), f"{what} has no key {key!r}{did_you_mean(key, known)}")
+                meant = did_you_mean(key, known)
+                problems.add(line_of(key_node), f"{what} has no key {key!r}{meant} Valid keys: {', '.join(known)}.")
 
     @property
     def name(self) -> str:

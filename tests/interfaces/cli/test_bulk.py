@@ -67,7 +67,7 @@ def test_what_cannot_be_deleted_is_refused_with_its_reason_and_the_rest_is_delet
     perdure("goal", "cancel", origin)
     assert perdure("goal", "delete", "--all", "--yes") == 1
     assert perdure.out.startswith("1 goal deleted.\nRefused: 1 goal.\n")
-    assert f"  {origin}: {origin} has a fork, " in perdure.out
+    assert f"\n  {origin} has a fork, " in perdure.out
     told = perdure.json("goal", "delete", "--status", "cancelled", "--yes")
     assert (told["done"], [each["code"] for each in told["refused"]]) == ([], ["conflict"])
 
@@ -103,7 +103,7 @@ def test_a_goal_that_changed_since_it_was_counted_is_refused(perdure: Terminal) 
     assert told.exit_code == 1
 
 
-def test_failed_goals_are_retried_by_filter_and_one_that_fails_again_is_refused(perdure: Terminal) -> None:
+def test_failed_goals_are_retried_by_filter_and_one_that_fails_again_is_reported_as_failed(perdure: Terminal) -> None:
     assert perdure("run", "cat one.txt") == 1
     assert perdure("run", "cat two.txt") == 1
     assert perdure("run", "true") == 0
@@ -112,13 +112,40 @@ def test_failed_goals_are_retried_by_filter_and_one_that_fails_again_is_refused(
     told = json.loads(perdure.out)
     by_text = {goal["text"]: goal for goal in perdure.goals()}
     assert [each["id"] for each in told["done"]] == [by_text["cat one.txt"]["id"]]
-    assert [each["id"] for each in told["refused"]] == [by_text["cat two.txt"]["id"]]
-    assert "failed again" in told["refused"][0]["reason"]
+    two = by_text["cat two.txt"]
+    assert told["failed"] == [{"id": two["id"], "status": "failed", "detail": two["detail"]}]
+    assert (told["waiting"], told["refused"]) == ([], [])
     assert {text: goal["status"] for text, goal in by_text.items()} == {
         "cat one.txt": "done",
         "cat two.txt": "failed",
         "true": "done",
     }
+
+
+def test_a_bulk_retry_counts_what_became_of_the_goals_and_names_those_that_failed(perdure: Terminal) -> None:
+    assert perdure("run", "cat one.txt") == 1
+    assert perdure("run", "cat two.txt") == 1
+    two = perdure.goals()[0]
+    Path("one.txt").write_text("1")
+    assert perdure("goal", "retry", "--all", "--yes") == 1
+    assert perdure.out == f"2 goals retried: 1 done, 1 failed again.\n  {two['id']}  {two['detail']}\n"
+
+
+def test_a_goal_that_waits_after_a_bulk_retry_is_counted_as_waiting(perdure: Terminal) -> None:
+    Path("plan.yaml").write_text("goal: p\nsteps: [{id: a, exec: cat x}, {id: b, ask: {question: 'Go?'}, needs: [a]}]")
+    assert perdure("run", "--plan", "plan.yaml") == 1
+    goal = perdure.newest()
+    Path("x").write_text("1")
+    assert perdure("goal", "retry", "--all", "--yes") == 0
+    assert perdure.out == f"1 goal retried: 1 waiting.\n  {goal}  waiting: person\n"
+
+
+def test_the_examples_before_a_confirmation_are_aligned(perdure: Terminal) -> None:
+    perdure("run", "true")
+    perdure("run", "false")
+    perdure("goal", "delete", "--all", "--yes")
+    _, failed, done = perdure.err.splitlines()
+    assert failed.index("  false") == done.index("  true")
 
 
 def test_a_key_or_a_limit_is_for_one_retried_goal(perdure: Terminal) -> None:

@@ -8,6 +8,13 @@ from typing import Any
 import pytest
 
 from perdure import Perdure
+from perdure.app import open_ephemeral
+from perdure.app.run_options import Manner
+from perdure.interfaces.cli.command import Options
+from perdure.interfaces.cli.goals.in_place import InPlace
+from perdure.interfaces.cli.goals.stage import Showing, Stage
+from perdure.kernel.events import Event, GoalBegun, MindSpec, OutcomeUnknown, Tip, ToolCall, seal
+from perdure.kernel.fold import apply, fold
 from tests.interfaces.cli.on_terminal import CTRL_C, CTRL_D, DOWN, ENTER, ESC, UP, Program, Start
 from tests.interfaces.cli.terminal import Terminal
 from tests.waiting import waiting_goal
@@ -72,7 +79,7 @@ def test_a_question_that_is_left_open_keeps_the_goal_waiting(start: Start, perdu
     program.press(key)
     code, shown, _ = program.end()
     assert code == 5
-    assert f"goal answer {perdure.newest()} name.1 ANSWER --resume" in shown
+    assert f"goal answer {perdure.newest()} ANSWER --resume" in shown
     assert decisions(perdure) == []
 
 
@@ -191,8 +198,8 @@ def resumed_unknown(start: Start, ready: Path) -> Program:
     program = start("goal", "resume", asyncio.run(make()))
     shown = program.until(LEAVE)
     assert "Nobody knows." in shown
-    assert "retry     it did not happen: run it" in shown
-    assert "skip      it happened: count the step as done" in shown
+    assert "skip      it happened" in shown
+    assert "retry     it did not happen, run it again" in shown
     return program
 
 
@@ -205,9 +212,31 @@ def test_an_unknown_outcome_is_left_open_by_enter_alone(start: Start, perdure: T
 
 def test_an_unknown_outcome_is_settled_in_place(start: Start, perdure: Terminal, ready: Path) -> None:
     program = resumed_unknown(start, ready)
-    program.press(UP, UP, UP, ENTER)
+    program.press(UP, UP, ENTER)
     code, shown, _ = program.end()
     assert code == 0
-    assert "✓ Did pay.1 happen?  retry" in shown
+    assert "✓ What should be done about pay?  retry" in shown
     assert decisions(perdure) == [("pay.1", "retry", None)]
     assert Path("paid").read_text() == ".\n"
+
+
+def test_why_an_outcome_is_unknown_is_said_once_before_the_question(ready: Path) -> None:
+    why = OutcomeUnknown("pay.1", "Nobody knows.")
+    call = ToolCall("pay.1", "pay", "exec", {"argv": ["pay"]}, "once")
+    begun = seal(GoalBegun("pay", MindSpec("plan"), str(ready)), Tip("g"), event_id="e", iteration=0, timestamp_us=0)
+    state = fold([begun])
+    for body in (call, why):
+        event = seal(body, state.tip, event_id="e", iteration=1, timestamp_us=0)
+        apply(state, event)
+    options = Options(json=False, home=None, verbose=True, debug=False, no_input=True)
+
+    async def shown(events: list[Event]) -> list[str]:
+        stage = Stage(Showing(options))
+        stage._see(events, state)
+        async with open_ephemeral() as goals:
+            offers = InPlace(stage, goals, Manner())._offers(state)
+        await stage.close(is_clean=True)
+        return [offer.shown for offer in offers]
+
+    assert asyncio.run(shown([])) == ["Nobody knows."]
+    assert asyncio.run(shown([event])) == [""]

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -65,7 +66,13 @@ def test_show_replay_export_and_diff_have_the_retry(perdure: Terminal, failed: s
     Path("paper").write_text("hello\n")
     assert perdure("goal", "retry", failed, "--reason", "paper is back") == 0
     assert perdure("goal", "show", failed) == 0
-    assert "retried by person: paper is back" in " ".join(perdure.out.split())
+    rows = [re.sub(r" +", " ", line) for line in perdure.out.splitlines() if re.match(r"\d+(-\d+)? ", line)]
+    assert [re.sub(r" [0-9.]+ m?s$", "", row) for row in rows] == [
+        "2-3 fetch exec, once done 1",
+        "4-5 print exec, once failed: exit 1 1",
+        "7 retried by person: paper is back",
+        "8-9 print exec, once done 1",
+    ]
     assert [call["attempt"] for call in perdure.json("goal", "show", failed)["calls"]] == [1, 1, 2]
     assert perdure("goal", "replay", failed) == 0
     assert perdure("goal", "export", failed) == 0
@@ -155,8 +162,13 @@ def test_a_flow_of_a_script_is_reopened_and_the_script_named(
     goal = asyncio.run(fail())
     monkeypatch.delitem(flows._FLOWS, path)
     assert perdure("goal", "retry", goal) == 0
-    assert "run the script again: python /srv/print.py" in " ".join(perdure.out.split())
+    assert perdure.out.endswith("Its flow is defined in this script.\n  python /srv/print.py\n")
     assert perdure.json("goal", "show", goal)["status"] == "interrupted"
+    assert perdure("goal", "fork", goal, "--at", "1") == 0
+    said, command = perdure.out.splitlines()[1:]
+    resumed = f"`await p.goals.resume('{perdure.newest()}')` in the script resumes this fork."
+    assert said.endswith(f"which finds a goal by its start key. {resumed}")
+    assert command == "  python /srv/print.py"
 
 
 def test_every_end_is_remembered_once(perdure: Terminal, failed: str) -> None:

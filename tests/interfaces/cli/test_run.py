@@ -156,6 +156,15 @@ def test_bad_input_has_its_exit_code_and_one_sentence(perdure: Terminal, argumen
     assert perdure.out == "" or "--json" in arguments
 
 
+@pytest.mark.parametrize("name", ["plan.yaml", "plan.yml"])
+def test_a_plan_file_is_not_run_as_a_command(perdure: Terminal, name: str) -> None:
+    Path(name).write_text("goal: g\nsteps: [{id: a, exec: 'true'}]")
+    assert perdure("run", name) == 2
+    assert perdure.err == f"perdure: {name} is a file. To run it as a plan: perdure run --plan {name}\n"
+    assert perdure.goals() == []
+    assert perdure("run", f"cat {name}") == 0
+
+
 def test_a_plan_that_makes_no_sense_is_refused_with_file_and_line(perdure: Terminal) -> None:
     Path("plan.yaml").write_text("goal: x\nsteps:\n  - {id: a, exec: [true], needs: [b]}\n")
     assert perdure("run", "--plan", "plan.yaml") == 2

@@ -62,4 +62,4 @@ def test_who_answers_a_goal_of_the_server_is_told_that_the_server_goes_on(perdur
 
     goal_id = asyncio.run(asked())
     assert perdure("goal", "answer", goal_id, "yes") == 0
-    assert "a running `perdure serve` resumes it" in perdure.out
+    assert "A running `perdure serve` resumes it" in perdure.out

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,18 @@ def test_the_output_of_a_step_is_printed_as_the_history_has_it(perdure: Terminal
     perdure("goal", "answer", perdure.newest(), "yes")
     perdure("goal", "show", "20", "--output", "sure")
     assert perdure.out == "yes\n"
+
+
+def test_the_output_of_a_step_is_found_by_its_short_name(perdure: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    body = "    for n in range(2):\n        await goal.step(str, n)\n    return await goal.step(len, 'abc')\n"
+    Path("counting.py").write_text(f"from perdure import flow\n\n\n@flow\nasync def count(goal):\n{body}")
+    assert perdure("run", "--flow", "counting:count") == 0
+    for name, output in {"len": "3\n", "/len#0": "3\n", "str#1": "1\n", "str#0.1": "0\n", "value": "3\n"}.items():
+        assert perdure("goal", "show", "20", "--output", name) == 0, name
+        assert perdure.out == output
+    assert perdure("goal", "show", "20", "--output", "str") == 2
+    assert "/str#0, /str#1" in perdure.err
 
 
 def test_a_goal_that_sleeps_says_until_when(perdure: Terminal) -> None:

@@ -90,7 +90,7 @@ def test_a_fork_goes_another_way_and_says_where_it_came_from(perdure: Terminal, 
     assert perdure("goal", "fork", answered, "--at", "3") == 0
     said = perdure.out
     fork = perdure.newest()
-    assert said == f"{fork} continues from event 3 of {answered}; `perdure run --resume {fork}` runs it.\n"
+    assert said == f"{fork} continues from event 3 of {answered}.\nRun the fork.\n  perdure goal resume {fork}\n"
     assert perdure.goals()[0]["forked_from"] == {"goal_id": answered, "seq": 3}
     assert perdure("run", "--resume", fork) == 5
     assert f"It is a fork of {answered} at event 3." in perdure.err
@@ -119,7 +119,7 @@ def test_a_fork_is_made_by_a_step_and_says_what_it_repeats(perdure: Terminal, an
     assert "add --repeat fetch. Or fork where nothing is repeated: --before fetch or --after fetch." in perdure.err
     assert len(perdure.goals()) == 2
     assert perdure("goal", "fork", answered, "--at", "2", "--repeat", "fetch") == 0
-    assert perdure.out.endswith("Void, and called again in the fork: fetch.1 (once)\n")
+    assert "\nVoid, and called again in the fork: fetch.1 (once)\n" in perdure.out
     assert perdure.json("goal", "fork", answered, "--at", "4")["voided"] == ["sure.1"]
     assert perdure("goal", "fork", answered, "--at", "2", "--repeat", "fetch", "--resume") == 5
     assert "Void, and called again in the fork: fetch.1 (once)\n" in perdure.err
@@ -148,7 +148,7 @@ def test_a_run_with_the_key_finds_the_fork_that_has_taken_it(perdure: Terminal) 
     assert perdure(*command) == 5
     goal = perdure.newest()
     assert perdure("goal", "fork", goal, "--before", "fetch", "--take-key") == 0
-    assert perdure.out.endswith(f"It has the start key of {goal}.\n")
+    assert f"It has the start key of {goal}.\n" in perdure.out
     fork = perdure.newest()
     assert perdure(*command) == 5
     assert perdure.newest() == fork
@@ -178,7 +178,7 @@ def test_where_two_histories_part_is_shown_side_by_side_and_ends_with_one(perdur
     perdure("run", "--resume", fork)
     perdure("goal", "answer", fork, "no", "--resume")
     assert perdure("goal", "diff", answered, fork) == 1
-    assert f"{answered} and {fork} have 4 events in common" in perdure.out
+    assert f"{answered} and {fork} are the same up to event 4.\n" in perdure.out
     assert f"{fork} is a fork of {answered} at event 4." in perdure.out
     assert re.search(r'^5 +answer sure.1: "yes" +6 +ask sure.1: "Publish\?"$', perdure.out, re.MULTILINE)
     found = perdure.json("goal", "diff", fork, answered)

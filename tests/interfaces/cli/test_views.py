@@ -65,12 +65,21 @@ def test_a_list_at_80_columns_has_one_line_a_goal_and_the_failure_below_it() -> 
 
 
 def test_a_wide_list_uses_the_room_for_the_text_and_the_failure() -> None:
-    assert listed(GOALS, 120) == [
-        "goal                                   status           started       took     steps  text",
+    assert listed(GOALS, 127) == [
+        "goal                                   status           started       took     calls  text",
         "20261116-074800-order-lamp-ql3xyz      waiting: person  12m ago       12m 00s  12     order('lamp', 'table')",
         "20261116-074800-nightly-report-b7vlzh  failed           12m ago       3m 00s   12     KeyError: 'price' "
-        "(report.py, lin…",
+        "(report.py, line 12) w…",
         "20261110-091201-import-b2rvmq          done             Nov 10 08:00  5d 23h   12     import the customers",
+    ]
+
+
+def test_a_failure_with_fewer_than_40_columns_beside_its_goal_is_below_it() -> None:
+    short = goal("20261116-074800-report-b7vlzh", "report()", status="failed", detail="KeyError: 'price' of the lamp")
+    assert listed([short], 80) == [
+        "goal                           status  started  took    calls  text",
+        "20261116-074800-report-b7vlzh  failed  12m ago  3m 00s  12     report()",
+        "  KeyError: 'price' of the lamp",
     ]
 
 
@@ -81,7 +90,7 @@ def test_the_longest_id_stays_whole_at_80_columns() -> None:
 
 def test_a_file_gets_every_column_without_tabs_and_whole_ids() -> None:
     table = goal_table([*GOALS, LONGEST], NOW_US, None)
-    assert table.headers == ("goal", "status", "started", "took", "steps", "text")
+    assert table.headers == ("goal", "status", "started", "took", "calls", "text")
     assert [row[0] for row in table.rows] == [each.id for each in (*GOALS, LONGEST)]
     assert not any("\t" in cell for row in table.rows for cell in row)
     assert table.rows[0][2] == "2026-11-16 07:48:00"

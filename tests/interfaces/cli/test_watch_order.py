@@ -1,16 +1,19 @@
 """`perdure goal watch` prints what happened in the order it happened."""
 
 import asyncio
+import re
+import sys
 from pathlib import Path
 
 import pytest
 
 from perdure import Perdure
 from perdure.interfaces.cli.command import Options
+from perdure.interfaces.cli.edge import run
 from perdure.interfaces.cli.goals.stage import Showing
 from perdure.interfaces.cli.goals.watch import _Audience
 from perdure.kernel.fold import fold
-from tests.interfaces.cli.terminal import Terminal
+from tests.interfaces.cli.terminal import Screen, Terminal
 
 PARALLEL = """
 goal: parallel
@@ -50,4 +53,22 @@ def test_where_a_goal_stands_is_not_said_before_the_events_that_led_there(
         return capsys.readouterr().err
 
     assert asyncio.run(look(2)) == ""
-    assert asyncio.run(look(4)) == f"{goal}: failed\n"
+    assert asyncio.run(look(4)).startswith(f"{goal}: failed\n")
+
+
+def test_on_a_terminal_the_value_of_a_flow_stays_on_a_line_of_its_own(
+    perdure: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    Path("shipping.py").write_text(
+        "from perdure import flow\n\n\n@flow\nasync def ship(goal):\n    return 'the parcel'\n"
+    )
+    assert perdure("run", "--flow", "shipping:ship") == 0
+    goal = perdure.newest()
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setattr(sys, "stdout", screen := Screen())
+    monkeypatch.setattr(sys, "stderr", screen)
+    assert run(["goal", "watch", goal]) == 0
+    value, after = screen.getvalue().split("the parcel\n")
+    assert re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", value).endswith(("\n", "\r"))
+    assert ("\x1b[2K" in value, "\x1b[2K" in after) == (True, False)

@@ -50,7 +50,7 @@ async def _wanted(  # noqa: PLR0913 (each is a parameter of the query)
     status: Annotated[
         list[StatusWord] | None, Query(description="May be repeated. `open` is running or interrupted.")
     ] = None,
-    flow: Annotated[str | None, Query(description="Name of the flow.")] = None,
+    flow: Annotated[str | None, Query(description="Name of the flow, or `module:function`.")] = None,
     key: Annotated[str | None, Query(description="Start key.")] = None,
     bot: Annotated[str | None, Query(description="Slug of the bot.")] = None,
     tag: Annotated[str | None, Query(description="One of the goal's tags.")] = None,

@@ -11,9 +11,8 @@ from fastapi import APIRouter, WebSocket
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from starlette.websockets import WebSocketDisconnect
 
-from perdure.app.asked import KeyTaken
 from perdure.app.forge import SessionOver, SessionView, known_form
-from perdure.errors import Conflict, Invalid, NotFound, PerdureError, Unavailable
+from perdure.errors import Conflict, Invalid, KeyTaken, NotFound, PerdureError, Unavailable
 from perdure.interfaces.api.edge import MOST_ON_LOOP_BYTES, parse_json
 from perdure.interfaces.api.lines import Line
 from perdure.interfaces.api.sockets.telling import refuse, until_ended

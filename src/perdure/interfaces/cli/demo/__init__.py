@@ -10,7 +10,7 @@ import typer
 
 from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options, command
-from perdure.interfaces.cli.demo import interview, scenes
+from perdure.interfaces.cli.demo import scenes
 from perdure.interfaces.cli.demo.shell import Shell
 from perdure.interfaces.cli.logs import keep_no_log
 
@@ -25,6 +25,8 @@ async def demo(options: Options) -> Answer:
 
     Everything runs in a temporary home, which is removed afterwards.
     """
+    from perdure.interfaces.cli.demo import interview
+
     keep_no_log()
     begun_s = time.monotonic()
 

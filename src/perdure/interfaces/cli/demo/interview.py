@@ -37,7 +37,13 @@ async def make_a_bot(shell: Shell) -> dict[str, Any]:
     shell.say("A bot, from one sentence; the interview is killed in the middle of a question:")
     shell.show(f'$ perdure new "{WISH}"')
     pid, shown = await asyncio.to_thread(_interview_and_kill, shell.settings.home, shell.environment)
-    shell.show("\n".join(line for line in shown.splitlines()[-_LINES:] if line.strip() and line[:1] != " "))
+    shell.show(
+        "\n".join(
+            line
+            for line in shown.splitlines()[-_LINES:]
+            if line[:1] not in ("", " ") and not line.rstrip().endswith(_ASKS)
+        )
+    )
     shell.show(f"$ kill -9 {pid}")
     shell.show("Killed")
     async with open_home(shell.settings) as p:

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -27,6 +27,9 @@ All = Annotated[bool, typer.Option("--all", help="Without an id and without filt
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 _PAGE = 200
 _EXAMPLES = 5
+_AGAIN = {"failed": "failed again"}
+
+_Groups = dict[str, list[dict[str, Any]]]
 
 Act = Callable[[Goals, GoalView], Awaitable[GoalView | None]]
 """Does a verb to one goal, and returns it as it is then, or None when it is gone."""
@@ -42,6 +45,19 @@ class Verb:
     applies_to: tuple[str, ...]
     """The statuses that are meant when no status is given."""
     act: Act
+    is_run: bool = False
+    """Whether it runs a goal, which is then done, waits or has failed."""
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """What can become of a goal: the lists of the JSON form."""
+        return ("done", "waiting", "failed", "refused") if self.is_run else ("done", "refused")
+
+    def group_of(self, after: GoalView | None) -> str:
+        """Return the group of a goal that it was done to."""
+        if not self.is_run or after is None or after.status == "done":
+            return "done"
+        return "failed" if after.is_final else "waiting"
 
 
 async def cancel_one(goals: Goals, goal: GoalView) -> GoalView:
@@ -70,12 +86,9 @@ def retry_verb(reason: str | None = None) -> Verb:
     async def retry_one(goals: Goals, goal: GoalView) -> GoalView:
         with in_folder_of(goal.summary):
             ran = await goals.reopen(goal.id, Manner(), reason=reason)
-        seen = GoalView.of_state(ran.state, queue=ran.queue)
-        if seen.status == "failed":
-            raise Conflict(f"{goal.id} was retried and failed again: {seen.detail or seen.reason}")
-        return seen
+        return GoalView.of_state(ran.state, queue=ran.queue)
 
-    return Verb("retry", "retried", ("failed",), retry_one)
+    return Verb("retry", "retried", ("failed",), retry_one, is_run=True)
 
 
 def is_of_several(goal: str | None, filters: Filters, *, is_all: bool, is_narrowed: bool = False) -> bool:
@@ -101,7 +114,7 @@ async def change_many(
 ) -> Answer:
     """Do a verb to every goal that matches, one by one, and report what was done and what was refused.
 
-    Exit 1 when one was refused. A goal whose state has changed since it was counted is refused.
+    Exit 1 when one was refused or failed again. A goal whose state has changed since it was counted is refused.
 
     Raises: Invalid when a person cannot be asked and `yes` is not given; Denied when the answer is no. Nothing is
     changed then.
@@ -110,13 +123,28 @@ async def change_many(
         found = [goal for goal in await _matching(p.goals, verb, filters) if is_wanted(goal)]
         if not found:
             said = f"No goal to {verb.name} matches {told(filters)}." if filters else f"No goal to {verb.name}."
-            return Answer({"done": [], "refused": []}, [said])
+            return Answer({group: [] for group in verb.groups}, [said])
         _confirm(options, verb, found, is_confirmed=yes)
-        done, refused = await _each(p.goals, verb, found)
-    parts = [f"{_count(len(done))} {verb.done}."] if done or not refused else []
-    parts += [f"Refused: {_count(len(refused))}."] if refused else []
-    parts += [one_line(f"  {each['id']}: {each['reason']}") for each in refused]
-    return Answer({"done": done, "refused": refused}, parts, exit_code=int(bool(refused)))
+        groups = await _each(p.goals, verb, found)
+    is_wrong = bool(groups["refused"] or groups.get("failed"))
+    return Answer(dict(groups), [*map(one_line, _report(verb, groups))], exit_code=int(is_wrong))
+
+
+def _report(verb: Verb, groups: _Groups) -> Iterator[str]:
+    """Say how many goals were changed, what became of them, and which were refused."""
+    refused = groups["refused"]
+    changed = {group: each for group, each in groups.items() if group != "refused" and each}
+    if changed:
+        counts = ", ".join(f"{len(each)} {_AGAIN.get(group, group)}" for group, each in changed.items())
+        said = f"{_count(sum(map(len, changed.values())))} {verb.done}"
+        yield f"{said}: {counts}." if verb.is_run else f"{said}."
+    for group in ("waiting", "failed"):
+        yield from (f"  {each['id']}  {each['detail']}" for each in changed.get(group, ()))
+    if refused:
+        yield f"Refused: {_count(len(refused))}."
+    for each in refused:
+        is_named = each["reason"].startswith(each["id"])
+        yield f"  {each['reason']}" if is_named else f"  {each['id']}: {each['reason']}"
 
 
 async def _matching(goals: Goals, verb: Verb, filters: Filters) -> list[GoalView]:
@@ -137,9 +165,11 @@ def _confirm(options: Options, verb: Verb, found: Sequence[GoalView], *, is_conf
     if not options.json:
         print(f"{_count(len(found))} to {verb.name}:", file=sys.stderr)
         now_us = time.time_ns() // 1000
-        for goal in found[:_EXAMPLES]:
-            about = f"  {goal.id}  {status_of(goal, now_us)}  {short_moment(goal.summary.created_us, now_us)}"
-            print(cut_to(one_line(f"{about}  {goal.text}"), MIN_COLUMNS), file=sys.stderr)
+        for line in _aligned(
+            [goal.id, status_of(goal, now_us), short_moment(goal.summary.created_us, now_us), goal.text]
+            for goal in found[:_EXAMPLES]
+        ):
+            print(cut_to(f"  {line}", MIN_COLUMNS), file=sys.stderr)
         if len(found) > _EXAMPLES:
             print(f"  … and {len(found) - _EXAMPLES} more", file=sys.stderr, flush=True)
     if is_confirmed:
@@ -150,20 +180,27 @@ def _confirm(options: Options, verb: Verb, found: Sequence[GoalView], *, is_conf
         raise Denied(f"Nothing was {verb.done}.")
 
 
-async def _each(
-    goals: Goals, verb: Verb, found: Sequence[GoalView]
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    done: list[dict[str, Any]] = []
-    refused: list[dict[str, Any]] = []
+async def _each(goals: Goals, verb: Verb, found: Sequence[GoalView]) -> _Groups:
+    groups: _Groups = {group: [] for group in verb.groups}
     for goal in found:
         try:
             _require_same(goal, await goals.get(goal.id))
             after = await verb.act(goals, goal)
         except PerdureError as error:
-            refused.append({"id": goal.id, "code": error.code, "reason": error.detail})
+            groups["refused"].append({"id": goal.id, "code": error.code, "reason": error.detail})
         else:
-            done.append({"id": goal.id, "status": None if after is None else after.status})
-    return done, refused
+            told = {"id": goal.id, "status": None if after is None else after.status}
+            if verb.is_run and after is not None:
+                told["detail"] = _detail(after)
+            groups[verb.group_of(after)].append(told)
+    return groups
+
+
+def _detail(goal: GoalView) -> str | None:
+    """Say why a goal failed or what it waits for; nothing of one that is done."""
+    if goal.status == "done":
+        return None
+    return goal.detail or goal.reason or status_of(goal, time.time_ns() // 1000)
 
 
 def _require_same(counted: GoalView, now: GoalView) -> None:
@@ -172,6 +209,13 @@ def _require_same(counted: GoalView, now: GoalView) -> None:
     if counted.status != now.status or has_moved:
         change = f"was {counted.status}, is {now.status}" if counted.status != now.status else "has new events"
         raise Conflict(f"Its state has changed since it was counted: {change}.")
+
+
+def _aligned(rows: Iterable[Sequence[str]]) -> list[str]:
+    """Write rows as lines whose cells begin at the same columns."""
+    shown = [[one_line(cell) for cell in row] for row in rows]
+    widths = [max(map(len, cells)) for cells in zip(*shown, strict=True)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in shown]
 
 
 def _count(number: int) -> str:

@@ -23,7 +23,10 @@ _OPTIONS: Mapping[str, Any] = {
             autocompletion=complete_statuses,
         ),
     ],
-    "flow": Annotated[str | None, typer.Option("--flow", metavar="NAME", help="Only goals of this flow.")],
+    "flow": Annotated[
+        str | None,
+        typer.Option("--flow", metavar="FLOW", help="Only goals of this flow: its name, or MODULE:FUNCTION."),
+    ],
     "key": Annotated[str | None, typer.Option("--key", metavar="TEXT", help="Only the goal with this start key.")],
     "bot": Annotated[
         str | None,

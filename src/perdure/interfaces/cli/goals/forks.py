@@ -15,14 +15,13 @@ from perdure.errors import Invalid
 from perdure.interfaces.cli.answer import Answer, Table
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.completion import complete_steps
-from perdure.interfaces.cli.exact import exact
 from perdure.interfaces.cli.goals.flags import Goal, Resume, SeenGoal
+from perdure.interfaces.cli.goals.hints import next_lines
 from perdure.interfaces.cli.goals.settle import settled
 from perdure.interfaces.cli.terminal import one_line
 from perdure.kernel.compare import Parted
-from perdure.kernel.events import Event, GoalBegun, ToolCall
+from perdure.kernel.events import Event, ToolCall
 from perdure.kernel.fold import fold
-from perdure.minds.scripts import is_of_script, run_again
 
 
 class _Place(TypedDict):
@@ -111,20 +110,17 @@ async def fork(  # noqa: PLR0913 (one parameter for each option)
     async with open_home(options.settings(), debug=options.verbose) as p:
         seen = await act(p.goals)
         history = await p.goals.history(seen.id)
-    begun = fold(history).begun
+    state = fold(history)
+    made = GoalView.of_state(state, is_running=seen.is_running, row=seen.summary)
     taken = [f"It has the start key of {goal}."] if take_key else []
-    data = seen.wire() | {"voided": list(begun.voided)}
-    return Answer(data, [_forked_line(options, seen, begun), *_voided(history), *taken])
+    data = made.wire() | {"voided": list(state.begun.voided)}
+    return Answer(data, [_forked_line(made), *_voided(history), *taken, *next_lines(options, made)])
 
 
-def _forked_line(options: Options, fork: GoalView, begun: GoalBegun) -> str:
-    """Say where a fork came from, and how it is run."""
+def _forked_line(fork: GoalView) -> str:
+    """Say where a fork came from."""
     origin = fork.summary.forked_from
-    continues = f" continues from event {origin.seq} of {origin.goal_id}" if origin else ""
-    runs = f"`{exact(options, 'run', '--resume', fork.id)}` runs it."
-    if is_of_script(begun.mind):
-        runs = f"only its script can run it, by `await p.goals.resume({fork.id!r})`: {run_again(begun)}"
-    return f"{fork.id}{continues}; {runs}"
+    return f"{fork.id} continues from event {origin.seq} of {origin.goal_id}." if origin else fork.id
 
 
 def _place(before: str | None, after: str | None, at: str | None) -> _Place:
@@ -172,7 +168,8 @@ async def diff(
     events = f"{parted.common} event{'' if parted.common == 1 else 's'}"
     if is_same:
         return Answer(data, [f"{left} and {right} have the same {events}."])
-    said = [f"{left} and {right} have {events} in common, and part then.", *_forked(found)]
+    upto = f"are the same up to event {parted.common}" if parted.common else "differ from the first event"
+    said = [f"{left} and {right} {upto}.", *_forked(found)]
     return Answer(data, [*said, _side_by_side(left, parted.left, right, parted.right), *_more(parted)], exit_code=1)
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from dataclasses import replace
 
 from uuid_utils import uuid7
 
@@ -54,7 +55,11 @@ class InPlace:
     def _offers(self, state: GoalState) -> list[Offer]:
         calls = sorted(state.open_calls.values(), key=lambda call: call.seq)
         offers = [offer_of(call) for call in calls if call.call.call_id not in self._left]
-        return [offer for offer in offers if offer is not None]
+        return [self._without_repetition(offer) for offer in offers if offer is not None]
+
+    def _without_repetition(self, offer: Offer) -> Offer:
+        """Leave out why an outcome is unknown where a line above the question has said it."""
+        return replace(offer, shown="") if self._stage.has_said_why(offer.call_id) else offer
 
     async def _is_settled(self, state: GoalState, offer: Offer) -> bool:
         """Ask one question, and record the answer; tell whether the call is settled now, here or elsewhere."""

@@ -7,20 +7,23 @@ from perdure.interfaces.cli.answer import Table
 from perdure.interfaces.cli.terminal import cut_to, one_line, width_of
 from perdure.interfaces.cli.times import short_moment, sortable_moment, span
 
-HEADERS = ("goal", "status", "started", "took", "steps", "text")
-_SPARE = ("text", "steps", "started", "took")
+HEADERS = ("goal", "status", "started", "took", "calls", "text")
+_SPARE = ("text", "calls", "started", "took")
 """What narrow terminals leave out, in this order. The id begins with the start in UTC, and has words of the text."""
 _GAP = 2
 _LEAST_TEXT = 16
+_LEAST_FAILURE = 40
+"""A failure with less room beside its goal is on the line below it."""
 _MOST_TEXT = 60
 _INDENT = "  "
 
 
 def goal_table(goals: Sequence[GoalView], now_us: int, columns: int | None) -> Table:
-    """Lay out goals for a terminal with so many columns; None: for a file or a pipe, with all columns."""
+    """Lay out goals for the columns of a terminal; None: for a file or a pipe, with all columns of the table."""
     rows = [_cells(goal, now_us, is_for_terminal=columns is not None) for goal in goals]
     if columns is None:
-        return Table(HEADERS, [[*row[:-1], cut_to(row[-1], _MOST_TEXT)] for row in rows])
+        texts = [cut_to(_failure(goal) or row[-1], _MOST_TEXT) for goal, row in zip(goals, rows, strict=True)]
+        return Table(HEADERS, [[*row[:-1], text] for row, text in zip(rows, texts, strict=True)])
     widths = [
         max(width_of(cell) for cell in cells) for cells in zip(HEADERS[:-1], *(row[:-1] for row in rows), strict=True)
     ]
@@ -36,15 +39,17 @@ def goal_table(goals: Sequence[GoalView], now_us: int, columns: int | None) -> T
 def _fitted(
     goals: Sequence[GoalView], rows: Sequence[list[str]], shown: list[str], columns: int, room: int
 ) -> list[list[str]]:
-    """Cut each row to what is shown of it; without room for the text, the failure of a goal stands below it."""
-    kept = [HEADERS.index(name) for name in shown]
-    if "text" in shown:
-        return [[*(row[n] for n in kept[:-1]), cut_to(row[-1], room)] for row in rows]
+    """Cut each row to what is shown of it; without enough room beside a goal, its failure is below it."""
+    has_text = "text" in shown
+    is_below = not has_text or room < _LEAST_FAILURE
+    kept = [HEADERS.index(name) for name in shown if name != "text"]
     lines: list[list[str]] = []
     for goal, row in zip(goals, rows, strict=True):
-        lines.append([row[n] for n in kept])
-        if _failure(goal):
-            lines.append([cut_to(f"{_INDENT}{_failure(goal)}", columns)])
+        failure = _failure(goal)
+        text = row[-1] if is_below or not failure else failure
+        lines.append([*(row[n] for n in kept), *([cut_to(text, room)] if has_text else [])])
+        if failure and is_below:
+            lines.append([cut_to(f"{_INDENT}{failure}", columns)])
     return lines
 
 
@@ -57,7 +62,7 @@ def _cells(goal: GoalView, now_us: int, *, is_for_terminal: bool) -> list[str]:
         started,
         span(summary.created_us, summary.updated_us if goal.is_final else now_us),
         str(summary.steps),
-        one_line(_failure(goal) or summary.text),
+        one_line(summary.text),
     ]
 
 

@@ -33,8 +33,8 @@ class Offer:
 
 LATER = Option(Choice("leave it", "decide later; the goal keeps waiting"))
 _UNKNOWN = (
-    Option(Choice("retry", "it did not happen: run it"), "retry"),
-    Option(Choice("skip", "it happened: count the step as done"), "skip"),
+    Option(Choice("skip", "it happened"), "skip"),
+    Option(Choice("retry", "it did not happen, run it again"), "retry"),
     Option(Choice("abort", "end the goal as failed"), "abort"),
     LATER,
 )
@@ -54,7 +54,7 @@ def offer_of(call: CallState) -> Offer | None:
         options = [Option(Choice(each, ""), "answer", each) for each in about.options or ()]
         return Offer(about.call_id, about.question, (*options, LATER) if options else ())
     if call.unknown is not None:
-        question = f"Did {about.call_id} happen?"
+        question = f"What should be done about {about.step}?"
         return Offer(about.call_id, question, _UNKNOWN, default=len(_UNKNOWN) - 1, shown=lines(call.unknown.why))
     if call.awaits_approval and isinstance(about, ToolCall):
         question = f"Run {about.call_id}?"

@@ -11,15 +11,16 @@ from perdure.interfaces.cli.goals.progress import write_output
 from perdure.interfaces.cli.goals.stage import raise_failure
 from perdure.interfaces.cli.goals.writer import Writer
 from perdure.kernel.fold import CallState, GoalState
+from perdure.kernel.step_names import named_step
 
 VALUE = "value"
 """Names what the goal returned, unless a step has that name."""
 
 
 async def output_of(options: Options, goal: str, name: str) -> Answer:
-    """Print the output of a step, by its id for the last of its calls, or by the id of a call; or the goal's value.
+    """Print the output of a step, which is that of its last call, or of a call; or the goal's value.
 
-    Raises: NotFound when there is no such step, or it has no output yet.
+    Raises: NotFound when there is no such step, or it has no output yet; Invalid when the name is ambiguous.
     """
     async with open_home(options.settings(), debug=options.verbose) as p:
         state = await p.goals.state((await p.goals.find(goal)).summary.goal_id)
@@ -48,9 +49,14 @@ def _has_step(state: GoalState, name: str) -> bool:
 
 
 def _found(state: GoalState, name: str) -> CallState:
-    ended = [call for call in state.calls.values() if not call.is_open]
-    named = [call for call in ended if name in (call.call.call_id, call.call.step)]
-    if not named:
-        known = ", ".join(dict.fromkeys(call.call.step for call in ended)) or "none"
-        raise NotFound(f"No step {name!r} of {state.goal_id} has given anything. Those that have: {known}.")
-    return named[-1]
+    """Return the last call with an output of the step that a name stands for, or the call that it stands for.
+
+    Raises: NotFound; Invalid when the name is ambiguous.
+    """
+    named = named_step(state, name)
+    ended = [call for call in named.calls if not call.is_open]
+    if not ended:
+        known = dict.fromkeys(call.call.step for call in state.calls.values() if not call.is_open)
+        have = f"Steps that have one: {', '.join(known)}." if known else "No step has one."
+        raise NotFound(f"{named.step} of {state.goal_id} has no output yet. {have}")
+    return ended[-1]

@@ -1,6 +1,7 @@
 """`perdure run`: run a command line, a plan file or a flow as a goal that survives."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +14,7 @@ from perdure.app.run_options import Manner
 from perdure.errors import Invalid
 from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options, command
+from perdure.interfaces.cli.exact import exact
 from perdure.interfaces.cli.goals.flags import (
     BudgetUsd,
     Jobs,
@@ -30,6 +32,7 @@ from perdure.interfaces.cli.logs import keep_no_log
 from perdure.kernel.events import Limits
 from perdure.kernel.loop import Ran
 
+_PLAN_SUFFIXES = (".yaml", ".yml")
 AS_COMMAND = "No model is configured, so the text is run as a command."
 
 
@@ -111,6 +114,7 @@ async def run(  # noqa: PLR0913 (each is an option of the command)
     wanted = Wanted(
         text, plan, flow, args, key, resume, is_shell=shell, is_continued=continue_, is_list=list_goals, tags=tag or ()
     )
+    _refuse_plan_as_command(options, text)
     wanted.require_sense(ephemeral=ephemeral, is_limited=limits != Limits(), jsonl=jsonl)
     refuse_both(json=options.json, jsonl=jsonl)
     if list_goals:
@@ -119,6 +123,18 @@ async def run(  # noqa: PLR0913 (each is an option of the command)
     if resume is not None or continue_:
         return await resumed(showing, resume, jobs, limits)
     return await _begun(showing, lambda: replace(wanted.new(), limits=limits, key=key, tags=tuple(wanted.tags)), jobs)
+
+
+def _refuse_plan_as_command(options: Options, text: str | None) -> None:
+    """Refuse the name of a YAML file as a command line: it is a plan that lacks its option.
+
+    Raises: Invalid
+    """
+    if text is not None and text.endswith(_PLAN_SUFFIXES) and not any(map(str.isspace, text)):
+        with suppress(OSError, ValueError):  # not a name that a file can have
+            if Path(text).is_file():
+                command = exact(options, "run", "--plan", text)
+                raise Invalid(f"{text} is a file. To run it as a plan: {command}")
 
 
 @dataclass(frozen=True)

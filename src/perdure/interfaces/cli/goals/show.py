@@ -49,7 +49,7 @@ async def show(
         typer.Option(
             "--output",
             metavar="STEP",
-            help="Print only the output of this step or call; `value` is what the goal returned.",
+            help="Print only the output of a step or call, named as for `goal fork`; `value`: what the goal returned.",
             callback=filled,
             autocompletion=complete_steps,
         ),

@@ -22,7 +22,7 @@ from perdure.interfaces.cli.goals.progress import JsonLines, Lines, Quiet, View,
 from perdure.interfaces.cli.goals.timeline import details, exit_code_of, headline, origin, timeline
 from perdure.interfaces.cli.goals.writer import Writer, leave
 from perdure.interfaces.cli.sure import can_ask
-from perdure.kernel.events import Event
+from perdure.kernel.events import Event, OutcomeUnknown, decode
 from perdure.kernel.fold import GoalState
 from perdure.kernel.loop import Loop, Ran
 
@@ -58,6 +58,7 @@ class Stage:
         self._seen: GoalView | None = None
         """The goal as it is known to be stored."""
         self._has_asked = self._is_asking = False
+        self._said_unknown: set[str] = set()
 
     @property
     def options(self) -> Options:
@@ -99,6 +100,10 @@ class Stage:
         is_there = can_ask(self.options) and not self._showing.is_jsonl and _has_terminal()
         waits = ran.outcome == "waiting" and ran.state.waiting_for == "person"
         return waits and is_there and not self.interrupts.count
+
+    def has_said_why(self, call_id: str) -> bool:
+        """Tell whether a line has said why the outcome of a call is unknown."""
+        return call_id in self._said_unknown
 
     @asynccontextmanager
     async def asking(self) -> AsyncIterator[None]:
@@ -191,6 +196,8 @@ class Stage:
         self._state, self._seen = state, GoalView.of_state(state, queue=self._queue)
         for event in events:
             self.view.see(event, state)
+            if isinstance(self.view, Lines) and isinstance(body := decode(event), OutcomeUnknown):
+                self._said_unknown.add(body.call_id)
 
     def _hints(self, seen: GoalView) -> list[str]:
         if self._showing.is_kept:

@@ -1,5 +1,6 @@
 """A goal as a person sees it: its steps, what became of each, and the exit code that it ends with."""
 
+from bisect import bisect
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -41,10 +42,12 @@ def timeline(state: GoalState, *, now_us: int | None = None) -> Table:
     """Lay out the steps of a goal in the order they were begun; with `now_us`, what is open takes until then.
 
     A step that was tried several times is one row: all its events, the state of the last call, and the number of tries.
+    What was tried before a retry of the goal and what was tried after it are different rows, with the retry between.
     """
-    steps: dict[str, list[CallState]] = {}
+    reopened_at = [body.ended_seq + 1 for body in state.reopenings]
+    steps: dict[tuple[str, int], list[CallState]] = {}
     for call in state.calls.values():
-        steps.setdefault(call.call.step, []).append(call)
+        steps.setdefault((call.call.step, bisect(reopened_at, call.seq)), []).append(call)
     begun = [(calls[0].seq, _row(state, calls, now_us)) for calls in steps.values()]
     reopened = [(body.ended_seq + 1, _reopening_row(body)) for body in state.reopenings]
     rows = [row for _, row in sorted([*begun, *reopened], key=lambda each: each[0])]

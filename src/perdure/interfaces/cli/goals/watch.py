@@ -94,6 +94,7 @@ class _Audience:
         """Print how it ended."""
         seen = GoalView.of_state(state, row=row)
         detail = state.termination.detail if state.termination else None
+        self._view.clear()  # the live view erases what is written below it
         if not self._is_quiet:
             write_value(state, self._writer)
         failure = [*([detail] if detail else []), *failure_lines(seen.error)]
