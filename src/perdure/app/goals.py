@@ -445,7 +445,3 @@ class Goals(GoalReader):
                 f" (`perdure goal delete {goal_id}`), and the key is free. Nothing was run."
             )
         return known.goal_id
-
-
-def _result_of(ran: Ran) -> GoalResult:
-    return GoalResult.of(ran.state, ran.queue)
