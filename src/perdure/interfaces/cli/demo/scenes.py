@@ -73,9 +73,7 @@ async def decide_an_unknown_outcome(shell: Shell) -> dict[str, Any]:
     goal = await _newest(shell)
     async with open_home(shell.settings) as p:
         (call_id,) = (await p.goals.state(goal.id)).open_calls
-    code, _ = await shell.run(
-        "perdure goal decide", goal.id, call_id, "skip", "--resume", pick=lambda line: line.endswith(": done")
-    )
+    code, _ = await shell.run("perdure goal decide", goal.id, call_id, "skip", "--resume", pick=_is_done)
     return {
         "goal": goal.id,
         "exit_codes": [waiting, code],
