@@ -1,5 +1,6 @@
 """Exceptions of unusual classes: each end of a flow is recorded, with the steps that the history knows."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -121,6 +122,15 @@ async def test_a_gather_knows_its_failed_step_beside_an_unusual_exception(world:
 
     steps = () if kind == "BadlyCoded" else ("g1.1/fail#0",)
     assert ended(await run(world, both)).steps == steps
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+async def test_a_step_that_raises_an_unusual_exception_on_its_thread_has_failed(world: World, kind: str) -> None:
+    async def calls(goal: Goal) -> None:
+        await goal.step(throw, kind)
+
+    async with asyncio.timeout(20):
+        assert ended(await run(world, calls)).steps == ("/throw#0",)
 
 
 async def test_a_step_failure_that_the_flow_made_itself_names_no_step_of_its_own_choice(world: World) -> None:

@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from perdure.minds.tracebacks import class_name, text_of
+
 
 class BrokenStart(RuntimeError):
     """Starting the thread failed after its function had begun: not an error of the function."""
@@ -64,7 +66,11 @@ class StepThread:
             return
         if error is None:
             self._ended.set_result(result)
-        elif isinstance(error, StopIteration) or not isinstance(error, Exception):
-            self._ended.set_exception(_Unusual(f"the step raised {type(error).__name__}: {error}"))
-        else:
+            return
+        kind = type(error)  # not isinstance, which asks the class of the exception
+        if issubclass(kind, StopIteration) or not issubclass(kind, Exception):
+            error = _Unusual(f"the step raised {class_name(error)}: {text_of(error)}")
+        try:
             self._ended.set_exception(error)
+        except BaseException as other:  # noqa: BLE001 (the call must not wait for ever)
+            self._ended.set_exception(_Unusual(f"the exception of the step cannot be raised: {class_name(other)}"))
