@@ -265,7 +265,7 @@ class BackgroundRuns:
             return
         error = task.exception()
         if error is None:
-            self._forget_failure(run.goal_id, task.result().state)
+            self._forget_failure(run, task.result().state)
             self._warned.pop(run.goal_id, None)
             self.nudge()
         elif not run.is_stored:
@@ -277,15 +277,18 @@ class BackgroundRuns:
         elif run.is_unattended:
             self._note_failure(run.goal_id, _UNKNOWN_SEQ, error)
 
-    def _forget_failure(self, goal_id: str, state: GoalState) -> None:
-        """Try a goal again as soon as it can run; one that stays on hold, when something was recorded or after a while.
+    def _forget_failure(self, run: Run, state: GoalState) -> None:
+        """Try a goal again as soon as it can run, unless the next poll would find it as this one did.
 
-        An approval stays in the inbox of a goal until it runs, so a goal on hold with one would be found at every look.
+        An approval stays in the inbox of a goal until it runs, so a goal on hold with one would be found at every poll.
+        A run without progress, which recorded nothing and left the goal open, would be repeated in a tight loop.
         """
         if is_held(state):
-            self._leave_alone(goal_id, state.tip.seq, PATIENCE_S)
+            self._leave_alone(run.goal_id, state.tip.seq, PATIENCE_S)
+        elif state.status == "open" and state.tip.seq == run.polled_seq:
+            self._leave_alone(run.goal_id, state.tip.seq, _MOMENT_S)
         else:
-            self._failed.pop(goal_id, None)
+            self._failed.pop(run.goal_id, None)
 
     def _leave_alone(self, goal_id: str, last_seq: int, patience_s: float) -> None:
         """Try a goal again after some seconds, or when something has happened to it."""

@@ -1,0 +1,67 @@
+"""Goals that polling finds: one whose run makes no progress is left alone for a while."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from perdure.app.background import BackgroundRuns
+from perdure.app.goals import Goals
+from perdure.app.run_options import Manner
+from perdure.app.views import GoalView
+from perdure.kernel.events import GoalBegun, MindSpec, Tip, seal
+from perdure.kernel.fold import GoalState, fold
+from perdure.kernel.loop import Ran
+from tests.app.serving import until
+from tests.kernel.world import HandClock
+
+POLLS = 10
+
+
+def begun() -> GoalState:
+    return fold([seal(GoalBegun("g", MindSpec("flow")), Tip("g"), event_id="e", iteration=0, timestamp_us=0)])
+
+
+@dataclass
+class StuckGoals:
+    """One open goal, which every poll finds and no run moves on."""
+
+    polls: int = 0
+    runs: list[str] = field(default_factory=list)
+
+    async def unheld(self, **_options: Any) -> list[GoalView]:
+        self.polls += 1
+        return [GoalView.of_state(begun())]
+
+    async def each_due(self, **_options: Any) -> AsyncIterator[GoalView]:
+        nothing: list[GoalView] = []
+        for goal in nothing:
+            yield goal
+
+    async def go_on(self, goal_id: str, _manner: Manner) -> Ran:
+        self.runs.append(goal_id)
+        return Ran("waiting", begun())
+
+    def is_of_this_process(self, _goal: GoalView) -> bool:
+        return False
+
+    def is_held_here(self, _goal_id: str) -> bool:
+        return False
+
+
+async def test_a_goal_whose_run_makes_no_progress_is_run_again_only_after_some_seconds() -> None:
+    goals, clock = StuckGoals(), HandClock()
+    background = BackgroundRuns(cast("Goals", goals), clock, queue="server")
+
+    def is_polled(times: int) -> bool:
+        background.nudge()
+        return goals.polls >= times
+
+    polling = asyncio.create_task(background.run())
+    await until(lambda: is_polled(POLLS))
+    assert goals.runs == ["g"]
+    await clock.sleep(5)
+    await until(lambda: is_polled(2 * POLLS))
+    assert goals.runs == ["g", "g"]
+    await background.close()
+    await polling
