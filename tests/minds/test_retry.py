@@ -443,6 +443,25 @@ def test_a_flow_of_version_1_retries_the_failed_steps_that_nothing_came_after() 
     assert plan_retry(state, by="person").again == (f"{last}.1",)
 
 
+def test_a_flow_of_version_1_that_ended_by_an_error_of_its_own_repeats_no_failure_that_it_caught() -> None:
+    caught = "/fast#0"
+    state = _history(
+        *(GoalBegun("g", MindSpec("flow")), _call(caught), _failure(caught)),
+        Termination("fatal_error", "KeyError: 'a'", steps=None),
+    )
+    assert plan_retry(state, by="person") == Reopened("person", None, ended_seq=4)
+
+
+def test_a_flow_of_version_1_that_reacted_to_its_failure_is_not_retried() -> None:
+    failed, reaction = "/pay#0", "/refund#0"
+    state = _history(
+        *(GoalBegun("g", MindSpec("flow")), _call(failed), _failure(failed)),
+        *(_call(reaction), ToolOutput(f"{reaction}.1", ok=True), OLD_END),
+    )
+    with pytest.raises(NotRetried, match=f"after step {failed} had failed, the flow began {reaction}"):
+        plan_retry(state, by="person")
+
+
 def test_a_plan_of_version_1_retries_every_failed_step() -> None:
     state = _history(
         *(GoalBegun("g", MindSpec("plan")), _call("a"), _failure("a")),

@@ -105,16 +105,26 @@ def _may_have_happened(call: CallState) -> bool:
 def _ended_by(state: GoalState, end: Termination, failed: Mapping[str, CallState]) -> Sequence[str]:
     """Return the failed steps that the goal ended by, in the order their last calls were begun.
 
-    An end of version 1 does not say. Then it is every failed step of a plan, and of a flow those after which nothing
-    was begun that could come of the failure.
+    An end of version 1 does not say. Then it is every failed step of a plan. A flow that ended by an error of its own
+    had caught every failure; for one that ended because a step had failed see `_likely_ended_by`.
     """
     match state.begun.mind.kind:
         case "model":
             return []
         case "flow" if end.steps is None:
-            return [step for step, call in failed.items() if not _begun_because_of(state, step, call)]
+            return _likely_ended_by(state, failed) if end.reason == "failed" else []
         case _:
             return [step for step in failed if end.steps is None or step in end.steps]
+
+
+def _likely_ended_by(state: GoalState, failed: Mapping[str, CallState]) -> Sequence[str]:
+    """Return the failed steps that a flow of version 1 ended by, when it ended because a step had failed.
+
+    They are the steps after which nothing was begun that could come of the failure. Without any, the flow has reacted
+    to the last failure, and a retry of that step is refused.
+    """
+    last = [step for step, call in failed.items() if not _begun_because_of(state, step, call)]
+    return last or [*failed][-1:]
 
 
 def _refuse_after_compensation(state: GoalState, named: Collection[str]) -> None:
