@@ -471,7 +471,7 @@ def test_a_plan_of_version_1_retries_every_failed_step() -> None:
     assert (planned.again, planned.unknown) == (("a.1",), ("b.1",))
 
 
-@pytest.mark.parametrize("code", ["timeout", "bad_result", "cancelled"])
+@pytest.mark.parametrize("code", ["timeout", "bad_result", "cancelled", "signal"])
 def test_a_once_call_that_may_have_happened_is_unknown_and_any_other_is_called_again(code: str) -> None:
     once, safe = _call("/once#0"), replace(_call("/safe#0"), effect="idempotent")
     state = _history(

@@ -9,8 +9,11 @@ from perdure.kernel.events import Event, Limits, Reopened, Termination, ToolCall
 from perdure.kernel.fold import CallState, GoalState
 from perdure.kernel.limits import raised_limits
 
-_MAY_HAVE_HAPPENED = frozenset({"timeout", "bad_result", "cancelled"})
-"""Error codes after which the effect of a `once` call may be there all the same."""
+_MAY_HAVE_HAPPENED = frozenset({"timeout", "bad_result", "cancelled", "signal"})
+"""Error codes after which the effect of a `once` call may be there all the same.
+
+`signal` is a program that was killed, maybe by the kernel for its memory after the effect.
+"""
 
 
 class NotRetried(Conflict):
