@@ -1,6 +1,7 @@
 """What can be done with goals: run, resume, look, decide, signal, fork, cancel, replay."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +23,7 @@ from perdure.errors import Conflict, Invalid
 from perdure.kernel.decisions import admit_decision, choose, refuse_while_cancelled
 from perdure.kernel.events import Event, Limits, Signal, content_of
 from perdure.kernel.loop import Ran
-from perdure.kernel.ports import InboxRow, Leases, StateStore
+from perdure.kernel.ports import Ended, InboxRow, Leases, StateStore
 from perdure.kernel.reopening import plan_retry
 
 if TYPE_CHECKING:
@@ -160,10 +161,13 @@ class Goals(GoalReader):
 
         Raises: NotFound; Conflict when another live worker runs it; Invalid when a limit is not above what was used.
         """
-        summary = await self._whole(goal_id)
-        if summary.is_final:
-            return Ran("ended", await self.state(summary.goal_id))
-        return await self._runner.go_on(summary.goal_id, manner or Manner(queue=self._queue), limits or Limits())
+        while True:
+            is_final = (await self._whole(goal_id)).is_final
+            state = await self.state(goal_id) if is_final else None
+            if state is not None and state.termination is not None:  # else it was reopened between the two reads
+                return Ran("ended", state)
+            with suppress(Ended):  # another worker ended it after the first read
+                return await self._runner.go_on(goal_id, manner or Manner(queue=self._queue), limits or Limits())
 
     async def reopen(
         self,
