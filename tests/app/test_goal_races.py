@@ -75,7 +75,7 @@ async def second(goals: Goals, claims: Before, loads: Before) -> AsyncIterator[G
     """A second caller of the same goals."""
     FAILURES.clear()
     GATES.clear()
-    second = Goals(goals._home, loads, claims)  # type: ignore[arg-type]  # it has what the ports have
+    second = Goals(goals._home, loads, claims)
     yield second
     await second.close()
 
@@ -92,6 +92,25 @@ async def test_a_goal_that_ends_before_it_is_claimed_is_returned(goals: Goals, s
     goal = await goals.start(asking)
     claims.act = goal.cancel
     assert (await second.resume(goal.id)).status == "cancelled"
+
+
+async def test_a_goal_that_another_caller_retried_first_is_returned(
+    goals: Goals, second: Goals, claims: Before
+) -> None:
+    goal_id = await fail(goals)
+    claims.act = lambda: goals.retry(goal_id)
+    assert (await second.options(key="k", on_failed="retry").run(order)).value == "done"
+
+
+async def test_a_failed_goal_that_its_worker_still_holds_is_retried_after_that(
+    goals: Goals, second: Goals, claims: Before
+) -> None:
+    async def hold() -> None:
+        raise Owned("It is being worked on by another worker.")
+
+    await fail(goals)
+    claims.act = hold
+    assert (await second.options(key="k", on_failed="retry").run(order)).value == "done"
 
 
 @pytest.fixture
@@ -117,3 +136,14 @@ async def test_a_goal_that_is_reopened_while_it_is_read_is_not_returned_as_ended
     GATES[:] = [asyncio.Event(), retry_first]
     with pytest.raises(Owned):
         await second.resume(goal_id)
+
+
+async def test_a_handle_waits_for_a_goal_that_is_reopened_while_it_is_read(
+    goals: Goals, second: Goals, retry_first: asyncio.Event
+) -> None:
+    handle = await second.handle(await fail(goals))
+    GATES[:] = [asyncio.Event(), retry_first]
+    with pytest.raises(TimeoutError):
+        await handle.result(timeout_s=0)
+    retry_first.set()
+    assert (await handle.result(timeout_s=30)).value == "done"

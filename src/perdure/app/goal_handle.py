@@ -59,10 +59,12 @@ class GoalHandle:
         Conflict and Unavailable when it could not be run here.
         """
         limit_s = asked.timeout_s(timeout_s)
-        if not await self._has_ended():
-            async with asyncio.timeout(limit_s):
+        state = await self._goals.state(self.id) if await self._has_ended() else None
+        async with asyncio.timeout(limit_s):
+            while state is None or state.termination is None:  # a failed goal may be reopened while it is read
                 await self._wait_for_end()
-        return result_of(await self._goals.state(self.id), self._on_failed)
+                state = await self._goals.state(self.id)
+        return result_of(state, self._on_failed)
 
     async def cancel(self) -> GoalView:
         """Cancel the goal, and return it as it is then.
