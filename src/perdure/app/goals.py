@@ -183,7 +183,7 @@ class Goals(GoalReader):
         A goal whose code is in a script elsewhere is reopened and not run.
         """
         manner = manner or Manner(queue=self._queue)
-        again = Reopening(reason, limits or Limits(), asked.key(key))
+        again = Reopening(reason, asked.limits(limits), key)
         if await self._is_retried(goal_id, again):
             return await self.go_on(goal_id, manner)
         try:
