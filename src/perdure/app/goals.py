@@ -72,7 +72,8 @@ class Goals(GoalReader):
 
         `key` names the start: the same call is the same goal. `limits` is how much the goal may use, `tags` are labels
         to find it by. A goal that fails is raised as GoalFailed; with `on_failed="retry"` it is retried once before
-        that, with `"return"` its result is returned.
+        that, with `"return"` its result is returned. A retry is made by the call that is awaited or the process that
+        started the goal: recovery after a crash does not retry.
 
         Raises: Invalid
         """
