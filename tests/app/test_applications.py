@@ -93,6 +93,13 @@ async def test_an_invalid_name_of_an_application_is_refused(tmp_path: Path, app:
     assert not (tmp_path / "home").exists()
 
 
+async def test_recovery_is_wanted_or_not(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"recover": "no"}
+    with pytest.raises(Invalid, match="recover: expected True or False, got 'no'"):
+        async with Perdure.open(tmp_path / "home", app="shop", **options):
+            pass
+
+
 async def test_recovery_without_an_application_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Invalid, match='Perdure.open\\(app="shop", recover=True\\)'):
         async with Perdure.open(tmp_path / "home", recover=True):

@@ -31,7 +31,7 @@ class StuckGoals:
 
     async def unheld(self, **_options: Any) -> list[GoalView]:
         self.polls += 1
-        return [GoalView.of_state(begun())]
+        return [GoalView.of_state(begun(), queue="server")]
 
     async def each_due(self, **_options: Any) -> AsyncIterator[GoalView]:
         nothing: list[GoalView] = []
@@ -40,7 +40,7 @@ class StuckGoals:
 
     async def go_on(self, goal_id: str, _manner: Manner) -> Ran:
         self.runs.append(goal_id)
-        return Ran("waiting", begun())
+        return Ran("waiting", begun(), "server")
 
     def is_of_this_process(self, _goal: GoalView) -> bool:
         return False

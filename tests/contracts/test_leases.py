@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from perdure import Conflict, NotFound
-from perdure.kernel.ports import Owned
+from perdure.kernel.ports import Ended, Owned
 from tests.contracts.histories import HELLO, OTHER, WORKER, Stored, begin, end
 
 
@@ -76,7 +76,7 @@ async def test_of_many_that_claim_at_once_one_live_worker_owns_the_goal(stored: 
 async def test_an_ended_or_unknown_goal_cannot_be_claimed(stored: Stored) -> None:
     goal = await begin(stored)
     await end(goal)
-    with pytest.raises(Conflict, match="ended"):
+    with pytest.raises(Ended, match="g has ended"):
         await stored.leases.claim("g", WORKER)
     await stored.store.delete("g")
     for goal_id in ("g", "unknown"):

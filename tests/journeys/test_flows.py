@@ -132,7 +132,7 @@ def test_a_flow_of_a_script_is_gone_on_with_by_the_script_and_every_command_says
     waits = subprocess.run(run, check=False, capture_output=True, text=True)
     assert (waits.returncode, "waits for a person: 'Well?'" in waits.stderr) == (1, True), waits.stderr
     goal = beside.goal()["id"]
-    again = f"run the script again: python {script}\n"
+    again = f"python {script}\n"
     before = beside.goal()["last_seq"]
     for words in (
         ("run", "--resume", goal),

@@ -2,6 +2,7 @@
 
 import math
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any, Literal, get_args
@@ -15,6 +16,8 @@ from perdure.kernel.ports import Once, Summary
 OnFailed = Literal["raise", "retry", "return"]
 """What `run` does about a goal that failed: raise, retry it once and then raise, or return its result."""
 
+LONGEST_KEY = 200
+LONGEST_REASON = 2000
 MOST_TAGS = 20
 TAG = r"[\w.:/=@+-]{1,64}"
 """The form of a tag: letters and digits of any language, and `_.:/=@+-`."""
@@ -53,9 +56,14 @@ def goal_id(given: Any) -> str:
     """
     if isinstance(given, GoalResult | GoalView):
         raise Invalid(f"The id of a goal was expected, found a {type(given).__name__}: give its `.id`, {given.id!r}.")
-    if not isinstance(given, str):
+    if not isinstance(given, str) or not is_storable(given):
         raise Invalid(f"The id of a goal, or its beginning, was expected, found {given!r}.")
     return given
+
+
+def is_storable(text: str) -> bool:
+    """Tell whether every database can store a text: it has no NUL and no lone surrogate."""
+    return not any(character == "\0" or "\ud800" <= character <= "\udfff" for character in text)
 
 
 def key(given: Any) -> str | None:
@@ -63,8 +71,26 @@ def key(given: Any) -> str | None:
 
     Raises: Invalid
     """
-    if given is not None and not (isinstance(given, str) and given.strip()):
-        raise Invalid(f"A key is a text that is not empty, found {given!r}.")
+    if given is None:
+        return None
+    is_text = isinstance(given, str) and bool(given.strip())
+    if not is_text or len(given) > LONGEST_KEY or any(unicodedata.category(each) in ("Cc", "Cs") for each in given):
+        found = given[:40] if isinstance(given, str) else given
+        raise Invalid(f"A key is a text of 1 to {LONGEST_KEY} characters, without control characters; found {found!r}.")
+    text: str = given
+    return text
+
+
+def reason(given: Any) -> str | None:
+    """Return why a goal is retried, if that is said.
+
+    Raises: Invalid
+    """
+    if given is None:
+        return None
+    if not isinstance(given, str) or not 1 <= len(given) <= LONGEST_REASON or not is_storable(given):
+        found = f"{len(given)} characters: {given[:40]!r}" if isinstance(given, str) else repr(given)
+        raise Invalid(f"Invalid reason: expected a text of 1 to {LONGEST_REASON} characters without NUL, got {found}.")
     return given
 
 
@@ -163,11 +189,13 @@ def on_failed(given: Any) -> OnFailed:
     return found
 
 
-def app_queue(app: Any, *, recover: bool) -> str:
+def app_queue(app: Any, *, recover: Any) -> str:
     """Return the queue of an application's goals; without an application, that of goals that are run by hand.
 
-    Raises: Invalid when the name is invalid, or goals are to be recovered without one.
+    Raises: Invalid when the name or `recover` is invalid, or goals are to be recovered without one.
     """
+    if not isinstance(recover, bool):
+        raise Invalid(f"Invalid recover: expected True or False, got {recover!r}.")
     if app is None and recover:
         raise Invalid('recover=True needs the name of the application: Perdure.open(app="shop", recover=True).')
     if app is None:

@@ -62,16 +62,18 @@ class GoalHandle:
         does or waits for, while it continues; Conflict and Unavailable when it could not be run here.
         """
         limit_s = asked.timeout_s(timeout_s)
-        if not await self._has_ended():
-            self._has_waited = True
-            try:
-                async with asyncio.timeout(limit_s) as limit:
+        ran = await self._goals.ran(self.id, "ended") if await self._has_ended() else None
+        try:
+            async with asyncio.timeout(limit_s) as limit:
+                while ran is None or ran.state.termination is None:  # a failed goal may be reopened while it is read
+                    self._has_waited = True
                     await self._wait_for_end()
-            except TimeoutError:
-                if not limit.expired():
-                    raise
-                raise TimeoutError(await self._standing()) from None
-        ran = replace(await self._goals.ran(self.id, "ended"), is_recorded=not self._has_waited)
+                    ran = await self._goals.ran(self.id, "ended")
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise TimeoutError(await self._standing()) from None
+        ran = replace(ran, is_recorded=not self._has_waited)
         return result_of(ran, self._on_failed, home=self._goals.named_home)
 
     async def cancel(self) -> GoalView:

@@ -104,7 +104,7 @@ class GoalOptions:
         return await self._retry_if_failed(await self.goals.go_on(goal_id, manner), manner)
 
     async def _retry_if_failed(self, ran: Ran, manner: "Manner | None" = None) -> Ran:
-        """Retry a goal that failed once, if that is wanted.
+        """Retry a goal that failed once, if that is wanted. A retry of another caller counts: its result is returned.
 
         Raises: GoalFailed, because of the Conflict, when it cannot be retried.
         """
@@ -112,10 +112,21 @@ class GoalOptions:
         if self.on_failed != "retry" or failure is None or ran.state.status != "failed":
             return ran
         goal_id = ran.state.goal_id
-        try:
-            return await self.goals.reopen(goal_id, manner, by="on_failed")
-        except Owned:  # another caller retries it
-            await self.goals.wait_while_running(goal_id)
-            return await self.goals.ran(goal_id, "ended")
-        except Conflict as refused:
-            raise failure from refused
+        while True:
+            try:
+                return await self.goals.reopen(goal_id, manner, by="on_failed")
+            except Conflict as refused:
+                is_retried = (await self.goals.state(goal_id)).tip.seq > ran.state.tip.seq
+                if is_retried:
+                    return await self._follow(goal_id, manner)
+                if not isinstance(refused, Owned):
+                    raise failure from refused
+            await self.goals.pause()  # its worker has not released it yet, or another caller is about to retry it
+
+    async def _follow(self, goal_id: str, manner: "Manner | None") -> Ran:
+        """Wait for a goal that another worker runs; resume it when that worker leaves it unfinished."""
+        while True:
+            try:
+                return await self.goals.go_on(goal_id, manner)
+            except Owned:
+                await self.goals.wait_while_running(goal_id)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypedDict, get_args
 
+from perdure.app import asked
 from perdure.app.views import GoalStatus, GoalView
 from perdure.errors import Invalid
 from perdure.kernel.ports import GoalFilter, Status
@@ -99,8 +100,8 @@ def _stored(word: str) -> Status:
 
 
 def _text(name: str, given: Any) -> str | None:
-    if given is not None and not (isinstance(given, str) and given.strip()):
-        raise Invalid(f"{name} must be a text that is not empty, found {given!r}.")
+    if given is not None and not (isinstance(given, str) and given.strip() and asked.is_storable(given)):
+        raise Invalid(f"{name} must be a text that is not empty, without NUL and lone surrogates; found {given!r}.")
     text: str | None = given
     return text
 

@@ -1,6 +1,7 @@
 """What can be done with goals: run, resume, look, decide, signal, fork, cancel, replay."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -23,7 +24,7 @@ from perdure.errors import Conflict, Invalid, KeyTaken
 from perdure.kernel.decisions import admit_decision, choose, refuse_while_cancelled
 from perdure.kernel.events import Event, Limits, Signal, content_of
 from perdure.kernel.loop import Outcome, Ran
-from perdure.kernel.ports import InboxRow, Leases, StateStore
+from perdure.kernel.ports import Ended, InboxRow, Leases, StateStore
 from perdure.kernel.reopening import is_retry_as_given, plan_retry
 
 if TYPE_CHECKING:
@@ -75,7 +76,8 @@ class Goals(GoalReader):
 
         `key` names the start: the same call is the same goal. `limits` is how much the goal may use, `tags` are labels
         to find it by. A goal that fails is raised as GoalFailed; with `on_failed="retry"` it is retried once before
-        that, with `"return"` its result is returned.
+        that, with `"return"` its result is returned. A retry is made by the call that is awaited or the process that
+        started the goal: recovery after a crash does not retry.
 
         Raises: Invalid
         """
@@ -171,10 +173,13 @@ class Goals(GoalReader):
 
         Raises: NotFound; Conflict when another live worker runs it; Invalid when a limit is not above what was used.
         """
-        summary = await self._whole(goal_id)
-        if summary.is_final:
-            return replace(await self.ran(summary.goal_id, "ended"), is_recorded=True)
-        return await self._runner.go_on(summary.goal_id, manner or Manner(queue=self._queue), limits or Limits())
+        while True:
+            summary = await self._whole(goal_id)
+            state = await self.state(goal_id) if summary.is_final else None
+            if state is not None and state.termination is not None:  # else it was reopened between the two reads
+                return Ran("ended", state, summary.queue, is_recorded=True)
+            with suppress(Ended):  # another worker ended it after the first read
+                return await self._runner.go_on(goal_id, manner or Manner(queue=self._queue), limits or Limits())
 
     async def ran(self, goal_id: str, outcome: Outcome) -> Ran:
         """Return how a run of a goal ended, for a goal that is only read.
@@ -199,7 +204,7 @@ class Goals(GoalReader):
         """
         goal_id = (await self._whole(goal_id)).goal_id
         manner = manner or Manner(queue=self._queue)
-        again = Reopening(reason, limits or Limits(), asked.key(key), by)
+        again = Reopening(reason, asked.limits(limits), key, by)
         if await self.has_retried(goal_id, again):
             return await self._continue_retry(goal_id, manner)
         await self._require_retryable(goal_id)

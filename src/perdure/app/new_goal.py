@@ -1,7 +1,6 @@
 """What somebody wants to be achieved, before it is a goal: a command, a plan or a flow with its arguments."""
 
 import inspect
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import zip_longest
@@ -19,7 +18,6 @@ from perdure.minds.values import arguments_to_json, read_arguments
 from perdure.minds.yaml_text import MAX_BYTES
 
 _LONGEST = 500
-_LONGEST_KEY = 200
 _SHOWN = 100
 
 
@@ -43,11 +41,7 @@ class NewGoal:
         Raises: Invalid
         """
         asked.tags(self.tags)
-        key = self.key
-        if key is not None and not (key.strip() and len(key) <= _LONGEST_KEY and _is_plain(key)):
-            raise Invalid(
-                f"A key is a text of 1 to {_LONGEST_KEY} characters, without control characters; found {key[:40]!r}."
-            )
+        asked.key(self.key)
 
     def differs_from(self, begun: GoalBegun) -> str | None:
         """Say in what another goal is not the one that is wanted; in which folder and with how much do not count."""
@@ -63,10 +57,6 @@ class NewGoal:
         if begun.text != self.text:
             return f"which is {_shown(begun.text)}, and not {_shown(self.text)}"
         return None if was == mind else f"which is run {'by' if was.shell else 'without'} a shell"
-
-
-def _is_plain(text: str) -> bool:
-    return all(unicodedata.category(letter) not in ("Cc", "Cs") for letter in text)
 
 
 def _shown(value: object) -> str:

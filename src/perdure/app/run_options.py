@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from perdure.app import asked
 from perdure.kernel.events import Limits
 from perdure.kernel.loop import Loop
 from perdure.kernel.ports import Policy
@@ -50,3 +51,12 @@ class Reopening:
     limits: Limits = field(default_factory=Limits)
     key: str | None = None
     by: str = "person"
+
+    def __post_init__(self) -> None:
+        """Validate what a caller of any interface gave.
+
+        Raises: Invalid
+        """
+        asked.reason(self.reason)
+        asked.limits(self.limits)
+        asked.key(self.key)

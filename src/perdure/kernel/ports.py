@@ -19,6 +19,7 @@ __all__ = [
     "Changes",
     "Clock",
     "Decided",
+    "Ended",
     "Event",
     "ForkedFrom",
     "GoalFilter",
@@ -51,6 +52,13 @@ Check = Literal["happened", "not_happened", "unknown"]
 
 class Owned(Conflict):
     """Another worker has the goal, or claims it at this moment. This is not a failure of the goal: retry soon."""
+
+
+class Ended(Conflict):
+    """The goal has ended: it cannot be claimed, and nothing can be appended or posted to it."""
+
+    def __init__(self, goal_id: str) -> None:
+        super().__init__(f"{goal_id} has ended.")
 
 
 class OwnerSilent(Owned):
@@ -265,7 +273,7 @@ class StateStore(Queue, Protocol):
         `admit` is called in the transaction of the post, with the events after seq `after` and the pending inbox rows.
         Nothing is appended or posted to the goal between that call and the commit.
 
-        Raises: NotFound; Conflict when the goal has ended, or the key names something else; what `admit` raises, and
+        Raises: NotFound; Ended; Conflict when the key names something else; what `admit` raises, and
         nothing is posted then.
         """
         ...
@@ -316,8 +324,8 @@ class Leases(Protocol):
         its `reopened` event is appended. A claim that replaces a dead owner adds one to the goal's deaths.
 
         Raises: NotFound; Owned when another live worker owns it, or was quicker; OwnerSilent when it is not certain yet
-        that the owner is dead: then the same claim has to be tried again; Conflict when the goal has ended, or, with
-        `reopen`, when it has not failed.
+        that the owner is dead: then the same claim has to be tried again; Ended, or, with `reopen`, Conflict when
+        the goal has not failed.
         """
         ...
 

@@ -72,6 +72,29 @@ def test_a_question_of_a_flow_is_answered_in_place(start: Start, ready: Path) ->
     assert "resumed after event" not in shown
 
 
+@pytest.mark.parametrize(
+    ("keys", "answer"),
+    [("no", "no"), ("2", "no"), ("N", "no"), ("x\x7fno", "no"), ("zzz" + UP + DOWN, "yes"), ("", "yes")],
+    ids=["label", "number", "beginning", "corrected", "moved", "nothing"],
+)
+def test_enter_accepts_the_option_that_was_typed(start: Start, perdure: Terminal, keys: str, answer: str) -> None:
+    program = start("run", "--plan", plan(SURE))
+    program.until(LEAVE)
+    program.press(keys + ENTER)
+    assert program.end()[0] == 0
+    assert decisions(perdure) == [("sure.1", "answer", answer)]
+
+
+def test_enter_rejects_a_text_that_names_no_option(start: Start, perdure: Terminal) -> None:
+    program = start("run", "--plan", plan(SURE))
+    program.until(LEAVE)
+    program.press("zzz" + ENTER)
+    program.until("'zzz' names none of the options")
+    program.press(ESC)
+    assert program.end()[0] == 5
+    assert decisions(perdure) == []
+
+
 @pytest.mark.parametrize("key", [CTRL_D, ESC, ENTER], ids=["ctrl-d", "esc", "nothing"])
 def test_a_question_that_is_left_open_keeps_the_goal_waiting(start: Start, perdure: Terminal, key: str) -> None:
     program = start("run", "--plan", plan(NAME))

@@ -8,7 +8,7 @@ import orjson
 
 from perdure.errors import Conflict, Damaged, Invalid, NotFound
 from perdure.kernel.events import NO_HASH
-from perdure.kernel.ports import FINAL, Event, ForkedFrom, InboxRow, Status, Summary
+from perdure.kernel.ports import FINAL, Ended, Event, ForkedFrom, InboxRow, Status, Summary
 
 LONGEST_KEY = 200
 
@@ -97,7 +97,7 @@ class Append:
         if self.makes_goal:
             return Conflict(f"There is a goal {self.goal_id} already.")
         if not self.accepts(status):
-            return not_failed(self.goal_id, status) if self.reopens else ended(self.goal_id)
+            return not_failed(self.goal_id, status) if self.reopens else Ended(self.goal_id)
         if epoch != self.epoch:
             return Conflict(f"{self.goal_id} has another owner by now (epoch {epoch}, ours is {self.epoch}).")
         return self._seq_refusal(last_seq, last_hash)
@@ -136,11 +136,6 @@ def require_key(key: object) -> None:
         raise Invalid(f"A key has 1 to {LONGEST_KEY} characters; found {len(key)}.")
     if "\0" in key or any("\ud800" <= character <= "\udfff" for character in key):
         raise Invalid("A key is a text of Unicode characters without NUL; found something else in it.")
-
-
-def ended(goal_id: str) -> Conflict:
-    """Say that nothing can be done to a goal any more."""
-    return Conflict(f"{goal_id} has ended.")
 
 
 def not_failed(goal_id: str, status: Status) -> Conflict:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from perdure import failpoints
-from perdure.kernel.ports import FINAL, Owned, OwnerSilent, Status, Worker
-from perdure.store.goals.append import ended, missing, not_failed
+from perdure.kernel.ports import FINAL, Ended, Owned, OwnerSilent, Status, Worker
+from perdure.store.goals.append import missing, not_failed
 from perdure.store.goals.heartbeats import Lease
 from perdure.store.raw import RawDatabase, RawTransaction
 
@@ -48,12 +48,12 @@ def is_known_dead(owner: Worker, observer: Worker, is_dead: IsDead) -> bool:
 def require_claimable(goal_id: str, status: Status, *, reopen: bool) -> None:
     """See Leases.claim.
 
-    Raises: Conflict when the goal has ended, or is to be reopened and has not failed.
+    Raises: Ended; Conflict when the goal is to be reopened and has not failed.
     """
     if reopen and status != "failed":
         raise not_failed(goal_id, status)
     if not reopen and status in FINAL:
-        raise ended(goal_id)
+        raise Ended(goal_id)
 
 
 def epoch_step() -> int:

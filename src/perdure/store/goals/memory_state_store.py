@@ -16,6 +16,7 @@ from perdure.kernel.ports import (
     Admit,
     Appended,
     Changes,
+    Ended,
     Event,
     ForkedFrom,
     GoalFilter,
@@ -26,7 +27,6 @@ from perdure.kernel.ports import (
 )
 from perdure.store.goals.append import (
     Append,
-    ended,
     json_text,
     missing,
     no_such_event,
@@ -231,7 +231,7 @@ class InMemoryStateStore:
         if admit is not None:
             admit(self._events(goal_id, after), list(goal.inbox.values()))
         if goal.has_ended:
-            raise ended(goal_id)
+            raise Ended(goal_id)
         goal.inbox[row.id] = row
         return True
 

@@ -7,10 +7,9 @@ from typing import Any
 import orjson
 
 from perdure.kernel.deletion import has_fork, not_finished
-from perdure.kernel.ports import ALL_GOALS, FINAL, Admit, Appended, Changes, Event, GoalFilter, InboxRow, Summary
+from perdure.kernel.ports import ALL_GOALS, FINAL, Admit, Appended, Changes, Ended, Event, GoalFilter, InboxRow, Summary
 from perdure.store.goals.append import (
     Append,
-    ended,
     json_text,
     missing,
     require_key,
@@ -249,7 +248,7 @@ def _post(raw: RawTransaction, goal_id: str, post: InboxRow, after: int, admit: 
     if admit is not None:
         admit(load(raw, goal_id, after, None), [inbox_row_of(each) for each in raw.execute(_INBOX, goal_no)])
     if status in FINAL:
-        raise ended(goal_id)
+        raise Ended(goal_id)
     insert = "INSERT INTO inbox (goal_no, id, kind, payload, key, created_at) VALUES (?, ?, ?, ?, ?, ?)"
     raw.execute(insert, goal_no, str(uuid7()), post.kind, json_text(post.payload), post.key, post.created_us)
     raw.execute("UPDATE goals SET inbox_count = inbox_count + 1 WHERE goal_no = ?", goal_no)

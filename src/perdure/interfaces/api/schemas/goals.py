@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from perdure.app.asked import MOST_TAGS, TAG
+from perdure.app.asked import LONGEST_REASON, MOST_TAGS, TAG
 from perdure.app.next_commands import NextCommand
 from perdure.app.views import GoalStatus
 from perdure.interfaces.api.schemas.envelopes import Moment
@@ -101,7 +101,7 @@ class RetryBody(BaseModel):
     model_config = ConfigDict(
         extra="forbid", strict=True, json_schema_extra={"examples": [{}, {"reason": "the printer has paper again"}]}
     )
-    reason: Annotated[str, Field(min_length=1, max_length=2000)] | None = None
+    reason: Annotated[str, Field(min_length=1, max_length=LONGEST_REASON)] | None = None
     limits: LimitsBody = LimitsBody()
 
 

@@ -7,7 +7,8 @@ import termios
 
 from perdure.interfaces.cli.goals.offers import LATER, Offer, Option
 from perdure.interfaces.cli.prompts.layout import Choice, answered, wrapped
-from perdure.interfaces.cli.prompts.plain import can_move_cursor, read_line, read_number
+from perdure.interfaces.cli.prompts.matching import match_options
+from perdure.interfaces.cli.prompts.plain import can_move_cursor, read_line
 from perdure.interfaces.cli.terminal import lines, wrapped_for
 
 _LEAVE = "leaves it open"
@@ -64,11 +65,10 @@ async def _ask_plainly(offer: Offer) -> Option:
         why = f": {option.choice.why}" if option.choice.why else ""
         print(lines(f"  {number}. {option.choice.label}{why}"), file=sys.stderr)
     while said := await read_line("A number (empty: leave it open):"):
-        labels = [option.choice.label for option in offer.options]
-        chosen = labels.index(said) if said in labels else read_number(said, len(labels))
-        if chosen is not None:
-            return offer.options[chosen]
-        print(f"Expected a number from 1 to {len(labels)}.", file=sys.stderr)
+        matches = match_options(said, [option.choice.label for option in offer.options])
+        if len(matches) == 1:
+            return offer.options[matches[0]]
+        print(f"Expected a number from 1 to {len(offer.options)}.", file=sys.stderr)
     return LATER
 
 

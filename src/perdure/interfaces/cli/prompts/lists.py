@@ -5,12 +5,16 @@ import sys
 from collections.abc import Sequence
 
 import questionary
+from prompt_toolkit.filters import Condition
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent, merge_key_bindings
 from prompt_toolkit.keys import Keys
+from prompt_toolkit.layout import ConditionalContainer, FormattedTextControl, HSplit, Window
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
+from questionary.prompts.common import InquirerControl
 
 from perdure.interfaces.cli.prompts.layout import Choice, laid_out
+from perdure.interfaces.cli.prompts.matching import match_options
 
 _STYLE = Style(
     [
@@ -33,8 +37,8 @@ async def select(
 ) -> int | str:
     """Show a list, and return the index of what was chosen; the list is erased then.
 
-    Each of the letters chooses, too. Where there is OTHER, anything else that is typed is returned instead. `leave`
-    says what Esc does; without it, Esc does nothing.
+    Each of the letters chooses, too. Where there is OTHER, anything else that is typed is returned instead; elsewhere
+    it moves the selection to the option that it names. `leave` says what Esc does; without it, Esc does nothing.
 
     Raises: KeyboardInterrupt; EOFError at Ctrl-D, or Esc.
     """
@@ -51,9 +55,64 @@ async def select(
         erase_when_done=True,
         use_jk_keys=False,
     )
-    _bind(prompt, _keys(choices, letters), leave)
+    keys = _keys(choices, letters)
+    if OTHER not in choices:
+        _Typing(prompt, [choice.label for choice in choices]).bind(keys)
+    _bind(prompt, keys, leave)
     chosen: int | str = await prompt.unsafe_ask_async()
     return chosen
+
+
+class _Typing:
+    """What is typed at a list: it moves the selection, and Enter accepts it only if it names exactly one option.
+
+    Without this, the keys of a typed `no` would be ignored, and Enter would accept the first option.
+    """
+
+    def __init__(self, prompt: questionary.Question, labels: Sequence[str]) -> None:
+        layout = prompt.application.layout
+        self._labels = labels
+        self._text = ""
+        self._list = next(each for each in layout.find_all_controls() if isinstance(each, InquirerControl))
+        line = Window(FormattedTextControl(lambda: [("class:hint", self._hint())]), wrap_lines=True)
+        has_text = Condition(lambda: bool(self._text))
+        layout.container = HSplit([layout.container, ConditionalContainer(line, filter=has_text)])
+
+    def bind(self, keys: KeyBindings) -> None:
+        """Add the keys that type, move and accept; they replace those of questionary."""
+        keys.add(Keys.Any)(self._type)
+        keys.add(Keys.BracketedPaste)(self._type)
+        keys.add(Keys.Backspace, eager=True)(lambda _event: self._set(self._text[:-1]))
+        keys.add(Keys.Enter, eager=True)(self._accept)
+        for key, step in ((Keys.Down, 1), (Keys.ControlN, 1), (Keys.Up, -1), (Keys.ControlP, -1)):
+            keys.add(key, eager=True)(lambda _event, step=step: self._move(step))
+
+    def _type(self, event: KeyPressEvent) -> None:
+        self._set(self._text + "".join(each for each in event.data if each.isprintable()))
+
+    def _set(self, text: str) -> None:
+        self._text = text
+        matches = self._matches()
+        if matches:
+            self._list.pointed_at = matches[0]
+
+    def _move(self, step: int) -> None:
+        self._text = ""
+        self._list.pointed_at = (self._list.pointed_at + step) % len(self._labels)
+
+    def _accept(self, event: KeyPressEvent) -> None:
+        if not self._text or len(self._matches()) == 1:
+            event.app.exit(result=self._list.pointed_at)
+
+    def _matches(self) -> list[int]:
+        return match_options(self._text, self._labels)
+
+    def _hint(self) -> str:
+        found = len(self._matches())
+        if found == 1:
+            return f"  {self._text}"
+        problem = "names several options" if found else "names none of the options"
+        return f"  {self._text!r} {problem}: type the beginning of one or its number (Backspace deletes)"
 
 
 async def words(question: str, begun: str = "", *, leave: str | None = None) -> str:
