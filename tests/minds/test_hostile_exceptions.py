@@ -38,10 +38,13 @@ class Silent(BaseException):
         raise ValueError("silent")
 
 
-class BrokenGroup(ExceptionGroup[Exception]):
-    @property
-    def exceptions(self) -> Any:
-        raise ValueError("exceptions")
+def _break(_error: object) -> None:
+    raise ValueError("broken")
+
+
+BROKEN = property(_break)
+BrokenGroup: Any = type("BrokenGroup", (ExceptionGroup,), {"exceptions": BROKEN})
+Lying: Any = type("Lying", (Exception,), {"__class__": BROKEN})
 
 
 class Name(str):
@@ -56,12 +59,6 @@ class Named(Exception):
 
 
 Named.__name__ = Name("Named")
-
-
-class Lying(Exception):
-    @property  # type: ignore[misc]
-    def __class__(self) -> Any:
-        raise RuntimeError("class")
 
 
 class Misleading(StepFailed):
