@@ -202,9 +202,9 @@ class Goals(GoalReader):
 
         A goal whose code is in a script elsewhere is reopened and not run.
         """
+        again = Reopening(reason, asked.limits(limits), key, by)
         goal_id = (await self._whole(goal_id)).goal_id
         manner = manner or Manner(queue=self._queue)
-        again = Reopening(reason, asked.limits(limits), key, by)
         if await self.has_retried(goal_id, again):
             return await self._continue_retry(goal_id, manner)
         await self._require_retryable(goal_id)
