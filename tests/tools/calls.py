@@ -13,10 +13,11 @@ from perdure.tools.exec import ExecTool
 from perdure.tools.notes import Home, Note
 from perdure.tools.processes import Birth, birth_of
 
-GOAL = "20250101-000000-goal-abcd"
+_WORKER = os.environ.get("PYTEST_XDIST_WORKER", "only")
+"""The tests of another worker run at the same time, and processes of a call are found by goal, call and home."""
+GOAL = f"20250101-000000-goal-{_WORKER}"
 CALL = "c1"
-HOME_ID = f"home-{os.environ.get('PYTEST_XDIST_WORKER', 'only')}"
-"""Of this worker alone: the tests of another one that run at the same time have the same goals and calls."""
+HOME_ID = f"home-{_WORKER}"
 LONG_S = 300
 """Longer than any test may take: what sleeps so long must be ended."""
 

@@ -87,7 +87,7 @@ def _seq_after(state: GoalState, named: NamedStep) -> int:
     """Raises: Conflict when the step is open, or will be called again."""
     seq = _settled_seq(state, named)
     if seq is None:
-        why = "it is open" if named.calls[-1].is_open else "it is called again"
+        why = "it is open" if any(call.is_open for call in named.calls) else "it is called again"
         raise Conflict(
             f"{named.step} of {state.goal_id} is not settled yet: {why}."
             f" Fork before it: --before {_typed(state, named.step)}."
@@ -100,8 +100,9 @@ def _settled_seq(state: GoalState, named: NamedStep) -> int | None:
     last = named.calls[-1]
     is_reopened = any(last.call.call_id in reopened.again for reopened in state.reopenings)
     is_retried = is_reopened or (last.decision is not None and last.decision.decision == "retry")
-    is_settled = not last.is_open and (named.is_call or not is_retried)
-    return last.ended_seq if is_settled else None
+    ends = [call.ended_seq for call in named.calls if not call.is_open]
+    is_settled = len(ends) == len(named.calls) and (named.is_call or not is_retried)
+    return max((seq for seq in ends if seq is not None), default=None) if is_settled else None
 
 
 def _repeated_step(state: GoalState, there: GoalState, name: str) -> str:
