@@ -1,6 +1,7 @@
 """Questions of a goal at a real terminal: answered in place, left open, interrupted, or answered elsewhere."""
 
 import asyncio
+import select
 import signal
 from pathlib import Path
 from typing import Any
@@ -145,6 +146,8 @@ def test_a_step_after_an_answer_can_be_interrupted(start: Start, perdure: Termin
     program.until(LEAVE)
     program.press(ENTER)
     program.until("end   running")
+    while not Path("begun").exists():  # in a session of its own by then, which Ctrl-C does not reach
+        select.select([], [], [], 0.01)
     program.press(CTRL_C)
     program.until("Ending after the step that runs")
     Path("go").touch()
