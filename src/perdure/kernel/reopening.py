@@ -8,6 +8,7 @@ from perdure.errors import Conflict
 from perdure.kernel.events import Event, Limits, Reopened, Termination, ToolCall, content_of
 from perdure.kernel.fold import CallState, GoalState
 from perdure.kernel.limits import raised_limits
+from perdure.kernel.step_names import branch_of
 
 _MAY_HAVE_HAPPENED = frozenset({"timeout", "bad_result", "cancelled", "signal"})
 """Error codes after which the effect of a `once` call may be there all the same.
@@ -172,5 +173,5 @@ def _may_follow(failed: Sequence[str], other: Sequence[str]) -> bool:
 
 def _branch(step: str) -> Sequence[str]:
     """Return the branch of a flow's step `<branch>/<name>#<n>` as a path; the body of the flow is the empty path."""
-    branch = step.rpartition("/")[0]
+    branch = branch_of(step)
     return branch.split(".") if branch else []

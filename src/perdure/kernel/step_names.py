@@ -58,6 +58,11 @@ def _named(state: GoalState, name: str) -> NamedStep:
     return NamedStep(call.call.step, (call,), is_call=True)
 
 
+def branch_of(step: str) -> str:
+    """Return the branch of a flow's step `<branch>/<name>#<n>`; the body of the flow is the empty branch."""
+    return step.rpartition("/")[0]
+
+
 def _short_names(step: str) -> Iterator[str]:
     """Give the short names of a step of a flow, the shortest first; a step of a plan has none."""
     _branch, slash, tail = step.rpartition("/")

@@ -5,7 +5,7 @@ from collections import Counter
 
 from perdure.errors import Conflict
 from perdure.kernel.fold import CallState, GoalState
-from perdure.kernel.step_names import short_name
+from perdure.kernel.step_names import branch_of, short_name
 from perdure.minds.flow_calls import Request
 
 
@@ -32,7 +32,7 @@ class Recorded:
         self._found: dict[str, str] = {}
         self._steps: dict[str, list[CallState]] = {}
         for call in state.calls.values():
-            steps = self._steps.setdefault(call.call.step.rpartition("/")[0], [])
+            steps = self._steps.setdefault(branch_of(call.call.step), [])
             if not steps or steps[-1].call.step != call.call.step:  # further tries of a step say no more
                 steps.append(call)
 
