@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from perdure.memory.places import get_memory_state_dir
     from perdure.memory.reading import iter_records, read_records
     from perdure.memory.record import MemoryRecord
-    from perdure.minds.flow import Flow, Goal, flow, idempotency_key
+    from perdure.minds.flows.flow import Flow, Goal, flow, idempotency_key
     from perdure.store.client import DatabaseClient
 
 __version__ = "0.1.0"
@@ -95,8 +95,8 @@ _HOMES = {
     "DatabaseClient": "perdure.store.client",
     "Effect": "perdure.kernel.events",
     "Event": "perdure.kernel.events",
-    "Flow": "perdure.minds.flow",
-    "Goal": "perdure.minds.flow",
+    "Flow": "perdure.minds.flows.flow",
+    "Goal": "perdure.minds.flows.flow",
     "GoalHandle": "perdure.app.goal_handle",
     "GoalOptions": "perdure.app.goal_options",
     "GoalResult": "perdure.app.views",
@@ -109,8 +109,8 @@ _HOMES = {
     "Status": "perdure.kernel.fold",
     "MemoryRecord": "perdure.memory.record",
     "append_record": "perdure.memory.append",
-    "flow": "perdure.minds.flow",
-    "idempotency_key": "perdure.minds.flow",
+    "flow": "perdure.minds.flows.flow",
+    "idempotency_key": "perdure.minds.flows.flow",
     "get_memory_state_dir": "perdure.memory.places",
     "iter_records": "perdure.memory.reading",
     "read_records": "perdure.memory.reading",

@@ -15,7 +15,7 @@ from perdure.app.goals import Goals
 from perdure.app.new_goal import of_flow
 from perdure.app.run_options import Manner
 from perdure.kernel.events import Limits
-from perdure.minds import flow as flows
+from perdure.minds.flows import flow as flows
 from tests.app.parked import parked
 from tests.app.serving import become, until
 

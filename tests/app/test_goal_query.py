@@ -88,7 +88,7 @@ async def test_a_flow_is_chosen_by_its_name_or_by_its_module_too_page_by_page(
     goals: Goals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("perdure.app.goal_reader._PAGE", 2)
-    monkeypatch.setattr("perdure.minds.flow._FLOWS", {})
+    monkeypatch.setattr("perdure.minds.flows.flow._FLOWS", {})
 
     async def add(at: str) -> str:
         async def body(goal: Goal) -> None: ...

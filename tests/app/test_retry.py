@@ -18,7 +18,7 @@ from perdure.kernel.events import Limits, MindSpec
 from perdure.kernel.loop import Loop
 from perdure.kernel.ports import Summary
 from perdure.kernel.reopening import NotRetried
-from perdure.minds import flow as flows
+from perdure.minds.flows import flow as flows
 from tests.app.serving import at_work, become, until
 
 TRIED: list[str] = []

@@ -26,7 +26,7 @@ from perdure.app.run_options import Manner
 from perdure.kernel.events import Event, MindSpec
 from perdure.kernel.fold import GoalState
 from perdure.kernel.loop import Loop, Ran
-from perdure.minds.flow import Goal
+from perdure.minds.flows.flow import Goal
 from perdure.tools.files import WriteFileTool
 from tests import children
 from tests.crash.goals import counted, open_goals

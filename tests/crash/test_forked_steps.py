@@ -13,7 +13,7 @@ import pytest
 from perdure import Conflict, failpoints, flow
 from perdure.app.goals import Goals
 from perdure.app.new_goal import new_goal
-from perdure.minds.flow import Goal
+from perdure.minds.flows.flow import Goal
 from tests import children
 from tests.crash import program
 from tests.crash.goals import is_running, open_goals

@@ -12,7 +12,7 @@ import pytest
 from perdure import Goal, NotFound, failpoints
 from perdure.kernel.events import Event, MindSpec, Signal, Wait, decode
 from perdure.kernel.replay import replay
-from perdure.minds.flow import Flow
+from perdure.minds.flows.flow import Flow
 from tests.contracts.histories import Stored
 from tests.kernel.lives import Died, Lives, story
 from tests.kernel.test_faults import MANNERS, POINTS, is_hit

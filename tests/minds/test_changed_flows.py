@@ -9,8 +9,8 @@ from perdure import Goal
 from perdure.kernel.events import MindSpec
 from perdure.kernel.fold import fold
 from perdure.kernel.forking import ForkRequest, begun_once, fork_point
-from perdure.minds.flow import Flow, find_flow
-from perdure.minds.recorded import ChangedFlow
+from perdure.minds.flows.flow import Flow, find_flow
+from perdure.minds.flows.recorded import ChangedFlow
 from tests.kernel.world import World
 
 Code = Callable[..., Coroutine[Any, Any, Any]]

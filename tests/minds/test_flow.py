@@ -19,8 +19,8 @@ from perdure import Conflict, Invalid, NotFound
 from perdure.errors import StepFailed
 from perdure.kernel.events import Decision, MindSpec, Signal, Termination, ToolCall, ToolOutput, decode
 from perdure.kernel.loop import Loop, Ran
-from perdure.minds.flow import Flow, Goal, find_flow, flow
-from perdure.minds.values import to_json
+from perdure.minds.flows.flow import Flow, Goal, find_flow, flow
+from perdure.minds.flows.values import to_json
 from tests.kernel.world import World
 
 CALLS: Counter[str] = Counter()

@@ -8,8 +8,8 @@ import pytest
 
 from perdure import Invalid
 from perdure.kernel.events import GoalBegun, Termination
-from perdure.minds.flow import Flow, find_flow, flow
-from perdure.minds.tracebacks import shown
+from perdure.minds.flows.flow import Flow, find_flow, flow
+from perdure.minds.flows.tracebacks import shown
 from tests.kernel.world import World
 from tests.minds.test_flow import bodies, double, ended, run
 

@@ -13,7 +13,7 @@ from perdure.kernel.decisions import choose
 from perdure.kernel.events import Termination
 from perdure.kernel.loop import Loop
 from perdure.kernel.replay import replay
-from perdure.minds.flow import Goal
+from perdure.minds.flows.flow import Goal
 from tests.kernel.test_decisions import post
 from tests.kernel.world import World
 from tests.minds.test_flow import ended, run

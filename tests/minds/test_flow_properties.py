@@ -13,7 +13,7 @@ from perdure import failpoints
 from perdure.errors import StepFailed
 from perdure.kernel.events import Ask, Effect, MindSpec, ToolCall, Wait
 from perdure.kernel.fold import GoalState, fold
-from perdure.minds.flow import Flow, Goal
+from perdure.minds.flows.flow import Flow, Goal
 from perdure.store.goals.memory_state_store import InMemoryStateStore
 from tests.crash.size import torture_size
 from tests.kernel.world import World

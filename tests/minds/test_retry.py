@@ -26,8 +26,8 @@ from perdure.kernel.events import (
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.loop import Ran
 from perdure.kernel.reopening import NotRetried, plan_retry
-from perdure.minds.failed_steps import failed_steps, tag_with_others, tag_with_steps
-from perdure.minds.flow import Flow, Goal
+from perdure.minds.flows.failed_steps import failed_steps, tag_with_others, tag_with_steps
+from perdure.minds.flows.flow import Flow, Goal
 from perdure.minds.outlook import standings
 from tests.kernel.world import World
 

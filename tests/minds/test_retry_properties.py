@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from perdure.kernel.events import Effect, MindSpec, ToolError, ToolOutput
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.ports import CallContext
-from perdure.minds.flow import Flow, Goal
+from perdure.minds.flows.flow import Flow, Goal
 from perdure.store.goals.memory_state_store import InMemoryStateStore
 from tests.crash.size import torture_size
 from tests.kernel.world import World

@@ -5,8 +5,8 @@ import traceback
 
 from perdure.errors import Invalid, NotFound, PerdureError
 from perdure.kernel.events import GoalBegun
-from perdure.minds.flow import Flow, find_flow
-from perdure.minds.scripts import is_of_script, run_again
+from perdure.minds.flows.flow import Flow, find_flow
+from perdure.minds.flows.scripts import is_of_script, run_again
 
 
 def require_flow(begun: GoalBegun) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from perdure.app.goals import Goals
     from perdure.app.new_goal import NewGoal
     from perdure.app.run_options import Manner
-    from perdure.minds.flow import Flow
+    from perdure.minds.flows.flow import Flow
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from perdure.app.goal_handle import GoalHandle
     from perdure.app.goal_options import GoalOptions
     from perdure.app.new_goal import NewGoal
-    from perdure.minds.flow import Flow
+    from perdure.minds.flows.flow import Flow
 
 
 class Goals(GoalReader):

@@ -10,11 +10,11 @@ from typing import Any
 from perdure.app import asked
 from perdure.errors import Invalid, NotFound, Unavailable, from_os_error
 from perdure.kernel.events import GoalBegun, Limits, MindSpec
-from perdure.minds.flow import Flow
-from perdure.minds.mistakes import described
+from perdure.minds.flows.flow import Flow
+from perdure.minds.flows.mistakes import described
 from perdure.minds.plan_file import parse_plan, plan_text
-from perdure.minds.scripts import script_here, without_script
-from perdure.minds.values import arguments_to_json, read_arguments
+from perdure.minds.flows.scripts import script_here, without_script
+from perdure.minds.flows.values import arguments_to_json, read_arguments
 from perdure.minds.yaml_text import MAX_BYTES
 
 _LONGEST = 500

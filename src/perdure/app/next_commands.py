@@ -14,7 +14,7 @@ from perdure.kernel.events import Ask, LimitName, Reopened, Wait, iso
 from perdure.kernel.fold import CallState, GoalState
 from perdure.kernel.reopening import NotRetried, plan_retry
 from perdure.kernel.summary import Summary
-from perdure.minds.scripts import is_of_script, run_again, script_command
+from perdure.minds.flows.scripts import is_of_script, run_again, script_command
 
 LIMIT_FLAGS: dict[LimitName, str] = {
     "iterations": "--max-iterations",

@@ -28,7 +28,7 @@ from perdure.kernel.loop import Loop, Outcome, Ran
 from perdure.kernel.ports import Leases, Means, OwnerSilent, StateStore, Tool, Worker
 from perdure.kernel.reopening import plan_retry
 from perdure.kernel.replay import require_unchanged
-from perdure.minds.scripts import is_of_script
+from perdure.minds.flows.scripts import is_of_script
 from perdure.settings import ensure_folder
 from perdure.tools.exec import ExecTool
 from perdure.tools.files import ReadFileTool, WriteFileTool

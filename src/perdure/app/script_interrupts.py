@@ -58,7 +58,7 @@ def _said(goals: Sequence[Interrupted]) -> str:
 
 
 def _command(goal: Interrupted, where: Sequence[str]) -> str:
-    from perdure.minds.scripts import command_here, is_of_script
+    from perdure.minds.flows.scripts import command_here, is_of_script
 
     if not is_of_script(goal.begun.mind):
         return shlex.join(["perdure", "goal", "resume", goal.goal_id, *where])

@@ -7,9 +7,9 @@ from perdure.errors import Invalid
 from perdure.kernel.events import MindSpec
 from perdure.kernel.ports import Mind, Tool
 from perdure.minds.command import CommandMind
-from perdure.minds.flow import find_flow
-from perdure.minds.flow_calls import NO_FORKS, StepForks
-from perdure.minds.flow_mind import FlowMind
+from perdure.minds.flows.flow import find_flow
+from perdure.minds.flows.requests import NO_FORKS, StepForks
+from perdure.minds.flows.mind import FlowMind
 from perdure.minds.plan import PlanMind
 from perdure.minds.plan_file import parse_plan
 

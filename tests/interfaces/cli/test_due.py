@@ -10,7 +10,7 @@ import pytest
 
 from perdure import Perdure, failpoints
 from perdure.app.run_options import Manner
-from perdure.minds import flow
+from perdure.minds.flows import flow
 from tests.app.holds import WHY, left_by_dead_worker
 from tests.crash import program
 from tests.interfaces.cli.terminal import Terminal

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.minds import flow
+from perdure.minds.flows import flow
 from tests.interfaces.cli.terminal import Terminal
 
 FLOWS = """

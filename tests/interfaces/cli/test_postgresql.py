@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.minds import flow
+from perdure.minds.flows import flow
 from tests.interfaces.cli.terminal import Terminal
 from tests.postgres import PostgresServer
 from tests.test_docs import ROOT, blocks

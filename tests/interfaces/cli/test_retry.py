@@ -11,7 +11,7 @@ import pytest
 
 from perdure import Goal, Perdure, flow
 from perdure.app.new_goal import of_flow
-from perdure.minds import flow as flows
+from perdure.minds.flows import flow as flows
 from tests.interfaces.cli.terminal import Terminal
 from tests.interfaces.cli.test_flows import forget
 

@@ -9,7 +9,7 @@ import pytest
 
 from perdure import Perdure, failpoints
 from perdure.app.run_options import Manner
-from perdure.minds import flow
+from perdure.minds.flows import flow
 from tests.app.holds import claim_by_dead_workers
 from tests.crash import program
 from tests.interfaces.cli.terminal import Terminal

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 1_000_000
 KEPT = 3
-_MISTAKES = "perdure.minds.mistakes"
+_MISTAKES = "perdure.minds.flows.mistakes"
 """Who logs the tracebacks of flows and steps, which --debug shows."""
 _FORMAT = "%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"
 

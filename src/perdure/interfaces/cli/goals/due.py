@@ -19,7 +19,7 @@ from perdure.interfaces.cli.goals.writer import Writer, leave
 from perdure.interfaces.cli.terminal import one_line
 from perdure.kernel.holding import is_held
 from perdure.kernel.loop import Loop, Ran
-from perdure.minds.scripts import is_of_script, run_again
+from perdure.minds.flows.scripts import is_of_script, run_again
 
 _AT_ONCE = 50
 _PATIENCE_S = 1.0

@@ -112,7 +112,7 @@ def forks_offered(options: Options) -> Iterator[None]:
         command = exact(options, "goal", "fork", error.goal_id, "--before", error.before)
         raise NotRetried(error.what, error.goal_id, error.before, command) from error
     except Conflict as error:
-        from perdure.minds.recorded import ChangedFlow
+        from perdure.minds.flows.recorded import ChangedFlow
 
         if not isinstance(error, ChangedFlow):
             raise

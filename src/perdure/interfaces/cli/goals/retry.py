@@ -30,7 +30,7 @@ from perdure.interfaces.cli.goals.stage import Showing, Stage, staged
 from perdure.interfaces.cli.goals.timeline import details, headline
 from perdure.kernel.events import Limits
 from perdure.kernel.loop import Ran
-from perdure.minds.scripts import is_of_script
+from perdure.minds.flows.scripts import is_of_script
 
 Reason = Annotated[
     str | None, typer.Option("--reason", metavar="TEXT", help="Why it is retried; recorded in the history.")

@@ -31,7 +31,7 @@ from perdure.kernel.decisions import choose
 from perdure.kernel.events import ToolCall
 from perdure.kernel.fold import CallState, GoalState
 from perdure.kernel.loop import Ran
-from perdure.minds.scripts import is_of_script, run_again
+from perdure.minds.flows.scripts import is_of_script, run_again
 
 Act = Callable[[Goals], Awaitable[GoalView]]
 AnyCall = Annotated[

@@ -6,7 +6,7 @@ a tag in the exception's dict, not by a public attribute, which a subclass may d
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from perdure.minds.tracebacks import attribute_of, members_of
+from perdure.minds.flows.tracebacks import attribute_of, members_of
 
 _TAG = "__perdure_failed_steps__"
 _MOST = 10_000

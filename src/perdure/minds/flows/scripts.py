@@ -6,7 +6,7 @@ import sys
 from dataclasses import replace
 
 from perdure.kernel.events import GoalBegun, MindSpec
-from perdure.minds.tracebacks import shown
+from perdure.minds.flows.tracebacks import shown
 
 _MAIN = "__main__:"
 

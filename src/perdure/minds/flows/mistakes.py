@@ -12,7 +12,7 @@ import orjson
 
 from perdure.errors import PerdureError
 from perdure.kernel.events import ToolError
-from perdure.minds.tracebacks import (
+from perdure.minds.flows.tracebacks import (
     arguments_of,
     class_name,
     class_path,

@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 from perdure.errors import Invalid, Unavailable
 from perdure.kernel.events import ToolError, ToolOutput
 from perdure.kernel.ports import CallContext, Check
-from perdure.minds.flow_calls import KEY, NO_FORKS, Request, StepForks, Work
-from perdure.minds.mistakes import failure_of, is_interrupt
+from perdure.minds.flows.requests import KEY, NO_FORKS, Request, StepForks, Work
+from perdure.minds.flows.mistakes import failure_of, is_interrupt
 from perdure.minds.standing import BAD_RESULT, NOT_HAPPENED, TIMEOUT
-from perdure.minds.step_thread import BrokenStart, StepThread
-from perdure.minds.values import to_json
+from perdure.minds.flows.step_thread import BrokenStart, StepThread
+from perdure.minds.flows.values import to_json
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -35,7 +35,7 @@ _FIRST_FRAMES, _LAST_FRAMES = 10, 20
 _FOREIGN_FRAMES = 5
 _LARGEST_SOURCE = 5 << 20
 
-_OURS = str(Path(__file__).parent.parent) + os.sep
+_OURS = str(Path(__file__).parents[2]) + os.sep
 _LIBRARIES = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 _LIBRARY_FOLDERS = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
 

@@ -14,16 +14,16 @@ from typing import Any
 from perdure.errors import Invalid, StepFailed
 from perdure.kernel.events import Action, Termination, ToolCall, encode, iso
 from perdure.kernel.ports import Decided, GoalState
-from perdure.minds.failed_steps import failed_steps, tag_with_steps
-from perdure.minds.flow import Flow, Goal
-from perdure.minds.flow_calls import BRANCH, NO_FORKS, Branch, Pause, Question, Request, StepForks, Work
-from perdure.minds.mistakes import failure_of, is_interrupt
+from perdure.minds.flows.failed_steps import failed_steps, tag_with_steps
+from perdure.minds.flows.flow import Flow, Goal
+from perdure.minds.flows.requests import BRANCH, NO_FORKS, Branch, Pause, Question, Request, StepForks, Work
+from perdure.minds.flows.mistakes import failure_of, is_interrupt
 from perdure.minds.plan_shape import NO_RETRY, Retry
-from perdure.minds.recorded import Recorded
+from perdure.minds.flows.recorded import Recorded
 from perdure.minds.standing import Standing, standing
-from perdure.minds.step_tool import StepTool
-from perdure.minds.tracebacks import class_name, members_of, recorded_error, text_of
-from perdure.minds.values import read_arguments, to_json
+from perdure.minds.flows.step_tool import StepTool
+from perdure.minds.flows.tracebacks import class_name, members_of, recorded_error, text_of
+from perdure.minds.flows.values import read_arguments, to_json
 
 _PATIENCE_S = 0.05
 _LOOK_AGAIN_US = 50_000

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any
 
 from perdure.errors import Invalid
-from perdure.minds.mistakes import described
+from perdure.minds.flows.mistakes import described
 from perdure.minds.plan_shape import NO_RETRY, Retry
 
 _EFFECTS = ("pure", "idempotent", "once")

@@ -6,7 +6,7 @@ from collections import Counter
 from perdure.errors import Conflict
 from perdure.kernel.fold import CallState, GoalState
 from perdure.kernel.step_names import branch_of, short_name
-from perdure.minds.flow_calls import Request
+from perdure.minds.flows.requests import Request
 
 
 class ChangedFlow(Conflict):

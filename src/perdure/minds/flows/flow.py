@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from perdure.errors import Invalid, NotFound, StepFailed
 from perdure.kernel.events import Effect
-from perdure.minds import flow_asked as asked
-from perdure.minds.failed_steps import tag_with_others
-from perdure.minds.flow_calls import KEY, Pause, Question, Work
-from perdure.minds.unawaited import Unawaited, must_be_awaited
-from perdure.minds.values import arguments_to_json, digest, reader_of
+from perdure.minds.flows import validation as asked
+from perdure.minds.flows.failed_steps import tag_with_others
+from perdure.minds.flows.requests import KEY, Pause, Question, Work
+from perdure.minds.flows.unawaited import Unawaited, must_be_awaited
+from perdure.minds.flows.values import arguments_to_json, digest, reader_of
 
 if TYPE_CHECKING:
-    from perdure.minds.flow_mind import FlowMind
+    from perdure.minds.flows.mind import FlowMind
 
 _FLOWS: dict[str, "Flow"] = {}
 

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from perdure.minds.tracebacks import class_name, text_of
+from perdure.minds.flows.tracebacks import class_name, text_of
 
 
 class BrokenStart(RuntimeError):
