@@ -30,13 +30,13 @@ async def sized(number: int, size: int) -> str:  # noqa: ARG001 (steps are told 
 @flow
 async def searching(goal: Goal, steps: int) -> None:
     for number in range(steps):
-        await goal.step(search, number, effect="idempotent")
+        await goal.options(effect="idempotent").step(search, number)
 
 
 @flow
 async def answering(goal: Goal, steps: int, size: int, effect: Effect) -> None:
     for number in range(steps):
-        await goal.step(sized, number, size, effect=effect)
+        await goal.options(effect=effect).step(sized, number, size)
 
 
 @asynccontextmanager
@@ -52,7 +52,7 @@ async def steady(db: DatabaseClient, home: Path) -> AsyncIterator[Goals]:
 
     @flow
     async def holding(goal: Goal) -> None:
-        await goal.step(hold, effect="pure")
+        await goal.options(effect="pure").step(hold)
 
     await goals.run(searching, 1)
     busy = asyncio.create_task(goals.run(holding))

@@ -159,7 +159,7 @@ A peer is ahead of our flows, by the medians of this run, in these lines:
 
 {ahead}
 
-- **Perdure, flow** is a Python function under `@flow` that calls `goal.step(…, effect="idempotent")`, run by
+- **Perdure, flow** is a Python function under `@flow` that calls `goal.options(effect="idempotent").step(…)`, run by
   `goals.run`. **Perdure, append** stores one event a step through the store alone; compare it with eventsourcing.
 - **DBOS** is a workflow that calls steps. **LangGraph** is a graph of one node and `durability="sync"` whose state is
   the newest step; **all kept** has all steps in its state, as a history of messages does. **eventsourcing** saves an

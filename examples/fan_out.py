@@ -37,9 +37,9 @@ def was_measured(item: int) -> bool:
 
 async def one(goal: Goal, item: int) -> int:
     """Measure an item. A step that happened, as its check says, but died before it could tell its result, is None."""
-    result = await goal.step(measure, item, check=was_measured)
+    result: int | None = await goal.options(check=was_measured).step(measure, item)
     if result is None:
-        result = await goal.step(look_up, item, effect="pure")
+        result = await goal.options(effect="pure").step(look_up, item)
     return int(result)
 
 

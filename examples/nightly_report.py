@@ -43,11 +43,11 @@ def was_sent(report: str) -> bool:
 
 @flow
 async def nightly(goal: Goal, day: str) -> str:
-    numbers = await goal.step(fetch, day, effect="pure", retry={"times": 3, "wait": 10})
-    report = await goal.step(write_report, day, numbers, effect="idempotent")
+    numbers = await goal.options(effect="pure", retry={"times": 3, "wait": 10}).step(fetch, day)
+    report = await goal.options(effect="idempotent").step(write_report, day, numbers)
     if await goal.ask(f"Send {report}?", ["yes", "no"]) == "no":
         return f"kept {report}"
-    await goal.step(send, report, check=was_sent)
+    await goal.options(check=was_sent).step(send, report)
     return f"sent {report}"
 
 

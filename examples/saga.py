@@ -49,11 +49,11 @@ async def journey(goal: Goal, place: str) -> str:
     booked: list[str] = []
     try:
         for what in ("flight", "hotel", "car"):
-            await goal.step(book, what, place, check=was_booked)
+            await goal.options(check=was_booked).step(book, what, place)
             booked.append(what)
     except StepFailed as error:
         for what in reversed(booked):
-            await goal.step(give_back, what, place, check=was_given_back, retry={"times": 5, "wait": 10})
+            await goal.options(check=was_given_back, retry={"times": 5, "wait": 10}).step(give_back, what, place)
         return f"undone, because {error.detail}"
     return f"booked {', '.join(booked)}"
 

@@ -66,9 +66,9 @@ def was_shipped(order: str) -> bool:
 
 @flow
 async def fulfil(goal: Goal, order: Order) -> str:
-    await goal.step(charge, order.id, check=was_charged)
-    await goal.step(pack, order.id, check=was_packed)
-    await goal.step(ship, order.id, check=was_shipped)
+    await goal.options(check=was_charged).step(charge, order.id)
+    await goal.options(check=was_packed).step(pack, order.id)
+    await goal.options(check=was_shipped).step(ship, order.id)
     return f"{order.item} is on its way"
 
 

@@ -28,7 +28,7 @@ async def search(number: int) -> dict[str, Any]:
 async def searching(goal: Goal, steps: int) -> None:
     """Do steps."""
     for number in range(steps):
-        await goal.step(search, number, effect="idempotent")
+        await goal.options(effect="idempotent").step(search, number)
 
 
 def _opened(asked: Asked, work: Callable[[Perdure], Awaitable[float | None]]) -> float | None:

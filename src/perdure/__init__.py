@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from perdure.memory.places import get_memory_state_dir
     from perdure.memory.reading import iter_records, read_records
     from perdure.memory.record import MemoryRecord
-    from perdure.minds.flows.flow import Flow, Goal, flow, idempotency_key
+    from perdure.minds.flows.flow import Flow, flow
+    from perdure.minds.flows.goal import CallOptions, First, Goal, idempotency_key
     from perdure.store.client import DatabaseClient
 
 __version__ = "0.1.0"
@@ -48,6 +49,7 @@ __all__ = [
     "BuilderAnswer",
     "BuilderConfig",
     "BuilderTurn",
+    "CallOptions",
     "Conflict",
     "Damaged",
     "DatabaseClient",
@@ -55,6 +57,7 @@ __all__ = [
     "Effect",
     "Event",
     "Exhausted",
+    "First",
     "Flow",
     "Goal",
     "GoalCancelled",
@@ -96,7 +99,9 @@ _HOMES = {
     "Effect": "perdure.kernel.events",
     "Event": "perdure.kernel.events",
     "Flow": "perdure.minds.flows.flow",
-    "Goal": "perdure.minds.flows.flow",
+    "CallOptions": "perdure.minds.flows.goal",
+    "First": "perdure.minds.flows.goal",
+    "Goal": "perdure.minds.flows.goal",
     "GoalHandle": "perdure.app.goal_handle",
     "GoalOptions": "perdure.app.goal_options",
     "GoalResult": "perdure.app.views",
@@ -110,7 +115,7 @@ _HOMES = {
     "MemoryRecord": "perdure.memory.record",
     "append_record": "perdure.memory.append",
     "flow": "perdure.minds.flows.flow",
-    "idempotency_key": "perdure.minds.flows.flow",
+    "idempotency_key": "perdure.minds.flows.goal",
     "get_memory_state_dir": "perdure.memory.places",
     "iter_records": "perdure.memory.reading",
     "read_records": "perdure.memory.reading",

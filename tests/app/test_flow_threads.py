@@ -55,13 +55,13 @@ def block() -> Iterator[Block]:
 
 @flow
 async def blocking(goal: Goal, where: str) -> str:
-    await goal.step(noted, "before", effect="idempotent")
+    await goal.options(effect="idempotent").step(noted, "before")
     if where == "body":
         BLOCK.wait()
     elif where == "busy body":
         BLOCK.wait(is_busy=True)
     elif where == "async step":
-        await goal.step(blocking_step, effect="idempotent")
+        await goal.options(effect="idempotent").step(blocking_step)
     await goal.step(noted, "after")
     return "done"
 

@@ -73,7 +73,7 @@ class Code:
 
 @flow
 async def edited(goal: Goal) -> object:
-    await goal.step(note, "x", name=Code.name)
+    await goal.options(name=Code.name).step(note, "x")
     return await goal.signal("go")
 
 
@@ -248,7 +248,7 @@ async def test_code_that_was_changed_is_raised_by_the_handle(goals: Goals, monke
 
 async def test_a_goal_that_makes_no_sense_is_refused_before_it_is_stored(goals: Goals) -> None:
     with pytest.raises(Invalid):
-        await goals.start(asking, "too", "many")
+        await goals.start(asking, "too", "many")  # type: ignore[call-overload]
     assert await goals.list() == []
 
 

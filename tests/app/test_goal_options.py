@@ -157,7 +157,7 @@ async def test_the_key_of_a_running_goal_takes_over_when_its_worker_ends(place: 
 @flow
 async def many_held(goal: Goal) -> str:
     await goal.step(note, "before")
-    return str(await goal.step(held, effect="idempotent"))
+    return str(await goal.options(effect="idempotent").step(held))
 
 
 async def test_a_plan_file_that_is_given_as_a_text_says_how_to_give_it(goals: Goals, tmp_path: Path) -> None:

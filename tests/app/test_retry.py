@@ -35,7 +35,7 @@ def act(name: str) -> str:
 
 @flow
 async def order(goal: Goal) -> list[str]:
-    return [await goal.step(act, name, name=name) for name in ("reserve", "pay")]
+    return [await goal.options(name=name).step(act, name) for name in ("reserve", "pay")]
 
 
 async def hang() -> None:
@@ -44,7 +44,7 @@ async def hang() -> None:
 
 @flow
 async def hanging(goal: Goal) -> None:
-    await goal.step(hang, timeout_s=0.01)
+    await goal.options(timeout_s=0.01).step(hang)
 
 
 @pytest.fixture(autouse=True)
@@ -334,7 +334,7 @@ async def blocking_pay() -> str:
 
 @flow
 async def slow_order(goal: Goal) -> str:
-    return str(await goal.step(blocking_pay, name="pay"))
+    return str(await goal.options(name="pay").step(blocking_pay))
 
 
 async def test_the_same_key_returns_a_goal_that_the_server_retries_now(p: Perdure) -> None:
@@ -366,7 +366,7 @@ async def test_the_same_key_returns_a_goal_that_another_process_retries_now(p: P
 
 @flow
 async def parsing(goal: Goal) -> str:
-    return str(await goal.step(parse, "archive", effect="idempotent"))
+    return str(await goal.options(effect="idempotent").step(parse, "archive"))
 
 
 def parse(name: str) -> str:

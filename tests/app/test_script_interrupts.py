@@ -29,7 +29,7 @@ async def slow() -> int:
 
 @flow
 async def nightly(goal: Goal) -> int:
-    return await goal.step(slow, effect="pure")
+    return await goal.options(effect="pure").step(slow)
 
 async def main() -> None:
     async with Perdure.open() as p:
@@ -53,7 +53,7 @@ async def held() -> None:
 
 @flow
 async def holding(goal: Goal, effect: Effect) -> None:
-    await goal.step(held, effect=effect)
+    await goal.options(effect=effect).step(held)
 
 
 @pytest.fixture(autouse=True)

@@ -19,14 +19,14 @@ STEPS = 4
 async def counting(goal: Goal, folder: str, name: str) -> str:
     """Leave a line in a file for each of some steps."""
     for number in range(STEPS):
-        await goal.step(note, folder, f"{name}-{number}", effect="idempotent")
+        await goal.options(effect="idempotent").step(note, folder, f"{name}-{number}")
     return name
 
 
 @flow
 async def blocked(goal: Goal, folder: str) -> str:
     """Block between two steps, until the test says otherwise."""
-    await goal.step(note, folder, "before", effect="idempotent")
+    await goal.options(effect="idempotent").step(note, folder, "before")
     if not Path(folder, "go").exists():
         note(folder, "blocks")
         time.sleep(600)  # noqa: ASYNC251 (what is tested)

@@ -20,7 +20,7 @@ APP = "shop"
 async def ordered(goal: Goal, folder: str) -> str:
     """Note one step, and be killed in the next one until a file says otherwise."""
     await goal.step(note, folder, "first")
-    return str(await goal.step(deadly, folder, effect="idempotent"))
+    return str(await goal.options(effect="idempotent").step(deadly, folder))
 
 
 def deadly(folder: str) -> str:
@@ -85,7 +85,7 @@ async def test_a_run_with_the_key_takes_over_from_a_process_that_is_killed(datab
 
 @flow
 async def held_once(goal: Goal, folder: str) -> str:
-    await goal.step(hold, folder, effect="idempotent")
+    await goal.options(effect="idempotent").step(hold, folder)
     return str(await goal.step(note, folder, "after"))
 
 

@@ -26,7 +26,7 @@ from perdure.app.run_options import Manner
 from perdure.kernel.events import Event, MindSpec
 from perdure.kernel.fold import GoalState
 from perdure.kernel.loop import Loop, Ran
-from perdure.minds.flows.flow import Goal
+from perdure.minds.flows.goal import Goal
 from perdure.tools.files import WriteFileTool
 from tests import children
 from tests.crash.goals import counted, open_goals
@@ -262,7 +262,7 @@ def test_a_command_that_finds_no_process_left_has_failed_and_has_its_effect_when
 
 @flow
 async def sends_once(goal: Goal, name: str) -> None:
-    await goal.step(append, name, retry=3)
+    await goal.options(retry=3).step(append, name)
 
 
 def append(name: str) -> None:

@@ -13,7 +13,7 @@ import pytest
 from perdure import Conflict, failpoints, flow
 from perdure.app.goals import Goals
 from perdure.app.new_goal import new_goal
-from perdure.minds.flows.flow import Goal
+from perdure.minds.flows.goal import Goal
 from tests import children
 from tests.crash import program
 from tests.crash.goals import is_running, open_goals
@@ -51,7 +51,7 @@ def fork_and_wait(folder: str, manner: str) -> None:
 
 @flow
 async def forks(goal: Goal, folder: str, manner: str) -> None:
-    await goal.step(fork_and_wait, folder, manner, retry=3)
+    await goal.options(retry=3).step(fork_and_wait, folder, manner)
 
 
 async def work(home: Path, url: str, manner: str) -> None:
@@ -210,7 +210,7 @@ def fork_and_return(folder):
 
 @flow
 async def forks(goal, folder, name, timeout_s):
-    await goal.step(globals()[name], folder, effect="idempotent", timeout_s=timeout_s)
+    await goal.options(effect="idempotent", timeout_s=timeout_s).step(globals()[name], folder)
 """
 
 

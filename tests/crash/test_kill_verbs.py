@@ -31,9 +31,9 @@ def is_noted(name):
 
 @flow
 async def sleeps(goal):
-    await goal.step(note, "before", check=is_noted)
+    await goal.options(check=is_noted).step(note, "before")
     await goal.sleep(0.01)
-    await goal.step(note, "after", check=is_noted)
+    await goal.options(check=is_noted).step(note, "after")
     return "slept"
 """
 

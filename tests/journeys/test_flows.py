@@ -32,7 +32,7 @@ def is_charged(name):
 @flow
 async def bill(goal, *names):
     for name in names:
-        await goal.step(charge, name, check=is_charged)
+        await goal.options(check=is_charged).step(charge, name)
     return f"{len(names)} charged"
 """
 

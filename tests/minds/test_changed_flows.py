@@ -23,7 +23,7 @@ async def say(word: str) -> str:
 
 async def line(goal: Goal, *words: str) -> str:
     for word in words:
-        await goal.step(say, word, name=word)
+        await goal.options(name=word).step(say, word)
     return words[-1]
 
 
@@ -61,7 +61,7 @@ async def not_at_all(goal: Goal) -> list[str]:
     return [await goal.step(say, "nothing")]
 
 
-async def start(world: World) -> Flow:
+async def start(world: World) -> Flow[..., list[str]]:
     flow = Flow(began)
     assert (await world.start(MindSpec("flow", at=flow.path))).state.waiting_for == "person"
     return find_flow(flow.path)

@@ -13,7 +13,8 @@ from perdure import failpoints
 from perdure.errors import StepFailed
 from perdure.kernel.events import Ask, Effect, MindSpec, ToolCall, Wait
 from perdure.kernel.fold import GoalState, fold
-from perdure.minds.flows.flow import Flow, Goal
+from perdure.minds.flows.flow import Flow
+from perdure.minds.flows.goal import Goal
 from perdure.store.goals.memory_state_store import InMemoryStateStore
 from tests.crash.size import torture_size
 from tests.kernel.world import World
@@ -46,7 +47,7 @@ class Step:
 
     async def run(self, goal: Goal, place: str, outside: Outside) -> Any:
         try:
-            return await goal.step(outside.act, place, self.fails, effect=self.effect, retry=self.retry)
+            return await goal.options(effect=self.effect, retry=self.retry).step(outside.act, place, self.fails)
         except StepFailed as error:
             return f"{error.code} {error.detail}"
 

@@ -61,7 +61,11 @@ def die() -> None:
 async def test_a_function_that_never_saw_the_goal_knows_its_key(world: World) -> None:
     async def both(goal: Goal) -> list[str]:
         branches = await goal.gather(goal.step(on_a_thread), goal.step(here))
-        return [*branches, await goal.step(on_a_thread, effect="pure"), await goal.step(lambda: goal.idempotency_key)]
+        return [
+            *branches,
+            await goal.options(effect="pure").step(on_a_thread),
+            await goal.step(lambda: goal.idempotency_key),
+        ]
 
     assert value(await start(world, both)) == [
         "goal-a/g1.0/on_a_thread#0.1",
@@ -75,7 +79,7 @@ async def test_a_function_that_never_saw_the_goal_knows_its_key(world: World) ->
 @pytest.mark.parametrize("point", ["kernel.effect.before", "kernel.effect.after"])
 async def test_a_step_that_is_run_again_after_a_crash_has_the_same_key(world: World, step: Any, point: str) -> None:
     async def one(goal: Goal) -> str:
-        return str(await goal.step(step, effect="idempotent"))
+        return str(await goal.options(effect="idempotent").step(step))
 
     with failpoints.armed(point, die), pytest.raises(Died):
         await start(world, one)
@@ -86,7 +90,7 @@ async def test_a_step_that_is_run_again_after_a_crash_has_the_same_key(world: Wo
 
 async def test_a_check_knows_the_key_of_the_step_that_it_asks_about_and_nobody_after_it(world: World) -> None:
     async def one(goal: Goal) -> str:
-        return str(await goal.step(on_a_thread, check=did_it_happen))
+        return str(await goal.options(check=did_it_happen).step(on_a_thread))
 
     with failpoints.armed("kernel.effect.before", die), pytest.raises(Died):
         await start(world, one)
@@ -98,7 +102,7 @@ async def test_a_check_knows_the_key_of_the_step_that_it_asks_about_and_nobody_a
 
 async def test_another_try_is_another_call_and_has_another_key(world: World) -> None:
     async def one(goal: Goal) -> str:
-        return str(await goal.step(fails_once, retry=1))
+        return str(await goal.options(retry=1).step(fails_once))
 
     assert value(await start(world, one)) == "goal-a//fails_once#0.2"
     assert KEYS == ["goal-a//fails_once#0.1", "goal-a//fails_once#0.2"]

@@ -27,7 +27,8 @@ from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.loop import Ran
 from perdure.kernel.reopening import NotRetried, plan_retry
 from perdure.minds.flows.failed_steps import failed_steps, tag_with_others, tag_with_steps
-from perdure.minds.flows.flow import Flow, Goal
+from perdure.minds.flows.flow import Flow
+from perdure.minds.flows.goal import Goal
 from perdure.minds.outlook import standings
 from tests.kernel.world import World
 
@@ -85,7 +86,7 @@ async def test_a_failed_step_of_a_flow_is_called_again_and_the_rest_stays_record
     OUT.fails["pay"] = 1
 
     async def order(goal: Goal) -> list[str]:
-        return [await goal.step(OUT.act, name, name=name) for name in ("reserve", "pay", "ship")]
+        return [await goal.options(name=name).step(OUT.act, name) for name in ("reserve", "pay", "ship")]
 
     failed = await run(world, order)
     assert (failed.state.status, steps_of_end(failed)) == ("failed", ("/pay#0",))
@@ -117,7 +118,7 @@ async def test_a_retry_has_the_whole_retry_policy_again(world: World) -> None:
     OUT.fails["pay"] = 5
 
     async def order(goal: Goal) -> str:
-        return str(await goal.step(OUT.act, "pay", retry={"times": 2, "wait": 3600}))
+        return str(await goal.options(retry={"times": 2, "wait": 3600}).step(OUT.act, "pay"))
 
     await run(world, order)
     assert OUT.tried["pay"] == 3
@@ -146,7 +147,7 @@ async def test_every_failed_branch_of_a_gather_is_called_again(world: World) -> 
     OUT.fails.update({"a": 1, "c": 1})
 
     async def three(goal: Goal) -> list[Any]:
-        return await goal.gather(*(goal.step(OUT.act, name, name=name) for name in "abc"))
+        return await goal.gather(*(goal.options(name=name).step(OUT.act, name) for name in "abc"))
 
     failed = await run(world, three)
     assert steps_of_end(failed) == ("g1.0/a#0", "g1.2/c#0")
@@ -159,10 +160,10 @@ async def test_a_failure_that_the_flow_caught_is_replayed_as_a_failure(world: Wo
 
     async def order(goal: Goal) -> str:
         try:
-            how = await goal.step(OUT.act, "fast", name="fast")
+            how = await goal.options(name="fast").step(OUT.act, "fast")
         except StepFailed:
-            how = await goal.step(OUT.act, "slow", name="slow")
-        await goal.step(OUT.act, "pay", name="pay")
+            how = await goal.options(name="slow").step(OUT.act, "slow")
+        await goal.options(name="pay").step(OUT.act, "pay")
         return str(how)
 
     failed = await run(world, order)
@@ -208,33 +209,35 @@ async def test_a_flow_with_a_bug_runs_again_over_what_it_recorded(world: World) 
 
 async def _compensated_in_handler(goal: Goal) -> None:
     try:
-        await goal.step(OUT.act, "pay", name="pay")
+        await goal.options(name="pay").step(OUT.act, "pay")
     except StepFailed:
-        await goal.step(OUT.act, "refund", name="refund")
+        await goal.options(name="refund").step(OUT.act, "refund")
         raise
 
 
 async def _compensated_around_a_gather(goal: Goal) -> None:
     try:
-        await goal.gather(goal.step(OUT.act, "pay", name="pay"), goal.step(OUT.act, "pack", name="pack"))
+        await goal.gather(
+            goal.options(name="pay").step(OUT.act, "pay"), goal.options(name="pack").step(OUT.act, "pack")
+        )
     except StepFailed:
-        await goal.step(OUT.act, "refund", name="refund")
+        await goal.options(name="refund").step(OUT.act, "refund")
         raise
 
 
 async def _compensated_by_a_gather(goal: Goal) -> None:
     try:
-        await goal.step(OUT.act, "pay", name="pay")
+        await goal.options(name="pay").step(OUT.act, "pay")
     except StepFailed:
-        await goal.gather(goal.step(OUT.act, "refund", name="refund"))
+        await goal.gather(goal.options(name="refund").step(OUT.act, "refund"))
         raise
 
 
 async def _compensated_by_a_second_gather(goal: Goal) -> None:
     try:
-        await goal.gather(goal.step(OUT.act, "pay", name="pay"))
+        await goal.gather(goal.options(name="pay").step(OUT.act, "pay"))
     except StepFailed:
-        await goal.gather(goal.step(OUT.act, "refund", name="refund"))
+        await goal.gather(goal.options(name="refund").step(OUT.act, "refund"))
         raise
 
 
@@ -264,11 +267,11 @@ async def test_a_step_that_a_sibling_began_after_the_failure_is_no_compensation(
     OUT.fails["pay"] = 1
 
     async def two(goal: Goal) -> str:
-        await goal.step(OUT.act, "pack", name="pack")
-        return str(await goal.step(OUT.act, "label", name="label"))
+        await goal.options(name="pack").step(OUT.act, "pack")
+        return str(await goal.options(name="label").step(OUT.act, "label"))
 
     async def order(goal: Goal) -> list[Any]:
-        return await goal.gather(goal.step(OUT.act, "pay", name="pay"), two(goal))
+        return await goal.gather(goal.options(name="pay").step(OUT.act, "pay"), two(goal))
 
     await run(world, order)
     assert (await world.retry()).state.termination == Termination("done", value=["pay", "label"])
@@ -297,7 +300,7 @@ async def test_a_once_step_that_timed_out_is_called_again_when_a_person_says_so(
         return name
 
     async def order(goal: Goal) -> Any:
-        return await goal.step(slow, "pay", timeout_s=0.01)
+        return await goal.options(timeout_s=0.01).step(slow, "pay")
 
     assert (await run(world, order)).state.status == "failed"
     assert (await world.retry()).state.waiting_for == "person"
@@ -332,7 +335,7 @@ async def test_a_pure_step_that_failed_is_called_again(world: World) -> None:
     OUT.fails["read"] = 1
 
     async def order(goal: Goal) -> Any:
-        return await goal.step(OUT.act, "read", effect="pure")
+        return await goal.options(effect="pure").step(OUT.act, "read")
 
     await run(world, order)
     assert (await world.retry()).state.termination == Termination("done", value="read")
@@ -343,7 +346,7 @@ async def test_changed_code_is_found_before_the_goal_is_reopened(world: World) -
     names = ["reserve"]
 
     async def order(goal: Goal) -> None:
-        await goal.step(OUT.act, "reserve", name=names[0])
+        await goal.options(name=names[0]).step(OUT.act, "reserve")
         await goal.step(OUT.act, "pay")
 
     await run(world, order)

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from perdure.kernel.events import Effect, MindSpec, ToolError, ToolOutput
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.ports import CallContext
-from perdure.minds.flows.flow import Flow, Goal
+from perdure.minds.flows.flow import Flow
+from perdure.minds.flows.goal import Goal
 from perdure.store.goals.memory_state_store import InMemoryStateStore
 from tests.crash.size import torture_size
 from tests.kernel.world import World
@@ -117,7 +118,7 @@ def test_a_flow_that_is_retried_until_it_is_done_has_each_effect_as_promised(pro
     async def line(goal: Goal, number: int, parts: list[Step]) -> None:
         for place, step in enumerate(parts):
             name = f"s{number}-{place}"
-            await goal.step(act, name, name=name, effect=step.effect, retry=step.retry)
+            await goal.options(name=name, effect=step.effect, retry=step.retry).step(act, name)
 
     async def whole(goal: Goal) -> None:
         await goal.gather(*(line(goal, number, parts) for number, parts in enumerate(program)))

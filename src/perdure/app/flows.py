@@ -2,6 +2,7 @@
 
 import sys
 import traceback
+from typing import Any
 
 from perdure.errors import Invalid, NotFound, PerdureError
 from perdure.kernel.events import GoalBegun
@@ -25,7 +26,7 @@ def require_flow(begun: GoalBegun) -> None:
         raise NotFound(f"Only the script that defines {spec.flow} has its code: {run_again(begun)}") from None
 
 
-def load_flow(path: str) -> Flow:
+def load_flow(path: str) -> Flow[..., Any]:
     """Return the flow `module:function`: one that this process knows, or what the module has under that name.
 
     Raises: Invalid when it is no such path, no flow, or its module fails; NotFound when there is no such thing.
@@ -43,7 +44,7 @@ def load_flow(path: str) -> Flow:
         raise _failed(module_name, error) from error
 
 
-def _other_name(module_name: str, name: str, missing: NotFound) -> Flow:
+def _other_name(module_name: str, name: str, missing: NotFound) -> Flow[..., Any]:
     """Return a flow that the module has from elsewhere.
 
     Raises: Invalid when it has something else there; NotFound when it has nothing.

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from perdure.app.asked import OnFailed
 from perdure.app.next_commands import NextCommand, next_commands, with_home
@@ -12,7 +13,7 @@ from perdure.kernel.loop import Ran
 from perdure.kernel.summary import summarise
 
 
-def result_of(ran: Ran, on_failed: OnFailed = "raise", *, home: Path | None = None) -> GoalResult:
+def result_of(ran: Ran, on_failed: OnFailed = "raise", *, home: Path | None = None) -> GoalResult[Any]:
     """Return the result of a goal that is done, or whose run was stopped.
 
     The commands of an exception name the home, if one is given.

@@ -2,7 +2,7 @@
 
 import asyncio
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from perdure.app import asked
 from perdure.app.asked import OnFailed
@@ -15,8 +15,10 @@ from perdure.kernel.ports import Owned
 if TYPE_CHECKING:
     from perdure.app.goals import Goals
 
+T = TypeVar("T")
 
-class GoalHandle:
+
+class GoalHandle(Generic[T]):
     """A goal by its id, in any process; `p.goals.start(…)` and `p.goals.handle(id)` return one.
 
     handle = await p.goals.start(nightly, "2026-11-15")
@@ -52,7 +54,7 @@ class GoalHandle:
         """
         return (await self._goals.get(self.id)).status
 
-    async def result(self, timeout_s: float | None = None) -> GoalResult:
+    async def result(self, timeout_s: float | None = None) -> GoalResult[T]:
         """Wait until the goal has ended, in whichever process, and return its result.
 
         It waits for answers, signals and timers, too. A goal that was started through this handle is resumed here when

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from perdure.app.asked import OnFailed
 from perdure.app.goal_errors import failure_of, result_of
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from perdure.app.run_options import Manner
     from perdure.minds.flows.flow import Flow
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
 class GoalOptions:
@@ -34,7 +37,11 @@ class GoalOptions:
     tags: tuple[str, ...] = ()
     on_failed: OnFailed = "raise"
 
-    async def run(self, what: "Flow | str | Path", /, *args: Any, **kwargs: Any) -> GoalResult:
+    @overload
+    async def run(self, what: "Flow[P, T]", /, *args: P.args, **kwargs: P.kwargs) -> GoalResult[T]: ...
+    @overload
+    async def run(self, what: str | Path, /) -> GoalResult[Any]: ...
+    async def run(self, what: "Flow[..., Any] | str | Path", /, *args: Any, **kwargs: Any) -> GoalResult[Any]:
         """Run a flow with its arguments, a command line, or the plan in a file, and return the result.
 
         With a key, the same call is the same goal: it is started once, and resumed or only read by every later call.
@@ -47,7 +54,11 @@ class GoalOptions:
         ran = await self._retry_if_failed(await self._run_or_follow(new))
         return result_of(ran, self.on_failed, home=self.goals.named_home)
 
-    async def start(self, what: "Flow | str | Path", /, *args: Any, **kwargs: Any) -> GoalHandle:
+    @overload
+    async def start(self, what: "Flow[P, T]", /, *args: P.args, **kwargs: P.kwargs) -> GoalHandle[T]: ...
+    @overload
+    async def start(self, what: str | Path, /) -> GoalHandle[Any]: ...
+    async def start(self, what: "Flow[..., Any] | str | Path", /, *args: Any, **kwargs: Any) -> GoalHandle[Any]:
         """Store a goal, run it in the background until the home is closed, and return its handle at once.
 
         A goal that waits is resumed here when it was answered or is due.
@@ -68,7 +79,7 @@ class GoalOptions:
                     raise
         return self._handle_of(known)
 
-    def _new(self, what: "Flow | str | Path", args: tuple[Any, ...], kwargs: dict[str, Any]) -> "NewGoal":
+    def _new(self, what: "Flow[..., Any] | str | Path", args: tuple[Any, ...], kwargs: dict[str, Any]) -> "NewGoal":
         from perdure.app.new_goal import new_goal
 
         self.goals.require_open()
@@ -88,7 +99,7 @@ class GoalOptions:
                 await self.goals.wait_while_running(known.id)
                 has_waited = True
 
-    def _handle_of(self, known: GoalView) -> GoalHandle:
+    def _handle_of(self, known: GoalView) -> GoalHandle[Any]:
         """Return the handle of a goal that was started before; resume it unless it has ended, is on hold or runs."""
         is_retried = known.status == "failed" and self.on_failed == "retry"
         is_left_alone = known.is_final or known.is_running or known.summary.waiting_for == "hold"

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from perdure.app import asked
 from perdure.app.asked import OnFailed
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from perdure.app.goal_options import GoalOptions
     from perdure.app.new_goal import NewGoal
     from perdure.minds.flows.flow import Flow
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Goals(GoalReader):
@@ -86,14 +89,22 @@ class Goals(GoalReader):
         given = asked.key(key), asked.limits(limits), asked.tags(tags), asked.on_failed(on_failed)
         return GoalOptions(self, *given)
 
-    async def run(self, what: "Flow | str | Path", /, *args: Any, **kwargs: Any) -> GoalResult:
+    @overload
+    async def run(self, what: "Flow[P, T]", /, *args: P.args, **kwargs: P.kwargs) -> GoalResult[T]: ...
+    @overload
+    async def run(self, what: str | Path, /) -> GoalResult[Any]: ...
+    async def run(self, what: "Flow[..., Any] | str | Path", /, *args: Any, **kwargs: Any) -> GoalResult[Any]:
         """Run a flow with its arguments, a command line, or the plan in a file, and return the result.
 
         Raises: GoalFailed; GoalCancelled; GoalWaiting; Invalid; NotFound when the plan file does not exist.
         """
         return await self.options().run(what, *args, **kwargs)
 
-    async def start(self, what: "Flow | str | Path", /, *args: Any, **kwargs: Any) -> "GoalHandle":
+    @overload
+    async def start(self, what: "Flow[P, T]", /, *args: P.args, **kwargs: P.kwargs) -> "GoalHandle[T]": ...
+    @overload
+    async def start(self, what: str | Path, /) -> "GoalHandle[Any]": ...
+    async def start(self, what: "Flow[..., Any] | str | Path", /, *args: Any, **kwargs: Any) -> "GoalHandle[Any]":
         """Store a goal, run it in the background until the home is closed, and return its handle at once.
 
         A goal that waits is resumed here when it was answered or is due.
@@ -102,7 +113,7 @@ class Goals(GoalReader):
         """
         return await self.options().start(what, *args, **kwargs)
 
-    async def handle(self, goal_id: str) -> "GoalHandle":
+    async def handle(self, goal_id: str) -> "GoalHandle[Any]":
         """Return a handle on a goal, whichever process runs it.
 
         Raises: NotFound
@@ -111,7 +122,7 @@ class Goals(GoalReader):
 
         return GoalHandle(self, (await self._whole(goal_id)).goal_id)
 
-    async def resume(self, goal_id: str) -> GoalResult:
+    async def resume(self, goal_id: str) -> GoalResult[Any]:
         """Resume a goal, and return the result; a finished goal is not run again, and its result is that of its end.
 
         Raises: GoalFailed, GoalCancelled and GoalWaiting as `run`; NotFound; Conflict when another live worker runs the
@@ -121,7 +132,7 @@ class Goals(GoalReader):
 
     async def retry(
         self, goal_id: str, *, reason: str | None = None, limits: Limits | None = None, key: str | None = None
-    ) -> GoalResult:
+    ) -> GoalResult[Any]:
         """Retry a failed goal, and return the result: the failed steps are called again, all others stay recorded.
 
         A failed step that may have had its effect is not repeated: the goal waits for a decision on it. The same key

@@ -12,9 +12,9 @@ from perdure.errors import Invalid, NotFound, Unavailable, from_os_error
 from perdure.kernel.events import GoalBegun, Limits, MindSpec
 from perdure.minds.flows.flow import Flow
 from perdure.minds.flows.mistakes import described
-from perdure.minds.plan_file import parse_plan, plan_text
 from perdure.minds.flows.scripts import script_here, without_script
 from perdure.minds.flows.values import arguments_to_json, read_arguments
+from perdure.minds.plan_file import parse_plan, plan_text
 from perdure.minds.yaml_text import MAX_BYTES
 
 _LONGEST = 500
@@ -77,7 +77,9 @@ def _first_other_line(was: str, wanted: str) -> str:
     return f"line {line} was {then}, and is {now} now"
 
 
-def new_goal(what: Flow | str | Path, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None) -> NewGoal:
+def new_goal(
+    what: Flow[..., Any] | str | Path, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+) -> NewGoal:
     """Make a goal of a flow with its arguments, of a command line, or of a plan file, in the current folder.
 
     Raises: Invalid; NotFound when the plan file cannot be read.
@@ -132,7 +134,7 @@ def of_plan_text(text: str, name: str) -> NewGoal:
     return NewGoal(parse_plan(text, name).goal, MindSpec("plan", plan=text), Path.cwd())
 
 
-def of_flow(flow: Flow, args: list[Any], kwargs: dict[str, Any]) -> NewGoal:
+def of_flow(flow: Flow[..., Any], args: list[Any], kwargs: dict[str, Any]) -> NewGoal:
     """Make a goal of a flow and what it is called with; an argument is the same whether it is named or not.
 
     Raises: Invalid when an argument does not go through JSON, or the flow does not take it.

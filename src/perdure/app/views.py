@@ -1,21 +1,22 @@
 """A goal as every surface shows it: one JSON form, from its summary in a list or from its whole history."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, overload
+from typing import Any, Generic, Literal, TypeVar, overload
 
 from perdure.app.next_commands import NextCommand, next_commands
 from perdure.kernel.events import Termination, ToolError, iso
 from perdure.kernel.fold import GoalState
 from perdure.kernel.summary import Summary, summarise
 
+T = TypeVar("T")
 GoalStatus = Literal["running", "interrupted", "waiting", "done", "failed", "cancelled"]
 QUEUED = "Queued: the server runs it when it has room."
 
 
 @dataclass(frozen=True)
-class GoalResult:
-    """How a run of a goal ended: `value` is what it gave, `reason` why it ended, if it has.
+class GoalResult(Generic[T]):
+    """How a run of a goal ended: `value` is what it returned, `reason` why it ended, if it has.
 
     `detail` says more of an end that is not `done`, such as `NameError: name 'x' is not defined (report.py, line 12)`,
     and why a goal is on hold.
@@ -23,18 +24,20 @@ class GoalResult:
 
     id: str
     status: GoalStatus
-    reason: str | None = None
-    value: Any = None
+    reason: str | None
+    value: T
+    """What the flow returned; None unless the goal is done."""
     detail: str | None = None
 
     @classmethod
-    def of(cls, state: GoalState, queue: str) -> "GoalResult":
-        """Return how a goal of a queue stands that no worker runs."""
+    def of(cls, state: GoalState, queue: str, read: Callable[[Any], Any] = lambda value: value) -> "GoalResult[Any]":
+        """Return how a goal of a queue stands that no worker runs; `read` makes its value of what was recorded."""
         view = GoalView.of_state(state, queue=queue)
         ended = state.termination
         if ended is None:
-            return cls(state.goal_id, view.status, detail=view.detail)
-        return cls(state.goal_id, view.status, ended.reason, ended.value, ended.detail)
+            return GoalResult(state.goal_id, view.status, None, None, view.detail)
+        value = read(ended.value) if ended.reason == "done" else ended.value
+        return GoalResult(state.goal_id, view.status, ended.reason, value, ended.detail)
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,10 @@ FRAME_BYTES = 400
 """How many bytes of JSON an event has at most beside its payload: ids, seq, type, timestamp and hash."""
 
 Effect = Literal["pure", "idempotent", "once"]
-Verdict = Literal["approve", "deny", "answer", "retry", "skip", "abort", "elapsed"]
+Verdict = Literal["approve", "deny", "answer", "retry", "skip", "abort", "elapsed", "cancel"]
 Reason = Literal["done", "failed", "blocked", "no_progress", "repeated_failure", "cancelled", "fatal_error"]
 LimitName = Literal["iterations", "tokens", "usd", "seconds"]
+Happened = Literal["yes", "no", "unknown"]
 MindKind = Literal["command", "plan", "flow", "model"]
 
 
@@ -102,6 +103,8 @@ class ToolCall:
     arguments: dict[str, Any]
     effect: Effect
     attempt: int = 1
+    until: str | None = None
+    """When it times out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +115,13 @@ class Ask:
     step: str
     question: str
     options: tuple[str, ...] | None = None
+    until: str | None = None
+    """When the flow stops waiting for an answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """A wait for a moment or for a signal."""
+    """A wait for a moment, for a signal, or for a signal until a moment."""
 
     call_id: str
     step: str
@@ -155,6 +160,10 @@ class ToolOutput:
     step: str | None = None
     digest: str | None = None
     effect: Effect | None = None
+    meta: dict[str, Any] | None = None
+    """What the step recorded about itself; it is not compared."""
+    happened: Happened | None = None
+    """Of a `once` call that was cancelled: whether it had its effect, as far as its check knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +176,7 @@ class OutcomeUnknown:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A person, a policy or a timer settled an open call."""
+    """A person, a policy, a timer or the flow itself settled an open call."""
 
     call_id: str
     decision: Verdict
@@ -182,6 +191,14 @@ class Signal:
 
     name: str
     payload: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """The goal is being cancelled, and its flow cleans up before it ends."""
+
+    by: str = "person"
+    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +260,7 @@ Body = (
     | OutcomeUnknown
     | Decision
     | Signal
+    | Cancel
     | LimitRaised
     | Termination
     | Reopened
@@ -321,7 +339,8 @@ def encode(body: Body) -> tuple[str, str]:
         case GoalBegun(mind=mind):
             name, content = "goal", {**_fields(body), "mind": _given(mind)}
         case ToolOutput(step=None, error=error):
-            name, content = "tool_output", {field: getattr(body, field) for field in _PLAIN_OUTPUT}
+            name = "tool_output"
+            content = {key: each for key, each in _fields(body).items() if key in _PLAIN_OUTPUT}
             content["error"] = None if error is None else _given(error)
         case ToolOutput(error=error) | Termination(error=error):
             name, content = _TYPES[type(body)], {**_fields(body), "error": None if error is None else _given(error)}
@@ -414,7 +433,8 @@ def moment_us(text: str) -> int:
 
 
 def _fields(body: Any) -> dict[str, Any]:
-    return {name: getattr(body, name) for name in body.__slots__}
+    fields = {name: getattr(body, name) for name in body.__slots__}
+    return {name: value for name, value in fields.items() if value is not None or name not in _LEFT_OUT_IF_NULL}
 
 
 def _given(value: MindSpec | ToolError) -> dict[str, Any]:
@@ -432,7 +452,8 @@ def _require_finite(value: Any) -> None:
                 _require_finite(item)
 
 
-_PLAIN_OUTPUT = ("call_id", "ok", "output", "error", "duration_ms", "usage")
+_LEFT_OUT_IF_NULL = frozenset({"meta", "happened", "until"})
+_PLAIN_OUTPUT = ("call_id", "ok", "output", "error", "duration_ms", "usage", "meta", "happened")
 _ALWAYS_FINITE = frozenset({str, int, bool, type(None)})
 _KINDS: dict[type, str] = {Message: "message", ToolCall: "tool_call", Ask: "ask", Wait: "wait"}
 _ACTIONS: dict[str, type[Action]] = {"message": Message, "tool_call": ToolCall, "ask": Ask, "wait": Wait}
@@ -441,6 +462,7 @@ _TYPES: dict[type, str] = {
     OutcomeUnknown: "outcome_unknown",
     Decision: "decision",
     Signal: "signal",
+    Cancel: "cancel",
     LimitRaised: "limit",
     Termination: "termination",
     Reopened: "reopened",

@@ -9,6 +9,7 @@ from perdure.errors import Damaged
 from perdure.kernel.events import (
     Ask,
     Body,
+    Cancel,
     Decision,
     Event,
     GoalBegun,
@@ -109,6 +110,11 @@ class GoalState:
     termination: Termination | None = None
     hold: Hold | None = None
     """Why the goal is not run automatically."""
+    cancel: Cancel | None = None
+    """Why the flow of a goal cleans up: the goal ends as cancelled."""
+    cancel_seq: int = 0
+    """The event that cancelled the goal."""
+    cancel_us: int = 0
     reopenings: list[Reopened] = field(default_factory=list)
     reopened_seq: int = 0
     """The last `reopened` event. Guards look only at what came after it."""
@@ -140,11 +146,11 @@ class GoalState:
         return "waiting" if waiting_for is not None else "open"
 
     def timers(self) -> dict[str, int]:
-        """Return the waits for a moment, each with that moment in microseconds since 1970."""
+        """Return the calls that end at a moment by themselves, each with that moment in microseconds since 1970."""
         return {
             call_id: moment_us(call.call.until)
             for call_id, call in self.open_calls.items()
-            if isinstance(call.call, Wait) and call.call.until
+            if isinstance(call.call, Wait | Ask) and call.call.until
         }
 
     @property
@@ -222,15 +228,17 @@ def _take(state: GoalState, body: Body, event: Event) -> None:
         case LimitRaised(name=name, value=value):
             raised: dict[str, Any] = {name: value}
             state.limits = replace(state.limits, **raised)
-        case Termination() | Reopened() | Hold() | Released():
+        case Cancel() | Termination() | Reopened() | Hold() | Released():
             _take_turn(state, body, event)
         case _:
             assert_never(body)
 
 
-def _take_turn(state: GoalState, body: Termination | Reopened | Hold | Released, event: Event) -> None:
-    """End, reopen, hold or release the goal."""
+def _take_turn(state: GoalState, body: Cancel | Termination | Reopened | Hold | Released, event: Event) -> None:
+    """Cancel, end, reopen, hold or release the goal."""
     match body:
+        case Cancel():
+            state.cancel, state.cancel_seq, state.cancel_us = body, event.seq, event.timestamp_us
         case Termination():
             state.termination = body
         case Reopened():

@@ -5,7 +5,7 @@ N steps cost N + 1 commits: each outcome and the intents that follow from it are
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -14,11 +14,12 @@ from perdure import failpoints
 from perdure.errors import Invalid, PerdureError, Unavailable
 from perdure.kernel import guards
 from perdure.kernel.admission import admit, tool_for
-from perdure.kernel.events import Body, Decision, OutcomeUnknown, ToolCall, ToolError, ToolOutput
+from perdure.kernel.cancellation import cancelled as cancelled_outcome
+from perdure.kernel.events import Body, Decision, Happened, OutcomeUnknown, ToolCall, ToolError, ToolOutput
 from perdure.kernel.fold import GoalState
 from perdure.kernel.inbox import take_posts
 from perdure.kernel.journal import Journal
-from perdure.kernel.ports import CallContext, Clock, Decided, LeaseLost, Means, StateStore, Tool
+from perdure.kernel.ports import CallContext, Check, Clock, Decided, LeaseLost, Means, StateStore, Tool
 from perdure.kernel.recovery import EXHAUSTION, recover, settle_once, told
 from perdure.kernel.tasks import end_tasks
 
@@ -63,6 +64,10 @@ class Loop:
         self._means = means
         self._clock = clock
         self._running: dict[str, asyncio.Task[Ended]] = {}
+        self._started: dict[str, ToolCall] = {}
+        """The calls in `_running`."""
+        self._cancelling: set[str] = set()
+        """Those of them that the mind has cancelled."""
         self._unrecorded: list[ToolCall] = []
         self._wake = asyncio.Event()
         self._is_stopping = False
@@ -158,14 +163,63 @@ class Loop:
             self.journal.record(end)
             return None
         decided = await self._decided()
+        while self._cancel_calls(decided.cancelled) and decided.end is None:  # the mind waits for that
+            self._record_decided(decided)
+            decided = await self._decided()
+        if not self._record_decided(decided):
+            return decided.wake_us
+        return decided.wake_us if self.state.open_calls else 0  # nothing came of it: ask again, at once
+
+    def _record_decided(self, decided: Decided) -> bool:
+        """Record what the mind wants; tell whether that was anything."""
         self._unrecorded += decided.unrecorded
-        bodies = admit(decided.actions, state, self._means.tools, self._means.policy)
+        bodies = admit(decided.actions, self.state, self._means.tools, self._means.policy)
         if decided.end is not None:
             bodies.append(decided.end)
-        if not bodies:
-            return decided.wake_us
-        self.journal.record(*bodies, is_decision=True)
-        return decided.wake_us if self.state.open_calls else 0  # nothing came of it: ask again, at once
+        self.journal.record(*bodies, is_decision=bool(bodies))
+        return bool(bodies)
+
+    def _cancel_calls(self, cancelled: Collection[str]) -> bool:
+        """End calls that the mind does not want any more; tell whether one of them is settled by that at once.
+
+        A call that runs is settled when what it has begun has ended.
+        """
+        is_settled = False
+        for call_id in cancelled:
+            running, found = self._running.get(call_id), self.state.open_calls.get(call_id)
+            if running is not None and call_id not in self._cancelling:
+                self._cancelling.add(call_id)
+                call = self._started[call_id]
+                self._watch(call, self._cancel_call(call, running))
+            elif running is None and found is not None:
+                is_settled = True
+                self.journal.record(cancelled_outcome(found, self._clock.now_us()))
+        return is_settled
+
+    async def _cancel_call(self, call: ToolCall, running: "asyncio.Task[Ended]") -> Ended:
+        """End a call that runs, and return what to record of it; a result that it has by then is kept."""
+        left = await end_tasks([running], self._means.end_within_s)
+        for task in left:
+            self._means.keep(task)
+        found = self.state.open_calls.get(call.call_id)
+        if found is None:
+            return call, []  # a pure call: nothing of it is recorded, and nothing has to be
+        if not left and not running.cancelled():
+            bodies = running.result()[1]
+            if any(isinstance(body, ToolOutput) and body.ok for body in bodies):
+                return call, bodies
+        happened = await self._happened(call) if call.effect == "once" and not left else None
+        return call, [cancelled_outcome(found, self._clock.now_us(), happened)]
+
+    async def _happened(self, call: ToolCall) -> Happened:
+        """Ask the check of a `once` call that was cancelled."""
+        context = CallContext(self.journal.goal_id, call, self._means.workdir, self._environment(call))
+        try:
+            found = await tool_for(call, self._means.tools).check(context)
+        except (PerdureError, *EXHAUSTION):
+            return "unknown"
+        answers: dict[Check, Happened] = {"happened": "yes", "not_happened": "no", "unknown": "unknown"}
+        return answers[found]
 
     async def _decided(self) -> Decided:
         """Ask the mind; one that is cut short by a stop has decided nothing."""
@@ -206,9 +260,14 @@ class Loop:
             ]
         for call in new:
             if call.call_id not in self._running:
-                task = asyncio.create_task(self._run_tool(call))
-                task.add_done_callback(lambda _task: self._wake.set())
-                self._running[call.call_id] = task
+                self._watch(call, self._run_tool(call))
+
+    def _watch(self, call: ToolCall, run: Coroutine[Any, Any, Ended]) -> None:
+        """Run something whose result is how a call ended."""
+        task = asyncio.create_task(run)
+        task.add_done_callback(lambda _task: self._wake.set())
+        self._running[call.call_id] = task
+        self._started[call.call_id] = call
 
     async def _run_tool(self, call: ToolCall) -> Ended:
         """Run a call. An error before its tool is asked is a failure; one that the tool raises may hide an effect."""
@@ -256,6 +315,8 @@ class Loop:
         """Record the outcomes that are there, and the timers that have run out."""
         for call_id in [call_id for call_id, task in self._running.items() if task.done()]:
             self._record(*self._running.pop(call_id).result())
+            self._cancelling.discard(call_id)
+            del self._started[call_id]
         timers = self.state.timers()
         now_us = self._clock.now_us() if timers else 0
         for call_id, due_us in timers.items():

@@ -136,6 +136,8 @@ class Decided:
 
     actions: Sequence[Action] = ()
     unrecorded: Sequence[ToolCall] = ()
+    cancelled: Sequence[str] = ()
+    """Calls that the mind no longer waits for: what runs of them is ended, and they are recorded as cancelled."""
     end: Termination | None = None
     wake_us: int | None = None
 

@@ -8,8 +8,8 @@ from perdure.kernel.events import MindSpec
 from perdure.kernel.ports import Mind, Tool
 from perdure.minds.command import CommandMind
 from perdure.minds.flows.flow import find_flow
-from perdure.minds.flows.requests import NO_FORKS, StepForks
 from perdure.minds.flows.mind import FlowMind
+from perdure.minds.flows.requests import NO_FORKS, StepForks
 from perdure.minds.plan import PlanMind
 from perdure.minds.plan_file import parse_plan
 

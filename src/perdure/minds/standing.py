@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from perdure.kernel.events import Action, Decision, ToolCall, ToolError, ToolOutput
+from perdure.kernel.cancellation import CANCELLED
+from perdure.kernel.events import Action, Decision, Message, ToolCall, ToolError, ToolOutput
 from perdure.kernel.fold import CallState, GoalState
 from perdure.minds.plan_shape import NO_RETRY, Retry
 
@@ -38,6 +39,10 @@ class Standing:
     @property
     def is_aborted(self) -> bool:
         return self._decision is not None and self._decision.decision == "abort"
+
+    @property
+    def is_elapsed(self) -> bool:
+        return self._decision is not None and self._decision.decision == "elapsed"
 
     @property
     def output(self) -> Any:
@@ -79,6 +84,21 @@ def call_id(step: str, attempt: int) -> str:
     return f"{step}.{attempt}"
 
 
+def attempt_of(call: Action) -> int:
+    """Return which attempt of its step a call is."""
+    if isinstance(call, Message):
+        return 0
+    return int(call.call_id.removeprefix(f"{call.step}.") or 1)
+
+
+def is_cancelled_by_flow(call: CallState) -> bool:
+    """Tell whether a call ended because the flow did not want it any more."""
+    if call.decision is not None and call.decision.decision == "cancel":
+        return True
+    error = call.outcome.error if call.outcome is not None else None
+    return error is not None and error.code == CANCELLED
+
+
 def standing(state: GoalState, step: str, retry: Retry = NO_RETRY, after: int = 0) -> Standing:
     """Tell where a step stands by its calls alone; without any, it is pending. Attempts up to `after` are known.
 
@@ -98,7 +118,7 @@ def is_running(call: CallState) -> bool:
 def _is_final(call: Action, code: str) -> bool:
     """Tell whether a failure is not for another try: it was denied, or what it did may have happened."""
     is_once = isinstance(call, ToolCall) and call.tool == "step" and call.effect == "once"
-    return code in ("denied", BAD_RESULT) or (is_once and code == TIMEOUT)
+    return code in ("denied", BAD_RESULT, CANCELLED) or (is_once and code == TIMEOUT)
 
 
 def _begun(last: CallState, attempt: int, retry: Retry, before: int) -> Standing:

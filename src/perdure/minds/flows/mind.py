@@ -1,32 +1,50 @@
 """The mind of a flow: the function itself, alive between decisions and run again from its beginning on resume.
 
-What the function asks for and the history knows is answered from the history; what is new becomes a call. The mind
-decides when every branch of the function waits for something.
+What the function asks for becomes a call. Outcomes, signals, decisions and cancels reach the function one at a time, in
+the order of the history, and the next one only when every task of the function waits: so a function that is run again
+on the same history asks for the same calls in the same order, with `asyncio.gather`, task groups and cancellation too.
 """
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Awaitable, Collection, Mapping, Sequence
-from dataclasses import replace
+from contextvars import Context, copy_context
 from typing import Any
 
 from perdure.errors import Invalid, StepFailed
 from perdure.kernel.events import Action, Termination, ToolCall, encode, iso
+from perdure.kernel.fold import CallState
 from perdure.kernel.ports import Decided, GoalState
+from perdure.minds.flows.event_loop import FlowCallbacks
 from perdure.minds.flows.failed_steps import failed_steps, tag_with_steps
-from perdure.minds.flows.flow import Flow, Goal
-from perdure.minds.flows.requests import BRANCH, NO_FORKS, Branch, Pause, Question, Request, StepForks, Work
+from perdure.minds.flows.flow import Flow
+from perdure.minds.flows.goal import Goal
 from perdure.minds.flows.mistakes import failure_of, is_interrupt
-from perdure.minds.plan_shape import NO_RETRY, Retry
 from perdure.minds.flows.recorded import Recorded
-from perdure.minds.standing import Standing, standing
+from perdure.minds.flows.requests import (
+    BRANCH,
+    NO_FORKS,
+    Branch,
+    Pause,
+    Question,
+    Request,
+    StepForks,
+    Uncancellable,
+    Work,
+)
 from perdure.minds.flows.step_tool import StepTool
 from perdure.minds.flows.tracebacks import class_name, members_of, recorded_error, text_of
 from perdure.minds.flows.values import read_arguments, to_json
+from perdure.minds.plan_shape import NO_RETRY, Retry
+from perdure.minds.standing import Standing, attempt_of, call_id, is_cancelled_by_flow, standing
 
-_PATIENCE_S = 0.05
 _LOOK_AGAIN_US = 50_000
+_GRACE_S = 0.05
+"""How long a goal is not parked after its flow did something, while the flow may wait for something unrecorded."""
+_REPLAY_PATIENCE_S = 30.0
+"""How long a resume waits for unrecorded work of a flow that has to finish before the flow asks for what is recorded.
+"""
+_REPLAY_PAUSE_S = 0.01
 _UNWINDING_S = 10.0
 """How long a function may take to leave its `finally` blocks."""
 
@@ -36,19 +54,30 @@ log = logging.getLogger(__name__)
 class FlowMind:
     """Decides by running the function; see Mind."""
 
-    def __init__(self, flow: Flow, arguments: Mapping[str, Any] | None, forks: StepForks = NO_FORKS) -> None:
+    def __init__(self, flow: Flow[..., Any], arguments: Mapping[str, Any] | None, forks: StepForks = NO_FORKS) -> None:
         self._flow = flow
         given = arguments or {}
         self._args, self._kwargs = read_arguments(flow.fn, given.get("args", []), given.get("kwargs", {}))
         self._body: asyncio.Task[None] | None = None
+        self._callbacks: FlowCallbacks | None = None
         self._end: Termination | None = None
         self._requests: dict[str, Request] = {}
+        """What the function waits for, by step; a cancelled request stays until the end of its call is delivered."""
+        self._asked: set[str] = set()
+        self._cancelled: set[str] = set()
+        """The steps of cancelled requests whose calls are not delivered as ended yet."""
+        self._abandoned: list[str] = []
+        """Calls of pure steps that run, and whose result the function does not want any more."""
         self._fresh: list[Request] = []
+        """Requests without an open call: to be begun, or to be tried again."""
         self._recorded: Recorded | None = None
         self._state: GoalState | None = None
-        self._seen = 0
-        self._active = 0
-        self._is_quiet = asyncio.Event()
+        self._delivered = 0
+        """How many of the settled calls of the state were delivered."""
+        self._delivered_us = 0
+        """When the last delivered call had ended."""
+        self._is_replaying = False
+        self._active_s = 0.0
         self._is_closed = False
         self.tool = StepTool(self._requests, forks)
 
@@ -57,36 +86,37 @@ class FlowMind:
 
         Raises: Conflict when the function does not ask for what was recorded; nothing is recorded then.
         """
-        self._seen = len(state.settled)
-        self._recorded = Recorded(state)
-        self._launch(state)
-        await self._is_quiet.wait()
-        self._recorded.require_all_asked(self._flow.path, _ended_without(self._end))
+        recorded = self._recorded = Recorded(state)
+        self._is_replaying, self._delivered_us = True, state.created_us
+        callbacks = self._launch(state)
+        await callbacks.rest()
+        while self._end is None and not recorded.has_difference:
+            if self._delivered < len(state.settled):
+                if self._deliver_next(state):
+                    await callbacks.rest()
+                elif not await self._advance(callbacks):
+                    break
+            elif recorded.is_all_asked or not await self._advance(callbacks):
+                break
+        self._is_replaying = False
+        recorded.require_all_asked(self._flow.path, _ended_without(self._end))
 
     async def decide(self, state: GoalState, now_us: int) -> Decided:
         """See Mind.decide."""
-        if self._body is None:
-            self._launch(state)
-        self._answer_settled(state)
-        is_quiet = await self._comes_to_rest()
-        if self._end is not None:
-            return Decided() if state.is_busy else Decided(end=self._end)
-        begun = self._begin_fresh(state, now_us)
-        again_us = None if is_quiet else now_us + _LOOK_AGAIN_US
-        return replace(begun, wake_us=min(filter(None, (begun.wake_us, again_us)), default=None))
-
-    def _launch(self, state: GoalState) -> None:
+        callbacks = self._launch(state) if self._callbacks is None else self._callbacks
         self._state = state
-        self._active = 1
-        self._body = asyncio.create_task(self._run(state.goal_id))
-
-    async def _comes_to_rest(self) -> bool:
-        """Wait until every branch waits for something, but not long: one that is busy holds up no other."""
-        if not self._is_quiet.is_set():
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_PATIENCE_S):
-                    await self._is_quiet.wait()
-        return self._is_quiet.is_set()
+        await callbacks.rest()
+        while self._delivered < len(state.settled):
+            if not self._deliver_next(state):
+                self._delivered += 1
+            await callbacks.rest()
+        cancelled = self._cancelled_calls(state)
+        if self._end is not None:
+            return Decided(cancelled=cancelled, end=None if state.is_busy else self._end)
+        actions, unrecorded, wakes = self._begin_fresh(state, now_us)
+        again_us = self._look_again_us(callbacks, now_us)
+        wake_us = min([*wakes, *([] if again_us is None else [again_us])], default=None)
+        return Decided(actions, unrecorded, cancelled, wake_us=wake_us)
 
     def environment(self, state: GoalState, call: ToolCall) -> Mapping[str, str]:  # noqa: ARG002 (it has its arguments)
         """See Mind.environment."""
@@ -95,72 +125,127 @@ class FlowMind:
     async def close(self) -> None:
         """See Mind.close."""
         self._is_closed = True
-        if self._body is not None:
-            self._body.cancel()
-            await asyncio.wait([self._body], timeout=_UNWINDING_S)
-            if not self._body.done():
-                log.warning("the flow %s does not let itself be unwound; it is left alone", self._flow.path)
+        if self._body is None:
+            return
+        self._body.cancel()
+        for request in list(self._requests.values()):
+            request.answer.cancel()
+            if request.ended is not None and not request.ended.done():
+                request.ended.set_result(None)
+        await asyncio.wait([self._body], timeout=_UNWINDING_S)
+        if not self._body.done():
+            log.warning("the flow %s does not let itself be unwound; it is left alone", self._flow.path)
 
-    async def request(self, name: str, wanted: Work | Question | Pause, retry: Retry = NO_RETRY) -> Any:
-        """Wait for something that the function asks for; what the history knows is there at once."""
-        branch = BRANCH.get(None)
+    async def request(
+        self,
+        name: str,
+        wanted: Work | Question | Pause,
+        retry: Retry = NO_RETRY,
+        *,
+        id: str | None = None,  # noqa: A002
+    ) -> Any:
+        """Wait for something that the function asks for.
+
+        When the function cancels the wait, its call is ended and recorded as cancelled before CancelledError is raised.
+        """
+        request = self.ask_for(name, wanted, retry, id=id)
+        try:
+            return await request.answer
+        except asyncio.CancelledError:
+            if not self._is_closed:
+                await self._cancel(request)
+            raise
+        finally:
+            if not request.is_cancelled:
+                self._requests.pop(request.step, None)
+
+    def ask_for(
+        self,
+        name: str,
+        wanted: Work | Question | Pause,
+        retry: Retry = NO_RETRY,
+        *,
+        id: str | None = None,  # noqa: A002
+    ) -> Request:
+        """Ask for something without waiting for it; what the history has next is answered at once.
+
+        Raises: Invalid outside of the flow; CancelledError when the function is being unwound.
+        """
+        branch = BRANCH.get()
         if branch is None:
             raise Invalid(f"{name} was asked for inside a step; only the flow itself has steps, questions and waits.")
         if self._is_closed:
-            raise asyncio.CancelledError  # the function is being unwound: what it asks for in `finally` is not run now
-        step = branch.next_step(name)
+            raise asyncio.CancelledError  # what the function asks for in `finally` is not run now
+        step = branch.next_step(name) if id is None else branch.step_with_id(id)
+        if step in self._asked:
+            raise Invalid(f"The id {id!r} was used twice: an id is unique in the goal.")
         to_json([step, *_texts(wanted)], f"What {step} asks for")
         request = Request(step, wanted, asyncio.get_running_loop().create_future(), retry)
-        if self._recorded is not None and not self._recorded.agrees(branch.name, request):
-            self._rest()
-            await request.answer  # which never comes: the function goes no further
-        branch.in_flight = step
+        self._asked.add(step)
+        self._note_activity()
+        if self._recorded is not None and not self._recorded.agrees(request):
+            return request  # it is never answered: the function goes no further
         self._requests[step] = request
+        if not self._answer_at_once(request) and self._needs_call(request):
+            self._fresh.append(request)
+        return request
+
+    def forget(self, request: Request) -> None:
+        """Cancel what was asked for, without waiting for the record of it."""
+        if self._is_closed:
+            return
+        if self._awaits_delivery(request):
+            self._mark_cancelled(request)
+        else:
+            self._drop(request)
+
+    async def side_by_side(self, awaitables: Sequence[Awaitable[Any]]) -> list[Any]:
+        """Run awaitables in branches of their own, and return how each ended, in order."""
+        return await asyncio.gather(*self._lines("gather", awaitables), return_exceptions=True)
+
+    async def race(self, awaitables: Sequence[Awaitable[Any]]) -> tuple[int, Any]:
+        """Run awaitables in branches of their own until one ends; return its place and its result. See `Goal.first`."""
+        lines = self._lines("first", awaitables)
         try:
-            if not self._answer(request):
-                self._fresh.append(request)
-                self._rest()
-            return await request.answer
-        except asyncio.CancelledError:
-            if self._is_closed:
-                raise
-            raise Invalid(
-                f"{step} was cancelled by the flow itself, and a resumed flow could not do the same."
-                " Give the step a timeout_s instead of asyncio.timeout or wait_for."
-            ) from None
+            await asyncio.wait(lines, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            branch.in_flight = None
-            del self._requests[step]
+            for line in lines:
+                line.cancel()
+            winner = next((place for place, line in enumerate(lines) if line.done()), None)
+            await asyncio.gather(*lines, return_exceptions=True)
+        if winner is None:
+            raise asyncio.CancelledError
+        return winner, lines[winner].result()
 
-    async def side_by_side(self, coroutines: Sequence[Awaitable[Any]]) -> list[Any]:
-        """Run coroutines in branches of their own, and return how each ended, in order."""
-        branches = BRANCH.get().open(len(coroutines))
-        self._active += len(coroutines) - 1 if coroutines else 0  # this line waits; the last to end hands over to it
-        left = len(coroutines)
+    def _lines(self, method: str, awaitables: Sequence[Awaitable[Any]]) -> "list[asyncio.Task[Any]]":
+        branch = BRANCH.get()
+        if branch is None:
+            raise Invalid(f"goal.{method} was called inside a step; only the flow itself has branches.")
 
-        async def run(branch: Branch, coroutine: Awaitable[Any]) -> Any:
-            nonlocal left
+        async def run(branch: Branch, awaitable: Awaitable[Any]) -> Any:
             BRANCH.set(branch)
             try:
-                return await coroutine
+                return await awaitable
             except (SystemExit, KeyboardInterrupt) as error:
                 if is_interrupt(error):
                     raise
-                raise Invalid(f"A branch of goal.gather raised {class_name(error)}: {text_of(error)}.") from error
-            finally:
-                left -= 1
-                if left:
-                    self._rest()
+                what = f"A branch of goal.{method} raised {class_name(error)}: {text_of(error)}."
+                raise Invalid(what) from error
 
-        tasks = [asyncio.ensure_future(run(*pair)) for pair in zip(branches, coroutines, strict=True)]
-        try:
-            return await asyncio.gather(*tasks, return_exceptions=True)
-        finally:
-            for task in tasks:
-                task.cancel()
+        pairs = zip(branch.open(len(awaitables)), awaitables, strict=True)
+        return [asyncio.create_task(run(branch, awaitable)) for branch, awaitable in pairs]
+
+    def _launch(self, state: GoalState) -> FlowCallbacks:
+        self._state = state
+        self._callbacks = FlowCallbacks(self._is_own)
+        self._body = asyncio.create_task(self._run(state.goal_id), context=_context_of(Branch(self)))
+        return self._callbacks
+
+    def _is_own(self, context: Context) -> bool:
+        branch = context.get(BRANCH)
+        return branch is not None and branch.owner is self
 
     async def _run(self, goal_id: str) -> None:
-        BRANCH.set(Branch())
         try:
             goal = Goal(goal_id, self)
             result = await self._flow.fn(goal, *self._args, **self._kwargs)
@@ -170,8 +255,6 @@ class FlowMind:
             if self._is_closed or is_interrupt(error):
                 raise
             self._end = self._ending(error)
-        finally:
-            self._rest()
 
     def _ending(self, error: BaseException) -> Termination:
         """Return how the function ended that raised: an end that can be recorded, whatever the exception does."""
@@ -187,52 +270,166 @@ class FlowMind:
         return end
 
     async def _require_nothing_open(self, goal: Goal) -> None:
-        """See that the function has awaited all that it began."""
+        """Check that the function has awaited all that it began."""
         await asyncio.sleep(0)  # a task that it left behind asks for its step now
         goal.unawaited.require_none()
-        for step in self._requests:
-            raise Invalid(f"The flow returned while {step} was in flight: await it, or use goal.gather.")
+        for step, request in self._requests.items():
+            if not request.is_cancelled:
+                raise Invalid(f"The flow returned while {step} was in flight: await it, or use goal.gather.")
 
-    def _rest(self) -> None:
-        """One line of the function less is at work."""
-        self._active -= 1
-        if self._active <= 0:
-            self._is_quiet.set()
+    def _note_activity(self) -> None:
+        self._active_s = asyncio.get_running_loop().time()
+        if self._callbacks is not None:
+            self._callbacks.note_activity()
 
-    def _stir(self) -> None:
-        self._active += 1
-        if self._active > 0:
-            self._is_quiet.clear()
+    # Answers ---------------------------------------------------------------------------------------------------------
 
-    def _answer_settled(self, state: GoalState) -> None:
-        """Let the function go on where something that it waits for has ended since the last time."""
-        self._state = state
-        ended, self._seen = state.settled[self._seen :], len(state.settled)
-        for settled in ended:
-            request = self._requests.get(state.calls[settled].call.step)
-            if request is None or request.answer.done():
-                continue
-            self._stir()
-            if not self._answer(request):
-                self._fresh.append(request)
-                self._rest()
+    def _answer_at_once(self, request: Request) -> bool:
+        """Answer a request while it is made, if that is what would happen next anyway; tell whether it was.
 
-    def _answer(self, request: Request) -> bool:
-        """Give a request what the history knows of it; tell whether that is its end."""
-        if self._state is None:
+        This is how a resume is fast: nothing else of the flow is about to run, and the next outcome of the history is
+        the one that the flow asks for.
+        """
+        state, callbacks = self._state, self._callbacks
+        if not self._is_replaying or state is None or callbacks is None or self._delivered >= len(state.settled):
             return False
-        found = standing(self._state, request.step, request.retry)
+        call = state.calls[state.settled[self._delivered]]
+        task: Any = asyncio.current_task()
+        is_next = call.call.step == request.step and not task._must_cancel  # noqa: SLF001 (it would be cancelled first)
+        if not is_next or callbacks.has_ready():
+            return False
+        return self._deliver_next(state) and request.answer.done()
+
+    def _deliver_next(self, state: GoalState) -> bool:
+        """Deliver the next settled call to the function; tell whether the function can take it now."""
+        call = state.calls[state.settled[self._delivered]]
+        if self._is_replaying and self._callbacks is not None:
+            self._callbacks.date_timers(self._delivered_us)
+        if not self._deliver(state, call):
+            return False
+        self._delivered += 1
+        self._delivered_us = call.ended_us or 0
+        self._note_activity()
+        return True
+
+    def _deliver(self, state: GoalState, call: CallState) -> bool:
+        step = call.call.step
+        request = self._requests.get(step)
+        if request is None:
+            return step in self._asked  # the function has cancelled it before it was begun, or has its answer
+        if self._has_later_attempt(state, call):
+            return True
+        if request.is_cancelled:
+            self._drop(request)
+            return True
+        if is_cancelled_by_flow(call):
+            return False  # the function will cancel it
+        self._answer(request, standing(state, step, request.retry))
+        return True
+
+    def _answer(self, request: Request, found: Standing) -> None:
+        if request.answer.done():
+            return
         if found.is_aborted:
             detail = f"Step {request.step} failed: {found.why}."
             self._end = self._end or Termination("failed", detail, error=found.error, steps=(request.step,))
-            return False
-        if found.status == "done":
+        elif found.is_elapsed and not _is_sleep(request):
+            request.answer.set_exception(TimeoutError(f"{request.step} has timed out."))
+        elif found.status == "done":
             request.answer.set_result(_value(found))
         elif found.status == "failed":
             request.answer.set_exception(_failure(request.step, found))
-        return request.answer.done()
+        else:
+            self._fresh.append(request)
+        if request.answer.done():
+            self._requests.pop(request.step, None)
 
-    def _begin_fresh(self, state: GoalState, now_us: int) -> Decided:
+    def _has_later_attempt(self, state: GoalState, call: CallState) -> bool:
+        """Tell whether a step was tried again after a call: then the function never saw how the call ended."""
+        return call_id(call.call.step, attempt_of(call.call) + 1) in state.calls
+
+    def _needs_call(self, request: Request) -> bool:
+        """Tell whether a request has to be begun, because the history has no call of it."""
+        return self._state is None or call_id(request.step, 1) not in self._state.calls
+
+    # Cancellation ----------------------------------------------------------------------------------------------------
+
+    async def _cancel(self, request: Request) -> None:
+        """Wait until the call of a request that the function has cancelled is ended, and that is delivered."""
+        if not self._awaits_delivery(request):
+            self._drop(request)
+            return
+        self._mark_cancelled(request)
+        request.ended = Uncancellable(loop=asyncio.get_running_loop())
+        await request.ended
+
+    def _mark_cancelled(self, request: Request) -> None:
+        request.is_cancelled = True
+        self._cancelled.add(request.step)
+        self._note_activity()
+
+    def _awaits_delivery(self, request: Request) -> bool:
+        """Tell whether the last call of a request is open, or has an end that is not delivered yet."""
+        state = self._state
+        if state is None or (request.answer.done() and not request.answer.cancelled()):
+            return False
+        last = standing(state, request.step).last
+        if last is None:
+            return False
+        return last.is_open or last.call.call_id in state.settled[self._delivered :]
+
+    def _drop(self, request: Request) -> None:
+        """Forget a request that the function does not wait for any more."""
+        self._requests.pop(request.step, None)
+        self._cancelled.discard(request.step)
+        if request in self._fresh:
+            self._fresh.remove(request)
+        if request.is_pure and request.attempts_begun and not request.is_cancelled:
+            self._abandoned.append(call_id(request.step, request.attempts_begun))
+        if request.ended is not None and not request.ended.done():
+            request.ended.set_result(None)
+
+    def _cancelled_calls(self, state: GoalState) -> list[str]:
+        """Return the calls that the function has cancelled and that have not ended."""
+        abandoned, self._abandoned = self._abandoned, []
+        if not self._cancelled:
+            return abandoned
+        return [*abandoned, *(name for name, call in state.open_calls.items() if call.call.step in self._cancelled)]
+
+    # Waiting ---------------------------------------------------------------------------------------------------------
+
+    async def _advance(self, callbacks: FlowCallbacks) -> bool:
+        """Let a function that is run again get to what was recorded: a deadline that had passed passes at once.
+
+        Tell whether anything has happened. Work of the function that is not recorded is waited for.
+        """
+        if callbacks.fire_next_timer():
+            await callbacks.rest()
+            return True
+        patience_s = _GRACE_S if self._requests else _REPLAY_PATIENCE_S
+        is_idle = asyncio.get_running_loop().time() - self._active_s > patience_s
+        if is_idle or self._waits_for_requests():
+            return False
+        await asyncio.sleep(_REPLAY_PAUSE_S)
+        await callbacks.rest()
+        return True
+
+    def _look_again_us(self, callbacks: FlowCallbacks, now_us: int) -> int | None:
+        """Return when to look at the function again though nothing has been recorded: it has work of its own."""
+        timer_s = callbacks.next_timer_s()
+        if timer_s is not None:
+            return now_us + round(timer_s * 1e6) + 1_000
+        if not self._requests:
+            return now_us + _LOOK_AGAIN_US
+        is_fresh = asyncio.get_running_loop().time() - self._active_s < _GRACE_S
+        return now_us + _LOOK_AGAIN_US if is_fresh and not self._waits_for_requests() else None
+
+    def _waits_for_requests(self) -> bool:
+        """Tell whether the body of the flow certainly waits for its requests, and for nothing else."""
+        answers = {id(request.answer) for request in self._requests.values()}
+        return _waits_for(self._body, answers)
+
+    def _begin_fresh(self, state: GoalState, now_us: int) -> tuple[list[Action], list[ToolCall], list[int]]:
         """Begin what was asked for and has not begun, and what is to be tried again."""
         fresh, self._fresh = self._fresh, []
         actions: list[Action] = []
@@ -253,7 +450,27 @@ class FlowMind:
                 unrecorded.append(action)
             else:
                 actions.append(action)
-        return Decided(actions, unrecorded, wake_us=min(wakes, default=None))
+        return actions, unrecorded, wakes
+
+
+def _context_of(branch: Branch) -> Context:
+    context = copy_context()
+    context.run(BRANCH.set, branch)
+    return context
+
+
+def _waits_for(waiting: Any, answers: Collection[int]) -> bool:
+    """Tell whether a future, a task or a gather certainly waits for some answers only; their ids are given."""
+    while isinstance(waiting, asyncio.Task) and not waiting.done():
+        waiting = getattr(waiting, "_fut_waiter", None)  # what a task waits for has no public name
+    children = getattr(waiting, "_children", None)  # of asyncio.gather
+    if isinstance(children, list):
+        return all(child.done() or _waits_for(child, answers) for child in children)
+    return id(waiting) in answers
+
+
+def _is_sleep(request: Request) -> bool:
+    return isinstance(request.wanted, Pause) and request.wanted.seconds is not None
 
 
 def _texts(wanted: Work | Question | Pause) -> Sequence[Any]:

@@ -1,7 +1,6 @@
 """What a history has of the steps of a flow, and where code that is not the same parts from it."""
 
 import shlex
-from collections import Counter
 
 from perdure.errors import Conflict
 from perdure.kernel.fold import CallState, GoalState
@@ -24,48 +23,78 @@ class ChangedFlow(Conflict):
 
 
 class Recorded:
-    """The steps of a history, by branch and in order, and how many of each the code has asked for again."""
+    """The steps of a history, and which of them the code has asked for again.
+
+    The intents of one branch are recorded in the order in which the code asks for them. So a recorded step that is
+    asked for behind a step that was never recorded proves that the code was changed. A pure step has no intent, and a
+    step with an id has no place in the order: both may be asked for at any time.
+    """
 
     def __init__(self, state: GoalState) -> None:
         self._state = state
-        self._asked: Counter[str] = Counter()
-        self._found: dict[str, str] = {}
-        self._steps: dict[str, list[CallState]] = {}
+        self._left: dict[str, CallState] = {}
+        """The first call of each recorded step that the code has not asked for."""
         for call in state.calls.values():
-            steps = self._steps.setdefault(branch_of(call.call.step), [])
-            if not steps or steps[-1].call.step != call.call.step:  # further tries of a step say no more
-                steps.append(call)
+            self._left.setdefault(call.call.step, call)
+        self._new: dict[str, list[Request]] = {}
+        """What the code has asked for and the history does not have, by branch."""
+        self._last: dict[str, Request] = {}
+        """What the code has asked for last, by branch."""
+        self._found: dict[str, str] = {}
 
-    def agrees(self, branch: str, request: Request) -> bool:
-        """Tell whether the history, where there is one, has the same step at this place."""
-        steps = self._steps.get(branch, [])
-        if self._asked[branch] == len(steps):
+    @property
+    def is_all_asked(self) -> bool:
+        """Whether the code has asked for all that was recorded."""
+        return not self._left
+
+    @property
+    def has_difference(self) -> bool:
+        """Whether the code has asked for something else than what was recorded."""
+        return bool(self._found)
+
+    def agrees(self, request: Request) -> bool:
+        """Tell whether the history, where it has the step of a request, has the same."""
+        step = request.step
+        self._last[branch_of(step)] = request
+        recorded = self._left.get(step)
+        if recorded is None:
+            self._new.setdefault(branch_of(step), []).append(request)
             return True
-        expected = steps[self._asked[branch]].call
-        is_other = expected.step != request.step
-        difference = f"the code asks for {request.step}" if is_other else request.differs_from(expected)
+        before = None if request.is_pure or request.has_id else self._asked_before(branch_of(step))
+        difference = request.differs_from(recorded.call) if before is None else f"the code asks for {before} before it"
         if difference is None:
-            self._asked[branch] += 1
+            del self._left[step]
             return True
-        self._found[expected.step] = difference
+        self._found[step] = difference
         return False
 
-    def require_all_asked(self, path: str, ended: str | None) -> None:
-        """See that the code has asked for all that the history has, as far as it gets by what the history knows.
+    def _asked_before(self, branch: str) -> str | None:
+        """Return a step of a branch that waits to be begun, and would have been recorded before what is asked for."""
+        new = self._new.get(branch, ())
+        waiting = [each for each in new if not (each.answer.done() or each.is_pure or each.has_id)]
+        return waiting[0].step if waiting else None
 
-        What the code did not ask for, though all that came before has ended, it will never ask for. Of several such
-        steps the one that began first is named: what came before it, all branches agree on.
+    def require_all_asked(self, path: str, ended: str | None) -> None:
+        """Check that the code has asked for all that the history has, as far as the recorded outcomes lead it.
+
+        What the code did not ask for, though everything before it has ended, it will never ask for. Of several such
+        steps the one that was begun first is named: up to that step, all branches agree.
 
         Raises: ChangedFlow
         """
-        left = [steps[self._asked[name]] for name, steps in self._steps.items() if self._asked[name] < len(steps)]
-        if not left:
+        if not self._left:
             return
-        first = min(left, key=lambda call: call.seq)
+        first = min(self._left.values(), key=lambda call: call.seq)
         step = first.call.step
-        found = self._found.get(step) or ("the code does not ask for it" if ended is None else ended)
+        found = self._found.get(step) or self._instead(branch_of(step), ended)
         what = (
             f"The flow {path} is not the one that wrote this history: step {step} is recorded as event {first.seq},"
             f" {found}."
         )
         raise ChangedFlow(what, self._state.goal_id, short_name(self._state, step))
+
+    def _instead(self, branch: str, ended: str | None) -> str:
+        last = self._last.get(branch)
+        if last is not None and not last.answer.done():
+            return f"the code asks for {last.step}"
+        return "the code does not ask for it" if ended is None else ended

@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping
-from contextvars import ContextVar
+from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -26,6 +26,8 @@ class Work:
     timeout_s: float | None
     check: Callable[..., Any] | None
     read: Callable[[Any], Any]
+    context: Context
+    """The context variables of the call, without the branch of the flow."""
 
 
 class StepForks(Protocol):
@@ -69,38 +71,66 @@ class Question:
 
     question: str
     options: tuple[str, ...] | None
+    timeout_s: float | None = None
 
 
 @dataclass(frozen=True)
 class Pause:
-    """A wait, for so many seconds or for a signal."""
+    """A wait for some seconds, or for a signal."""
 
     seconds: float | None = None
     signal: str | None = None
+    timeout_s: float | None = None
+    """How long a signal is waited for."""
+
+
+class Uncancellable(asyncio.Future[None]):
+    """A future that a task waits for while it is being cancelled: further cancels of the task change nothing.
+
+    anyio repeats a cancel in every turn of the event loop until the task has ended.
+    """
+
+    def cancel(self, msg: object = None) -> bool:  # noqa: ARG002 (as of a future)
+        """Do nothing; the task believes that the cancel is delivered."""
+        return True
 
 
 @dataclass
 class Request:
-    """Something that a branch of a flow waits for."""
+    """Something that a flow waits for."""
 
     step: str
     wanted: Work | Question | Pause
     answer: "asyncio.Future[Any]"
     retry: Retry = NO_RETRY
     attempts_begun: int = 0
+    is_cancelled: bool = False
+    """Whether the flow has cancelled it, and the end of its call is not delivered yet."""
+    ended: Uncancellable | None = None
+    """Set when the end of a cancelled call is delivered; None when the flow does not wait for that."""
+
+    @property
+    def is_pure(self) -> bool:
+        """Whether only its outcome is recorded."""
+        return isinstance(self.wanted, Work) and self.wanted.effect == "pure"
+
+    @property
+    def has_id(self) -> bool:
+        """Whether it is known by an id, whatever the order of steps."""
+        return is_id(self.step)
 
     def action(self, attempt: int, moment: Callable[[float], str]) -> Action:
         """Return what is to be recorded for the nth attempt."""
         name = call_id(self.step, attempt)
         match self.wanted:
-            case Work(arguments=arguments, effect=effect):
-                return ToolCall(name, self.step, "step", arguments, effect, attempt)
-            case Question(question=question, options=options):
-                return Ask(name, self.step, question, options)
-            case Pause(seconds=None, signal=signal):
-                return Wait(name, self.step, signal=signal)
+            case Work(arguments=arguments, effect=effect, timeout_s=timeout_s):
+                return ToolCall(name, self.step, "step", arguments, effect, attempt, _until(timeout_s, moment))
+            case Question(question=question, options=options, timeout_s=timeout_s):
+                return Ask(name, self.step, question, options, _until(timeout_s, moment))
+            case Pause(seconds=None, signal=signal, timeout_s=timeout_s):
+                return Wait(name, self.step, _until(timeout_s, moment), signal)
             case Pause(seconds=seconds):
-                return Wait(name, self.step, until=moment(seconds or 0.0))
+                return Wait(name, self.step, _until(seconds or 0.0, moment))
 
     def differs_from(self, action: Action) -> str | None:
         """Say what is different when another call was recorded for this step."""
@@ -116,34 +146,63 @@ class Request:
                 return "it was something else"
 
 
+def _until(seconds: float | None, moment: Callable[[float], str]) -> str | None:
+    return None if seconds is None else moment(seconds)
+
+
 @dataclass
 class Branch:
-    """One line of a flow in which one thing comes after the other."""
+    """A line of a flow with a numbering of its own: the body, or one awaitable of `goal.gather` or `goal.first`."""
 
+    owner: object
+    """The mind of the flow."""
     name: str = ""
     gathers: int = 0
-    in_flight: str | None = None
     names: Counter[str] = field(default_factory=Counter)
 
     def next_step(self, name: str) -> str:
         """Name the next call of a name in this branch.
 
-        Raises: Invalid when the name cannot be part of a step's, or another call is in flight here.
+        Raises: Invalid when the name cannot be part of a step's.
         """
-        if not name or any(mark in name for mark in "/#\0\n"):
-            raise Invalid(f"{name!r} cannot be the name of a step: it must not be empty, nor contain / or #.")
+        require_name(name)
         step = f"{self.name}/{name}#{self.names[name]}"
-        if self.in_flight is not None:
-            raise Invalid(f"{step} was asked for while {self.in_flight} is in flight: use goal.gather for that.")
         self.names[name] += 1
         return step
 
+    def step_with_id(self, step_id: str) -> str:
+        """Name the call with an id.
+
+        Raises: Invalid when the id cannot be part of a step's name.
+        """
+        require_name(step_id)
+        return f"{self.name}/@{step_id}"
+
     def open(self, count: int) -> list["Branch"]:
-        """Open branches for the coroutines of a gather, in the order of its arguments."""
+        """Open branches for the awaitables of a gather, in the order of its arguments."""
         self.gathers += 1
         within = f"{self.name}." if self.name else ""
-        return [Branch(f"{within}g{self.gathers}.{number}") for number in range(count)]
+        return [Branch(self.owner, f"{within}g{self.gathers}.{number}") for number in range(count)]
 
 
-BRANCH: ContextVar[Branch] = ContextVar("perdure_branch")
+def require_name(name: str) -> None:
+    """Raises: Invalid when something cannot be the name or the id of a step."""
+    if not name or name.startswith("@") or any(mark in name for mark in "/#\0\n"):
+        raise Invalid(f"{name!r} cannot be the name of a step: it must not be empty, nor contain / or #.")
+
+
+def is_id(step: str) -> bool:
+    """Tell whether a step is known by an id: `<branch>/@<id>`."""
+    return step.rpartition("/")[2].startswith("@")
+
+
+BRANCH: ContextVar[Branch | None] = ContextVar("perdure_branch", default=None)
+"""The branch of a flow that runs; None outside of flows, and in steps."""
 KEY: ContextVar[str] = ContextVar("perdure_key")
+
+
+def step_context() -> Context:
+    """Return a copy of the context for a step: without a branch, so that a step inside a step is refused."""
+    context = copy_context()
+    context.run(BRANCH.set, None)
+    return context

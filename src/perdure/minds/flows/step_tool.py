@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 from perdure.errors import Invalid, Unavailable
 from perdure.kernel.events import ToolError, ToolOutput
 from perdure.kernel.ports import CallContext, Check
-from perdure.minds.flows.requests import KEY, NO_FORKS, Request, StepForks, Work
 from perdure.minds.flows.mistakes import failure_of, is_interrupt
-from perdure.minds.standing import BAD_RESULT, NOT_HAPPENED, TIMEOUT
+from perdure.minds.flows.requests import KEY, NO_FORKS, Request, StepForks, Work
 from perdure.minds.flows.step_thread import BrokenStart, StepThread
 from perdure.minds.flows.values import to_json
+from perdure.minds.standing import BAD_RESULT, NOT_HAPPENED, TIMEOUT
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -43,6 +43,7 @@ class StepTool:
         """
         loop = asyncio.get_running_loop()
         begun_s = loop.time()
+        self._enter_context(context)
         KEY.set(context.idempotency_key)
         self._forks.begin(context.goal_id, context.call.call_id)
         output, error = await self._tried(context)
@@ -60,6 +61,13 @@ class StepTool:
             digest=call_.arguments["digest"] if is_pure else None,
             effect="pure" if is_pure else None,
         )
+
+    def _enter_context(self, context: CallContext) -> None:
+        """Give the step the context variables that the flow had when it asked for it."""
+        request = self._requests.get(context.call.step)
+        if request is not None and isinstance(request.wanted, Work):
+            for variable, value in request.wanted.context.items():
+                variable.set(value)
 
     async def _tried(self, context: CallContext) -> tuple[Any, ToolError | None]:
         """Run the function of a step, and return its result, or how it failed."""

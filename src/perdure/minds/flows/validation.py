@@ -11,6 +11,7 @@ from perdure.minds.plan_shape import NO_RETRY, Retry
 
 _EFFECTS = ("pure", "idempotent", "once")
 _RETRY = 'retry is a number of further tries, or {"times": 3, "wait": 10}'
+_MOST_S = 4e9
 _POSITIONAL = (
     inspect.Parameter.POSITIONAL_ONLY,
     inspect.Parameter.POSITIONAL_OR_KEYWORD,
@@ -41,8 +42,8 @@ def _wrong_with(fn: Any) -> str | None:
     return None
 
 
-def step(fn: Any, effect: Any, name: Any, timeout_s: Any, check: Any) -> None:
-    """See that a step makes sense.
+def step_function(fn: Any) -> None:
+    """Validate the function of a step.
 
     Raises: Invalid
     """
@@ -50,14 +51,31 @@ def step(fn: Any, effect: Any, name: Any, timeout_s: Any, check: Any) -> None:
         given = "a coroutine: give the function and its arguments apart" if inspect.iscoroutine(fn) else repr(fn)
         _never_awaited(fn)
         raise Invalid(f"A step is a function, found {given}.")
+
+
+def step_options(effect: Any, name: Any, step_id: Any, timeout_s: Any, check: Any) -> None:
+    """Validate the options of a step.
+
+    Raises: Invalid
+    """
     if effect not in _EFFECTS:
         raise Invalid(f"An effect is one of {', '.join(_EFFECTS)}, which {effect!r} is not.")
-    if name is not None and not (isinstance(name, str) and name.strip()):
-        raise Invalid(f"The name of a step is a text that is not empty, found {name!r}.")
-    if timeout_s is not None and not (_is_number(timeout_s) and timeout_s > 0):
-        raise Invalid(f"timeout_s is a number of seconds above 0, found {timeout_s!r}.")
+    for what, given in (("name", name), ("id", step_id)):
+        if given is not None and not (isinstance(given, str) and given.strip()):
+            raise Invalid(f"The {what} of a step is a text that is not empty, found {given!r}.")
+    timeout(timeout_s)
     if check is not None and not callable(check):
         raise Invalid(f"The check of a step is a function, found {check!r}.")
+
+
+def timeout(given: Any) -> float | None:
+    """Validate a timeout in seconds; None is no timeout.
+
+    Raises: Invalid
+    """
+    if given is not None and not (_is_number(given) and 0 < given < _MOST_S):
+        raise Invalid(f"timeout_s is a number of seconds above 0, found {given!r}.")
+    return None if given is None else float(given)
 
 
 def retry(given: int | Mapping[str, int] | None) -> Retry:
@@ -79,7 +97,7 @@ def seconds(given: Any) -> float:
 
     Raises: Invalid
     """
-    if not _is_number(given) or not 0 <= given < 4e9:
+    if not _is_number(given) or not 0 <= given < _MOST_S:
         raise Invalid(f"A sleep lasts from 0 to 4e9 seconds, not {given!r}.")
     return float(given)
 
@@ -107,8 +125,8 @@ def text(what: str, given: Any) -> str:
     return given
 
 
-def awaitables(given: Sequence[Any]) -> Sequence[Awaitable[Any]]:
-    """See that things can be run side by side.
+def awaitables(method: str, given: Sequence[Any]) -> Sequence[Awaitable[Any]]:
+    """Validate what `goal.gather` or `goal.first` runs side by side.
 
     Raises: Invalid
     """
@@ -116,7 +134,9 @@ def awaitables(given: Sequence[Any]) -> Sequence[Awaitable[Any]]:
         if not inspect.isawaitable(each):
             for other in given:
                 _never_awaited(other)
-            raise Invalid(f"goal.gather takes what is awaited, such as goal.step(…), one by one; found {each!r}.")
+            raise Invalid(f"goal.{method} takes what is awaited, such as goal.step(…), one by one; found {each!r}.")
+    if not given and method == "first":
+        raise Invalid("goal.first takes at least one awaitable.")
     return given
 
 

@@ -16,7 +16,7 @@ def was_charged(name):
 @flow
 async def order(goal, name):
     await goal.step(write, f"reserved {name}")
-    await goal.step(charge, name, check=was_charged)
+    await goal.options(check=was_charged).step(charge, name)
     await goal.step(write, f"shipped {name}")
 """
 SCRIPT = f"""\

@@ -1,0 +1,27 @@
+"""What is recorded of a call that its own mind has cancelled."""
+
+from perdure.kernel.events import Decision, Happened, ToolCall, ToolError, ToolOutput
+from perdure.kernel.fold import CallState
+
+CANCELLED = "cancelled"
+"""The error code of a cancelled call."""
+_EFFECTS: dict[Happened, str] = {
+    "yes": "its check says that it happened",
+    "no": "its check says that it did not happen",
+    "unknown": "whether it happened is not known",
+}
+
+
+def cancelled(call: CallState, now_us: int, happened: Happened | None = None) -> ToolOutput | Decision:
+    """Return the event that settles an open call that the flow has cancelled.
+
+    The effect of a `once` call is unknown unless its check knows; it is never retried.
+    """
+    if not isinstance(call.call, ToolCall):
+        return Decision(call.call.call_id, "cancel", by="flow")
+    if call.call.effect == "once":
+        happened = happened or "unknown"
+    message = "The flow cancelled it." if happened is None else f"The flow cancelled it; {_EFFECTS[happened]}."
+    duration_ms = max(now_us - call.began_us, 0) // 1000
+    error = ToolError(CANCELLED, message, retryable=False)
+    return ToolOutput(call.call.call_id, ok=False, error=error, duration_ms=duration_ms, happened=happened)

@@ -1,0 +1,200 @@
+"""The goal that a flow is given: what the flow does through it is recorded, and survives a kill."""
+
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar, overload
+
+from perdure.errors import Invalid, StepFailed
+from perdure.kernel.events import Effect
+from perdure.minds.flows import validation as asked
+from perdure.minds.flows.deadlines import Deadline
+from perdure.minds.flows.failed_steps import tag_with_others
+from perdure.minds.flows.requests import KEY, Pause, Question, Work, step_context
+from perdure.minds.flows.unawaited import Unawaited, must_be_awaited
+from perdure.minds.flows.values import arguments_to_json, digest, reader_of
+
+if TYPE_CHECKING:
+    from perdure.minds.flows.mind import FlowMind
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class First(NamedTuple, Generic[T]):
+    """Which of several awaitables finished first, counted from 0, and its result."""
+
+    position: int
+    value: T
+
+
+def idempotency_key() -> str:
+    """Return the idempotency key of the step that is running: `<goal id>/<call id>`.
+
+    It is the same when an attempt is repeated after a crash, and in the `check` of the step. Another attempt (`retry`)
+    and a fork have other keys. It is known in the function of a step, also on the thread of a sync function, and in
+    what that awaits. A thread that the function starts itself does not know it.
+
+    Raises: Invalid outside of a step.
+    """
+    try:
+        return KEY.get()
+    except LookupError:
+        raise Invalid("There is an idempotency key inside a step only.") from None
+
+
+class Goal:
+    """What a flow is given: everything that it does through it is recorded, and happens once.
+
+    @flow
+    async def nightly(goal: Goal, day: str) -> str:
+        data = await goal.options(effect="idempotent").step(fetch, day)
+        if await goal.ask("Publish?", ["yes", "no"], timeout_s=3600) == "yes":
+            await goal.step(publish, data)
+        return day
+    """
+
+    def __init__(self, goal_id: str, mind: "FlowMind") -> None:
+        self.id = goal_id
+        self.mind = mind
+        self.unawaited = Unawaited()
+
+    def __repr__(self) -> str:
+        return f"<goal {self.id}>"
+
+    @property
+    def idempotency_key(self) -> str:
+        """What `idempotency_key()` returns, for a function that sees the goal."""
+        return idempotency_key()
+
+    def options(
+        self,
+        *,
+        effect: Effect = "once",
+        name: str | None = None,
+        id: str | None = None,  # noqa: A002 (the word that a flow's author looks for)
+        retry: int | Mapping[str, int] | None = None,
+        timeout_s: float | None = None,
+        check: Callable[..., Any] | None = None,
+    ) -> "CallOptions":
+        """Return options for `step`, which takes only the function and its arguments.
+
+        `effect` says what may happen again after a crash: `pure` and `idempotent` steps are run again. A `once` step
+        becomes unknown, unless `check(*args, **kwargs)` tells that it happened (True) or did not (False).
+        `name` replaces the name of the function. `id` names the step independently of the order of steps; it is unique
+        in the goal. `timeout_s` limits each attempt.
+
+        Raises: Invalid
+        """
+        asked.step_options(effect, name, id, timeout_s, check)
+        return CallOptions(self, effect, name, id, retry, timeout_s, check)
+
+    @overload
+    def step(
+        self, fn: Callable[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, T]: ...
+    @overload
+    def step(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]: ...
+    def step(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
+        """Run a function, sync (on a thread) or async, as a step with effect `once`, and return its result.
+
+        Options are given first: `goal.options(effect="idempotent", retry=2).step(fetch, day)`.
+
+        Raises: what the function raised; StepFailed; TimeoutError; Invalid when an argument cannot be stored.
+        """
+        return CallOptions(self).step(fn, *args, **kwargs)
+
+    @must_be_awaited
+    async def sleep(self, seconds: float) -> None:
+        """Sleep for some seconds. The moment of waking up is recorded: a restart does not prolong the sleep."""
+        await self.mind.request("sleep", Pause(seconds=asked.seconds(seconds)))
+
+    @overload
+    async def ask(self, question: str, options: Sequence[str], *, timeout_s: float | None = None) -> str: ...
+    @overload
+    async def ask(self, question: str, options: None = None, *, timeout_s: float | None = None) -> Any: ...
+    @must_be_awaited
+    async def ask(self, question: str, options: Sequence[str] | None = None, *, timeout_s: float | None = None) -> Any:
+        """Ask a person, and return the answer: one of the options, if there are any.
+
+        Raises: TimeoutError when there is no answer in time.
+        """
+        wanted = Question(asked.text("A question", question), asked.options(options), asked.timeout(timeout_s))
+        return await self.mind.request("ask", wanted)
+
+    @must_be_awaited
+    async def signal(self, name: str, *, timeout_s: float | None = None) -> Any:
+        """Wait for a signal, and return its payload. A signal that came before the wait is used first.
+
+        Raises: TimeoutError when it does not come in time.
+        """
+        wanted = Pause(signal=asked.text("The name of a signal", name), timeout_s=asked.timeout(timeout_s))
+        return await self.mind.request("signal", wanted)
+
+    def timeout(self, seconds: float) -> Deadline:
+        """Limit the time of an `async with` block. The deadline is recorded: it holds over parking and restarts.
+
+        async with goal.timeout(3600):
+            answer = await goal.ask("Publish?")
+
+        The block raises TimeoutError when the deadline passes; what it waits for is cancelled.
+        """
+        return Deadline(self.mind, asked.seconds(seconds))
+
+    @must_be_awaited
+    async def gather(self, *awaitables: Awaitable[T]) -> list[T]:
+        """Run awaitables side by side, each in a branch of its own, and return their results in order.
+
+        All of them run to their end. Then the first failure, in the order of the arguments, is raised.
+        """
+        done = await self.mind.side_by_side(asked.awaitables("gather", awaitables))
+        failures = [result for result in done if isinstance(result, BaseException)]
+        if failures:
+            raise tag_with_others(failures)
+        return [result for result in done if not isinstance(result, BaseException)]
+
+    @must_be_awaited
+    async def first(self, *awaitables: Awaitable[T]) -> First[T]:
+        """Run awaitables side by side, each in a branch of its own, and return the result of the first to finish.
+
+        The others are cancelled, and have ended when this returns. If the first to finish failed, that is raised.
+        """
+        position, value = await self.mind.race(asked.awaitables("first", awaitables))
+        return First(position, value)
+
+
+@dataclass(frozen=True)
+class CallOptions:
+    """How a call of a goal is made; created by `goal.options(…)`."""
+
+    goal: Goal
+    effect: Effect = "once"
+    name: str | None = None
+    id: str | None = None
+    retry: int | Mapping[str, int] | None = None
+    timeout_s: float | None = None
+    check: Callable[..., Any] | None = None
+
+    @overload
+    def step(
+        self, fn: Callable[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, T]: ...
+    @overload
+    def step(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]: ...
+    def step(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
+        """Run a function as a step with these options, and return its result. See `Goal.step`."""
+        return self.goal.unawaited.make("step", (fn,), partial(self._step, fn, args, kwargs))
+
+    async def _step(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        asked.step_function(fn)
+        retry = asked.retry(self.retry)
+        called = self.name or getattr(fn, "__name__", type(fn).__name__).strip("<>")
+        given = arguments_to_json(called, fn, args, kwargs)
+        arguments = {**given, "digest": digest(given)}
+        context = step_context()
+        work = Work(fn, args, kwargs, arguments, self.effect, self.timeout_s, self.check, reader_of(fn), context)
+        value = await self.goal.mind.request(called, work, retry, id=self.id)
+        try:
+            return work.read(value)
+        except ValueError as error:
+            raise StepFailed("invalid", f"What {called} returned is not what it says it returns: {error}") from error
