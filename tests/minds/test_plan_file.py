@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from perdure import Invalid
 from perdure.minds.plan_file import Plan, PlanStep, parse_plan, plan_text
-from perdure.minds.plan_shape import Condition, Exec, Pause, Question, Retry, UseTool, Work
+from perdure.minds.plan_shape import Condition, Exec, Pause, Question, UseTool, Work
+from perdure.minds.retry import Retry
 
 WHOLE = """\
 goal: nightly report
@@ -17,7 +18,7 @@ steps:
   - id: fetch
     exec: ["curl", "-fsS", "https://example.org/data"]
     effect: idempotent
-    retry: {times: 3, wait: 10s}
+    retry: {attempts: 4, initial: 10s}
     timeout: 2m
   - id: send
     needs: [fetch]
@@ -60,7 +61,7 @@ def test_the_whole_format_is_read() -> None:
                 "fetch",
                 Exec(("curl", "-fsS", "https://example.org/data"), timeout_s=120),
                 effect="idempotent",
-                retry=Retry(3, 10),
+                retry=Retry(4, initial=10),
             ),
             PlanStep(
                 "send",
@@ -167,12 +168,12 @@ def test_the_goal_may_be_a_word_that_other_yaml_takes_for_a_boolean() -> None:
         ("- {id: a, exec: x, shell: 'true'}", "3: Expected true or false, found 'true'."),
         ("- {id: a, exec: x, effect: twice}", "3: Expected pure or idempotent or once, found 'twice'."),
         ("- {id: a, exec: x, retry: 3}", "3: 'retry' of step 'a' must be a mapping (key: value), not '3'."),
-        ("- {id: a, exec: x, retry: {wait: 1s}}", "3: 'retry' of step 'a' needs 'times'."),
+        ("- {id: a, exec: x, retry: {initial: 1s}}", "3: 'retry' of step 'a' needs 'attempts'."),
         (
-            "- {id: a, exec: x, retry: {times: -1}}",
-            "3: 'times' of 'retry' of step 'a': Expected a whole number from 0 to 9999",
+            "- {id: a, exec: x, retry: {attempts: -1}}",
+            "3: 'attempts' of 'retry' of step 'a': Expected a whole number from 0 to 9999",
         ),
-        ("- {id: a, exec: x, retry: {times: '3'}}", "3: Expected a whole number from 0 to 9999, found '3'."),
+        ("- {id: a, exec: x, retry: {attempts: '3'}}", "3: Expected a whole number from 0 to 9999, found '3'."),
         ("- {id: a, wait: 1970-01-02T00:00:00Z}", "3: Expected a time between 1971 and 9998"),
         ("- {id: a, exec: x, timeout: 10}", "3: Expected a duration such as 10s, 5m, 2h or 1d, found '10'."),
         ("- {id: a, exec: x, timeout: 0s}", "3: A timeout must be longer than 0s"),

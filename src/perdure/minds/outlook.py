@@ -43,6 +43,6 @@ def _graph_of(state: GoalState) -> Graph | None:
 @lru_cache(maxsize=4)
 def _graph(text: str) -> Graph | None:
     try:
-        return Graph(parse_plan(text, "plan").steps)
+        return Graph(parse_plan(text, "plan", is_stored=True).steps)
     except Invalid:
         return None  # it is of a version that read plans in another way

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from perdure.kernel.cancellation import CANCELLED
 from perdure.kernel.events import Action, Decision, Message, ToolCall, ToolError, ToolOutput
 from perdure.kernel.fold import CallState, GoalState
-from perdure.minds.plan_shape import NO_RETRY, Retry
+from perdure.minds.retry import NO_RETRY, Retry
 
 Status = Literal["pending", "ready", "open", "again", "done", "failed", "skipped"]
 """Not begun: pending, ready, skipped. Begun: open, again (another try is due). Ended: done, failed, skipped."""
@@ -107,7 +107,7 @@ def standing(state: GoalState, step: str, retry: Retry = NO_RETRY, after: int = 
     attempt, last = after, state.calls.get(call_id(step, after))
     while (call := state.calls.get(call_id(step, attempt + 1))) is not None:
         attempt, last = attempt + 1, call
-    return PENDING if last is None else _begun(last, attempt, retry, state.attempts_before.get(step, 0))
+    return PENDING if last is None else _begun(state, last, attempt, retry)
 
 
 def is_running(call: CallState) -> bool:
@@ -121,11 +121,11 @@ def _is_final(call: Action, code: str) -> bool:
     return code in ("denied", BAD_RESULT, CANCELLED) or (is_once and code == TIMEOUT)
 
 
-def _begun(last: CallState, attempt: int, retry: Retry, before: int) -> Standing:
+def _begun(state: GoalState, last: CallState, attempt: int, retry: Retry) -> Standing:
     if last.is_open:
         return Standing("open", attempt, last)
     if last.outcome is not None:
-        return _tried(last, last.outcome, attempt, retry, before)
+        return _tried(state, last, last.outcome, attempt, retry)
     match last.decision:
         case Decision(decision="retry"):
             return Standing("again", attempt, last)
@@ -135,12 +135,25 @@ def _begun(last: CallState, attempt: int, retry: Retry, before: int) -> Standing
             return Standing("done", attempt, last)
 
 
-def _tried(last: CallState, outcome: ToolOutput, attempt: int, retry: Retry, before: int) -> Standing:
-    """Tell where a step stands that has an outcome; `before` is how many attempts it had when it was last reopened."""
+def _tried(state: GoalState, last: CallState, outcome: ToolOutput, attempt: int, retry: Retry) -> Standing:
+    """Tell where a step stands that has an outcome. Attempts before the last retry of the goal do not count."""
+    before = state.attempts_before.get(last.call.step, 0)
     if outcome.ok:
         return Standing("done", attempt, last)
     if attempt == before:
         return Standing("again", attempt, last, is_reopened=True)
-    if attempt - before > retry.times or (outcome.error is not None and _is_final(last.call, outcome.error.code)):
+    error = outcome.error
+    is_final = error is not None and (_is_final(last.call, error.code) or not retry.retries_error(error))
+    if attempt - before >= retry.attempts or is_final:
         return Standing("failed", attempt, last)
-    return Standing("again", attempt, last, retry.wait_s * 1_000_000)
+    wait_us = retry.wait_us(attempt - before, f"{state.goal_id}/{last.call.call_id}")
+    first = state.calls.get(call_id(last.call.step, before + 1), last)
+    if retry.is_over((last.ended_us or 0) + wait_us, _began_us(first)):
+        return Standing("failed", attempt, last)
+    return Standing("again", attempt, last, wait_us)
+
+
+def _began_us(call: CallState) -> int:
+    """Return when a call began; a pure one is recorded only when it has ended."""
+    is_pure = call.outcome is not None and call.outcome.step is not None
+    return call.began_us - call.outcome.duration_ms * 1000 if is_pure and call.outcome else call.began_us

@@ -115,7 +115,7 @@ def test_a_goal_that_sleeps_says_that_a_running_server_resumes_it(perdure: Termi
 
 
 def test_a_step_that_failed_says_when_it_is_tried_again() -> None:
-    text = "goal: g\nsteps: [{id: a, exec: x, retry: {times: 1, wait: 10s}}]"
+    text = "goal: g\nsteps: [{id: a, exec: x, retry: {attempts: 2, initial: 10s}}]"
     history = History(PlanMind(parse_plan(text, "p")))
     history.events = [
         seal(GoalBegun("g", MindSpec("plan", plan=text)), Tip("g"), event_id="e", iteration=0, timestamp_us=START_US)

@@ -15,6 +15,7 @@ from perdure.errors import Invalid
 from perdure.kernel.events import Action, Termination, ToolCall, encode, iso
 from perdure.kernel.fold import CallState
 from perdure.kernel.ports import Decided, GoalState
+from perdure.minds.flows.current import STEP
 from perdure.minds.flows.endings import ended_without, ending_of, failure_from, value_of
 from perdure.minds.flows.event_loop import FlowCallbacks
 from perdure.minds.flows.flow import Flow
@@ -35,7 +36,7 @@ from perdure.minds.flows.requests import (
 from perdure.minds.flows.step_tool import StepTool
 from perdure.minds.flows.tracebacks import class_name, text_of
 from perdure.minds.flows.values import read_arguments, to_json
-from perdure.minds.plan_shape import NO_RETRY, Retry
+from perdure.minds.retry import NO_RETRY, Retry
 from perdure.minds.standing import Standing, attempt_of, call_id, is_cancelled_by_flow, standing
 
 _LOOK_AGAIN_US = 50_000
@@ -56,6 +57,8 @@ class FlowMind:
 
     def __init__(self, flow: Flow[..., Any], arguments: Mapping[str, Any] | None, forks: StepForks = NO_FORKS) -> None:
         self._flow = flow
+        self.goal: Goal | None = None
+        """What the function is given, once it runs."""
         given = arguments or {}
         self._args, self._kwargs = read_arguments(flow.fn, given.get("args", []), given.get("kwargs", {}))
         self._body: asyncio.Task[None] | None = None
@@ -247,7 +250,7 @@ class FlowMind:
 
     async def _run(self, goal_id: str) -> None:
         try:
-            goal = Goal(goal_id, self)
+            goal = self.goal = Goal(goal_id, self)
             result = await self._flow.fn(goal, *self._args, **self._kwargs)
             await self._require_nothing_open(goal)
             self._end = Termination("done", value=to_json(result, f"What {self._flow.name} returned"))
@@ -456,6 +459,7 @@ class FlowMind:
 def _context_of(branch: Branch) -> Context:
     context = copy_context()
     context.run(BRANCH.set, branch)
+    context.run(STEP.set, None)  # a step of another goal may have started this one
     return context
 
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from perdure.errors import Invalid
 from perdure.kernel.events import Action, Ask, Effect, ToolCall, Wait
-from perdure.minds.plan_shape import NO_RETRY, Retry
+from perdure.minds.retry import NO_RETRY, Retry
 from perdure.minds.standing import call_id
 
 
@@ -198,7 +198,6 @@ def is_id(step: str) -> bool:
 
 BRANCH: ContextVar[Branch | None] = ContextVar("perdure_branch", default=None)
 """The branch of a flow that runs; None outside of flows, and in steps."""
-KEY: ContextVar[str] = ContextVar("perdure_key")
 
 
 def step_context() -> Context:
