@@ -19,6 +19,7 @@ def standings(state: GoalState) -> Mapping[str, Standing]:
         return {}
     progress = Progress(graph, state)
     progress.look()
+    progress.give_up_late(state.updated_us)
     return progress.found
 
 

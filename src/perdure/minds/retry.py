@@ -28,7 +28,7 @@ class Retry:
     longer). `jitter`, from 0 to 1, changes each wait by at most that part of it, up or down; it is derived from the id
     of the call, so a resume finds the same moment. `retry_on` and `give_up_on` are exception classes, or the names of
     error codes such as `timeout`; an error in `give_up_on` is not retried, whatever `retry_on` says. No attempt is
-    begun that would be due more than `deadline` seconds after the start of the first.
+    begun more than `deadline` seconds after the start of the first.
 
     Raises: Invalid
     """
@@ -72,9 +72,9 @@ class Retry:
             wait_s = min(wait_s * (1 + self.jitter * _share(key)), maximum)
         return round(wait_s * 1_000_000)
 
-    def is_over(self, due_us: int, began_us: int) -> bool:
-        """Tell whether an attempt that is due at a moment would be after the deadline; the first began at another."""
-        return self.deadline is not None and due_us - began_us > self.deadline * 1_000_000
+    def until_us(self, began_us: int) -> int | None:
+        """Return the moment after which no attempt is begun, when the first began at another; None without one."""
+        return None if self.deadline is None else began_us + round(self.deadline * 1_000_000)
 
     def retries_class(self, raised: type[BaseException], code: str) -> bool:
         """Tell whether an exception of a class is retried, by its class and by its error code.

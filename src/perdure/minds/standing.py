@@ -28,6 +28,8 @@ class Standing:
     last: CallState | None = None
     wait_us: int = 0
     """How long after its last try another is due, if the status is `again`."""
+    until_us: int | None = None
+    """The moment after which no attempt is begun, if the status is `again` and the policy has a deadline."""
     is_reopened: bool = False
     """Another try is due because the goal is retried, not because of the step's own policy."""
 
@@ -35,6 +37,10 @@ class Standing:
         """Return when another try is due; at once when the clock was set back, because no wait becomes longer."""
         ended_us = self.last.ended_us if self.last else None
         return now_us if ended_us is None or ended_us > now_us else ended_us + self.wait_us
+
+    def is_too_late(self, now_us: int) -> bool:
+        """Tell whether the deadline has passed before another attempt was begun: the goal was not running."""
+        return self.status == "again" and self.until_us is not None and now_us > self.until_us
 
     @property
     def is_aborted(self) -> bool:
@@ -147,10 +153,10 @@ def _tried(state: GoalState, last: CallState, outcome: ToolOutput, attempt: int,
     if attempt - before >= retry.attempts or is_final:
         return Standing("failed", attempt, last)
     wait_us = retry.wait_us(attempt - before, f"{state.goal_id}/{last.call.call_id}")
-    first = state.calls.get(call_id(last.call.step, before + 1), last)
-    if retry.is_over((last.ended_us or 0) + wait_us, _began_us(first)):
+    until_us = retry.until_us(_began_us(state.calls.get(call_id(last.call.step, before + 1), last)))
+    if until_us is not None and (last.ended_us or 0) + wait_us > until_us:
         return Standing("failed", attempt, last)
-    return Standing("again", attempt, last, wait_us)
+    return Standing("again", attempt, last, wait_us, until_us)
 
 
 def _began_us(call: CallState) -> int:

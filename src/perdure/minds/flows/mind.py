@@ -448,6 +448,7 @@ class FlowMind:
                 wakes.append(due_us)
                 continue
             request.attempts_begun = found.attempt + 1
+            request.late_error = found.error if found.is_too_late(now_us) else None
             action = request.action(found.attempt + 1, lambda seconds: iso(now_us + round(seconds * 1e6)))
             if isinstance(action, ToolCall) and action.effect == "pure":
                 unrecorded.append(action)

@@ -81,6 +81,8 @@ class StepTool:
             request, work = self._requested(context)
         except Invalid as raised:
             return None, failure_of(raised, context.call.call_id)
+        if request.late_error is not None and request.attempts_begun == context.call.attempt:
+            return None, replace(request.late_error, retryable=False)
         left_s = _left_s(context, request, work)
         if left_s is not None and left_s <= 0:
             return await self._timed_out(context, request)
