@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perdure import failpoints
-from perdure.errors import StepFailed
 from perdure.kernel.events import Ask, Effect, MindSpec, ToolCall, Wait
 from perdure.kernel.fold import GoalState, fold
 from perdure.minds.flows.flow import Flow
@@ -47,9 +46,9 @@ class Step:
 
     async def run(self, goal: Goal, place: str, outside: Outside) -> Any:
         try:
-            return await goal.options(effect=self.effect, retry=self.retry).step(outside.act, place, self.fails)
-        except StepFailed as error:
-            return f"{error.code} {error.detail}"
+            return await goal.options(effect=self.effect, retry=self.retry + 1).step(outside.act, place, self.fails)
+        except ValueError as error:
+            return f"ValueError {error}"
 
 
 @dataclass(frozen=True)

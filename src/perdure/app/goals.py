@@ -122,13 +122,15 @@ class Goals(GoalReader):
 
         return GoalHandle(self, (await self._whole(goal_id)).goal_id)
 
-    async def resume(self, goal_id: str) -> GoalResult[Any]:
+    async def resume(self, goal_id: str, *, limits: Limits | None = None) -> GoalResult[Any]:
         """Resume a goal, and return the result; a finished goal is not run again, and its result is that of its end.
 
+        `limits` raises those that are given, for a goal that waits because it has reached one.
+
         Raises: GoalFailed, GoalCancelled and GoalWaiting as `run`; NotFound; Conflict when another live worker runs the
-        goal, or its flow was changed.
+        goal, or its flow was changed; Invalid when a limit is not above what was used.
         """
-        return result_of(await self.go_on(goal_id), home=self.named_home)
+        return result_of(await self.go_on(goal_id, limits=asked.limits(limits)), home=self.named_home)
 
     async def retry(
         self, goal_id: str, *, reason: str | None = None, limits: Limits | None = None, key: str | None = None

@@ -8,7 +8,7 @@ from typing import Any
 from perdure.kernel.events import Event
 from perdure.kernel.upcasters import upcast
 
-_PASSING = ("duration_ms", "usage")
+_PASSING = ("duration_ms", "usage", "meta")
 """What differs between two runs of the same step."""
 
 _FAILURE = ("code", "message")

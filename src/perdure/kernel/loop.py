@@ -7,7 +7,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 from perdure import failpoints
@@ -15,11 +16,11 @@ from perdure.errors import Invalid, PerdureError, Unavailable
 from perdure.kernel import guards
 from perdure.kernel.admission import admit, tool_for
 from perdure.kernel.cancellation import cancelled as cancelled_outcome
-from perdure.kernel.events import Body, Decision, Happened, OutcomeUnknown, ToolCall, ToolError, ToolOutput
+from perdure.kernel.events import Body, Decision, Happened, OutcomeUnknown, ToolCall, ToolError, ToolOutput, moment_us
 from perdure.kernel.fold import GoalState
 from perdure.kernel.inbox import take_posts
 from perdure.kernel.journal import Journal
-from perdure.kernel.ports import CallContext, Check, Clock, Decided, LeaseLost, Means, StateStore, Tool
+from perdure.kernel.ports import CallContext, Clock, Decided, KnownOutput, LeaseLost, Means, StateStore, Tool
 from perdure.kernel.recovery import EXHAUSTION, recover, settle_once, told
 from perdure.kernel.tasks import end_tasks
 
@@ -208,18 +209,21 @@ class Loop:
             bodies = running.result()[1]
             if any(isinstance(body, ToolOutput) and body.ok for body in bodies):
                 return call, bodies
-        happened = await self._happened(call) if call.effect == "once" and not left else None
-        return call, [cancelled_outcome(found, self._clock.now_us(), happened)]
+        happened, output = await self._happened(call) if call.effect == "once" and not left else (None, None)
+        outcome = cancelled_outcome(found, self._clock.now_us(), happened)
+        return call, [outcome if output is None else replace(outcome, output=output)]
 
-    async def _happened(self, call: ToolCall) -> Happened:
-        """Ask the check of a `once` call that was cancelled."""
+    async def _happened(self, call: ToolCall) -> tuple[Happened, Any]:
+        """Ask the check of a `once` call that was cancelled; return its answer, and the output if that is known."""
         context = CallContext(self.journal.goal_id, call, self._means.workdir, self._environment(call))
         try:
             found = await tool_for(call, self._means.tools).check(context)
         except (PerdureError, *EXHAUSTION):
-            return "unknown"
-        answers: dict[Check, Happened] = {"happened": "yes", "not_happened": "no", "unknown": "unknown"}
-        return answers[found]
+            return "unknown", None
+        if isinstance(found, KnownOutput):
+            return "yes", found.output
+        answers: dict[str, Happened] = {"happened": "yes", "not_happened": "no", "unknown": "unknown"}
+        return answers[found], None
 
     async def _decided(self) -> Decided:
         """Ask the mind; one that is cut short by a stop has decided nothing."""
@@ -276,7 +280,12 @@ class Loop:
             tool = tool_for(call, self._means.tools)
             environment = self._environment(call)
             context = CallContext(
-                self.journal.goal_id, call, self._means.workdir, environment, require_ours=self._require_ours
+                self.journal.goal_id,
+                call,
+                self._means.workdir,
+                environment,
+                partial(self._left_s, call),
+                self._require_ours,
             )
             failpoints.hit("kernel.effect.before")
             self._require_ours()
@@ -303,6 +312,10 @@ class Loop:
             why = f"{why}, and what it left running could not be ended ({told(error)})"
             return [OutcomeUnknown(call.call_id, f"{why}.")] if call.effect == "once" else [failure]
         return await settle_once(tool, context, why, [failure]) if call.effect == "once" else [failure]
+
+    def _left_s(self, call: ToolCall) -> float | None:
+        """Return how long a call may still take, by its recorded timeout."""
+        return None if call.until is None else (moment_us(call.until) - self._clock.now_us()) / 1e6
 
     def _require_ours(self) -> None:
         if not self._means.is_ours():

@@ -27,6 +27,7 @@ __all__ = [
     "IdempotencyKeys",
     "Ids",
     "InboxRow",
+    "KnownOutput",
     "Leases",
     "Means",
     "Mind",
@@ -47,7 +48,17 @@ __all__ = [
 ]
 
 Verdict = Literal["allow", "ask", "deny"]
-Check = Literal["happened", "not_happened", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownOutput:
+    """The answer of a check that a call happened, and what its output is."""
+
+    output: Any
+
+
+Check = Literal["happened", "not_happened", "unknown"] | KnownOutput
+"""Whether a call had its effect. `happened` alone leaves the output of the call unknown: it is recorded as null."""
 
 
 class Owned(Conflict):
@@ -119,6 +130,8 @@ class CallContext:
     call: ToolCall
     workdir: str
     environment: Mapping[str, str] = field(default_factory=dict)
+    left_s: Callable[[], float | None] = lambda: None
+    """Returns how many seconds the call has left by its recorded timeout, by the clock; None without one."""
     require_ours: Callable[[], None] = lambda: None
     """To be called right before something irrevocable begins. Raises: LeaseLost, which nobody but the loop catches."""
 

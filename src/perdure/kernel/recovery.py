@@ -6,7 +6,7 @@ from perdure.errors import Conflict, PerdureError
 from perdure.kernel.admission import tool_for
 from perdure.kernel.events import Body, Decision, OutcomeUnknown, ToolCall, ToolOutput
 from perdure.kernel.journal import Journal
-from perdure.kernel.ports import CallContext, Tool
+from perdure.kernel.ports import CallContext, KnownOutput, Tool
 
 Environment = Callable[[ToolCall], Mapping[str, str]]
 EXHAUSTION = (OSError, RuntimeError, MemoryError)
@@ -68,8 +68,10 @@ async def settle_once(tool: Tool, context: CallContext, why: str, not_happened: 
         reason = error.detail if isinstance(error, PerdureError) else told(error)
         return [OutcomeUnknown(call_id, f"{why}, and its check cannot tell: {reason}")]
     match found:
-        case "happened":
-            return [OutcomeUnknown(call_id, f"{why}; its check says that it happened."), ToolOutput(call_id, ok=True)]
+        case "happened" | KnownOutput():
+            output = found.output if isinstance(found, KnownOutput) else None
+            happened = ToolOutput(call_id, ok=True, output=output)
+            return [OutcomeUnknown(call_id, f"{why}; its check says that it happened."), happened]
         case "not_happened":
             return [*not_happened]
         case "unknown":

@@ -33,7 +33,7 @@ def make_mind(spec: MindSpec, text: str, jobs: int, forks: StepForks = NO_FORKS)
         case "command":
             return Made(CommandMind(text, shell=bool(spec.shell)))
         case "plan" if spec.plan is not None:
-            plan = PlanMind(parse_plan(spec.plan, "plan"), jobs)
+            plan = PlanMind(parse_plan(spec.plan, "plan", is_stored=True), jobs)
             return Made(plan, wants=plan.tools)
         case "plan":
             raise Invalid("A goal of kind plan needs the text of its plan, found none.")

@@ -22,7 +22,7 @@ steps:
   - {id: print, exec: [cat, paper], needs: [fetch]}
 """
 FLOWS = """
-from perdure import StepFailed, flow
+from perdure import flow
 
 def work():
     with open("paper") as paper:
@@ -39,7 +39,7 @@ async def job(goal):
 async def careful(goal):
     try:
         return await goal.step(work)
-    except StepFailed:
+    except Exception:
         await goal.step(clean)
         raise
 """

@@ -5,14 +5,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar, overload
 
-from perdure.errors import Invalid, StepFailed
+from perdure.errors import StepFailed
 from perdure.kernel.events import Effect
 from perdure.minds.flows import validation as asked
 from perdure.minds.flows.deadlines import Deadline
 from perdure.minds.flows.failed_steps import tag_with_others
-from perdure.minds.flows.requests import KEY, Pause, Question, Work, step_context
+from perdure.minds.flows.requests import Pause, Question, Work, step_context
 from perdure.minds.flows.unawaited import Unawaited, must_be_awaited
 from perdure.minds.flows.values import arguments_to_json, digest, reader_of
+from perdure.minds.retry import NO_RETRY, Retry, retry_of
 
 if TYPE_CHECKING:
     from perdure.minds.flows.mind import FlowMind
@@ -26,21 +27,6 @@ class First(NamedTuple, Generic[T]):
 
     position: int
     value: T
-
-
-def idempotency_key() -> str:
-    """Return the idempotency key of the step that is running: `<goal id>/<call id>`.
-
-    It is the same when an attempt is repeated after a crash, and in the `check` of the step. Another attempt (`retry`)
-    and a fork have other keys. It is known in the function of a step, also on the thread of a sync function, and in
-    what that awaits. A thread that the function starts itself does not know it.
-
-    Raises: Invalid outside of a step.
-    """
-    try:
-        return KEY.get()
-    except LookupError:
-        raise Invalid("There is an idempotency key inside a step only.") from None
 
 
 class Goal:
@@ -62,32 +48,29 @@ class Goal:
     def __repr__(self) -> str:
         return f"<goal {self.id}>"
 
-    @property
-    def idempotency_key(self) -> str:
-        """What `idempotency_key()` returns, for a function that sees the goal."""
-        return idempotency_key()
-
     def options(
         self,
         *,
         effect: Effect = "once",
         name: str | None = None,
         id: str | None = None,  # noqa: A002 (the word that a flow's author looks for)
-        retry: int | Mapping[str, int] | None = None,
+        retry: Retry | Mapping[str, Any] | int | None = None,
         timeout_s: float | None = None,
         check: Callable[..., Any] | None = None,
     ) -> "CallOptions":
         """Return options for `step`, which takes only the function and its arguments.
 
         `effect` says what may happen again after a crash: `pure` and `idempotent` steps are run again. A `once` step
-        becomes unknown, unless `check(*args, **kwargs)` tells that it happened (True) or did not (False).
+        becomes unknown, unless `check(*args, **kwargs)` returns that it happened (True, or `Happened(value)` with the
+        result of the step) or did not (False).
         `name` replaces the name of the function. `id` names the step independently of the order of steps; it is unique
-        in the goal. `timeout_s` limits each attempt.
+        in the goal. `retry` is a `Retry`, a mapping of its parts, or the number of attempts with the first. `timeout_s`
+        limits each attempt, also over a restart.
 
         Raises: Invalid
         """
         asked.step_options(effect, name, id, timeout_s, check)
-        return CallOptions(self, effect, name, id, retry, timeout_s, check)
+        return CallOptions(self, effect, name, id, retry_of(retry), timeout_s, check)
 
     @overload
     def step(
@@ -98,7 +81,7 @@ class Goal:
     def step(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
         """Run a function, sync (on a thread) or async, as a step with effect `once`, and return its result.
 
-        Options are given first: `goal.options(effect="idempotent", retry=2).step(fetch, day)`.
+        Options are given first: `goal.options(effect="idempotent", retry=3).step(fetch, day)`.
 
         Raises: what the function raised; StepFailed; TimeoutError; Invalid when an argument cannot be stored.
         """
@@ -171,7 +154,7 @@ class CallOptions:
     effect: Effect = "once"
     name: str | None = None
     id: str | None = None
-    retry: int | Mapping[str, int] | None = None
+    retry: Retry = NO_RETRY
     timeout_s: float | None = None
     check: Callable[..., Any] | None = None
 
@@ -187,13 +170,12 @@ class CallOptions:
 
     async def _step(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         asked.step_function(fn)
-        retry = asked.retry(self.retry)
         called = self.name or getattr(fn, "__name__", type(fn).__name__).strip("<>")
         given = arguments_to_json(called, fn, args, kwargs)
         arguments = {**given, "digest": digest(given)}
         context = step_context()
         work = Work(fn, args, kwargs, arguments, self.effect, self.timeout_s, self.check, reader_of(fn), context)
-        value = await self.goal.mind.request(called, work, retry, id=self.id)
+        value = await self.goal.mind.request(called, work, self.retry, id=self.id)
         try:
             return work.read(value)
         except ValueError as error:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from perdure.errors import Invalid
-from perdure.kernel.events import Action, Ask, Effect, ToolCall, Wait
-from perdure.minds.plan_shape import NO_RETRY, Retry
+from perdure.kernel.events import Action, Ask, Effect, ToolCall, ToolError, Wait
+from perdure.minds.retry import NO_RETRY, Retry
 from perdure.minds.standing import call_id
 
 
@@ -104,6 +104,8 @@ class Request:
     answer: "asyncio.Future[Any]"
     retry: Retry = NO_RETRY
     attempts_begun: int = 0
+    late_error: ToolError | None = None
+    """How the last attempt failed, if the deadline of the policy passed before the next: that one is not run."""
     is_cancelled: bool = False
     """Whether the flow has cancelled it, and the end of its call is not delivered yet."""
     ended: Uncancellable | None = None
@@ -198,7 +200,6 @@ def is_id(step: str) -> bool:
 
 BRANCH: ContextVar[Branch | None] = ContextVar("perdure_branch", default=None)
 """The branch of a flow that runs; None outside of flows, and in steps."""
-KEY: ContextVar[str] = ContextVar("perdure_key")
 
 
 def step_context() -> Context:

@@ -2,15 +2,13 @@
 
 import inspect
 import math
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Any
 
 from perdure.errors import Invalid
 from perdure.minds.flows.mistakes import described
-from perdure.minds.plan_shape import NO_RETRY, Retry
 
 _EFFECTS = ("pure", "idempotent", "once")
-_RETRY = 'retry is a number of further tries, or {"times": 3, "wait": 10}'
 _MOST_S = 4e9
 _POSITIONAL = (
     inspect.Parameter.POSITIONAL_ONLY,
@@ -78,20 +76,6 @@ def timeout(given: Any) -> float | None:
     return None if given is None else float(given)
 
 
-def retry(given: int | Mapping[str, int] | None) -> Retry:
-    """Read how often a step is tried again.
-
-    Raises: Invalid
-    """
-    if given is None:
-        return NO_RETRY
-    wanted: Mapping[Any, Any] = given if isinstance(given, Mapping) else {"times": given}
-    times, wait_s = wanted.get("times", -1), wanted.get("wait", 0)
-    if wanted.keys() <= {"times", "wait"} and _is_count(times) and _is_count(wait_s):
-        return Retry(times, wait_s)
-    raise Invalid(f"{_RETRY}, found {given!r}.")
-
-
 def seconds(given: Any) -> float:
     """Read how long a sleep lasts.
 
@@ -144,10 +128,6 @@ def _never_awaited(given: Any) -> None:
     """Let go of a coroutine that nobody will await, without a warning."""
     if inspect.iscoroutine(given):
         given.close()
-
-
-def _is_count(given: Any) -> bool:
-    return isinstance(given, int) and not isinstance(given, bool) and given >= 0
 
 
 def _is_number(given: Any) -> bool:
