@@ -34,9 +34,9 @@ from perdure.minds.flows.requests import (
 )
 from perdure.minds.flows.step_tool import StepTool
 from perdure.minds.flows.tracebacks import class_name, members_of, recorded_error, text_of
-from perdure.minds.flows.values import read_arguments, to_json
+from perdure.minds.flows.values import read_arguments, require_result, result_to_json, to_json
 from perdure.minds.plan_shape import NO_RETRY, Retry
-from perdure.minds.standing import Standing, attempt_of, call_id, is_cancelled_by_flow, standing
+from perdure.minds.standing import BAD_VALUE, Standing, attempt_of, call_id, is_cancelled_by_flow, standing
 
 _LOOK_AGAIN_US = 50_000
 _GRACE_S = 0.05
@@ -250,7 +250,9 @@ class FlowMind:
             goal = Goal(goal_id, self)
             result = await self._flow.fn(goal, *self._args, **self._kwargs)
             await self._require_nothing_open(goal)
-            self._end = Termination("done", value=to_json(result, f"What {self._flow.name} returned"))
+            self._end = Termination(
+                "done", value=result_to_json(self._flow.fn, result, f"What {self._flow.name} returned")
+            )
         except BaseException as error:
             if self._is_closed or is_interrupt(error):
                 raise
@@ -336,7 +338,7 @@ class FlowMind:
         elif found.is_elapsed and not _is_sleep(request):
             request.answer.set_exception(TimeoutError(f"{request.step} has timed out."))
         elif found.status == "done":
-            request.answer.set_result(_value(found))
+            _set_value(request, found)
         elif found.status == "failed":
             request.answer.set_exception(_failure(request.step, found))
         else:
@@ -501,6 +503,21 @@ def _ended_without(end: Termination | None) -> str | None:
     if end is None:
         return None
     return "the code ended without it" + ("" if end.detail is None else f" ({end.detail})")
+
+
+def _set_value(request: Request, found: Standing) -> None:
+    """Answer a request that is done; a value from a person that does not fit the annotation of the step fails it."""
+    value = _value(found)
+    try:
+        if found.is_skipped and isinstance(request.wanted, Work):
+            require_result(request.wanted.fn, value)
+    except ValueError as error:
+        what = f"The value that was given for {request.step} does not fit what its function returns: {error}"
+        failed = StepFailed(BAD_VALUE, what, step=request.step)
+        tag_with_steps(failed, [request.step])
+        request.answer.set_exception(failed)
+    else:
+        request.answer.set_result(value)
 
 
 def _value(found: Standing) -> Any:

@@ -12,11 +12,12 @@ from typing import Any, TypeVar
 from perdure.errors import Invalid, Unavailable
 from perdure.kernel.events import ToolError, ToolOutput
 from perdure.kernel.ports import CallContext, Check
+from perdure.kernel.recovery import BAD_RESULT
 from perdure.minds.flows.mistakes import failure_of, is_interrupt
 from perdure.minds.flows.requests import KEY, NO_FORKS, Request, StepForks, Work
 from perdure.minds.flows.step_thread import BrokenStart, StepThread
-from perdure.minds.flows.values import to_json
-from perdure.minds.standing import BAD_RESULT, NOT_HAPPENED, TIMEOUT
+from perdure.minds.flows.values import result_to_json
+from perdure.minds.standing import NOT_HAPPENED, TIMEOUT
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -91,9 +92,9 @@ class StepTool:
                 return await self._timed_out(context)
             return None, failure_of(raised, context.call.call_id)
         try:
-            return to_json(result, f"What {context.call.step} returned"), None
+            return result_to_json(work.fn, result, f"What {context.call.step} returned"), None
         except Invalid as raised:
-            return None, ToolError(BAD_RESULT, f"The step was done, but its result cannot be kept: {raised.detail}")
+            return None, ToolError(BAD_RESULT, f"The step was done, but its result cannot be stored: {raised.detail}")
 
     async def _timed_out(self, context: CallContext) -> tuple[Any, ToolError | None]:
         """Ask the check of a step that must not happen twice; without its word, nobody knows."""
