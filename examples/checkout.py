@@ -21,12 +21,16 @@ DAY_S = 24 * 3600
 
 @dataclass(frozen=True)
 class Item:
+    """What is sold."""
+
     name: str
     price: Decimal
 
 
 @dataclass(frozen=True)
 class Order:
+    """What a customer buys."""
+
     id: str
     items: tuple[Item, ...]
 
@@ -37,6 +41,8 @@ class Order:
 
 @dataclass(frozen=True)
 class Receipt:
+    """What a customer gets."""
+
     order: str
     paid: Decimal
     parcel: str

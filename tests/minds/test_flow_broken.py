@@ -30,18 +30,18 @@ def no_calls() -> Iterator[None]:
     CALLS.clear()
 
 
-class Result:
+class Result(dict[str, int]):
     """A result that is JSON, and for which our own look at it finds no memory."""
 
-    def model_dump(self, mode: str | None = None) -> dict[str, int]:
-        if mode is None and CALLS["send"] < TOO_LARGE:
+    def items(self) -> Any:
+        if CALLS["send"] < TOO_LARGE:
             raise MemoryError
-        return {"sent": 1}
+        return super().items()
 
 
 def send() -> Any:
     CALLS["send"] += 1
-    return Result()
+    return Result(sent=1)
 
 
 @pytest.mark.parametrize(("verdict", "value", "calls"), [("skip", {"sent": 0}, 1), ("retry", {"sent": 1}, 2)])

@@ -282,10 +282,8 @@ async def test_a_once_step_whose_result_cannot_be_kept_waits_for_a_decision(worl
     async def order(goal: Goal) -> Any:
         return await goal.step(OUT.bad, "pay")
 
-    await run(world, order)
-    waiting = await world.retry()
+    waiting = await run(world, order)
     assert (waiting.state.status, waiting.state.waiting_for) == ("waiting", "person")
-    assert waiting.state.reopenings[0] == Reopened("person", None, 4, again=(), unknown=("/bad#0.1",))
     assert OUT.tried["pay"] == 1
     await decide(world, "/bad#0.1", "skip", "paid")
     assert (await world.resume()).state.termination == Termination("done", value="paid")
@@ -314,9 +312,10 @@ async def test_an_aborted_step_is_unknown_again_and_can_be_aborted_and_retried_a
     async def order(goal: Goal) -> Any:
         return await goal.step(OUT.bad, "pay")
 
-    await run(world, order)
-    for _ in range(2):
-        assert (await world.retry()).state.waiting_for == "person"
+    assert (await run(world, order)).state.waiting_for == "person"
+    for number in range(2):
+        if number > 0:
+            assert (await world.retry()).state.waiting_for == "person"
         await world.store.post(
             "goal-a",
             "decision",

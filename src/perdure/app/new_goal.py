@@ -13,7 +13,7 @@ from perdure.kernel.events import GoalBegun, Limits, MindSpec
 from perdure.minds.flows.flow import Flow
 from perdure.minds.flows.mistakes import described
 from perdure.minds.flows.scripts import script_here, without_script
-from perdure.minds.flows.values import arguments_to_json, read_arguments
+from perdure.minds.flows.values import arguments_to_json, require_readable
 from perdure.minds.plan_file import parse_plan, plan_text
 from perdure.minds.yaml_text import MAX_BYTES
 
@@ -145,7 +145,7 @@ def of_flow(flow: Flow[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Ne
         raise Invalid(f"{flow.name} cannot be called like that: {error}.") from None
     args, kwargs = list(bound.args[1:]), bound.kwargs
     given = arguments_to_json(flow.name, flow.fn, args, kwargs, is_given_goal=True)
-    read_arguments(flow.fn, given["args"], given["kwargs"])
+    require_readable(flow.fn, args, kwargs, given)
     said = ", ".join([*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())])
     script = {"script": script_here()} if flow.is_of_script else {}
     spec = MindSpec("flow", flow=flow.name, at=flow.path, args={**given, **script})

@@ -21,7 +21,7 @@ from perdure.kernel.fold import GoalState
 from perdure.kernel.inbox import take_posts
 from perdure.kernel.journal import Journal
 from perdure.kernel.ports import CallContext, Clock, Decided, KnownOutput, LeaseLost, Means, StateStore, Tool
-from perdure.kernel.recovery import EXHAUSTION, recover, settle_once, told
+from perdure.kernel.recovery import EXHAUSTION, recover, settle_once, told, unknown_if_lost
 from perdure.kernel.tasks import end_tasks
 
 LONGEST_NAP_S = 10.0
@@ -296,7 +296,7 @@ class Loop:
             log.log(_level(), "%s of %s raised %s", call.call_id, self.journal.goal_id, told(error), exc_info=True)
             failure = self._failure(call, error)
             return call, [failure] if begun is None else await self._broken_off(*begun, failure)
-        return call, [output]
+        return call, [unknown_if_lost(call, output)]
 
     async def _broken_off(self, tool: Tool, context: CallContext, failure: ToolOutput) -> Sequence[Body]:
         """Return what to record of a call that raised after it may have begun: of a `once` call, never a failure.

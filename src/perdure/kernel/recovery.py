@@ -12,6 +12,12 @@ Environment = Callable[[ToolCall], Mapping[str, str]]
 EXHAUSTION = (OSError, RuntimeError, MemoryError)
 """What Python raises when descriptors, processes, threads, memory or disk space run out."""
 _LONGEST_REASON = 2_000
+BAD_RESULT = "bad_result"
+"""The error code of a call that was done, and whose result cannot be stored."""
+_GIVE_RESULT = (
+    "Change the function to return a value that can be stored. Then decide: `skip` with the result as JSON, or `retry`"
+    " to run the step again."
+)
 _WHY = "The worker ended between the start of this call and the record of its outcome"
 
 
@@ -76,6 +82,17 @@ async def settle_once(tool: Tool, context: CallContext, why: str, not_happened: 
             return [*not_happened]
         case "unknown":
             return [OutcomeUnknown(call_id, f"{why}.")]
+
+
+def unknown_if_lost(call: ToolCall, output: ToolOutput) -> ToolOutput | OutcomeUnknown:
+    """Return the outcome of a call; a `once` call that was done, and whose result cannot be stored, is unknown.
+
+    It has happened, so a failure would be wrong and would invite a repetition; but its result exists nowhere.
+    """
+    error = output.error
+    if call.effect != "once" or error is None or error.code != BAD_RESULT:
+        return output
+    return OutcomeUnknown(call.call_id, f"{error.message} {_GIVE_RESULT}")
 
 
 def told(error: BaseException) -> str:

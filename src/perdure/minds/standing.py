@@ -6,13 +6,14 @@ from typing import Any, Literal
 from perdure.kernel.cancellation import CANCELLED
 from perdure.kernel.events import Action, Decision, Message, ToolCall, ToolError, ToolOutput
 from perdure.kernel.fold import CallState, GoalState
+from perdure.kernel.recovery import BAD_RESULT
 from perdure.minds.retry import NO_RETRY, Retry
 
 Status = Literal["pending", "ready", "open", "again", "done", "failed", "skipped"]
 """Not begun: pending, ready, skipped. Begun: open, again (another try is due). Ended: done, failed, skipped."""
 
-BAD_RESULT = "bad_result"
-"""The code of a step that was done, and whose result cannot be kept."""
+BAD_VALUE = "bad_value"
+"""The code of a step that was skipped with a value that does not fit what its function returns."""
 TIMEOUT = "timeout"
 """The code of a step that took too long; whether it happened is not known."""
 NOT_HAPPENED = "not_happened"
@@ -45,6 +46,10 @@ class Standing:
     @property
     def is_aborted(self) -> bool:
         return self._decision is not None and self._decision.decision == "abort"
+
+    @property
+    def is_skipped(self) -> bool:
+        return self._decision is not None and self._decision.decision == "skip"
 
     @property
     def is_elapsed(self) -> bool:

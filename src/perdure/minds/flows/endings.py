@@ -8,8 +8,10 @@ from perdure.kernel.events import Termination, ToolError
 from perdure.minds.flows.exceptions import rebuilt
 from perdure.minds.flows.failed_steps import failed_steps, tag_with_steps
 from perdure.minds.flows.mistakes import failure_of
+from perdure.minds.flows.requests import Request, Work
 from perdure.minds.flows.tracebacks import mark_recorded, members_of, recorded_error, text_of
-from perdure.minds.standing import NOT_HAPPENED, TIMEOUT, Standing
+from perdure.minds.flows.values import require_result
+from perdure.minds.standing import BAD_VALUE, NOT_HAPPENED, TIMEOUT, Standing
 
 
 def ending_of(error: BaseException, where: str, known: Collection[str]) -> Termination:
@@ -32,10 +34,22 @@ def ended_without(end: Termination | None) -> str | None:
     return "the code ended without it" + ("" if end.detail is None else f" ({end.detail})")
 
 
-def value_of(found: Standing) -> Any:
-    """Return what a flow is given of a call that is done."""
+def value_for(request: Request, found: Standing) -> Any:
+    """Return what a flow is given of a call that is done.
+
+    Raises: StepFailed when a person gave a value that does not fit what the function of the step returns.
+    """
     signal = found.last.signal if found.last else None
-    return found.output if signal is None else signal.payload
+    value = found.output if signal is None else signal.payload
+    try:
+        if found.is_skipped and isinstance(request.wanted, Work):
+            require_result(request.wanted.fn, value)
+    except ValueError as error:
+        what = f"The value that was given for {request.step} does not fit what its function returns: {error}"
+        failed = StepFailed(BAD_VALUE, what, step=request.step)
+        tag_with_steps(failed, [request.step])
+        raise failed from error
+    return value
 
 
 def failure_from(step: str, found: Standing) -> BaseException:

@@ -80,6 +80,11 @@ def flow(fn: Any = ..., /, *, name: str | None = None, cleanup: bool = False) ->
     return made if fn is ... else made(fn)
 
 
+def loaded_flow(path: str) -> Flow[..., Any] | None:
+    """Return the flow `module:function` if this process has defined it; nothing is imported."""
+    return _FLOWS.get(path)
+
+
 def find_flow(path: str) -> Flow[..., Any]:
     """Return the flow `module:function`: one that this process has defined, or the one that the module defines.
 

@@ -11,12 +11,12 @@ from collections.abc import Awaitable, Collection, Mapping, Sequence
 from contextvars import Context, copy_context
 from typing import Any
 
-from perdure.errors import Invalid
+from perdure.errors import Invalid, StepFailed
 from perdure.kernel.events import Action, Termination, ToolCall, encode, iso
 from perdure.kernel.fold import CallState
 from perdure.kernel.ports import Decided, GoalState
 from perdure.minds.flows.current import STEP
-from perdure.minds.flows.endings import ended_without, ending_of, failure_from, value_of
+from perdure.minds.flows.endings import ended_without, ending_of, failure_from, value_for
 from perdure.minds.flows.event_loop import FlowCallbacks
 from perdure.minds.flows.flow import Flow
 from perdure.minds.flows.goal import Goal
@@ -35,7 +35,7 @@ from perdure.minds.flows.requests import (
 )
 from perdure.minds.flows.step_tool import StepTool
 from perdure.minds.flows.tracebacks import class_name, text_of
-from perdure.minds.flows.values import read_arguments, to_json
+from perdure.minds.flows.values import read_arguments, result_to_json, to_json
 from perdure.minds.retry import NO_RETRY, Retry
 from perdure.minds.standing import Standing, attempt_of, call_id, is_cancelled_by_flow, standing
 
@@ -253,7 +253,9 @@ class FlowMind:
             goal = self.goal = Goal(goal_id, self)
             result = await self._flow.fn(goal, *self._args, **self._kwargs)
             await self._require_nothing_open(goal)
-            self._end = Termination("done", value=to_json(result, f"What {self._flow.name} returned"))
+            self._end = Termination(
+                "done", value=result_to_json(self._flow.fn, result, f"What {self._flow.name} returned")
+            )
         except BaseException as error:
             if self._is_closed or is_interrupt(error):
                 raise
@@ -339,7 +341,10 @@ class FlowMind:
         elif found.is_elapsed and not _is_sleep(request):
             request.answer.set_exception(TimeoutError(f"{request.step} has timed out."))
         elif found.status == "done":
-            request.answer.set_result(value_of(found))
+            try:
+                request.answer.set_result(value_for(request, found))
+            except StepFailed as failed:
+                request.answer.set_exception(failed)
         elif found.status == "failed":
             request.answer.set_exception(failure_from(request.step, found))
         else:

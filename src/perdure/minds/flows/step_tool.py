@@ -12,13 +12,14 @@ from typing import Any, TypeVar
 from perdure.errors import Invalid, Unavailable
 from perdure.kernel.events import ToolError, ToolOutput
 from perdure.kernel.ports import CallContext, Check, KnownOutput
+from perdure.kernel.recovery import BAD_RESULT
 from perdure.minds.flows.checks import answer_of
 from perdure.minds.flows.current import STEP, CurrentStep
 from perdure.minds.flows.mistakes import failure_of, is_interrupt
 from perdure.minds.flows.requests import NO_FORKS, Request, StepForks, Work
 from perdure.minds.flows.step_thread import BrokenStart, StepThread
-from perdure.minds.flows.values import to_json
-from perdure.minds.standing import BAD_RESULT, NOT_HAPPENED, TIMEOUT
+from perdure.minds.flows.values import result_to_json
+from perdure.minds.standing import NOT_HAPPENED, TIMEOUT
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -109,14 +110,14 @@ class StepTool:
                 await self._forks.end(context.goal_id, context.call.call_id)
                 return await self._timed_out(context, request)
             return None, self._failure(raised, context, request)
-        return self._stored(result, context)
+        return self._stored(work, result, context)
 
-    def _stored(self, result: Any, context: CallContext) -> tuple[Any, ToolError | None]:
+    def _stored(self, work: Work, result: Any, context: CallContext) -> tuple[Any, ToolError | None]:
         """Return the result of a step as it is recorded, or that it cannot be."""
         try:
-            return to_json(result, f"What {context.call.step} returned"), None
+            return result_to_json(work.fn, result, f"What {context.call.step} returned"), None
         except Invalid as raised:
-            message = f"The step was done, but its result cannot be kept: {raised.detail}"
+            message = f"The step was done, but its result cannot be stored: {raised.detail}"
             return None, ToolError(BAD_RESULT, message, retryable=False)
 
     def _failure(self, raised: BaseException, context: CallContext, request: Request) -> ToolError:
@@ -161,7 +162,8 @@ class StepTool:
         except Exception:
             log.warning("the check of %s failed, and so knows nothing", context.call.step, exc_info=True)
             return "unknown"
-        return answer_of(answer, lambda value: to_json(value, f"What the check of {context.call.step} found"))
+        what = f"What the check of {context.call.step} found"
+        return answer_of(answer, lambda value: result_to_json(work.fn, value, what))
 
     async def reap(self, goal_id: str, call_id: str) -> None:
         """See Tool.reap. Ends the processes that a step forked; a thread ends only by itself, or with the process.
