@@ -65,6 +65,8 @@ class CallState:
     """How often it was begun again after a crash, under the same key."""
     ended_seq: int | None = None
     """The event that settled it."""
+    payload: str = ""
+    """The payload of its event as it is stored, of a call that needs approval: that is what a person approves."""
 
     @property
     def is_open(self) -> bool:
@@ -304,7 +306,8 @@ def _open(state: GoalState, call: Call, event: Event) -> None:
     if call.call_id in state.calls:
         raise Damaged(f"Event {event.seq} of {event.goal_id} begins call {call.call_id} a second time.")
     needs_approval = isinstance(call, ToolCall) and state.is_governed
-    begun = CallState(call, event.seq, event.timestamp_us, needs_approval)
+    shown = event.payload if needs_approval else ""
+    begun = CallState(call, event.seq, event.timestamp_us, needs_approval, payload=shown)
     state.calls[call.call_id] = state.open_calls[call.call_id] = begun
     state.called_iteration = event.iteration
     if isinstance(call, Wait) and call.signal is not None:

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from perdure.errors import Conflict
-from perdure.kernel.events import Event, Limits, Reopened, Termination, ToolCall, Verdict, content_of
+from perdure.kernel.events import Event, Limits, Reopened, Termination, ToolCall, Verdict, content_of, is_same_content
 from perdure.kernel.fold import CallState, GoalState
 from perdure.kernel.limits import raised_limits
 from perdure.kernel.step_names import branch_of
@@ -60,15 +60,21 @@ def is_retry_as_given(
 
     `known` is the event that has the key: the last of the append that reopened the goal.
     """
-    raised = [("limit", content_of(each)) for each in raised_limits(limits)]
+    raised = [content_of(each) for each in raised_limits(limits)]
     for number, event in enumerate(events):
         if event.type != "reopened":
             continue
         append = [(each.type, each.content()) for each in events[number : number + 1 + len(raised)]]
-        is_same = append[0][1].get("reason") == reason and append[1:] == raised
+        is_same = append[0][1].get("reason") == reason and _are_same_limits(append[1:], raised)
         if is_same and append[-1] == (known[0], dict(known[1])):
             return True
     return False
+
+
+def _are_same_limits(recorded: Sequence[tuple[str, dict[str, Any]]], raised: Sequence[dict[str, Any]]) -> bool:
+    if len(recorded) != len(raised) or any(kind != "limit" for kind, _ in recorded):
+        return False
+    return all(is_same_content("limit", known, each) for (_, known), each in zip(recorded, raised, strict=True))
 
 
 def _not_failed(state: GoalState) -> NotRetried:

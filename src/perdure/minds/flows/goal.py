@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar, 
 from perdure.errors import StepFailed
 from perdure.kernel.events import Effect
 from perdure.minds.flows import validation as asked
+from perdure.minds.flows.arguments import recorded_arguments
 from perdure.minds.flows.deadlines import Deadline
 from perdure.minds.flows.failed_steps import tag_with_others
 from perdure.minds.flows.requests import Pause, Question, Work, step_context
 from perdure.minds.flows.unawaited import Unawaited, must_be_awaited
-from perdure.minds.flows.values import arguments_to_json, digest, reader_of
+from perdure.minds.flows.values import arguments_to_json, reader_of
 from perdure.minds.retry import NO_RETRY, Retry, retry_of
 
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ class CallOptions:
         asked.step_function(fn)
         called = self.name or getattr(fn, "__name__", type(fn).__name__).strip("<>")
         given = arguments_to_json(called, fn, args, kwargs)
-        arguments = {**given, "digest": digest(given)}
+        arguments = recorded_arguments(given, self.effect)
         context = step_context()
         work = Work(fn, args, kwargs, arguments, self.effect, self.timeout_s, self.check, reader_of(fn), context)
         value = await self.goal.mind.request(called, work, self.retry, id=self.id)

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from perdure.errors import Invalid
 from perdure.kernel.events import Action, Ask, Effect, ToolCall, ToolError, Wait
+from perdure.minds.flows.arguments import are_same_arguments
 from perdure.minds.retry import NO_RETRY, Retry
 from perdure.minds.standing import call_id
 
@@ -21,7 +22,7 @@ class Work:
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     arguments: dict[str, Any]
-    """The same as JSON, with their digest."""
+    """What is recorded of them."""
     effect: Effect
     timeout_s: float | None
     check: Callable[..., Any] | None
@@ -138,8 +139,7 @@ class Request:
         """Say what is different when another call was recorded for this step."""
         match self.wanted, action:
             case Work(arguments=wanted), ToolCall(tool="step", arguments=recorded):
-                is_same = wanted["digest"] == recorded.get("digest")
-                return None if is_same else "it was called with other arguments"
+                return None if are_same_arguments(wanted, recorded) else "it was called with other arguments"
             case Question(question=question, options=options), Ask() as ask:
                 return None if (question, options) == (ask.question, ask.options) else "another question was asked"
             case Pause(signal=signal), Wait() as wait:

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from perdure.errors import Conflict, Damaged, Invalid, NotFound
-from perdure.kernel.events import NO_HASH
+from perdure.kernel.events import NO_HASH, is_same_content
 from perdure.kernel.ports import FINAL, Ended, Event, ForkedFrom, InboxRow, Status, Summary
 
 LONGEST_KEY = 200
@@ -170,7 +170,7 @@ def require_same_post(goal_id: str, post: InboxRow, known_kind: str, known_paylo
     """
     match post.kind, known_kind:
         case ("decision", "decision") | ("signal", "signal") | ("cancel", "cancel"):
-            is_same = known_payload == post.payload
+            is_same = is_same_content(post.kind, known_payload, post.payload)
         case ("cancel", "termination"):
             is_same = True
         case _:  # many things may come of a decision
