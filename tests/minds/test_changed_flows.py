@@ -9,8 +9,9 @@ from perdure import Goal
 from perdure.kernel.events import MindSpec
 from perdure.kernel.fold import fold
 from perdure.kernel.forking import ForkRequest, begun_once, fork_point
-from perdure.minds.flows.flow import Flow, find_flow
+from perdure.minds.flows.flow import Flow
 from perdure.minds.flows.recorded import ChangedFlow
+from perdure.minds.flows.registry import find_flow
 from tests.kernel.world import World
 
 Code = Callable[..., Coroutine[Any, Any, Any]]

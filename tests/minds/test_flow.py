@@ -19,8 +19,9 @@ from perdure import Conflict, Invalid, NotFound
 from perdure.errors import StepFailed
 from perdure.kernel.events import Decision, MindSpec, Signal, Termination, ToolCall, ToolOutput, decode
 from perdure.kernel.loop import Loop, Ran
-from perdure.minds.flows.flow import Flow, find_flow, flow
+from perdure.minds.flows.flow import Flow, flow
 from perdure.minds.flows.goal import Goal
+from perdure.minds.flows.registry import find_flow
 from perdure.minds.flows.values import to_json
 from tests.kernel.world import World
 

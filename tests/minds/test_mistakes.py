@@ -11,8 +11,9 @@ import pytest
 
 from perdure import Conflict
 from perdure.kernel.events import MindSpec
-from perdure.minds.flows.flow import Flow, find_flow
+from perdure.minds.flows.flow import Flow
 from perdure.minds.flows.goal import Goal
+from perdure.minds.flows.registry import find_flow
 from perdure.minds.flows.tracebacks import shown
 from tests.kernel.world import World
 from tests.minds.test_flow import bodies, ended, run

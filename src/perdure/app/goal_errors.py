@@ -13,7 +13,7 @@ from perdure.kernel.events import Ask, Termination, Wait
 from perdure.kernel.fold import GoalState
 from perdure.kernel.loop import Ran
 from perdure.kernel.summary import summarise
-from perdure.minds.flows.flow import loaded_flow
+from perdure.minds.flows.registry import loaded_flow
 from perdure.minds.flows.values import reader_of
 
 
@@ -44,7 +44,7 @@ def result_of(ran: Ran, on_failed: OnFailed = "raise", *, home: Path | None = No
 def _reader(state: GoalState) -> Callable[[Any], Any]:
     """Return what reads the value of a goal: as the flow's annotation says, if its code is loaded."""
     spec = state.begun.mind
-    flow = loaded_flow(spec.at) if spec.kind == "flow" and spec.at is not None else None
+    flow = loaded_flow(spec.at, spec.flow) if spec.kind == "flow" and spec.at is not None else None
     return _as_it_is if flow is None else reader_of(flow.fn)
 
 

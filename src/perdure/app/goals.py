@@ -46,7 +46,7 @@ class Goals(GoalReader):
         print(result.status, result.value)
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (the composition root gives each)
         self,
         home: Path,
         store: StateStore,
@@ -55,12 +55,13 @@ class Goals(GoalReader):
         lease_s: float = LEASE_S,
         park_after_s: float = PARK_S,
         queue: str = "cli",
+        imports: Sequence[str] = (),
     ) -> None:
         super().__init__(home, store, leases)
         self._queue = queue
         """The queue of the goals that are started or resumed here, unless their manner names another."""
         self._ids = SystemIds()
-        self._runner = Runner(home, store, leases, lease_s=lease_s, park_after_s=park_after_s)
+        self._runner = Runner(home, store, leases, lease_s=lease_s, park_after_s=park_after_s, imports=imports)
         self._posts = Posts(store, self._runner, self._clock, self._ids, self.find)
         self._others: frozenset[str] = frozenset()
         """Other workers that were alive, and owned goals, when the queue was last looked at."""
@@ -153,13 +154,17 @@ class Goals(GoalReader):
 
         return AppWorker(self, self._clock, queue=self._queue)
 
+    def manner_of(self, new: "NewGoal", manner: Manner | None = None) -> Manner:
+        """Return how a goal is run by the caller that has its flow."""
+        return replace(manner or Manner(queue=self._queue), flow=new.flow)
+
     async def begin(self, new: "NewGoal", manner: Manner | None = None) -> Ran:
         """Start a goal and run it until it ends, waits for somebody, or is stopped.
 
         Raises: Invalid when it makes no sense; Conflict when its key was used; nothing is stored then.
         """
         self.require_open()
-        return await self._runner.start(new, manner or Manner(queue=self._queue))
+        return await self._runner.start(new, self.manner_of(new, manner))
 
     async def begin_once(self, new: "NewGoal", manner: Manner | None = None) -> Ran:
         """Start a goal, or resume the one that its key started; one that has ended or is on hold is returned unchanged.
@@ -169,6 +174,7 @@ class Goals(GoalReader):
         Raises: Invalid; Conflict when the key started something else, or another live worker runs the goal.
         """
         self.require_open()
+        manner = self.manner_of(new, manner)
         known = await self._started(new)
         if known is None:
             try:
@@ -254,6 +260,13 @@ class Goals(GoalReader):
             raise KeyTaken(f"The key {again.key!r} was used for {what}. Use another key.")
         return True
 
+    async def require_code(self, goal_id: str) -> None:
+        """Check that the code of a goal is here, if it is a flow.
+
+        Raises: NotFound; Invalid when its module fails.
+        """
+        self._runner.find_flow(await self.begun(goal_id))
+
     async def is_elsewhere(self, goal_id: str) -> bool:
         """Tell whether only another process can run a goal: the script that defines its flow."""
         return self._runner.is_elsewhere(await self.begun(goal_id))
@@ -275,7 +288,7 @@ class Goals(GoalReader):
         Raises: Invalid when it makes no sense; Conflict when its key was used; nothing is stored then.
         """
         self.require_open()
-        state = await self._runner.enqueue(new, Manner(queue=queue))
+        state = await self._runner.enqueue(new, self.manner_of(new, Manner(queue=queue)))
         return await self.find(state.goal_id)
 
     async def enqueue_again(self, goal_id: str, limits: Limits, *, queue: str = "server") -> GoalView:

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from perdure.app.flow_threads import FlowThread
 from perdure.app.run_options import Manner, Reopening, Tell
@@ -36,6 +36,7 @@ from perdure.tools.forks import ForkNotes
 
 if TYPE_CHECKING:
     from perdure.app.new_goal import NewGoal
+    from perdure.minds.flows.flow import Flow
 
 T = TypeVar("T")
 PARK_S = 60.0
@@ -63,9 +64,17 @@ class Runner:
     """The runs of goals in this process."""
 
     def __init__(
-        self, home: Path, store: StateStore, leases: Leases, *, lease_s: float = LEASE_S, park_after_s: float = PARK_S
+        self,
+        home: Path,
+        store: StateStore,
+        leases: Leases,
+        *,
+        lease_s: float = LEASE_S,
+        park_after_s: float = PARK_S,
+        imports: Sequence[str] = (),
     ) -> None:
         self._home = home
+        self._imports = imports
         self._park_after_s = park_after_s
         self._store = store
         self._leases = leases
@@ -144,7 +153,7 @@ class Runner:
         if self.is_elsewhere(begun):
             return await self._reopen_only(goal_id, None, again)
         async with self._thread_for(begun.mind, manner) as thread:
-            await _called(thread, partial(self._require_code, begun))
+            await _called(thread, partial(self.find_flow, begun))
         return await self._reopen_only(goal_id, manner.queue, again)
 
     async def _reopen_only(self, goal_id: str, queue: str | None, again: Reopening) -> Ran:
@@ -180,7 +189,7 @@ class Runner:
         if not is_of_script(begun.mind):
             return False
         try:
-            self._require_code(begun)
+            self.find_flow(begun)
         except NotFound:
             return True
         return False
@@ -429,19 +438,19 @@ class Runner:
         ensure_folder(ours)
         return str(ours)
 
-    def _require_code(self, begun: GoalBegun) -> None:
-        if begun.mind.kind == "flow":
-            from perdure.app.flows import require_flow
+    def find_flow(self, begun: GoalBegun) -> "Flow[..., Any] | None":
+        """Return the flow of a goal, None for a goal of another kind. See `app.flows.flow_of`."""
+        from perdure.app.flows import flow_of
 
-            require_flow(begun)
+        return flow_of(begun, self._imports) if begun.mind.kind == "flow" else None
 
     def _means(
         self, begun: GoalBegun, workdir: str, manner: Manner, thread: FlowThread | None, *, is_new: bool = False
     ) -> Means:
         from perdure.minds.factory import make_mind  # who only looks at goals needs no YAML
 
-        self._require_code(begun)
-        made = make_mind(begun.mind, begun.text, manner.jobs, self._forks)
+        flow = manner.flow or self.find_flow(begun)
+        made = make_mind(begun.mind, begun.text, manner.jobs, self._forks, flow)
         known = {*self._tools(), "ask", "done"}
         if is_new and not made.wants <= known:
             missing = ", ".join(sorted(made.wants - known))

@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from perdure.errors import Invalid
 from perdure.kernel.events import MindSpec
 from perdure.kernel.ports import Mind, Tool
 from perdure.minds.command import CommandMind
-from perdure.minds.flows.flow import find_flow
+from perdure.minds.flows.flow import Flow
 from perdure.minds.flows.mind import FlowMind
+from perdure.minds.flows.registry import find_flow
 from perdure.minds.flows.requests import NO_FORKS, StepForks
 from perdure.minds.plan import PlanMind
 from perdure.minds.plan_file import parse_plan
@@ -24,8 +26,12 @@ class Made:
     """The tools that it is known to use, before anything has run."""
 
 
-def make_mind(spec: MindSpec, text: str, jobs: int, forks: StepForks = NO_FORKS) -> Made:
+def make_mind(
+    spec: MindSpec, text: str, jobs: int, forks: StepForks = NO_FORKS, flow: Flow[..., Any] | None = None
+) -> Made:
     """Make the mind that a goal was started with; `forks` knows the processes that steps of a flow fork.
+
+    A caller that has the flow already gives it; else it is found by what the goal says.
 
     Raises: Invalid when it makes no sense, or is of a kind that is not made here.
     """
@@ -38,7 +44,7 @@ def make_mind(spec: MindSpec, text: str, jobs: int, forks: StepForks = NO_FORKS)
         case "plan":
             raise Invalid("A goal of kind plan needs the text of its plan, found none.")
         case "flow" if spec.at is not None:
-            mind = FlowMind(find_flow(spec.at), spec.args, forks)
+            mind = FlowMind(flow or find_flow(spec.at, spec.flow), spec.args, forks)
             return Made(mind, {mind.tool.name: mind.tool})
         case _:
             raise Invalid(f"Expected a goal of kind command, plan or flow, found {spec.kind}.")
