@@ -11,10 +11,11 @@ from collections.abc import Awaitable, Collection, Mapping, Sequence
 from contextvars import Context, copy_context
 from typing import Any
 
-from perdure.errors import Invalid, StepFailed
+from perdure.errors import GoalFailed, Invalid, StepFailed
 from perdure.kernel.events import Action, Termination, ToolCall, encode, iso
 from perdure.kernel.fold import CallState
 from perdure.kernel.ports import Decided, GoalState
+from perdure.minds.flows.children import child_failure
 from perdure.minds.flows.event_loop import FlowCallbacks
 from perdure.minds.flows.failed_steps import failed_steps, tag_with_steps
 from perdure.minds.flows.flow import Flow
@@ -30,7 +31,7 @@ from perdure.minds.flows.requests import (
     Request,
     StepForks,
     Uncancellable,
-    Work,
+    Wanted,
 )
 from perdure.minds.flows.step_tool import StepTool
 from perdure.minds.flows.tracebacks import class_name, members_of, recorded_error, text_of
@@ -139,7 +140,7 @@ class FlowMind:
     async def request(
         self,
         name: str,
-        wanted: Work | Question | Pause,
+        wanted: Wanted,
         retry: Retry = NO_RETRY,
         *,
         id: str | None = None,  # noqa: A002
@@ -162,7 +163,7 @@ class FlowMind:
     def ask_for(
         self,
         name: str,
-        wanted: Work | Question | Pause,
+        wanted: Wanted,
         retry: Retry = NO_RETRY,
         *,
         id: str | None = None,  # noqa: A002
@@ -338,7 +339,7 @@ class FlowMind:
         elif found.status == "done":
             request.answer.set_result(_value(found))
         elif found.status == "failed":
-            request.answer.set_exception(_failure(request.step, found))
+            request.answer.set_exception(child_failure(request.step, found) or _failure(request.step, found))
         else:
             self._fresh.append(request)
         if request.answer.done():
@@ -473,7 +474,7 @@ def _is_sleep(request: Request) -> bool:
     return isinstance(request.wanted, Pause) and request.wanted.seconds is not None
 
 
-def _texts(wanted: Work | Question | Pause) -> Sequence[Any]:
+def _texts(wanted: Wanted) -> Sequence[Any]:
     """Return what is to be recorded as it was said; the arguments of a step are JSON already."""
     match wanted:
         case Question(question=question, options=options):
@@ -490,6 +491,8 @@ def _ending(error: BaseException, where: str, known: Collection[str]) -> Termina
     while members := members_of(error):
         error = members[0]  # what came first is why the others came
     failure = failure_of(error, where)
+    if isinstance(error, GoalFailed):
+        return Termination("failed", f"The child {error.id} failed: {error.detail}", error=failure, steps=steps)
     if not issubclass(type(error), StepFailed):
         return Termination("fatal_error", f"{failure.code}: {failure.message}", error=failure, steps=steps)
     recorded = recorded_error(error) or failure
