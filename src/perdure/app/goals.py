@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from perdure.app import asked
 from perdure.app.asked import OnFailed
+from perdure.app.children import HomeChildren
 from perdure.app.goal_errors import result_of
 from perdure.app.goal_forks import GoalForks, fork_request
 from perdure.app.goal_reader import GoalReader
@@ -25,7 +26,7 @@ from perdure.kernel.decisions import admit_decision, choose, refuse_while_cancel
 from perdure.kernel.events import Event, Limits, Signal, content_of
 from perdure.kernel.loop import Outcome, Ran
 from perdure.kernel.ports import Ended, InboxRow, Leases, StateStore
-from perdure.kernel.reopening import is_retry_as_given, plan_retry
+from perdure.kernel.reopening import is_retry_as_given
 
 if TYPE_CHECKING:
     from perdure.app.app_worker import AppWorker
@@ -62,6 +63,7 @@ class Goals(GoalReader):
         """The queue of the goals that are started or resumed here, unless their manner names another."""
         self._ids = SystemIds()
         self._runner = Runner(home, store, leases, lease_s=lease_s, park_after_s=park_after_s, imports=imports)
+        self.children = self._runner.children = HomeChildren(self, store, self._runner)
         self._posts = Posts(store, self._runner, self._clock, self._ids, self.find)
         self._others: frozenset[str] = frozenset()
         """Other workers that were alive, and owned goals, when the queue was last looked at."""
@@ -164,7 +166,17 @@ class Goals(GoalReader):
         Raises: Invalid when it makes no sense; Conflict when its key was used; nothing is stored then.
         """
         self.require_open()
-        return await self._runner.start(new, self.manner_of(new, manner))
+        return await self._after(await self._runner.start(new, self.manner_of(new, manner)))
+
+    async def _after(self, ran: Ran) -> Ran:
+        """Record the end of a child in its parent; name the children that a goal waits for."""
+        await self.children.settle_parent(ran.state)
+        return await self._with_waits(ran)
+
+    async def _with_waits(self, ran: Ran) -> Ran:
+        if ran.state.waiting_for != "child":
+            return ran
+        return replace(ran, waits_for=await self.children.waiting(ran.state))
 
     async def begin_once(self, new: "NewGoal", manner: Manner | None = None) -> Ran:
         """Start a goal, or resume the one that its key started; one that has ended or is on hold is returned unchanged.
@@ -198,14 +210,15 @@ class Goals(GoalReader):
             if state is not None and state.termination is not None:  # else it was reopened between the two reads
                 return Ran("ended", state, summary.queue, is_recorded=True)
             with suppress(Ended):  # another worker ended it after the first read
-                return await self._runner.go_on(goal_id, manner or Manner(queue=self._queue), limits or Limits())
+                ran = await self._runner.go_on(goal_id, manner or Manner(queue=self._queue), limits or Limits())
+                return await self._after(ran)
 
     async def ran(self, goal_id: str, outcome: Outcome) -> Ran:
         """Return how a run of a goal ended, for a goal that is only read.
 
         Raises: NotFound; Damaged.
         """
-        return Ran(outcome, await self.state(goal_id), (await self._whole(goal_id)).queue)
+        return await self._with_waits(Ran(outcome, await self.state(goal_id), (await self._whole(goal_id)).queue))
 
     async def reopen(
         self,
@@ -226,9 +239,9 @@ class Goals(GoalReader):
         manner = manner or Manner(queue=self._queue)
         if await self.has_retried(goal_id, again):
             return await self._continue_retry(goal_id, manner)
-        await self._require_retryable(goal_id)
+        await self._reopen_children(goal_id, again)
         try:
-            return await self._runner.reopen(goal_id, manner, again)
+            return await self._after(await self._runner.reopen(goal_id, manner, again))
         except Conflict:
             if not await self.has_retried(goal_id, again):
                 raise
@@ -238,7 +251,7 @@ class Goals(GoalReader):
         """Reopen a failed goal for the workers of a queue; it does not run yet. See `retry`."""
         goal_id = (await self._whole(goal_id)).goal_id
         if not await self.has_retried(goal_id, again):
-            await self._require_retryable(goal_id)
+            await self._reopen_children(goal_id, again)
             try:
                 await self._runner.enqueue_reopened(goal_id, Manner(queue=queue), again)
             except Conflict:
@@ -271,9 +284,12 @@ class Goals(GoalReader):
         """Tell whether only another process can run a goal: the script that defines its flow."""
         return self._runner.is_elsewhere(await self.begun(goal_id))
 
-    async def _require_retryable(self, goal_id: str) -> None:
-        """Raises: NotRetried; Damaged."""
-        plan_retry(await self.state(goal_id), by="person")
+    async def _reopen_children(self, goal_id: str, again: Reopening) -> None:
+        """Reopen the failed children that a failed goal has ended by.
+
+        Raises: NotRetried when the goal or a child cannot be retried; Damaged.
+        """
+        await self.children.reopen_failed(await self.state(goal_id), again)
 
     async def _continue_retry(self, goal_id: str, manner: Manner) -> Ran:
         """Resume a goal that was retried; one whose code is in a script elsewhere is returned, as by its retry."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from perdure.app import asked
 from perdure.errors import Invalid, NotFound, Unavailable, from_os_error
-from perdure.kernel.events import GoalBegun, Limits, MindSpec
+from perdure.kernel.events import GoalBegun, Limits, MindSpec, ParentCall
 from perdure.minds.flows.flow import Flow
 from perdure.minds.flows.mistakes import described
 from perdure.minds.flows.registry import is_own_name, require_newest
@@ -37,6 +37,10 @@ class NewGoal:
     tags: tuple[str, ...] = ()
     flow: Flow[..., Any] | None = field(default=None, repr=False, compare=False)
     """The flow itself, which is what runs: another may be defined under its name before it begins."""
+    goal_id: str | None = None
+    """The id that it has to get; None for a new one."""
+    parent: ParentCall | None = None
+    """The call that starts it, if that is a goal's."""
 
     def __post_init__(self) -> None:
         """Refuse invalid tags, and a key that is empty or that not every database can keep.

@@ -41,6 +41,8 @@ class Manner:
 
     A flow that a server runs gets a thread and an event loop of its own, because its code may block.
     """
+    parks_for_children: bool = False
+    """Release a goal that only waits for its children, also while they run here: its slot may be what they wait for."""
     commits_start: bool = False
     """Commit the start of a new goal before its code runs, for a caller that returns then."""
     flow: "Flow[..., Any] | None" = None

@@ -28,6 +28,8 @@ Reason = Literal["done", "failed", "blocked", "no_progress", "repeated_failure",
 LimitName = Literal["iterations", "tokens", "usd", "seconds"]
 Happened = Literal["yes", "no", "unknown"]
 MindKind = Literal["command", "plan", "flow", "model"]
+CHILD = "child"
+"""The tool of a call that starts a child goal."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import Any, Literal, assert_never
 
 from perdure.errors import Damaged
 from perdure.kernel.events import (
+    CHILD,
     Ask,
     Body,
     Cancel,
@@ -80,7 +81,12 @@ class CallState:
     def runs(self) -> bool:
         """Whether it is a tool call that runs, or is to be run, by itself."""
         is_held = self.unknown is not None or self.awaits_approval
-        return isinstance(self.call, ToolCall) and self.is_open and not is_held
+        return isinstance(self.call, ToolCall) and self.is_open and not is_held and self.call.tool != CHILD
+
+    @property
+    def is_child(self) -> bool:
+        """Whether it has started a child goal, and waits for its end."""
+        return isinstance(self.call, ToolCall) and self.call.tool == CHILD
 
     @property
     def _is_decided(self) -> bool:
@@ -386,5 +392,7 @@ def _waits_for(call: CallState) -> WaitingFor:
     match call.call:
         case Wait(signal=signal):
             return "signal" if signal else "timer"
+        case ToolCall(tool="child") if call.unknown is None:
+            return "child"
         case Ask() | ToolCall():
             return "person"

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from perdure.errors import Conflict
+from perdure.kernel.children import NO_CHILDREN, Children
 from perdure.kernel.events import Action, Event, ForkedFrom, MindKind, ParentCall, Termination, ToolCall, ToolOutput
 from perdure.kernel.fold import FINAL, GoalState, Status, WaitingFor
 from perdure.kernel.summary import ALL_GOALS, GoalFilter, Summary
@@ -206,6 +207,8 @@ class StateStore(Queue, Protocol):
         over to one, cannot append to a history that is not the one it wrote. Events that begin with a `goal` event
         make the goal, owned by `worker` at epoch 1, and once only for a start key; for a fork `expected_seq` is where
         it left its parent, and `expected_hash` the hash of the parent's event there.
+        When the goal ends and has a parent that has not ended, the same transaction posts its end to the parent's
+        inbox: kind `child`, payload `{goal_id, seq}`, key `<goal id>@<seq>`.
         With `takes_key_of`, a new goal takes the start key of another goal, which has to be the key in the summary.
         The other goal has no key afterwards and is otherwise unchanged, also when it has ended or a worker runs it.
         Events that begin with a `reopened` event need a goal that has failed; all others, one that has not ended.
@@ -240,8 +243,8 @@ class StateStore(Queue, Protocol):
     ) -> list[Summary]:
         """Return goals, newest first; `before` is the last goal id of the page before.
 
-        One status, a flow, a start key or the origin of forks is one index range; what else is filtered by is compared
-        row by row.
+        One status, a flow, a start key, the origin of forks or the parent of children is one index range; what else is
+        filtered by is compared row by row.
         """
         ...
 
@@ -471,6 +474,7 @@ class Means:
     keep: Callable[[object], None] = lambda _task: None
     """Is given what is left alone, and sees to it that it is never freed: its code would be entered once more for that,
     outside of any event loop, and code that swallows everything would never return."""
+    children: Children = NO_CHILDREN
 
 
 class Clock(Protocol):

@@ -6,9 +6,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar, overload
 
 from perdure.errors import StepFailed
-from perdure.kernel.events import Effect
+from perdure.kernel.events import Effect, Limits
 from perdure.minds.flows import validation as asked
 from perdure.minds.flows.arguments import recorded_arguments
+from perdure.minds.flows.children import child_goal, require_flow
 from perdure.minds.flows.deadlines import Deadline
 from perdure.minds.flows.failed_steps import tag_with_others
 from perdure.minds.flows.requests import Pause, Question, Work, step_context
@@ -17,6 +18,7 @@ from perdure.minds.flows.values import arguments_to_json, reader_of
 from perdure.minds.retry import NO_RETRY, Retry, retry_of
 
 if TYPE_CHECKING:
+    from perdure.minds.flows.flow import Flow
     from perdure.minds.flows.mind import FlowMind
 
 P = ParamSpec("P")
@@ -58,8 +60,10 @@ class Goal:
         retry: Retry | Mapping[str, Any] | int | None = None,
         timeout_s: float | None = None,
         check: Callable[..., Any] | None = None,
+        key: str | None = None,
+        limits: Limits | None = None,
     ) -> "CallOptions":
-        """Return options for `step`, which takes only the function and its arguments.
+        """Return options for `step` and `child`, which take only the function or flow and its arguments.
 
         `effect` says what may happen again after a crash: `pure` and `idempotent` steps are run again. A `once` step
         becomes unknown, unless `check(*args, **kwargs)` returns that it happened (True, or `Happened(value)` with the
@@ -67,11 +71,13 @@ class Goal:
         `name` replaces the name of the function. `id` names the step independently of the order of steps; it is unique
         in the goal. `retry` is a `Retry`, a mapping of its parts, or the number of attempts with the first. `timeout_s`
         limits each attempt, also over a restart.
+        Options of a child are `name`, `id`, `key` (its start key) and `limits` (how much it may use).
 
         Raises: Invalid
         """
         asked.step_options(effect, name, id, timeout_s, check)
-        return CallOptions(self, effect, name, id, retry_of(retry), timeout_s, check)
+        asked.child_options(key, limits)
+        return CallOptions(self, effect, name, id, retry_of(retry), timeout_s, check, key, limits)
 
     @overload
     def step(
@@ -146,6 +152,17 @@ class Goal:
         position, value = await self.mind.race(asked.awaitables("first", awaitables))
         return First(position, value)
 
+    def child(self, flow: "Flow[P, T]", /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
+        """Run a flow as a goal of its own, with its own history, and return its result.
+
+        Options are given first: `goal.options(limits=Limits(usd=1)).child(report, day)`. When this goal is cancelled,
+        or the wait for the child is, the child is cancelled first.
+
+        Raises: GoalFailed when the child failed, GoalCancelled when it was cancelled; Invalid when an argument cannot
+        be stored; StepFailed when the child cannot be started.
+        """
+        return CallOptions(self).child(flow, *args, **kwargs)
+
 
 @dataclass(frozen=True)
 class CallOptions:
@@ -158,6 +175,8 @@ class CallOptions:
     retry: Retry = NO_RETRY
     timeout_s: float | None = None
     check: Callable[..., Any] | None = None
+    key: str | None = None
+    limits: Limits | None = None
 
     @overload
     def step(
@@ -169,8 +188,24 @@ class CallOptions:
         """Run a function as a step with these options, and return its result. See `Goal.step`."""
         return self.goal.unawaited.make("step", (fn,), partial(self._step, fn, args, kwargs))
 
+    def child(self, flow: "Flow[P, T]", /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
+        """Run a flow as a goal of its own with these options, and return its result. See `Goal.child`."""
+        return self.goal.unawaited.make("child", (flow,), partial(self._child, flow, args, kwargs))
+
+    async def _child(self, flow: "Flow[..., Any]", args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        require_flow(flow)
+        asked.only_for("child", self, ("goal", "name", "id", "key", "limits"))
+        limits = self.limits or Limits()
+        wanted = child_goal(self.goal.id, flow, args, kwargs, limits=limits, key=self.key)
+        value = await self.goal.mind.request(self.name or flow.fn.__name__, wanted, id=self.id)
+        try:
+            return wanted.read(value)
+        except ValueError as error:
+            raise StepFailed("invalid", f"What {flow.name} returned is not what it says it returns: {error}") from error
+
     async def _step(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         asked.step_function(fn)
+        asked.only_for("step", self, ("goal", "effect", "name", "id", "retry", "timeout_s", "check"))
         called = self.name or getattr(fn, "__name__", type(fn).__name__).strip("<>")
         given = arguments_to_json(called, fn, args, kwargs)
         arguments = recorded_arguments(given, self.effect)

@@ -31,7 +31,7 @@ from perdure.minds.flows.requests import (
     Request,
     StepForks,
     Uncancellable,
-    Work,
+    Wanted,
 )
 from perdure.minds.flows.step_tool import StepTool
 from perdure.minds.flows.tracebacks import class_name, text_of
@@ -142,7 +142,7 @@ class FlowMind:
     async def request(
         self,
         name: str,
-        wanted: Work | Question | Pause,
+        wanted: Wanted,
         retry: Retry = NO_RETRY,
         *,
         id: str | None = None,  # noqa: A002
@@ -165,7 +165,7 @@ class FlowMind:
     def ask_for(
         self,
         name: str,
-        wanted: Work | Question | Pause,
+        wanted: Wanted,
         retry: Retry = NO_RETRY,
         *,
         id: str | None = None,  # noqa: A002
@@ -483,7 +483,7 @@ def _is_sleep(request: Request) -> bool:
     return isinstance(request.wanted, Pause) and request.wanted.seconds is not None
 
 
-def _texts(wanted: Work | Question | Pause) -> Sequence[Any]:
+def _texts(wanted: Wanted) -> Sequence[Any]:
     """Return what is to be recorded as it was said; the arguments of a step are JSON already."""
     match wanted:
         case Question(question=question, options=options):

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from perdure.errors import Invalid
 from perdure.kernel.events import Action, Ask, Effect, ToolCall, ToolError, Wait
 from perdure.minds.flows.arguments import are_same_arguments
+from perdure.minds.flows.children import ChildGoal
 from perdure.minds.retry import NO_RETRY, Retry
 from perdure.minds.standing import call_id
 
@@ -96,12 +97,15 @@ class Uncancellable(asyncio.Future[None]):
         return True
 
 
+Wanted = Work | Question | Pause | ChildGoal
+
+
 @dataclass
 class Request:
     """Something that a flow waits for."""
 
     step: str
-    wanted: Work | Question | Pause
+    wanted: Wanted
     answer: "asyncio.Future[Any]"
     retry: Retry = NO_RETRY
     attempts_begun: int = 0
@@ -128,6 +132,8 @@ class Request:
         match self.wanted:
             case Work(arguments=arguments, effect=effect, timeout_s=timeout_s):
                 return ToolCall(name, self.step, "step", arguments, effect, attempt, _until(timeout_s, moment))
+            case ChildGoal() as child:
+                return child.call(name, self.step, attempt)
             case Question(question=question, options=options, timeout_s=timeout_s):
                 return Ask(name, self.step, question, options, _until(timeout_s, moment))
             case Pause(seconds=None, signal=signal, timeout_s=timeout_s):
@@ -140,6 +146,9 @@ class Request:
         match self.wanted, action:
             case Work(arguments=wanted), ToolCall(tool="step", arguments=recorded):
                 return None if are_same_arguments(wanted, recorded) else "it was called with other arguments"
+            case ChildGoal(digest=wanted_digest), ToolCall(tool="child", arguments=recorded):
+                is_same = wanted_digest == recorded.get("digest")
+                return None if is_same else "it was another flow, or called with other arguments"
             case Question(question=question, options=options), Ask() as ask:
                 return None if (question, options) == (ask.question, ask.options) else "another question was asked"
             case Pause(signal=signal), Wait() as wait:

@@ -1,15 +1,18 @@
 """What a flow gave to @flow and to its goal, seen to before anything of it is recorded."""
 
+import dataclasses
 import inspect
 import math
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Collection, Sequence
 from typing import Any
 
 from perdure.errors import Invalid
+from perdure.kernel.events import Limits
 from perdure.minds.flows.mistakes import described
 
 _EFFECTS = ("pure", "idempotent", "once")
 _MOST_S = 4e9
+_LONGEST_KEY = 200
 _POSITIONAL = (
     inspect.Parameter.POSITIONAL_ONLY,
     inspect.Parameter.POSITIONAL_OR_KEYWORD,
@@ -64,6 +67,33 @@ def step_options(effect: Any, name: Any, step_id: Any, timeout_s: Any, check: An
     timeout(timeout_s)
     if check is not None and not callable(check):
         raise Invalid(f"The check of a step is a function, found {check!r}.")
+
+
+def child_options(key: Any, limits: Any) -> None:
+    """Validate the options of a child.
+
+    Raises: Invalid
+    """
+    is_key = isinstance(key, str) and bool(key.strip()) and len(key) <= _LONGEST_KEY and key.isprintable()
+    if key is not None and not is_key:
+        raise Invalid(f"A key is a text of 1 to {_LONGEST_KEY} printable characters, found {key!r}.")
+    if limits is None:
+        return
+    if not isinstance(limits, Limits):
+        raise Invalid(f"Invalid limits: expected perdure.Limits(iterations, tokens, usd, seconds), found {limits!r}.")
+    for name, value in dataclasses.asdict(limits).items():
+        if value is not None and not (_is_number(value) and value > 0):
+            raise Invalid(f"Invalid limit {name}: expected a number above 0, found {value!r}.")
+
+
+def only_for(call: str, options: Any, allowed: Collection[str]) -> None:
+    """Check that a call is given only the options that it has.
+
+    Raises: Invalid, naming the first option that does not fit.
+    """
+    for each in dataclasses.fields(options):
+        if each.name not in allowed and getattr(options, each.name) != each.default:
+            raise Invalid(f"{each.name} is not an option of goal.{call}.")
 
 
 def timeout(given: Any) -> float | None:
