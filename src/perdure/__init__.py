@@ -4,6 +4,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from perdure import sync as sync
+    from perdure import testing as testing
     from perdure.app import Perdure
     from perdure.app.goal_handle import GoalHandle
     from perdure.app.goal_options import GoalOptions
@@ -96,6 +98,7 @@ __all__ = [
     "read_records",
 ]
 
+_MODULES = ("sync", "testing")
 _HOMES = {
     "AssemblyResult": "perdure.forge.assembly",
     "Bot": "perdure.bots.bot",
@@ -133,11 +136,17 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def _public(name: str) -> Any:
     """Import a public name when it is first asked for, so that `import perdure` costs next to nothing."""
+    if name in _MODULES:
+        return importlib.import_module(f"{__name__}.{name}")
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES.get(name, "perdure.errors")), name)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _public  # a type checker would accept any name
 
 
 def __dir__() -> list[str]:

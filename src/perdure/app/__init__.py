@@ -154,11 +154,11 @@ async def _open_for_program(flags: dict[str, str | None], app: str | None, *, re
     async with open_home(load_settings(flags), queue=queue) as p:
         if recover:
             p.goals.worker.recover()
-        with report_interrupt(partial(_resume_lines, p)):
+        with report_interrupt(partial(resume_lines_of, p)):
             yield p
 
 
-def _resume_lines(p: Perdure) -> Sequence[str]:
+def resume_lines_of(p: Perdure) -> Sequence[str]:
     """Say how to resume the goals of a home that were interrupted."""
     return resume_lines(p.goals.interrupted(), p.goals.named_home)
 

@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+D = TypeVar("D")
+E = TypeVar("E")
 
 
 class First(NamedTuple, Generic[T]):
@@ -80,11 +85,9 @@ class Goal:
         return CallOptions(self, effect, name, id, retry_of(retry), timeout_s, check, key, limits)
 
     @overload
-    def step(
-        self, fn: Callable[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs
-    ) -> Coroutine[Any, Any, T]: ...
+    async def step(self, fn: Callable[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
     @overload
-    def step(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]: ...
+    async def step(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
     def step(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
         """Run a function, sync (on a thread) or async, as a step with effect `once`, and return its result.
 
@@ -131,11 +134,27 @@ class Goal:
         """
         return Deadline(self.mind, asked.seconds(seconds))
 
+    @overload
+    async def gather(self, a: Awaitable[A], b: Awaitable[B], /) -> list[A | B]: ...
+    @overload
+    async def gather(self, a: Awaitable[A], b: Awaitable[B], c: Awaitable[C], /) -> list[A | B | C]: ...
+    @overload
+    async def gather(
+        self, a: Awaitable[A], b: Awaitable[B], c: Awaitable[C], d: Awaitable[D], /
+    ) -> list[A | B | C | D]: ...
+    @overload
+    async def gather(
+        self, a: Awaitable[A], b: Awaitable[B], c: Awaitable[C], d: Awaitable[D], e: Awaitable[E], /
+    ) -> list[A | B | C | D | E]: ...
+    @overload
+    async def gather(self, *awaitables: Awaitable[T]) -> list[T]: ...
     @must_be_awaited
-    async def gather(self, *awaitables: Awaitable[T]) -> list[T]:
+    async def gather(self, *awaitables: Awaitable[Any]) -> list[Any]:
         """Run awaitables side by side, each in a branch of its own, and return their results in order.
 
-        All of them run to their end. Then the first failure, in the order of the arguments, is raised.
+        All of them run to their end. Then the first failure, in the order of the arguments, is raised. The result is a
+        list, so a type checker knows of each element only that it is one of the results; `asyncio.gather` on steps
+        works, too, and keeps the types apart.
         """
         done = await self.mind.side_by_side(asked.awaitables("gather", awaitables))
         failures = [result for result in done if isinstance(result, BaseException)]
@@ -143,8 +162,22 @@ class Goal:
             raise tag_with_others(failures)
         return [result for result in done if not isinstance(result, BaseException)]
 
+    @overload
+    async def first(self, a: Awaitable[A], b: Awaitable[B], /) -> First[A | B]: ...
+    @overload
+    async def first(self, a: Awaitable[A], b: Awaitable[B], c: Awaitable[C], /) -> First[A | B | C]: ...
+    @overload
+    async def first(
+        self, a: Awaitable[A], b: Awaitable[B], c: Awaitable[C], d: Awaitable[D], /
+    ) -> First[A | B | C | D]: ...
+    @overload
+    async def first(
+        self, a: Awaitable[A], b: Awaitable[B], c: Awaitable[C], d: Awaitable[D], e: Awaitable[E], /
+    ) -> First[A | B | C | D | E]: ...
+    @overload
+    async def first(self, *awaitables: Awaitable[T]) -> First[T]: ...
     @must_be_awaited
-    async def first(self, *awaitables: Awaitable[T]) -> First[T]:
+    async def first(self, *awaitables: Awaitable[Any]) -> First[Any]:
         """Run awaitables side by side, each in a branch of its own, and return the result of the first to finish.
 
         The others are cancelled, and have ended when this returns. If the first to finish failed, that is raised.
@@ -179,11 +212,9 @@ class CallOptions:
     limits: Limits | None = None
 
     @overload
-    def step(
-        self, fn: Callable[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs
-    ) -> Coroutine[Any, Any, T]: ...
+    async def step(self, fn: Callable[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
     @overload
-    def step(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]: ...
+    async def step(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
     def step(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
         """Run a function as a step with these options, and return its result. See `Goal.step`."""
         return self.goal.unawaited.make("step", (fn,), partial(self._step, fn, args, kwargs))
