@@ -11,7 +11,7 @@ import orjson
 from perdure.errors import Invalid
 from perdure.minds.flows.annotations import NONE, Annotation, annotations_of
 from perdure.minds.flows.comparison import is_same
-from perdure.minds.flows.json_form import ANNOTATED, BARE, NoJsonForm, is_json, json_form
+from perdure.minds.flows.json_form import ANNOTATED, BARE, NoJsonForm, UnknownType, is_json, json_form
 
 _DIGEST_BYTES = 12
 _DEPTH_OF_EVENT = 8
@@ -145,16 +145,16 @@ def _form(value: Any, annotation: Annotation, *, is_read: bool) -> Any:
         form = json_form(value, ANNOTATED)
         if not is_read or _comes_back(annotation, value, form):
             return form
-        found = NoJsonForm(f"a {type(value).__qualname__} that {_other(annotation)}")
-    except NoJsonForm as error:
+        found: NoJsonForm = NoJsonForm(f"a {type(value).__qualname__} that {_other(annotation)}")
+    except UnknownType as error:
         found = error
     try:
         form = json_form(annotation.dump(value), BARE)
+        if not is_read or is_same(value, annotation.read(form)):
+            return form
     except ValueError:
         raise found from None
-    if is_read and not _comes_back(annotation, value, form):
-        raise found
-    return form
+    raise found
 
 
 def _other(annotation: Annotation) -> str:
@@ -164,10 +164,10 @@ def _other(annotation: Annotation) -> str:
 def _comes_back(annotation: Annotation, value: Any, form: Any) -> bool:
     """Tell whether a value that is what its annotation says comes back; any other comes back as the annotation says."""
     try:
-        is_same = is_same(value, None if form is None else annotation.read(form))
+        has_come_back = is_same(value, None if form is None else annotation.read(form))
     except ValueError:
-        is_same = False
-    return is_same or not annotation.is_of_type(value)
+        has_come_back = False
+    return has_come_back or not annotation.is_of_type(value)
 
 
 def _is_kept(annotation: Annotation, parameter: inspect.Parameter, value: Any, read: Any) -> bool:
