@@ -59,7 +59,7 @@ class NewGoal:
             return _difference_of_flows(was, mind, has_name=self.flow is not None and self.flow.has_own_name)
         if was.plan != mind.plan:
             return f"which has another plan: {_first_other_line(was.plan or '', mind.plan or '')}"
-        if begun.text != self.text:
+        if mind.kind != "flow" and begun.text != self.text:  # a flow's shows its arguments, a set in any order
             return f"which is {_shown(begun.text)}, and not {_shown(self.text)}"
         return None if was == mind else f"which is run {'by' if was.shell else 'without'} a shell"
 

@@ -89,10 +89,9 @@ def require_readable(fn: Callable[..., Any], args: list[Any], kwargs: dict[str, 
     known = annotations_of(fn).parameters
     for name, value in list(bound.arguments.items())[1:]:
         annotation, found = known.get(name, NONE), read.arguments.get(name)
-        if is_json(value):
-            continue
         if annotation.is_json:
-            _require_fitting(annotation, bound.signature.parameters[name], found, fn, name)
+            if not is_json(value):
+                _require_fitting(annotation, bound.signature.parameters[name], found, fn, name)
         elif not _is_kept(annotation, bound.signature.parameters[name], value, found):
             raise Invalid(f"The argument {name} of {fn.__qualname__} {_other(annotation)}.")
 
