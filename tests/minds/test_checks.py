@@ -174,3 +174,14 @@ async def test_a_clock_that_was_set_back_gives_no_more_time(world: World) -> Non
     world.clock.now -= 3_600_000_000
     async with asyncio.timeout(10):
         assert ended(await world.resume()).value == "timed out"
+
+
+async def test_a_slow_commit_takes_nothing_from_the_time_of_an_attempt(world: World) -> None:
+    async def one(goal: Goal) -> int:
+        return (await goal.options(timeout_s=5).step(pay)).number
+
+    def be_slow() -> None:
+        world.clock.now += 60_000_000
+
+    with failpoints.armed("kernel.effect.before", be_slow):
+        assert ended(await run(world, one)).value == 1
