@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 from perdure.app import asked
 from perdure.app.asked import OnFailed
 from perdure.app.children import HomeChildren
+from perdure.app.deletion import GoalDeletion
 from perdure.app.goal_errors import result_of
 from perdure.app.goal_forks import GoalForks, fork_request
 from perdure.app.goal_reader import GoalReader
@@ -439,13 +440,14 @@ class Goals(GoalReader):
         return await forks.fork(await self._whole(goal_id), request, take_key=take_key, key=asked.key(key))
 
     async def delete(self, goal_id: str) -> str:
-        """Remove the history of a finished goal that has no forks, and return its id.
+        """Remove the history of a finished goal that has no forks, and of its children; return its id.
 
-        Raises: NotFound; Conflict.
+        Raises: NotFound; Conflict when it or a child of it has not finished or has a fork, or its parent has not
+        finished.
         """
-        goal_id = (await self._whole(goal_id)).goal_id
-        await self._store.delete(goal_id)
-        return goal_id
+        goal = await self.get(goal_id)
+        await GoalDeletion(self, self._store).delete(goal)
+        return goal.id
 
     def interrupted(self) -> Sequence[Interrupted]:
         """Return the goals whose last run in this process was cancelled before its end."""

@@ -53,6 +53,8 @@ class GoalView:
     """What else is to be said of a goal that has not ended."""
     state: GoalState | None = field(default=None, repr=False, compare=False)
     """What its events say; None in a list. The next commands are exact only with it."""
+    waits_for: Sequence["GoalView"] = ()
+    """The descendants that it waits for, where it waits for children: the next commands are theirs."""
 
     @overload
     @classmethod
@@ -115,7 +117,8 @@ class GoalView:
     @property
     def next(self) -> Sequence[NextCommand]:
         """The commands that a person can run next, the best first."""
-        return next_commands(self.summary, self.state, is_running=self.is_running)
+        below = [command for child in self.waits_for for command in child.next]
+        return below or next_commands(self.summary, self.state, is_running=self.is_running)
 
     @property
     def is_queued(self) -> bool:

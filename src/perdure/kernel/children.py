@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from perdure.errors import NotFound
-from perdure.kernel.events import CHILD, Termination, ToolCall, ToolError, ToolOutput
+from perdure.kernel.events import Termination, ToolCall, ToolError, ToolOutput
 from perdure.kernel.fold import CallState, GoalState, fold
 
 if TYPE_CHECKING:

@@ -69,7 +69,7 @@ class Goal:
         """What `idempotency_key()` returns, for a function that sees the goal."""
         return idempotency_key()
 
-    def options(
+    def options(  # noqa: PLR0913 (each is an option of a call)
         self,
         *,
         effect: Effect = "once",
