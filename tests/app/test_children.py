@@ -2,13 +2,16 @@
 
 import asyncio
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
-from perdure import Goal, GoalFailed, GoalWaiting, Limits, flow
+from perdure import Goal, GoalFailed, GoalWaiting, Limits, Perdure, flow
 from perdure.app.goals import Goals
+from perdure.app.new_goal import new_goal
 from perdure.errors import Conflict, Invalid, NotFound
-from perdure.kernel.events import ToolCall, decode
+from perdure.kernel.events import Termination, ToolCall, decode
+from tests.app.serving import at_work, become
 
 _calls: list[str] = []
 _is_broken = False
@@ -123,6 +126,15 @@ async def tree(goal: Goal, depth: int, width: int) -> int:
 
 async def _children(goals: Goals, goal_id: str) -> list[str]:
     return [child.id for child in reversed(await goals.children_of(goal_id))]
+
+
+async def _leaf(goals: Goals) -> str:
+    """Wait for the child that asks, and return its id."""
+    while True:
+        leaves = await goals.list(flow="asks", status="waiting")
+        if leaves:
+            return leaves[0].id
+        await asyncio.sleep(0.02)
 
 
 async def test_a_child_has_a_history_and_a_typed_result_of_its_own(goals: Goals) -> None:
@@ -328,7 +340,41 @@ async def test_children_of_children_run_side_by_side(goals: Goals) -> None:
 async def test_a_started_goal_follows_its_children(goals: Goals) -> None:
     handle = await goals.start(asks_far_below)
     async with asyncio.timeout(20):
-        while not (leaves := await goals.list(flow="asks", status="waiting")):
-            await asyncio.sleep(0.02)
-        await goals.decide(leaves[0].id, "answer", value="yes")
+        leaf = await _leaf(goals)
+        await goals.decide(leaf, "answer", value="yes")
         assert (await handle.result()).value == "answered yes"
+
+
+@pytest.mark.parametrize(("depth", "width"), [(4, 2), (2, 6)])
+async def test_nested_children_end_on_a_server_with_two_slots(
+    database_url: str, tmp_path: Path, depth: int, width: int
+) -> None:
+    async with Perdure.open(tmp_path / "home", database_url=database_url) as p, at_work(p, most=2) as serving:
+        started = await serving.start(new_goal(tree, (depth, width)))
+        async with asyncio.timeout(60):
+            done = await become(p, started.id, "done")
+        assert (await p.goals.state(done.id)).termination == Termination("done", value=width**depth)
+        assert {goal.summary.queue for goal in await p.goals.list(limit=500)} == {"server"}
+
+
+async def test_a_server_resumes_a_parent_whose_child_was_answered(database_url: str, tmp_path: Path) -> None:
+    async with Perdure.open(tmp_path / "home", database_url=database_url) as p, at_work(p) as serving:
+        started = await serving.start(new_goal(asks_far_below))
+        async with asyncio.timeout(60):
+            leaf = await _leaf(p.goals)
+            await become(p, started.id, "waiting")
+            await p.goals.decide(leaf, "answer", value="no")
+            done = await become(p, started.id, "done")
+        assert (await p.goals.look_into(done)).termination == Termination("done", value="answered no")
+
+
+async def test_an_application_recovers_parents_and_children(database_url: str, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    async with Perdure.open(home, database_url=database_url, app="shop") as p:
+        handle = await p.goals.start(asks_far_below)
+        async with asyncio.timeout(60):
+            leaf = await _leaf(p.goals)
+    async with Perdure.open(home, database_url=database_url, app="shop", recover=True) as p:
+        assert {goal.summary.queue for goal in await p.goals.list()} == {"app.shop"}
+        await p.goals.decide(leaf, "answer", value="yes")
+        assert (await (await p.goals.handle(handle.id)).result(timeout_s=60)).value == "answered yes"

@@ -17,7 +17,16 @@ from tests.crash import (
 from tests.kernel import test_faults
 from tests.memory import test_kill
 
-FAULTS = (test_assembly, test_backup, test_database, test_exhaustion, test_faults, test_forked_steps, test_kill, test_kill_children)
+FAULTS = (
+    test_assembly,
+    test_backup,
+    test_database,
+    test_exhaustion,
+    test_faults,
+    test_forked_steps,
+    test_kill,
+    test_kill_children,
+)
 """Each of their tests that is given a `point` fails when that point is not reached."""
 
 

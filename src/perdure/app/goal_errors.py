@@ -52,7 +52,7 @@ def wait_of(ran: Ran, home: Path | None = None) -> GoalWaiting | None:
     calls = [each.call for each in state.open_calls.values()]
     unknown = [each.call.step for each in state.open_calls.values() if each.unknown is not None]
     due_us = min(state.timers().values(), default=None)
-    below = [wait for wait in map(_wait_below, ran.waits_for) if wait is not None]
+    below = [wait for wait in map(_wait_below, ran.next_goals) if wait is not None]
     return GoalWaiting(
         state.goal_id,
         waiting_for,
@@ -86,5 +86,6 @@ def _detail(end: Termination) -> str | None:
 
 def _next(ran: Ran, home: Path | None) -> list[NextCommand]:
     own = next_commands(summarise(ran.state, queue=ran.queue), ran.state)
-    below = [command for child in ran.waits_for for command in child.next]
-    return [*with_home(below or own, home)]
+    below = [command for child in ran.next_goals for command in child.next]
+    commands = [*own, *below] if ran.state.termination is not None else below or own
+    return [*with_home(commands, home)]

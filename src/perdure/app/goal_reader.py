@@ -67,9 +67,9 @@ class GoalReader:
 
         `status` is one word or several: running, interrupted, waiting, done, failed, cancelled, or open (running or
         interrupted). `flow` is the name of a flow, or `module:function`. `key`, `bot`, `tag` and `queue` match
-        exactly; `parent` is the id of the goal that started others as its children. `since` and `until` choose by the time of creation, from the first up to but without the second: a
-        datetime, a date or time as text (local unless it has an offset), or a duration such as `2h`, counted back
-        from now.
+        exactly; `parent` is the id of the goal that started others as its children. `since` and `until` choose by the
+        time of creation, from the first up to but without the second: a datetime, a date or time as text (local unless
+        it has an offset), or a duration such as `2h`, counted back from now.
 
         Raises: Invalid
         """

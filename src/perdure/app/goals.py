@@ -164,13 +164,13 @@ class Goals(GoalReader):
 
     async def _after(self, ran: Ran) -> Ran:
         """Record the end of a child in its parent; name the children that a goal waits for."""
-        await self.children.settle_parent(ran.state)
-        return await self._with_waits(ran)
+        parent = await self.children.settle_parent(ran.state)
+        return await self._with_waits(ran) if parent is None else replace(ran, next_goals=(parent,))
 
     async def _with_waits(self, ran: Ran) -> Ran:
         if ran.state.waiting_for != "child":
             return ran
-        return replace(ran, waits_for=await self.children.waiting(ran.state))
+        return replace(ran, next_goals=await self.children.waiting(ran.state))
 
     async def begin_once(self, new: "NewGoal", manner: Manner | None = None) -> Ran:
         """Start a goal, or resume the one that its key started; one that has ended or is on hold is returned unchanged.

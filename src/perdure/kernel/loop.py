@@ -46,8 +46,8 @@ class Ran:
     """The queue that the goal is in."""
     is_recorded: bool = False
     """Whether the goal had ended before, so that nothing was run."""
-    waits_for: Sequence[Any] = ()
-    """The descendants that a goal waits for, where it waits for children."""
+    next_goals: Sequence[Any] = ()
+    """The goals to continue with: the descendants that a goal waits for, or the parent of one that has ended."""
 
 
 def _level() -> int:

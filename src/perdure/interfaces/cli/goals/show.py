@@ -69,7 +69,7 @@ async def show(
         state = fold(events)
         seen = GoalView.of_state(state, is_running=found.is_running, row=found.summary)
         if seen.summary.waiting_for == "child":
-            seen = replace(seen, waits_for=await p.goals.children.waiting(state))
+            seen = replace(seen, next_goals=await p.goals.children.waiting(state))
     now_us = time.time_ns() // 1000
     data = {
         **seen.wire(),

@@ -121,7 +121,7 @@ class Stage:
         Raises: Unavailable, BrokenPipeError when not all of the output could be written.
         """
         state = ran.state
-        seen = replace(GoalView.of_state(state, queue=ran.queue), waits_for=ran.waits_for)
+        seen = replace(GoalView.of_state(state, queue=ran.queue), next_goals=ran.next_goals)
         if self._goal_id != state.goal_id:
             self.view.show_again(state)
         why = state.termination.detail if state.termination else None
