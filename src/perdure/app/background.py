@@ -106,7 +106,7 @@ class BackgroundRuns:
         self._nudged.set()
 
     def would_run(self, goal: GoalView) -> bool:
-        """Tell whether a goal of the queue is run here when there is room: one that could not be run just now is not."""
+        """Tell whether a goal of the queue is run here when there is room: not if that has failed just now."""
         return not (self._is_closing or self._is_hopeless(goal))
 
     async def run(self) -> None:

@@ -6,12 +6,12 @@ from datetime import datetime
 from pathlib import Path
 
 from perdure.app import asked
+from perdure.app.deletion import GoalDeletion
 from perdure.app.goal_query import Filters, GoalQuery, goal_query
 from perdure.app.system import SystemClock, observer
 from perdure.app.views import GoalView
 from perdure.errors import Conflict, Damaged, NotFound, Unavailable
 from perdure.kernel.compare import Parted, compare
-from perdure.kernel.deletion import has_fork, not_finished
 from perdure.kernel.events import Event, GoalBegun
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.ports import Changes, GoalFilter, InboxRow, Leases, StateStore, Status, Summary
@@ -56,6 +56,7 @@ class GoalReader:
         key: str | None = None,
         bot: str | None = None,
         tag: str | None = None,
+        parent: str | None = None,
         since: datetime | str | None = None,
         until: datetime | str | None = None,
         queue: str | None = None,
@@ -66,14 +67,15 @@ class GoalReader:
 
         `status` is one word or several: running, interrupted, waiting, done, failed, cancelled, or open (running or
         interrupted). `flow` is the name of a flow, or `module:function`. `key`, `bot`, `tag` and `queue` match
-        exactly. `since` and `until` choose by the time of creation, from the first up to but without the second: a
-        datetime, a date or time as text (local unless it has an offset), or a duration such as `2h`, counted back
-        from now.
+        exactly; `parent` is the id of the goal that started others as its children. `since` and `until` choose by the
+        time of creation, from the first up to but without the second: a datetime, a date or time as text (local unless
+        it has an offset), or a duration such as `2h`, counted back from now.
 
         Raises: Invalid
         """
         self.require_open()
         filters = Filters(status=status, flow=flow, key=key, bot=bot, tag=tag, since=since, until=until, queue=queue)
+        filters["parent"] = parent
         query, limit = goal_query(self._clock.now_us(), filters), asked.number("limit", limit, 1)
         before = None if before is None else asked.goal_id(before)
         return await self._matching(query, limit, before)
@@ -104,14 +106,11 @@ class GoalReader:
     async def deletable(self, goal_id: str) -> GoalView:
         """Return a goal that can be deleted.
 
-        Raises: NotFound; Conflict when it has not finished, or has a fork.
+        Raises: NotFound; Conflict when it or a child of it has not finished or has a fork, or its parent has not
+        finished.
         """
         goal = await self.get(goal_id)
-        if not goal.is_final:
-            raise not_finished(goal.id)
-        forks = await self._store.list_goals(where=GoalFilter(forked_from=goal.id), limit=1)
-        if forks:
-            raise has_fork(goal.id, forks[0].goal_id)
+        await GoalDeletion(self, self._store).require_deletable(goal)
         return goal
 
     async def children_of(self, goal_id: str) -> Sequence[GoalView]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 from perdure.app import asked
 from perdure.app.asked import OnFailed
 from perdure.app.children import HomeChildren
+from perdure.app.deletion import GoalDeletion
 from perdure.app.goal_errors import result_of
 from perdure.app.goal_forks import GoalForks, fork_request
 from perdure.app.goal_reader import GoalReader
@@ -170,13 +171,13 @@ class Goals(GoalReader):
 
     async def _after(self, ran: Ran) -> Ran:
         """Record the end of a child in its parent; name the children that a goal waits for."""
-        await self.children.settle_parent(ran.state)
-        return await self._with_waits(ran)
+        parent = await self.children.settle_parent(ran.state)
+        return await self._with_waits(ran) if parent is None else replace(ran, next_goals=(parent,))
 
     async def _with_waits(self, ran: Ran) -> Ran:
         if ran.state.waiting_for != "child":
             return ran
-        return replace(ran, waits_for=await self.children.waiting(ran.state))
+        return replace(ran, next_goals=await self.children.waiting(ran.state))
 
     async def begin_once(self, new: "NewGoal", manner: Manner | None = None) -> Ran:
         """Start a goal, or resume the one that its key started; one that has ended or is on hold is returned unchanged.
@@ -454,13 +455,14 @@ class Goals(GoalReader):
         return await forks.fork(await self._whole(goal_id), request, take_key=take_key, key=asked.key(key))
 
     async def delete(self, goal_id: str) -> str:
-        """Remove the history of a finished goal that has no forks, and return its id.
+        """Remove the history of a finished goal that has no forks, and of its children; return its id.
 
-        Raises: NotFound; Conflict.
+        Raises: NotFound; Conflict when it or a child of it has not finished or has a fork, or its parent has not
+        finished.
         """
-        goal_id = (await self._whole(goal_id)).goal_id
-        await self._store.delete(goal_id)
-        return goal_id
+        goal = await self.get(goal_id)
+        await GoalDeletion(self, self._store).delete(goal)
+        return goal.id
 
     def interrupted(self) -> Sequence[Interrupted]:
         """Return the goals whose last run in this process was cancelled before its end."""

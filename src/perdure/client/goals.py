@@ -57,18 +57,19 @@ class Goals:
         key: str | None = None,
         bot: str | None = None,
         tag: str | None = None,
+        parent: str | None = None,
         since: datetime | str | None = None,
         until: datetime | str | None = None,
         limit: int = 50,
     ) -> AsyncIterator[Goal]:
         """Give all goals that match all filters, the newest first; a page has `limit` goals.
 
-        `flow` is the name of a flow, or `module:function`. `since` and `until` choose by the time of creation: a
+        `flow` is the name of a flow, or `module:function`; `parent` the id of the goal that started children. `since` and `until` choose by the time of creation: a
         datetime, or a text such as `2h`.
 
         Raises: Invalid
         """
-        query = {"status": status, "flow": flow, "key": key, "bot": bot, "tag": tag}
+        query = {"status": status, "flow": flow, "key": key, "bot": bot, "tag": tag, "parent": parent}
         times = {"since": _moment(since), "until": _moment(until)}
         async for goal in self._connection.each("/goals", **query, **times, limit=limit):
             yield cast("Goal", goal)

@@ -47,8 +47,8 @@ class Ran:
     """The queue that the goal is in."""
     is_recorded: bool = False
     """Whether the goal had ended before, so that nothing was run."""
-    waits_for: Sequence[Any] = ()
-    """The descendants that a goal waits for, where it waits for children."""
+    next_goals: Sequence[Any] = ()
+    """The goals to continue with: the descendants that a goal waits for, or the parent of one that has ended."""
 
 
 def _level() -> int:
@@ -209,7 +209,7 @@ class Loop:
                 self._cancelling.add(call_id)
                 call = self._started[call_id]
                 self._watch(call, self._cancel_call(call, running))
-            elif running is None and found is not None and found.is_child:
+            elif running is None and found is not None and isinstance(found.call, ToolCall) and found.is_child:
                 self._cancelling.add(call_id)
                 self._watch(found.call, self._cancel_child(found.call))
             elif running is None and found is not None:
@@ -272,11 +272,9 @@ class Loop:
             return None
         if self._is_stopping:
             return "interrupted"
-        if self._new_children():
-            return None
-        if state.reached_limit is not None:
+        if state.reached_limit is not None and not self._new_children():
             return "waiting"
-        if wake_us is not None:
+        if wake_us is not None or self._new_children():
             return None
         timers = state.timers()
         sleeps_us = min(timers.values()) - self._clock.now_us() if timers else None

@@ -56,7 +56,7 @@ class Goal:
     def __repr__(self) -> str:
         return f"<goal {self.id}>"
 
-    def options(
+    def options(  # noqa: PLR0913 (each is an option of a call)
         self,
         *,
         effect: Effect = "once",

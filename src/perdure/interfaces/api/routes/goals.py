@@ -54,10 +54,11 @@ async def _wanted(  # noqa: PLR0913 (each is a parameter of the query)
     key: Annotated[str | None, Query(description="Start key.")] = None,
     bot: Annotated[str | None, Query(description="Slug of the bot.")] = None,
     tag: Annotated[str | None, Query(description="One of the goal's tags.")] = None,
+    parent: Annotated[str | None, Query(description="Id of the goal that started it as its child.")] = None,
     since: Annotated[str | None, Query(description=f"Created at this time or later: {_TIME}.")] = None,
     until: Annotated[str | None, Query(description=f"Created before this time: {_TIME}.")] = None,
 ) -> Filters:
-    return Filters(status=status, flow=flow, key=key, bot=bot, tag=tag, since=since, until=until)
+    return Filters(status=status, flow=flow, key=key, bot=bot, tag=tag, parent=parent, since=since, until=until)
 
 
 Wanted = Annotated[Filters, Depends(_wanted)]
