@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -56,7 +56,11 @@ class NewGoal:
             return f"which has another plan: {_first_other_line(was.plan or '', mind.plan or '')}"
         if begun.text != self.text:
             return f"which is {_shown(begun.text)}, and not {_shown(self.text)}"
-        return None if was == mind else f"which is run {'by' if was.shell else 'without'} a shell"
+        return (
+            None
+            if replace(was, cleanup=mind.cleanup) == mind
+            else f"which is run {'by' if was.shell else 'without'} a shell"
+        )
 
 
 def _shown(value: object) -> str:
@@ -148,5 +152,5 @@ def of_flow(flow: Flow[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Ne
     read_arguments(flow.fn, given["args"], given["kwargs"])
     said = ", ".join([*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())])
     script = {"script": script_here()} if flow.is_of_script else {}
-    spec = MindSpec("flow", flow=flow.name, at=flow.path, args={**given, **script})
+    spec = MindSpec("flow", flow=flow.name, at=flow.path, args={**given, **script}, cleanup=flow.cleanup or None)
     return NewGoal(f"{flow.name}({said})"[:_LONGEST], spec, Path.cwd())

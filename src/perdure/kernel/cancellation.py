@@ -20,8 +20,14 @@ def cancelled(call: CallState, now_us: int, happened: Happened | None = None) ->
     if not isinstance(call.call, ToolCall):
         return Decision(call.call.call_id, "cancel", by="flow")
     if call.call.effect == "once":
-        happened = happened or "unknown"
+        happened = happened or _known_from_check(call)
     message = "The flow cancelled it." if happened is None else f"The flow cancelled it; {_EFFECTS[happened]}."
     duration_ms = max(now_us - call.began_us, 0) // 1000
     error = ToolError(CANCELLED, message, retryable=False)
     return ToolOutput(call.call.call_id, ok=False, error=error, duration_ms=duration_ms, happened=happened)
+
+
+def _known_from_check(call: CallState) -> Happened:
+    """Return what is known of a `once` call that does not run: a recovery may have asked its check."""
+    is_free = call.decision is not None and call.decision.by == "check"
+    return "no" if is_free else "unknown"

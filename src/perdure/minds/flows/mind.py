@@ -15,6 +15,8 @@ from perdure.errors import Invalid, StepFailed
 from perdure.kernel.events import Action, Termination, ToolCall, encode, iso
 from perdure.kernel.fold import CallState
 from perdure.kernel.ports import Decided, GoalState
+from perdure.kernel.tasks import leave_alone
+from perdure.minds.flows.cleanup import Cleanup
 from perdure.minds.flows.event_loop import FlowCallbacks
 from perdure.minds.flows.failed_steps import failed_steps, tag_with_steps
 from perdure.minds.flows.flow import Flow
@@ -79,6 +81,7 @@ class FlowMind:
         self._is_replaying = False
         self._active_s = 0.0
         self._is_closed = False
+        self._cleanup = Cleanup()
         self.tool = StepTool(self._requests, forks)
 
     async def prepare(self, state: GoalState) -> None:
@@ -90,24 +93,38 @@ class FlowMind:
         self._is_replaying, self._delivered_us = True, state.created_us
         callbacks = self._launch(state)
         await callbacks.rest()
-        while self._end is None and not recorded.has_difference:
-            if self._delivered < len(state.settled):
-                if self._deliver_next(state):
-                    await callbacks.rest()
-                elif not await self._advance(callbacks):
-                    break
-            elif recorded.is_all_asked or not await self._advance(callbacks):
-                break
+        recorded.settle_doubts()
+        while self._end is None and not recorded.has_difference and await self._replay_next(state, recorded, callbacks):
+            recorded.settle_doubts()
         self._is_replaying = False
         recorded.require_all_asked(self._flow.path, _ended_without(self._end))
+
+    async def _replay_next(self, state: GoalState, recorded: Recorded, callbacks: FlowCallbacks) -> bool:
+        """Deliver what the history has next; tell whether there was anything, and the function could take it."""
+        if self._is_cancel_next(state):
+            is_delivered = recorded.has_asked_before(state.cancel_seq)
+            if is_delivered:
+                self._begin_cleanup(state)
+        elif self._delivered < len(state.settled):
+            is_delivered = self._deliver_next(state)
+        elif recorded.is_all_asked:
+            return False
+        else:
+            is_delivered = False
+        if not is_delivered:
+            return await self._advance(callbacks)
+        await callbacks.rest()
+        return True
 
     async def decide(self, state: GoalState, now_us: int) -> Decided:
         """See Mind.decide."""
         callbacks = self._launch(state) if self._callbacks is None else self._callbacks
         self._state = state
         await callbacks.rest()
-        while self._delivered < len(state.settled):
-            if not self._deliver_next(state):
+        while (is_cancel := self._is_cancel_next(state)) or self._delivered < len(state.settled):
+            if is_cancel:
+                self._begin_cleanup(state)
+            elif not self._deliver_next(state):
                 self._delivered += 1
             await callbacks.rest()
         cancelled = self._cancelled_calls(state)
@@ -134,6 +151,7 @@ class FlowMind:
                 request.ended.set_result(None)
         await asyncio.wait([self._body], timeout=_UNWINDING_S)
         if not self._body.done():
+            leave_alone(self._body)
             log.warning("the flow %s does not let itself be unwound; it is left alone", self._flow.path)
 
     async def request(
@@ -148,6 +166,8 @@ class FlowMind:
 
         When the function cancels the wait, its call is ended and recorded as cancelled before CancelledError is raised.
         """
+        if self._is_closed:
+            await self._cleanup.refuse()
         request = self.ask_for(name, wanted, retry, id=id)
         try:
             return await request.answer
@@ -254,7 +274,7 @@ class FlowMind:
         except BaseException as error:
             if self._is_closed or is_interrupt(error):
                 raise
-            self._end = self._ending(error)
+            self._end = Termination("cancelled") if self._cleanup.is_ended_by(error) else self._ending(error)
 
     def _ending(self, error: BaseException) -> Termination:
         """Return how the function ended that raised: an end that can be recorded, whatever the exception does."""
@@ -296,7 +316,8 @@ class FlowMind:
         call = state.calls[state.settled[self._delivered]]
         task: Any = asyncio.current_task()
         is_next = call.call.step == request.step and not task._must_cancel  # noqa: SLF001 (it would be cancelled first)
-        if not is_next or callbacks.has_ready():
+        is_in_doubt = self._recorded is not None and self._recorded.is_in_doubt
+        if not is_next or is_in_doubt or callbacks.has_ready() or self._is_cancel_next(state):
             return False
         return self._deliver_next(state) and request.answer.done()
 
@@ -362,6 +383,20 @@ class FlowMind:
         self._mark_cancelled(request)
         request.ended = Uncancellable(loop=asyncio.get_running_loop())
         await request.ended
+
+    def _is_cancel_next(self, state: GoalState) -> bool:
+        """Tell whether the cancel of the goal is to be delivered now: never while the function waits for cancels.
+
+        A task that waits for the end of what it has cancelled would not notice a second cancel.
+        """
+        return not self._cancelled and self._cleanup.is_next(state, self._delivered)
+
+    def _begin_cleanup(self, state: GoalState) -> None:
+        if self._is_replaying and self._callbacks is not None:
+            self._callbacks.date_timers(self._delivered_us)
+        self._delivered_us = state.cancel_us
+        self._cleanup.begin(self._body)
+        self._note_activity()
 
     def _mark_cancelled(self, request: Request) -> None:
         request.is_cancelled = True
