@@ -156,7 +156,7 @@ async def hanging_in_cleanup() -> Life:
     await one.cancel()
 
     async def cleans_up() -> bool:
-        return any(call.call.step == "/forever#0" for call in (await one.state()).open_calls.values())
+        return any(call.call.step == "/forever#1" for call in (await one.state()).open_calls.values())
 
     await until(cleans_up)
     return one
@@ -210,7 +210,7 @@ async def test_a_failing_cleanup_names_its_step() -> None:
 async def hangs(goal: Goal) -> Any:
     await goal.options(effect="idempotent").step(reserve)
     try:
-        await goal.signal("never")
+        await goal.options(effect="idempotent").step(forever)
     finally:
         await goal.options(effect="idempotent").step(forever)
 
@@ -253,7 +253,7 @@ async def test_the_grace_is_counted_over_restarts() -> None:
     ran = await one.world.resume()
     assert ran.state.termination is not None
     assert ran.state.termination.detail == "no longer wanted (the cleanup did not end within 60 s)"
-    assert endings(ran.state)["/forever#0"] == "cancelled"
+    assert endings(ran.state)["/forever#1"] == "cancelled"
 
 
 async def test_a_goal_that_was_cancelled_while_no_worker_had_its_code_has_the_whole_grace() -> None:
@@ -287,7 +287,7 @@ async def test_a_second_cancel_ends_the_cleanup() -> None:
     state = await one.run_to_end()
     assert state.termination is not None
     assert (state.termination.reason, state.termination.detail) == ("cancelled", "no longer wanted (hurry)")
-    assert endings(state)["/forever#0"] == "cancelled"
+    assert endings(state)["/forever#1"] == "cancelled"
 
 
 async def test_a_second_cancel_of_an_interrupted_goal_ends_it_without_its_code() -> None:
@@ -313,7 +313,7 @@ async def test_a_goal_without_any_call_is_cancelled_at_once() -> None:
 
 async def test_a_reached_limit_does_not_keep_a_goal_from_its_cleanup() -> None:
     EFFECTS.clear()
-    one = life(undoes_in_except, limits=Limits(iterations=2), is_live=False)
+    one = life(undoes_in_except, limits=Limits(iterations=1), is_live=False)
     one.task = asyncio.create_task(one.world.start(one.spec, limits=one.limits))
     assert (await one.task).state.waiting_for == "limit"
     await one.cancel()

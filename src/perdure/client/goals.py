@@ -180,9 +180,11 @@ class Goals:
         body = {name: value for name, value in given.items() if value is not None}
         return await self._goal("POST", f"/{plain_step(goal_id)}/fork", body, key=key)
 
-    async def cancel(self, goal_id: str, *, key: str | None = None) -> Goal:
+    async def cancel(
+        self, goal_id: str, *, reason: str | None = None, now: bool = False, key: str | None = None
+    ) -> Goal:
         """End a goal."""
-        return await self._goal("POST", f"/{plain_step(goal_id)}/cancel", {}, key=key)
+        return await self._goal("POST", f"/{plain_step(goal_id)}/cancel", {"reason": reason, "now": now}, key=key)
 
     async def decide(
         self, goal_id: str, decision: str, *, call_id: str | None = None, value: Any = None, key: str | None = None

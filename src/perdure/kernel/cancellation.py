@@ -31,3 +31,11 @@ def _known_from_check(call: CallState) -> Happened:
     """Return what is known of a `once` call that does not run: a recovery may have asked its check."""
     is_free = call.decision is not None and call.decision.by == "check"
     return "no" if is_free else "unknown"
+
+
+def is_cancelled_by_flow(call: CallState) -> bool:
+    """Tell whether a call ended because the flow did not want it any more."""
+    if call.decision is not None and call.decision.decision == "cancel":
+        return True
+    error = call.outcome.error if call.outcome is not None else None
+    return error is not None and error.code == CANCELLED

@@ -12,6 +12,7 @@ from contextvars import Context, copy_context
 from typing import Any
 
 from perdure.errors import Invalid, StepFailed
+from perdure.kernel.cancellation import is_cancelled_by_flow
 from perdure.kernel.events import Action, Termination, ToolCall, encode, iso
 from perdure.kernel.fold import CallState
 from perdure.kernel.ports import Decided, GoalState
@@ -38,7 +39,7 @@ from perdure.minds.flows.step_tool import StepTool
 from perdure.minds.flows.tracebacks import class_name, members_of, recorded_error, text_of
 from perdure.minds.flows.values import read_arguments, to_json
 from perdure.minds.plan_shape import NO_RETRY, Retry
-from perdure.minds.standing import Standing, attempt_of, call_id, is_cancelled_by_flow, standing
+from perdure.minds.standing import Standing, attempt_of, call_id, is_reopened, standing
 
 _LOOK_AGAIN_US = 50_000
 _GRACE_S = 0.05
@@ -343,7 +344,7 @@ class FlowMind:
         if request.is_cancelled:
             self._drop(request)
             return True
-        if is_cancelled_by_flow(call):
+        if is_cancelled_by_flow(call) and not is_reopened(state, call):
             return False  # the function will cancel it
         self._answer(request, standing(state, step, request.retry))
         return True
