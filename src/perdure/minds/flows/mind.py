@@ -150,9 +150,14 @@ class FlowMind:
             request.answer.cancel()
             if request.ended is not None and not request.ended.done():
                 request.ended.set_result(None)
-        await asyncio.wait([self._body], timeout=_UNWINDING_S)
-        if not self._body.done():
-            leave_alone(self._body)
+        try:
+            await asyncio.wait([self._body], timeout=_UNWINDING_S)
+        finally:
+            self._leave_unended(self._body)
+
+    def _leave_unended(self, body: "asyncio.Task[None]") -> None:
+        if not body.done():
+            leave_alone(body)
             log.warning("the flow %s does not let itself be unwound; it is left alone", self._flow.path)
 
     async def request(
