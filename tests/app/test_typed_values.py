@@ -12,7 +12,7 @@ import pytest
 
 from perdure import Conflict, Goal, GoalFailed, GoalWaiting, Invalid, StepFailed, flow
 from perdure.app.goals import Goals
-from perdure.minds.flows import flow as flows
+from perdure.minds.flows import registry
 
 CALLS: Counter[str] = Counter()
 
@@ -101,7 +101,7 @@ async def test_the_result_of_a_goal_has_the_type_that_the_flow_returns_wherever_
 
 async def test_the_result_of_a_flow_that_is_not_loaded_is_json(goals: Goals, monkeypatch: pytest.MonkeyPatch) -> None:
     done = await goals.run(checkout, PAID.order, PAID.sum)
-    monkeypatch.delitem(flows._FLOWS, checkout.path)
+    monkeypatch.delitem(registry._FLOWS, checkout.key)
     assert (await (await goals.handle(done.id)).result()).value == {"1": PAID_AS_JSON}
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from perdure.app import asked
 from perdure.app.asked import OnFailed
+from perdure.app.cancels import cancel_payload, clean_up
 from perdure.app.children import HomeChildren
 from perdure.app.deletion import GoalDeletion
 from perdure.app.goal_errors import result_of
@@ -414,20 +415,41 @@ class Goals(GoalReader):
         sent = await self._posts.post(goal.goal_id, "signal", content, key=key, after=goal.last_seq, admit=admit)
         return replace(sent, note=note if sent.is_news and not sent.is_final else None)
 
-    async def cancel(self, goal_id: str, *, key: str | None = None, wait_s: float = CANCEL_WAIT_S) -> GoalView:
+    async def cancel(
+        self,
+        goal_id: str,
+        *,
+        reason: str | None = None,
+        now: bool = False,
+        key: str | None = None,
+        wait_s: float = CANCEL_WAIT_S,
+        is_cleaned_up_here: bool = True,
+    ) -> GoalView:
         """End a goal, and return it as it is then; the worker that runs it ends what it has begun.
 
-        A goal that has not ended after `wait_s` seconds is returned as it is, and its cancel stays pending.
+        The flow of a goal with `@flow(cleanup=True)` cleans up first: where no worker of a queue does that, it is run
+        here, if its code is here and `is_cleaned_up_here`. A second cancel, or one with `now`, ends the goal at once.
+
+        A goal that has not ended after `wait_s` seconds is returned as it is, with a `note` that says why.
 
         A goal that a live worker runs is cancelled even if its history is damaged: the worker does not load it again.
 
-        Raises: NotFound; Conflict when it has ended, unless the same key has ended it; Damaged, and nothing is stored.
+        Raises: NotFound; Invalid; Conflict when it has ended, unless the same key has ended it; Damaged, and nothing
+        is stored.
         """
+        payload = cancel_payload(reason, now=now)
         goal = await self._whole(goal_id)
         if not (await self._seen([goal]))[0].is_running:
             await self._require_unchanged(goal)
-        told = await self._posts.post(goal.goal_id, "cancel", {}, key=asked.key(key))
-        return replace(await self._posts.wait_for_end(told, wait_s), is_news=told.is_news)
+        told = await self._posts.post(goal.goal_id, "cancel", payload, key=asked.key(key))
+        is_ours = is_cleaned_up_here and told.summary.queue == self._queue == "cli"
+        left = await clean_up(told, self.go_on) if is_ours else None
+        seen = await self._posts.wait_for_end(told, wait_s) if left is None else left
+        return replace(seen, is_news=told.is_news)
+
+    async def wait_for_end(self, goal_id: str, wait_s: float = CANCEL_WAIT_S) -> GoalView:
+        """Wait for the end of a goal that was cancelled, for some seconds, and return it as it is then."""
+        return await self._posts.wait_for_end(await self.get(goal_id), wait_s)
 
     async def fork(  # noqa: PLR0913 (a fork has a place, what it may repeat, and its keys)
         self,

@@ -59,7 +59,7 @@ class NewGoal:
             return _difference_of_flows(was, mind, has_name=self.flow is not None and self.flow.has_own_name)
         if was.plan != mind.plan:
             return f"which has another plan: {_first_other_line(was.plan or '', mind.plan or '')}"
-        if mind.kind != "flow" and begun.text != self.text:  # a flow's shows its arguments, a set in any order
+        if begun.text != self.text:
             return f"which is {_shown(begun.text)}, and not {_shown(self.text)}"
         return None if was == mind else f"which is run {'by' if was.shell else 'without'} a shell"
 
@@ -179,5 +179,5 @@ def of_flow(flow: Flow[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Ne
     require_readable(flow.fn, args, kwargs, given)
     said = ", ".join([*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())])
     script = {"script": script_here()} if flow.is_of_script else {}
-    spec = MindSpec("flow", flow=flow.name, at=flow.path, args={**given, **script})
+    spec = MindSpec("flow", flow=flow.name, at=flow.path, args={**given, **script}, cleanup=flow.cleanup or None)
     return NewGoal(f"{flow.name}({said})"[:_LONGEST], spec, Path.cwd(), flow=flow)

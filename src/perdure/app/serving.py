@@ -4,6 +4,7 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from perdure.app.asked import require_same
 from perdure.app.background import MOST_RUNNING, PATIENCE_S, BackgroundRuns, Run
@@ -113,6 +114,24 @@ class Serving(BackgroundRuns):
             if not await self._goals.has_retried(goal.id, again):
                 raise
             return await self._goals.get(goal.id)  # the same call, made twice at once
+
+    async def cancel(self, goal_id: str, *, reason: str | None, now: bool, key: str | None) -> GoalView:
+        """Cancel a goal, and return it as it is then; see Goals.cancel.
+
+        The cleanup of a goal of the command line that no worker runs is run by this server.
+
+        Raises: as Goals.cancel.
+        """
+        cancel = partial(self._goals.cancel, goal_id, reason=reason, now=now, key=key, is_cleaned_up_here=False)
+        goal = await self._goals.get(goal_id)
+        if goal.summary.queue != "cli" or goal.is_running:
+            return await cancel()
+        told = await cancel(wait_s=0)
+        if told.is_final or told.is_running or not told.is_news:
+            return told
+        with contextlib.suppress(PerdureError):  # its code is not here: it stays cancelled and interrupted
+            await self._gone_on(told, None)
+        return await self._goals.wait_for_end(goal_id)
 
     async def _reopen(self, goal_id: str, manner: Manner, again: Reopening) -> Ran:
         return await self._goals.reopen(goal_id, manner, reason=again.reason, limits=again.limits, key=again.key)

@@ -171,6 +171,8 @@ class GoalState:
         """What the goal waits for, when nothing in it can run: a person before a limit, a signal and a timer."""
         if self.termination is None and self.hold is not None:
             return "hold"
+        if self.cancel is not None:
+            return None  # its flow cleans up: nothing else is waited for
         if self.termination is not None or self.is_busy or not (self.open_calls or self.reached_limit):
             return None
         found = {_waits_for(call) for call in self.open_calls.values()}

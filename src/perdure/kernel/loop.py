@@ -17,12 +17,13 @@ from perdure.kernel import guards
 from perdure.kernel.admission import admit, tool_for
 from perdure.kernel.cancellation import cancelled as cancelled_outcome
 from perdure.kernel.children import child_of, open_children
+from perdure.kernel.cleanup import end_of, is_cleaning_up, overdue
 from perdure.kernel.events import Body, Decision, Happened, OutcomeUnknown, ToolCall, ToolError, ToolOutput, moment_us
 from perdure.kernel.fold import GoalState
-from perdure.kernel.inbox import take_posts
+from perdure.kernel.inbox import cut_short, take_posts
 from perdure.kernel.journal import Journal
 from perdure.kernel.ports import CallContext, Clock, Decided, KnownOutput, LeaseLost, Means, StateStore, Tool
-from perdure.kernel.recovery import EXHAUSTION, recover, settle_once, told, unknown_if_lost
+from perdure.kernel.recovery import EXHAUSTION, give_up, recover, settle_once, told, unknown_if_lost
 from perdure.kernel.tasks import end_tasks
 
 LONGEST_NAP_S = 10.0
@@ -81,6 +82,8 @@ class Loop:
         self._is_stopping = False
         self._deciding: asyncio.Task[Any] | None = None
         self._has_posts = False
+        self._cleanup_us: int | None = None
+        """When the cleanup of the goal began, as far as its grace is concerned."""
         self._event_loop = asyncio.get_running_loop()
 
     @property
@@ -119,7 +122,10 @@ class Loop:
         Raises: Conflict when the goal is no longer ours; what runs is ended then.
         """
         try:
-            if is_resumed:
+            if self._is_cleanup_over():
+                await give_up(self.journal, self._means.tools)
+                await self._end_cleanup()
+            elif is_resumed:
                 await self._means.mind.prepare(self.state)
                 await self.journal.commit_opening()  # not before the mind has found its own history in it
                 await recover(self.journal, self._means.tools, self._means.workdir, self._environment)
@@ -145,6 +151,9 @@ class Loop:
 
     async def _run(self) -> Ran:
         while not self.journal.has_let_go():
+            if self._is_cleanup_over():
+                await self._end_cleanup()
+                break
             wake_us = await self._decide()
             outcome = self._outcome(wake_us)
             if outcome == "waiting" and await self._stays_for_children():
@@ -155,6 +164,7 @@ class Loop:
                 return Ran(outcome or "ended", self.state, self.journal.queue)
             if self._has_posts or done.inbox_waiting:  # before anything begins: it may be a cancel
                 self._has_posts = False
+                was_cancelled = is_cleaning_up(self.state)
                 await take_posts(
                     self.journal,
                     self._store,
@@ -162,7 +172,7 @@ class Loop:
                     is_expected=done.inbox_waiting,
                     cancelling=self._cancelling,
                 )
-                if not self.journal.has_let_go():
+                if not self.journal.has_let_go() and is_cleaning_up(self.state) == was_cancelled:
                     self._start_new()
             else:
                 self._start_new()
@@ -174,7 +184,8 @@ class Loop:
     async def _decide(self) -> int | None:
         """Ask the mind, and record what it wants; return when it wants to be asked again."""
         state = self.state
-        if state.termination is not None or self._is_stopping or state.reached_limit is not None:
+        is_limited = state.reached_limit is not None and not is_cleaning_up(state)
+        if state.termination is not None or self._is_stopping or is_limited:
             return None
         end = guards.verdict(state)
         if end is not None:
@@ -193,7 +204,7 @@ class Loop:
         self._unrecorded += decided.unrecorded
         bodies = admit(decided.actions, self.state, self._means.tools, self._means.policy)
         if decided.end is not None:
-            bodies.append(decided.end)
+            bodies.append(end_of(self.state, decided.end))
         self.journal.record(*bodies, is_decision=bool(bodies))
         return bool(bodies)
 
@@ -203,6 +214,7 @@ class Loop:
         A call that runs is settled when what it has begun has ended.
         """
         is_settled = False
+        self._unrecorded = [call for call in self._unrecorded if call.call_id not in cancelled]
         for call_id in cancelled:
             running, found = self._running.get(call_id), self.state.open_calls.get(call_id)
             if running is not None and call_id not in self._cancelling:
@@ -225,11 +237,12 @@ class Loop:
         found = self.state.open_calls.get(call.call_id)
         if found is None:
             return call, []  # a pure call: nothing of it is recorded, and nothing has to be
-        if not left and not running.cancelled():
-            bodies = running.result()[1]
-            if any(isinstance(body, ToolOutput) and body.ok for body in bodies):
-                return call, bodies
+        bodies = [] if left or running.cancelled() else running.result()[1]
+        if any(isinstance(body, ToolOutput) and body.ok for body in bodies):
+            return call, bodies
         happened, output = await self._happened(call) if call.effect == "once" and not left else (None, None)
+        if happened == "no" and any(isinstance(body, OutcomeUnknown) for body in bodies):
+            happened = "unknown"  # it may still run on a thread, and have its effect later
         outcome = cancelled_outcome(found, self._clock.now_us(), happened)
         return call, [outcome if output is None else replace(outcome, output=output)]
 
@@ -272,9 +285,9 @@ class Loop:
             return None
         if self._is_stopping:
             return "interrupted"
-        if state.reached_limit is not None and not self._new_children():
+        if state.reached_limit is not None and not (is_cleaning_up(state) or self._new_children()):
             return "waiting"
-        if wake_us is not None or self._new_children():
+        if wake_us is not None or is_cleaning_up(state) or self._new_children():
             return None
         timers = state.timers()
         sleeps_us = min(timers.values()) - self._clock.now_us() if timers else None
@@ -409,7 +422,8 @@ class Loop:
 
     async def _wait(self, wake_us: int | None) -> None:
         """Wait for an outcome, a stop, a post or a moment."""
-        moments = [*self.state.timers().values(), *([wake_us] if wake_us is not None else [])]
+        due_us = self._cleanup_due_us()
+        moments = [*self.state.timers().values(), *(each for each in (wake_us, due_us) if each is not None)]
         if moments:
             pause_s = max(min(moments) - self._clock.now_us(), 0) / 1e6
             others = {
@@ -423,6 +437,31 @@ class Loop:
         else:
             await self._wake.wait()
         self._wake.clear()
+
+    def _cleanup_due_us(self) -> int | None:
+        """Return when the grace of a cleanup ends; None when the goal does not clean up.
+
+        It is counted from the cancel, over restarts. A goal that was cancelled while no worker had its code has all of
+        it: as long as nothing is recorded behind the cancel, the cleanup begins with this run.
+        """
+        state = self.state
+        if not is_cleaning_up(state):
+            return None
+        if self._cleanup_us is None:
+            self._cleanup_us = self._clock.now_us() if state.tip.seq == state.cancel_seq else state.cancel_us
+        return self._cleanup_us + round(self._means.cancel_grace_s * 1e6)
+
+    def _is_cleanup_over(self) -> bool:
+        """Tell whether the flow of a cancelled goal has had its time to clean up."""
+        due_us = self._cleanup_due_us()
+        return due_us is not None and due_us <= self._clock.now_us()
+
+    async def _end_cleanup(self) -> None:
+        """End a goal whose cleanup took too long, and all that still runs of it."""
+        unended = await self._finish_all()
+        self.journal.record(*cut_short(self.state, self._clock.now_us(), unended))
+        self.journal.record(overdue(self.state, self._means.cancel_grace_s))
+        await self.journal.commit(release=True)
 
     async def _finish_all(self) -> Collection[str]:
         """Record what has ended, and end what still runs; return the calls that do not let themselves be ended."""

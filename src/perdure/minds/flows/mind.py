@@ -12,9 +12,12 @@ from contextvars import Context, copy_context
 from typing import Any
 
 from perdure.errors import Invalid, StepFailed
+from perdure.kernel.cancellation import is_cancelled_by_flow
 from perdure.kernel.events import Action, Termination, ToolCall, encode, iso
 from perdure.kernel.fold import CallState
 from perdure.kernel.ports import Decided, GoalState
+from perdure.kernel.tasks import leave_alone
+from perdure.minds.flows.cleanup import Cleanup
 from perdure.minds.flows.current import STEP
 from perdure.minds.flows.endings import ended_without, ending_of, failure_from, value_for
 from perdure.minds.flows.event_loop import FlowCallbacks
@@ -37,7 +40,7 @@ from perdure.minds.flows.step_tool import StepTool
 from perdure.minds.flows.tracebacks import class_name, text_of
 from perdure.minds.flows.values import read_arguments, result_to_json, to_json
 from perdure.minds.retry import NO_RETRY, Retry
-from perdure.minds.standing import Standing, attempt_of, call_id, is_cancelled_by_flow, standing
+from perdure.minds.standing import Standing, attempt_of, call_id, is_reopened, standing
 
 _LOOK_AGAIN_US = 50_000
 _GRACE_S = 0.05
@@ -82,6 +85,7 @@ class FlowMind:
         self._is_replaying = False
         self._active_s = 0.0
         self._is_closed = False
+        self._cleanup = Cleanup()
         self.tool = StepTool(self._requests, forks)
 
     async def prepare(self, state: GoalState) -> None:
@@ -93,24 +97,38 @@ class FlowMind:
         self._is_replaying, self._delivered_us = True, state.created_us
         callbacks = self._launch(state)
         await callbacks.rest()
-        while self._end is None and not recorded.has_difference:
-            if self._delivered < len(state.settled):
-                if self._deliver_next(state):
-                    await callbacks.rest()
-                elif not await self._advance(callbacks):
-                    break
-            elif recorded.is_all_asked or not await self._advance(callbacks):
-                break
+        recorded.settle_doubts()
+        while self._end is None and not recorded.has_difference and await self._replay_next(state, recorded, callbacks):
+            recorded.settle_doubts()
         self._is_replaying = False
         recorded.require_all_asked(self._flow.path, ended_without(self._end))
+
+    async def _replay_next(self, state: GoalState, recorded: Recorded, callbacks: FlowCallbacks) -> bool:
+        """Deliver what the history has next; tell whether there was anything, and the function could take it."""
+        if self._is_cancel_next(state):
+            is_delivered = recorded.has_asked_before(state.cancel_seq)
+            if is_delivered:
+                self._begin_cleanup(state)
+        elif self._delivered < len(state.settled):
+            is_delivered = self._deliver_next(state)
+        elif recorded.is_all_asked:
+            return False
+        else:
+            is_delivered = False
+        if not is_delivered:
+            return await self._advance(callbacks)
+        await callbacks.rest()
+        return True
 
     async def decide(self, state: GoalState, now_us: int) -> Decided:
         """See Mind.decide."""
         callbacks = self._launch(state) if self._callbacks is None else self._callbacks
         self._state = state
         await callbacks.rest()
-        while self._delivered < len(state.settled):
-            if not self._deliver_next(state):
+        while (is_cancel := self._is_cancel_next(state)) or self._delivered < len(state.settled):
+            if is_cancel:
+                self._begin_cleanup(state)
+            elif not self._deliver_next(state):
                 self._delivered += 1
             await callbacks.rest()
         cancelled = self._cancelled_calls(state)
@@ -135,8 +153,14 @@ class FlowMind:
             request.answer.cancel()
             if request.ended is not None and not request.ended.done():
                 request.ended.set_result(None)
-        await asyncio.wait([self._body], timeout=_UNWINDING_S)
-        if not self._body.done():
+        try:
+            await asyncio.wait([self._body], timeout=_UNWINDING_S)
+        finally:
+            self._leave_unended(self._body)
+
+    def _leave_unended(self, body: "asyncio.Task[None]") -> None:
+        if not body.done():
+            leave_alone(body)
             log.warning("the flow %s does not let itself be unwound; it is left alone", self._flow.path)
 
     async def request(
@@ -151,6 +175,8 @@ class FlowMind:
 
         When the function cancels the wait, its call is ended and recorded as cancelled before CancelledError is raised.
         """
+        if self._is_closed:
+            await self._cleanup.refuse()
         request = self.ask_for(name, wanted, retry, id=id)
         try:
             return await request.answer
@@ -259,7 +285,7 @@ class FlowMind:
         except BaseException as error:
             if self._is_closed or is_interrupt(error):
                 raise
-            self._end = self._ending(error)
+            self._end = Termination("cancelled") if self._cleanup.is_ended_by(error) else self._ending(error)
 
     def _ending(self, error: BaseException) -> Termination:
         """Return how the function ended that raised: an end that can be recorded, whatever the exception does."""
@@ -301,7 +327,8 @@ class FlowMind:
         call = state.calls[state.settled[self._delivered]]
         task: Any = asyncio.current_task()
         is_next = call.call.step == request.step and not task._must_cancel  # noqa: SLF001 (it would be cancelled first)
-        if not is_next or callbacks.has_ready():
+        is_in_doubt = self._recorded is not None and self._recorded.is_in_doubt
+        if not is_next or is_in_doubt or callbacks.has_ready() or self._is_cancel_next(state):
             return False
         return self._deliver_next(state) and request.answer.done()
 
@@ -327,7 +354,7 @@ class FlowMind:
         if request.is_cancelled:
             self._drop(request)
             return True
-        if is_cancelled_by_flow(call):
+        if is_cancelled_by_flow(call) and not is_reopened(state, call):
             return False  # the function will cancel it
         self._answer(request, standing(state, step, request.retry))
         return True
@@ -370,6 +397,20 @@ class FlowMind:
         self._mark_cancelled(request)
         request.ended = Uncancellable(loop=asyncio.get_running_loop())
         await request.ended
+
+    def _is_cancel_next(self, state: GoalState) -> bool:
+        """Tell whether the cancel of the goal is to be delivered now: never while the function waits for cancels.
+
+        A task that waits for the end of what it has cancelled would not notice a second cancel.
+        """
+        return not self._cancelled and self._cleanup.is_next(state, self._delivered)
+
+    def _begin_cleanup(self, state: GoalState) -> None:
+        if self._is_replaying and self._callbacks is not None:
+            self._callbacks.date_timers(self._delivered_us)
+        self._delivered_us = state.cancel_us
+        self._cleanup.begin(self._body)
+        self._note_activity()
 
     def _mark_cancelled(self, request: Request) -> None:
         request.is_cancelled = True

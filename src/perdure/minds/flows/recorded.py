@@ -41,11 +41,17 @@ class Recorded:
         self._last: dict[str, Request] = {}
         """What the code has asked for last, by branch."""
         self._found: dict[str, str] = {}
+        self._behind: dict[str, tuple[CallState, Request]] = {}
+        """Recorded steps that were asked for behind a step that was never recorded, which may be cancelled yet."""
 
     @property
     def is_all_asked(self) -> bool:
         """Whether the code has asked for all that was recorded."""
         return not self._left
+
+    def has_asked_before(self, seq: int) -> bool:
+        """Tell whether the code has asked for all that was begun before an event."""
+        return all(call.seq > seq for call in self._left.values())
 
     @property
     def has_difference(self) -> bool:
@@ -61,18 +67,36 @@ class Recorded:
             self._new.setdefault(branch_of(step), []).append(request)
             return True
         before = None if request.is_pure or request.has_id else self._asked_before(branch_of(step))
-        difference = request.differs_from(recorded.call) if before is None else f"the code asks for {before} before it"
-        if difference is None:
-            del self._left[step]
-            return True
-        self._found[step] = difference
-        return False
+        difference = request.differs_from(recorded.call)
+        if difference is not None:
+            self._found[step] = difference if before is None else _asked_for(before)
+            return False
+        if before is not None:
+            self._behind[step] = recorded, before
+        del self._left[step]
+        return True
 
-    def _asked_before(self, branch: str) -> str | None:
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether it is not known yet if the code has asked for something else before a recorded step."""
+        return bool(self._behind)
+
+    def settle_doubts(self) -> None:
+        """Find the differences that are left when every task of the flow waits.
+
+        A step that the flow has cancelled before it could begin was not recorded in the first run either.
+        """
+        for step, (recorded, before) in self._behind.items():
+            if not before.answer.done():
+                self._left[step] = recorded
+                self._found[step] = _asked_for(before)
+        self._behind.clear()
+
+    def _asked_before(self, branch: str) -> Request | None:
         """Return a step of a branch that waits to be begun, and would have been recorded before what is asked for."""
         new = self._new.get(branch, ())
         waiting = [each for each in new if not (each.answer.done() or each.is_pure or each.has_id)]
-        return waiting[0].step if waiting else None
+        return waiting[0] if waiting else None
 
     def require_all_asked(self, path: str, ended: str | None) -> None:
         """Check that the code has asked for all that the history has, as far as the recorded outcomes lead it.
@@ -98,3 +122,7 @@ class Recorded:
         if last is not None and not last.answer.done():
             return f"the code asks for {last.step}"
         return "the code does not ask for it" if ended is None else ended
+
+
+def _asked_for(before: Request) -> str:
+    return f"the code asks for {before.step} before it"
