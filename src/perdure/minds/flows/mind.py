@@ -11,10 +11,11 @@ from collections.abc import Awaitable, Collection, Mapping, Sequence
 from contextvars import Context, copy_context
 from typing import Any
 
-from perdure.errors import Invalid, StepFailed
+from perdure.errors import Conflict, Invalid, StepFailed
 from perdure.kernel.events import Action, Termination, ToolCall, encode, iso
-from perdure.kernel.fold import CallState
+from perdure.kernel.fold import CallState, Origin
 from perdure.kernel.ports import Decided, GoalState
+from perdure.kernel.step_names import is_marker
 from perdure.minds.flows.current import STEP
 from perdure.minds.flows.endings import ended_without, ending_of, failure_from, value_for
 from perdure.minds.flows.event_loop import FlowCallbacks
@@ -36,6 +37,7 @@ from perdure.minds.flows.requests import (
 from perdure.minds.flows.step_tool import StepTool
 from perdure.minds.flows.tracebacks import class_name, text_of
 from perdure.minds.flows.values import read_arguments, result_to_json, to_json
+from perdure.minds.flows.versions import Refusal, Versions
 from perdure.minds.retry import NO_RETRY, Retry
 from perdure.minds.standing import Standing, attempt_of, call_id, is_cancelled_by_flow, standing
 
@@ -79,6 +81,13 @@ class FlowMind:
         """How many of the settled calls of the state were delivered."""
         self._delivered_us = 0
         """When the last delivered call had ended."""
+        self.now_us = 0
+        """The time of the newest event that the function knows of."""
+        self.versions = Versions()
+        self.goal_id = ""
+        self.origins: Sequence[Origin] = ()
+        """The goals that wrote the history of this goal. See GoalState."""
+        self._refusal: Refusal | None = None
         self._is_replaying = False
         self._active_s = 0.0
         self._is_closed = False
@@ -91,9 +100,10 @@ class FlowMind:
         """
         recorded = self._recorded = Recorded(state)
         self._is_replaying, self._delivered_us = True, state.created_us
+        self.versions.load(state)
         callbacks = self._launch(state)
         await callbacks.rest()
-        while self._end is None and not recorded.has_difference:
+        while self._end is None and not recorded.has_difference and self._refusal is None:
             if self._delivered < len(state.settled):
                 if self._deliver_next(state):
                     await callbacks.rest()
@@ -102,6 +112,8 @@ class FlowMind:
             elif recorded.is_all_asked or not await self._advance(callbacks):
                 break
         self._is_replaying = False
+        if self._refusal is not None:
+            raise self._refusal.error
         recorded.require_all_asked(self._flow.path, ended_without(self._end))
 
     async def decide(self, state: GoalState, now_us: int) -> Decided:
@@ -113,13 +125,15 @@ class FlowMind:
             if not self._deliver_next(state):
                 self._delivered += 1
             await callbacks.rest()
-        cancelled = self._cancelled_calls(state)
+        if self._refusal is not None:
+            return self._refusal.decide(state, now_us)
+        cancelled, markers = self._cancelled_calls(state), self.versions.take_fresh()
         if self._end is not None:
-            return Decided(cancelled=cancelled, end=None if state.is_busy else self._end)
+            return Decided(cancelled=cancelled, end=None if state.is_busy else self._end, markers=markers)
         actions, unrecorded, wakes = self._begin_fresh(state, now_us)
         again_us = self._look_again_us(callbacks, now_us)
         wake_us = min([*wakes, *([] if again_us is None else [again_us])], default=None)
-        return Decided(actions, unrecorded, cancelled, wake_us=wake_us)
+        return Decided(actions, unrecorded, cancelled, wake_us=wake_us, markers=markers)
 
     def environment(self, state: GoalState, call: ToolCall) -> Mapping[str, str]:  # noqa: ARG002 (it has its arguments)
         """See Mind.environment."""
@@ -193,6 +207,24 @@ class FlowMind:
             self._fresh.append(request)
         return request
 
+    def branch(self, what: str) -> Branch:
+        """Return the branch that runs.
+
+        Raises: Invalid outside of the flow.
+        """
+        branch = BRANCH.get()
+        if branch is None or branch.owner is not self:
+            raise Invalid(f"{what} was called outside of its flow, for example inside a step. Call it in the flow.")
+        return branch
+
+    def ahead(self, branch: Branch) -> int | None:
+        """Return the first recorded event that a branch is still to ask for; None when it is not replayed any more."""
+        return self._recorded.ahead(branch.name) if self._recorded is not None else None
+
+    def refuse(self, error: Conflict) -> None:
+        """Let this run of the goal end with an error, and record nothing that the function asks for."""
+        self._refusal = self._refusal or Refusal(error)
+
     def forget(self, request: Request) -> None:
         """Cancel what was asked for, without waiting for the record of it."""
         if self._is_closed:
@@ -239,7 +271,8 @@ class FlowMind:
         return [asyncio.create_task(run(branch, awaitable)) for branch, awaitable in pairs]
 
     def _launch(self, state: GoalState) -> FlowCallbacks:
-        self._state = state
+        self._state, self.goal_id, self.origins = state, state.goal_id, state.origins
+        self.now_us = state.origins[0].created_us
         self._callbacks = FlowCallbacks(self._is_own)
         self._body = asyncio.create_task(self._run(state.goal_id), context=_context_of(Branch(self)))
         return self._callbacks
@@ -314,6 +347,8 @@ class FlowMind:
             return False
         self._delivered += 1
         self._delivered_us = call.ended_us or 0
+        if not is_marker(call.call.step):
+            self.now_us = max(self.now_us, self._delivered_us)
         self._note_activity()
         return True
 
@@ -321,7 +356,9 @@ class FlowMind:
         step = call.call.step
         request = self._requests.get(step)
         if request is None:
-            return step in self._asked  # the function has cancelled it before it was begun, or has its answer
+            return step in self._asked or is_marker(
+                step
+            )  # the function has cancelled it before it was begun, or has its answer
         if self._has_later_attempt(state, call):
             return True
         if request.is_cancelled:

@@ -4,7 +4,7 @@ import shlex
 
 from perdure.errors import Conflict
 from perdure.kernel.fold import CallState, GoalState
-from perdure.kernel.step_names import branch_of, short_name
+from perdure.kernel.step_names import branch_of, is_marker, may_follow, short_name
 from perdure.minds.flows.requests import Request
 
 
@@ -35,7 +35,8 @@ class Recorded:
         self._left: dict[str, CallState] = {}
         """The first call of each recorded step that the code has not asked for."""
         for call in state.calls.values():
-            self._left.setdefault(call.call.step, call)
+            if not is_marker(call.call.step):
+                self._left.setdefault(call.call.step, call)
         self._new: dict[str, list[Request]] = {}
         """What the code has asked for and the history does not have, by branch."""
         self._last: dict[str, Request] = {}
@@ -51,6 +52,11 @@ class Recorded:
     def has_difference(self) -> bool:
         """Whether the code has asked for something else than what was recorded."""
         return bool(self._found)
+
+    def ahead(self, branch: str) -> int | None:
+        """Return the first recorded event that a branch is still to ask for, or that comes after what it does."""
+        left = (call for step, call in self._left.items() if may_follow(branch, branch_of(step)))
+        return next((call.seq for call in left), None)
 
     def agrees(self, request: Request) -> bool:
         """Tell whether the history, where it has the step of a request, has the same."""
