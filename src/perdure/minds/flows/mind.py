@@ -356,9 +356,8 @@ class FlowMind:
         step = call.call.step
         request = self._requests.get(step)
         if request is None:
-            return step in self._asked or is_marker(
-                step
-            )  # the function has cancelled it before it was begun, or has its answer
+            # The function has cancelled it before it was begun, or has its answer; nothing waits for a marker.
+            return step in self._asked or is_marker(step)
         if self._has_later_attempt(state, call):
             return True
         if request.is_cancelled:
