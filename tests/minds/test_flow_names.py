@@ -34,6 +34,16 @@ async def mail_then_charge(goal: Goal) -> Any:
     return [charged, mailed, await goal.ask("Done?")]
 
 
+async def unnamed_first(goal: Goal) -> Any:
+    first = await goal.options(effect="idempotent").step(echo, 1)
+    return [first, await step(goal, "charge", 5), await step(goal, "mail", "bob"), await goal.ask("Done?")]
+
+
+async def unnamed_between(goal: Goal) -> Any:
+    charged, first = await step(goal, "charge", 5), await goal.options(effect="idempotent").step(echo, 1)
+    return [first, charged, await step(goal, "mail", "bob"), await goal.ask("Done?")]
+
+
 async def other_arguments(goal: Goal) -> Any:
     await step(goal, "charge", 6)
     await step(goal, "mail", "bob")
@@ -46,12 +56,27 @@ async def parked(world: World, code: Code) -> Flow[[], Any]:
     return made
 
 
-async def test_steps_with_ids_may_change_their_order(world: World) -> None:
-    made = await parked(world, charge_then_mail)
-    made.fn = mail_then_charge
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (charge_then_mail, mail_then_charge),
+        (mail_then_charge, charge_then_mail),
+        (unnamed_first, unnamed_between),
+        (unnamed_between, unnamed_first),
+    ],
+)
+async def test_steps_with_ids_may_change_their_order(world: World, before: Code, after: Code) -> None:
+    made = await parked(world, before)
+    recorded = (await world.store.find("goal-a")).last_seq
+    made.fn = after
     ran = await world.resume()
-    assert ran.state.waiting_for == "person"
-    assert [call.call.step for call in ran.state.calls.values()] == ["/@charge", "/@mail", "/ask#0"]
+    assert (ran.state.waiting_for, ran.state.tip.seq) == ("person", recorded)
+    await world.store.post("goal-a", "decision", {"call_id": "/ask#0.1", "decision": "answer", "value": "yes"}, key="k")
+    ended = (await world.resume()).state.termination
+    assert ended is not None
+    assert ended.value[-1] == "yes"
+    assert 5 in ended.value
+    assert "bob" in ended.value
 
 
 async def test_a_step_with_an_id_that_gets_other_arguments_is_a_changed_flow(world: World) -> None:
@@ -72,7 +97,24 @@ async def test_a_step_with_an_id_that_is_gone_is_a_changed_flow(world: World) ->
         await world.resume()
 
 
-async def test_an_id_is_unique_in_a_branch_of_a_goal(world: World) -> None:
+async def test_a_step_with_an_id_that_is_never_asked_for_is_found_at_the_end_at_the_latest(world: World) -> None:
+    async def only_mail(goal: Goal) -> None:
+        await step(goal, "post", "bob")
+
+    made = await parked(world, charge_then_mail)
+    charged = named_step(fold(await world.store.load("goal-a")), "charge").calls[0].ended_seq
+    assert charged is not None
+    await world.fork(charged)
+    made.fn = only_mail
+    for recorded in ("post", "end"):
+        with pytest.raises(Conflict, match="step /@charge is recorded"):
+            await world.resume("goal-f")
+        state = fold(await world.store.load("goal-f"))
+        assert state.termination is None, recorded
+        assert state.calls["/@post.1"].outcome is not None
+
+
+async def test_an_id_is_unique_in_a_goal(world: World) -> None:
     async def twice(goal: Goal) -> None:
         await step(goal, "charge")
         with pytest.raises(Invalid, match="'charge' was used twice"):
@@ -95,7 +137,7 @@ async def test_attempts_of_a_step_with_an_id_are_numbered(world: World) -> None:
         return "fine"
 
     async def retries(goal: Goal) -> str:
-        return await goal.options(id="charge", effect="idempotent", retry=1).step(fails_once)
+        return await goal.options(id="charge", effect="idempotent", retry=2).step(fails_once)
 
     ran = await world.start(MindSpec("flow", at=Flow(retries).path))
     assert [*ran.state.calls] == ["/@charge.1", "/@charge.2"]

@@ -81,7 +81,7 @@ class Killed:
         dead: set[str] = set()
         self.store = InMemoryStateStore(is_dead=dead.__contains__)
         self.world = World(self.store, self.store, dead=dead)
-        self.flow = Flow(plain, name="versioned")
+        self.flow: Flow[..., Any] = Flow(plain, name="versioned")
 
     async def run(self, code: Code, die_at: int | None = None, point: str = "kernel.append.after") -> GoalState:
         """Run the goal with some code until its end, or until it dies at the nth append."""

@@ -22,7 +22,7 @@ from perdure.minds.flows.event_loop import FlowCallbacks
 from perdure.minds.flows.flow import Flow
 from perdure.minds.flows.goal import Goal
 from perdure.minds.flows.mistakes import is_interrupt
-from perdure.minds.flows.recorded import Recorded
+from perdure.minds.flows.recorded import ChangedFlow, Recorded
 from perdure.minds.flows.requests import (
     BRANCH,
     NO_FORKS,
@@ -33,6 +33,7 @@ from perdure.minds.flows.requests import (
     StepForks,
     Uncancellable,
     Wanted,
+    is_id,
 )
 from perdure.minds.flows.step_tool import StepTool
 from perdure.minds.flows.tracebacks import class_name, text_of
@@ -69,6 +70,7 @@ class FlowMind:
         self._requests: dict[str, Request] = {}
         """What the function waits for, by step; a cancelled request stays until the end of its call is delivered."""
         self._asked: set[str] = set()
+        self._ids: set[str] = set()
         self._cancelled: set[str] = set()
         """The steps of cancelled requests whose calls are not delivered as ended yet."""
         self._abandoned: list[str] = []
@@ -108,7 +110,9 @@ class FlowMind:
                 if self._deliver_next(state):
                     await callbacks.rest()
                 elif not await self._advance(callbacks):
-                    break
+                    if not self._deliver_by_id(state):
+                        break
+                    await callbacks.rest()
             elif recorded.is_all_asked or not await self._advance(callbacks):
                 break
         self._is_replaying = False
@@ -125,6 +129,7 @@ class FlowMind:
             if not self._deliver_next(state):
                 self._delivered += 1
             await callbacks.rest()
+        self._refuse_unasked()
         if self._refusal is not None:
             return self._refusal.decide(state, now_us)
         cancelled, markers = self._cancelled_calls(state), self.versions.take_fresh()
@@ -193,9 +198,7 @@ class FlowMind:
             raise Invalid(f"{name} was asked for inside a step; only the flow itself has steps, questions and waits.")
         if self._is_closed:
             raise asyncio.CancelledError  # what the function asks for in `finally` is not run now
-        step = branch.next_step(name) if id is None else branch.step_with_id(id)
-        if step in self._asked:
-            raise Invalid(f"The id {id!r} was used twice: an id is unique in the goal.")
+        step = branch.next_step(name) if id is None else self._step_with_id(branch, id)
         to_json([step, *_texts(wanted)], f"What {step} asks for")
         request = Request(step, wanted, asyncio.get_running_loop().create_future(), retry)
         self._asked.add(step)
@@ -203,8 +206,12 @@ class FlowMind:
         if self._recorded is not None and not self._recorded.agrees(request):
             return request  # it is never answered: the function goes no further
         self._requests[step] = request
-        if not self._answer_at_once(request) and self._needs_call(request):
+        if self._answer_at_once(request):
+            return request
+        if self._needs_call(request):
             self._fresh.append(request)
+        elif request.has_id and not self._is_replaying and self._state is not None:
+            self._answer(request, standing(self._state, step, retry))  # its outcome has passed: the code was reordered
         return request
 
     def branch(self, what: str) -> Branch:
@@ -224,6 +231,26 @@ class FlowMind:
     def refuse(self, error: Conflict) -> None:
         """Let this run of the goal end with an error, and record nothing that the function asks for."""
         self._refusal = self._refusal or Refusal(error)
+
+    def _step_with_id(self, branch: Branch, step_id: str) -> str:
+        """Name the step with an id.
+
+        Raises: Invalid when the id cannot be part of a step's name, or was used before.
+        """
+        step = branch.step_with_id(step_id)
+        if step_id in self._ids:
+            raise Invalid(f"The id {step_id!r} was used twice: an id is unique in the goal.")
+        self._ids.add(step_id)
+        return step
+
+    def _refuse_unasked(self) -> None:
+        """Refuse an end of the function before it has asked for a recorded step that could have come any time."""
+        if self._end is None or self._recorded is None or self._recorded.is_all_asked:
+            return
+        try:
+            self._recorded.require_all_asked(self._flow.path, ended_without(self._end))
+        except ChangedFlow as error:
+            self.refuse(error)
 
     def forget(self, request: Request) -> None:
         """Cancel what was asked for, without waiting for the record of it."""
@@ -347,10 +374,30 @@ class FlowMind:
             return False
         self._delivered += 1
         self._delivered_us = call.ended_us or 0
-        if not is_marker(call.call.step):
-            self.now_us = max(self.now_us, self._delivered_us)
-        self._note_activity()
+        self._note_delivery(call)
         return True
+
+    def _deliver_by_id(self, state: GoalState) -> bool:
+        """Deliver what a function that now has its steps in another order waits for; tell whether there was anything.
+
+        A step with an id has no place in the order: nothing waits for its outcome, and it waits for no other outcome.
+        """
+        has_order = False
+        for name in state.settled[self._delivered :]:
+            call = state.calls[name]
+            step = call.call.step
+            is_free = is_id(step) or not has_order
+            if step not in self._requests:
+                has_order = has_order or not (step in self._asked or is_id(step) or is_marker(step))
+            elif is_free and self._deliver(state, call) and step not in self._requests:
+                self._note_delivery(call)
+                return True
+        return False
+
+    def _note_delivery(self, call: CallState) -> None:
+        if not is_marker(call.call.step):
+            self.now_us = max(self.now_us, call.ended_us or 0)
+        self._note_activity()
 
     def _deliver(self, state: GoalState, call: CallState) -> bool:
         step = call.call.step

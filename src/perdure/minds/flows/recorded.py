@@ -5,7 +5,7 @@ import shlex
 from perdure.errors import Conflict
 from perdure.kernel.fold import CallState, GoalState
 from perdure.kernel.step_names import branch_of, is_marker, may_follow, short_name
-from perdure.minds.flows.requests import Request
+from perdure.minds.flows.requests import Request, is_id
 
 
 class ChangedFlow(Conflict):
@@ -88,7 +88,7 @@ class Recorded:
 
         Raises: ChangedFlow
         """
-        if not self._left:
+        if not self._left or (ended is None and self._may_be_asked_later()):
             return
         first = min(self._left.values(), key=lambda call: call.seq)
         step = first.call.step
@@ -98,6 +98,11 @@ class Recorded:
             f" {found}."
         )
         raise ChangedFlow(what, self._state.goal_id, short_name(self._state, step))
+
+    def _may_be_asked_later(self) -> bool:
+        """Tell whether only steps with ids are left, and the code is to begin something that may come before them."""
+        is_begun = any(not each.answer.done() for new in self._new.values() for each in new)
+        return is_begun and all(is_id(step) for step in self._left)
 
     def _instead(self, branch: str, ended: str | None) -> str:
         last = self._last.get(branch)
