@@ -2,7 +2,7 @@
 
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -14,9 +14,10 @@ from perdure.app.new_goal import NewGoal
 from perdure.app.run_options import Manner, Reopening
 from perdure.app.views import GoalView
 from perdure.errors import Conflict, Exhausted, PerdureError
-from perdure.kernel.events import Limits
+from perdure.kernel.events import Limits, MindSpec
 from perdure.kernel.loop import Ran
 from perdure.kernel.ports import Clock, IdempotencyKeys, Once, Owned
+from perdure.minds.flows.registry import is_own_name
 
 MOST_QUEUED = 10_000
 
@@ -28,7 +29,7 @@ class WakeCli:
     """Which goals of the command line a server wakes when they are due: commands, plans, and these flows."""
 
     flows: frozenset[str] = frozenset()
-    """As `module:function`."""
+    """As `module:function`, or by the name that a flow was given."""
 
 
 class Serving(BackgroundRuns):
@@ -225,7 +226,7 @@ class Serving(BackgroundRuns):
             return True
         if goal.summary.mind == "flow" and wakes.flows:
             try:
-                is_named = (await self._goals.begun(goal.id)).mind.at in wakes.flows
+                is_named = _is_named((await self._goals.begun(goal.id)).mind, wakes.flows)
             except PerdureError as error:
                 log.warning("%s cannot be woken: %s", goal.id, error.detail)
             else:
@@ -233,3 +234,9 @@ class Serving(BackgroundRuns):
                     return True
         self._leave_alone(goal.id, goal.summary.last_seq, PATIENCE_S)
         return False
+
+
+def _is_named(mind: MindSpec, flows: Collection[str]) -> bool:
+    """Tell whether a flow is among some flows, by its path or by the name that it was given."""
+    has_name = mind.at is not None and is_own_name(mind.at, mind.flow)
+    return mind.at in flows or (has_name and mind.flow in flows)

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, assert_never
+from typing import Any, Literal, NamedTuple, assert_never
 
 from perdure.errors import Damaged
 from perdure.kernel.events import (
@@ -45,6 +45,15 @@ WaitingFor = Literal["person", "signal", "timer", "limit", "child", "hold"]
 _ORDER: tuple[WaitingFor, ...] = ("person", "limit", "child", "signal", "timer")
 
 Call = ToolCall | Ask | Wait
+
+
+class Origin(NamedTuple):
+    """A goal that wrote a part of a history: its own, or one that it was forked from."""
+
+    goal_id: str
+    seq: int
+    """The first event of that part."""
+    created_us: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +137,8 @@ class GoalState:
     """The last `reopened` event. Guards look only at what came after it."""
     attempts_before: dict[str, int] = field(default_factory=dict)
     """How many calls a step had when it was last reopened: its retry policy counts from there."""
+    origins: list[Origin] = field(default_factory=list)
+    """The goals that wrote the history, in order: the first of a chain of forks, and at last this goal."""
 
     @property
     def goal_id(self) -> str:
@@ -220,7 +231,8 @@ def _begin(event: Event) -> GoalState:
     if event.seq != 1 or not isinstance(body, GoalBegun):
         raise Damaged(f"The history of {event.goal_id} does not begin with its goal, but with event {event.seq}.")
     tip = Tip(event.goal_id, event.seq, event.hash)
-    return GoalState(body, tip, event.timestamp_us, event.timestamp_us, body.limits)
+    origin = Origin(event.goal_id, event.seq, event.timestamp_us)
+    return GoalState(body, tip, event.timestamp_us, event.timestamp_us, body.limits, origins=[origin])
 
 
 def _take(state: GoalState, body: Body, event: Event) -> None:
@@ -300,6 +312,7 @@ def _fork(state: GoalState, body: GoalBegun, event: Event) -> None:
     """
     state.begun = body
     state.created_us = event.timestamp_us
+    state.origins.append(Origin(event.goal_id, event.seq, event.timestamp_us))
     state.limits = body.limits
     state.hold = None
     for call_id in body.voided:

@@ -268,13 +268,15 @@ class Loop:
         """Ask the mind; one that is cut short by a stop has decided nothing."""
         self._deciding = task = asyncio.current_task()
         try:
-            return await self._means.mind.decide(self.state, self._clock.now_us())
+            decided = await self._means.mind.decide(self.state, self._clock.now_us())
         except asyncio.CancelledError:
             if task is None or not self._is_stopping or task.uncancel() > 0:
                 raise
             return Decided()
         finally:
             self._deciding = None
+        self.journal.record(*decided.markers)
+        return decided
 
     def _outcome(self, wake_us: int | None) -> Outcome | None:
         """Say whether this run is over: nothing runs, and nothing will by itself."""

@@ -155,6 +155,8 @@ class Decided:
     """Calls that the mind no longer waits for: what runs of them is ended, and they are recorded as cancelled."""
     end: Termination | None = None
     wake_us: int | None = None
+    markers: Sequence[ToolOutput] = ()
+    """Decisions of the mind's own code to record, before everything else."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from perdure.kernel.cancellation import is_cancelled_by_flow
 from perdure.kernel.events import Event, Limits, Reopened, Termination, ToolCall, Verdict, content_of, is_same_content
 from perdure.kernel.fold import CallState, GoalState
 from perdure.kernel.limits import raised_limits
-from perdure.kernel.step_names import branch_of
+from perdure.kernel.step_names import branch_of, is_marker, may_follow
 
 _MAY_HAVE_HAPPENED = frozenset({"timeout", "bad_result", "cancelled", "signal"})
 """Error codes after which the effect of a `once` call may be there all the same.
@@ -188,24 +188,5 @@ def _begun_because_of(state: GoalState, step: str, failed: CallState) -> list[st
     """Return the steps that a flow began after a step had failed, where it may have known of the failure."""
     ended_seq = failed.ended_seq or failed.seq
     later = (call.call.step for call in state.calls.values() if call.seq > ended_seq)
-    return list(dict.fromkeys(name for name in later if name != step and _may_follow(_branch(step), _branch(name))))
-
-
-def _may_follow(failed: Sequence[str], other: Sequence[str]) -> bool:
-    """Tell whether a call in a branch may be there because of a failure in another, which was before it.
-
-    Branches are paths of gathers: `g1.0.g2.1` is `["g1", "0", "g2", "1"]`. In the same branch, and in one that encloses
-    the failed step's or is enclosed by it, one thing comes after the other. Where two paths part, they part at the
-    number of a line of the same gather, and run side by side; or at different gathers of one branch, of which the
-    later was opened when the earlier had ended.
-    """
-    for one, two in zip(failed, other, strict=False):
-        if one != two:
-            return one.startswith("g") and two.startswith("g") and int(two[1:]) > int(one[1:])
-    return True
-
-
-def _branch(step: str) -> Sequence[str]:
-    """Return the branch of a flow's step `<branch>/<name>#<n>` as a path; the body of the flow is the empty path."""
-    branch = branch_of(step)
-    return branch.split(".") if branch else []
+    others = (name for name in later if name != step and not is_marker(name))
+    return list(dict.fromkeys(name for name in others if may_follow(branch_of(step), branch_of(name))))

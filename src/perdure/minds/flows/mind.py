@@ -11,11 +11,12 @@ from collections.abc import Awaitable, Collection, Mapping, Sequence
 from contextvars import Context, copy_context
 from typing import Any
 
-from perdure.errors import Invalid, StepFailed
+from perdure.errors import Conflict, Invalid, StepFailed
 from perdure.kernel.cancellation import is_cancelled_by_flow
 from perdure.kernel.events import Action, Termination, ToolCall, encode, iso
-from perdure.kernel.fold import CallState
+from perdure.kernel.fold import CallState, Origin
 from perdure.kernel.ports import Decided, GoalState
+from perdure.kernel.step_names import is_marker
 from perdure.kernel.tasks import leave_alone
 from perdure.minds.flows.cleanup import Cleanup
 from perdure.minds.flows.current import STEP
@@ -24,7 +25,7 @@ from perdure.minds.flows.event_loop import FlowCallbacks
 from perdure.minds.flows.flow import Flow
 from perdure.minds.flows.goal import Goal
 from perdure.minds.flows.mistakes import is_interrupt
-from perdure.minds.flows.recorded import Recorded
+from perdure.minds.flows.recorded import ChangedFlow, Recorded
 from perdure.minds.flows.requests import (
     BRANCH,
     NO_FORKS,
@@ -35,10 +36,12 @@ from perdure.minds.flows.requests import (
     StepForks,
     Uncancellable,
     Wanted,
+    is_id,
 )
 from perdure.minds.flows.step_tool import StepTool
 from perdure.minds.flows.tracebacks import class_name, text_of
 from perdure.minds.flows.values import read_arguments, result_to_json, to_json
+from perdure.minds.flows.versions import Refusal, Versions
 from perdure.minds.retry import NO_RETRY, Retry
 from perdure.minds.standing import Standing, attempt_of, call_id, is_reopened, standing
 
@@ -70,6 +73,7 @@ class FlowMind:
         self._requests: dict[str, Request] = {}
         """What the function waits for, by step; a cancelled request stays until the end of its call is delivered."""
         self._asked: set[str] = set()
+        self._ids: set[str] = set()
         self._cancelled: set[str] = set()
         """The steps of cancelled requests whose calls are not delivered as ended yet."""
         self._abandoned: list[str] = []
@@ -82,6 +86,13 @@ class FlowMind:
         """How many of the settled calls of the state were delivered."""
         self._delivered_us = 0
         """When the last delivered call had ended."""
+        self.now_us = 0
+        """The time of the newest event that the function knows of."""
+        self.versions = Versions()
+        self.goal_id = ""
+        self.origins: Sequence[Origin] = ()
+        """The goals that wrote the history of this goal. See GoalState."""
+        self._refusal: Refusal | None = None
         self._is_replaying = False
         self._active_s = 0.0
         self._is_closed = False
@@ -95,16 +106,21 @@ class FlowMind:
         """
         recorded = self._recorded = Recorded(state)
         self._is_replaying, self._delivered_us = True, state.created_us
+        self.versions.load(state)
         callbacks = self._launch(state)
         await callbacks.rest()
         recorded.settle_doubts()
-        while self._end is None and not recorded.has_difference and await self._replay_next(state, recorded, callbacks):
+        while await self._replay_next(state, recorded, callbacks):
             recorded.settle_doubts()
         self._is_replaying = False
+        if self._refusal is not None:
+            raise self._refusal.error
         recorded.require_all_asked(self._flow.path, ended_without(self._end))
 
     async def _replay_next(self, state: GoalState, recorded: Recorded, callbacks: FlowCallbacks) -> bool:
         """Deliver what the history has next; tell whether there was anything, and the function could take it."""
+        if self._end is not None or self._refusal is not None or recorded.has_difference:
+            return False
         if self._is_cancel_next(state):
             is_delivered = recorded.has_asked_before(state.cancel_seq)
             if is_delivered:
@@ -116,7 +132,10 @@ class FlowMind:
         else:
             is_delivered = False
         if not is_delivered:
-            return await self._advance(callbacks)
+            if await self._advance(callbacks):
+                return True
+            if self._delivered >= len(state.settled) or not self._deliver_by_id(state):
+                return False
         await callbacks.rest()
         return True
 
@@ -131,13 +150,16 @@ class FlowMind:
             elif not self._deliver_next(state):
                 self._delivered += 1
             await callbacks.rest()
-        cancelled = self._cancelled_calls(state)
+        self._refuse_unasked()
+        if self._refusal is not None:
+            return self._refusal.decide(state, now_us)
+        cancelled, markers = self._cancelled_calls(state), self.versions.take_fresh()
         if self._end is not None:
-            return Decided(cancelled=cancelled, end=None if state.is_busy else self._end)
+            return Decided(cancelled=cancelled, end=None if state.is_busy else self._end, markers=markers)
         actions, unrecorded, wakes = self._begin_fresh(state, now_us)
         again_us = self._look_again_us(callbacks, now_us)
         wake_us = min([*wakes, *([] if again_us is None else [again_us])], default=None)
-        return Decided(actions, unrecorded, cancelled, wake_us=wake_us)
+        return Decided(actions, unrecorded, cancelled, wake_us=wake_us, markers=markers)
 
     def environment(self, state: GoalState, call: ToolCall) -> Mapping[str, str]:  # noqa: ARG002 (it has its arguments)
         """See Mind.environment."""
@@ -205,9 +227,7 @@ class FlowMind:
             raise Invalid(f"{name} was asked for inside a step; only the flow itself has steps, questions and waits.")
         if self._is_closed:
             raise asyncio.CancelledError  # what the function asks for in `finally` is not run now
-        step = branch.next_step(name) if id is None else branch.step_with_id(id)
-        if step in self._asked:
-            raise Invalid(f"The id {id!r} was used twice: an id is unique in the goal.")
+        step = branch.next_step(name) if id is None else self._step_with_id(branch, id)
         to_json([step, *_texts(wanted)], f"What {step} asks for")
         request = Request(step, wanted, asyncio.get_running_loop().create_future(), retry)
         self._asked.add(step)
@@ -215,9 +235,51 @@ class FlowMind:
         if self._recorded is not None and not self._recorded.agrees(request):
             return request  # it is never answered: the function goes no further
         self._requests[step] = request
-        if not self._answer_at_once(request) and self._needs_call(request):
+        if self._answer_at_once(request):
+            return request
+        if self._needs_call(request):
             self._fresh.append(request)
+        elif request.has_id and not self._is_replaying and self._state is not None:
+            self._answer(request, standing(self._state, step, retry))  # its outcome has passed: the code was reordered
         return request
+
+    def branch(self, what: str) -> Branch:
+        """Return the branch that runs.
+
+        Raises: Invalid outside of the flow.
+        """
+        branch = BRANCH.get()
+        if branch is None or branch.owner is not self:
+            raise Invalid(f"{what} was called outside of its flow, for example inside a step. Call it in the flow.")
+        return branch
+
+    def ahead(self, branch: Branch) -> int | None:
+        """Return the first recorded event that a branch is still to ask for; None when it is not replayed any more."""
+        return self._recorded.ahead(branch.name) if self._recorded is not None else None
+
+    def refuse(self, error: Conflict) -> None:
+        """Let this run of the goal end with an error, and record nothing that the function asks for."""
+        self._refusal = self._refusal or Refusal(error)
+
+    def _step_with_id(self, branch: Branch, step_id: str) -> str:
+        """Name the step with an id.
+
+        Raises: Invalid when the id cannot be part of a step's name, or was used before.
+        """
+        step = branch.step_with_id(step_id)
+        if step_id in self._ids:
+            raise Invalid(f"The id {step_id!r} was used twice: an id is unique in the goal.")
+        self._ids.add(step_id)
+        return step
+
+    def _refuse_unasked(self) -> None:
+        """Refuse an end of the function before it has asked for a recorded step that could have come any time."""
+        if self._end is None or self._recorded is None or self._recorded.is_all_asked:
+            return
+        try:
+            self._recorded.require_all_asked(self._flow.path, ended_without(self._end))
+        except ChangedFlow as error:
+            self.refuse(error)
 
     def forget(self, request: Request) -> None:
         """Cancel what was asked for, without waiting for the record of it."""
@@ -265,7 +327,8 @@ class FlowMind:
         return [asyncio.create_task(run(branch, awaitable)) for branch, awaitable in pairs]
 
     def _launch(self, state: GoalState) -> FlowCallbacks:
-        self._state = state
+        self._state, self.goal_id, self.origins = state, state.goal_id, state.origins
+        self.now_us = state.origins[0].created_us
         self._callbacks = FlowCallbacks(self._is_own)
         self._body = asyncio.create_task(self._run(state.goal_id), context=_context_of(Branch(self)))
         return self._callbacks
@@ -341,14 +404,37 @@ class FlowMind:
             return False
         self._delivered += 1
         self._delivered_us = call.ended_us or 0
-        self._note_activity()
+        self._note_delivery(call)
         return True
+
+    def _deliver_by_id(self, state: GoalState) -> bool:
+        """Deliver what a function that now has its steps in another order waits for; tell whether there was anything.
+
+        A step with an id has no place in the order: nothing waits for its outcome, and it waits for no other outcome.
+        """
+        has_order = False
+        for name in state.settled[self._delivered :]:
+            call = state.calls[name]
+            step = call.call.step
+            is_free = is_id(step) or not has_order
+            if step not in self._requests:
+                has_order = has_order or not (step in self._asked or is_id(step) or is_marker(step))
+            elif is_free and self._deliver(state, call) and step not in self._requests:
+                self._note_delivery(call)
+                return True
+        return False
+
+    def _note_delivery(self, call: CallState) -> None:
+        if not is_marker(call.call.step):
+            self.now_us = max(self.now_us, call.ended_us or 0)
+        self._note_activity()
 
     def _deliver(self, state: GoalState, call: CallState) -> bool:
         step = call.call.step
         request = self._requests.get(step)
         if request is None:
-            return step in self._asked  # the function has cancelled it before it was begun, or has its answer
+            # The function has cancelled it before it was begun, or has its answer; nothing waits for a marker.
+            return step in self._asked or is_marker(step)
         if self._has_later_attempt(state, call):
             return True
         if request.is_cancelled:

@@ -4,8 +4,8 @@ import shlex
 
 from perdure.errors import Conflict
 from perdure.kernel.fold import CallState, GoalState
-from perdure.kernel.step_names import branch_of, short_name
-from perdure.minds.flows.requests import Request
+from perdure.kernel.step_names import branch_of, is_marker, may_follow, short_name
+from perdure.minds.flows.requests import Request, is_id
 
 
 class ChangedFlow(Conflict):
@@ -35,7 +35,8 @@ class Recorded:
         self._left: dict[str, CallState] = {}
         """The first call of each recorded step that the code has not asked for."""
         for call in state.calls.values():
-            self._left.setdefault(call.call.step, call)
+            if not is_marker(call.call.step):
+                self._left.setdefault(call.call.step, call)
         self._new: dict[str, list[Request]] = {}
         """What the code has asked for and the history does not have, by branch."""
         self._last: dict[str, Request] = {}
@@ -57,6 +58,11 @@ class Recorded:
     def has_difference(self) -> bool:
         """Whether the code has asked for something else than what was recorded."""
         return bool(self._found)
+
+    def ahead(self, branch: str) -> int | None:
+        """Return the first recorded event that a branch is still to ask for, or that comes after what it does."""
+        left = (call for step, call in self._left.items() if may_follow(branch, branch_of(step)))
+        return next((call.seq for call in left), None)
 
     def agrees(self, request: Request) -> bool:
         """Tell whether the history, where it has the step of a request, has the same."""
@@ -106,7 +112,7 @@ class Recorded:
 
         Raises: ChangedFlow
         """
-        if not self._left:
+        if not self._left or (ended is None and self._may_be_asked_later()):
             return
         first = min(self._left.values(), key=lambda call: call.seq)
         step = first.call.step
@@ -116,6 +122,11 @@ class Recorded:
             f" {found}."
         )
         raise ChangedFlow(what, self._state.goal_id, short_name(self._state, step))
+
+    def _may_be_asked_later(self) -> bool:
+        """Tell whether only steps with ids are left, and the code is to begin something that may come before them."""
+        is_begun = any(not each.answer.done() for new in self._new.values() for each in new)
+        return is_begun and all(is_id(step) for step in self._left)
 
     def _instead(self, branch: str, ended: str | None) -> str:
         last = self._last.get(branch)

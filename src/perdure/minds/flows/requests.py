@@ -170,6 +170,8 @@ class Branch:
     name: str = ""
     gathers: int = 0
     names: Counter[str] = field(default_factory=Counter)
+    draws: Counter[str] = field(default_factory=Counter)
+    """How many ids and random generators it was given."""
 
     def next_step(self, name: str) -> str:
         """Name the next call of a name in this branch.
