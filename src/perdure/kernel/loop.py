@@ -26,6 +26,8 @@ from perdure.kernel.tasks import end_tasks
 LONGEST_NAP_S = 10.0
 """A moment is waited for in naps no longer than this, because the clock may be set meanwhile."""
 
+TURN = "turn"
+
 log = logging.getLogger(__name__)
 
 Outcome = Literal["ended", "waiting", "interrupted"]
@@ -70,6 +72,10 @@ class Loop:
         """Those of them that the mind has cancelled."""
         self._unrecorded: list[ToolCall] = []
         self._wake = asyncio.Event()
+        self._is_waiting = False
+        self._wake_us: int | None = None
+        self._again_s: float | None = None
+        """When the mind wants to be asked again: at a moment, and after some time. See Decided."""
         self._is_stopping = False
         self._deciding: asyncio.Task[Any] | None = None
         self._has_posts = False
@@ -78,6 +84,21 @@ class Loop:
     @property
     def state(self) -> GoalState:
         return self.journal.state
+
+    @property
+    def active(self) -> Collection[str]:
+        """What goes on here, by name: the calls that run, work of the mind, a turn of the loop; nothing when it waits.
+
+        For a test that owns the clock, and moves it when nothing goes on.
+        """
+        is_at_rest = self._is_waiting and not self._wake.is_set()
+        return {*self._running, *(["mind"] if self._again_s is not None else []), *([] if is_at_rest else [TURN])}
+
+    @property
+    def due_us(self) -> int | None:
+        """The next moment at which the goal continues by itself."""
+        moments = [*self.state.timers().values(), *([] if self._wake_us is None else [self._wake_us])]
+        return min(moments, default=None)
 
     def stop(self) -> None:
         """Begin nothing new, let what runs finish, then give the goal back. A mind that still decides is cut short."""
@@ -155,6 +176,7 @@ class Loop:
 
     async def _decide(self) -> int | None:
         """Ask the mind, and record what it wants; return when it wants to be asked again."""
+        self._wake_us = self._again_s = None
         state = self.state
         if state.termination is not None or self._is_stopping or state.reached_limit is not None:
             return None
@@ -166,6 +188,7 @@ class Loop:
         while self._cancel_calls(decided.cancelled) and decided.end is None:  # the mind waits for that
             self._record_decided(decided)
             decided = await self._decided()
+        self._wake_us, self._again_s = decided.wake_us, decided.again_s
         if not self._record_decided(decided):
             return decided.wake_us
         return decided.wake_us if self.state.open_calls else 0  # nothing came of it: ask again, at once
@@ -244,7 +267,7 @@ class Loop:
             return "interrupted"
         if state.reached_limit is not None:
             return "waiting"
-        if wake_us is not None:
+        if wake_us is not None or self._again_s is not None:
             return None
         timers = state.timers()
         sleeps_us = min(timers.values()) - self._clock.now_us() if timers else None
@@ -345,19 +368,28 @@ class Loop:
     async def _wait(self, wake_us: int | None) -> None:
         """Wait for an outcome, a stop, a post or a moment."""
         moments = [*self.state.timers().values(), *([wake_us] if wake_us is not None else [])]
-        if moments:
-            pause_s = max(min(moments) - self._clock.now_us(), 0) / 1e6
-            others = {
-                asyncio.ensure_future(self._clock.sleep(min(pause_s, LONGEST_NAP_S))),
-                asyncio.ensure_future(self._wake.wait()),
-            }
-            try:
-                await asyncio.wait(others, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                await end_tasks(others)
-        else:
-            await self._wake.wait()
+        pauses = [max(min(moments) - self._clock.now_us(), 0) / 1e6] if moments else []
+        if self._again_s is not None:
+            pauses.append(self._again_s)
+        self._is_waiting = True
+        try:
+            await self._wait_for(min(pauses, default=None))
+        finally:
+            self._is_waiting = False
         self._wake.clear()
+
+    async def _wait_for(self, pause_s: float | None) -> None:
+        if pause_s is None:
+            await self._wake.wait()
+            return
+        others = {
+            asyncio.ensure_future(self._clock.sleep(min(pause_s, LONGEST_NAP_S))),
+            asyncio.ensure_future(self._wake.wait()),
+        }
+        try:
+            await asyncio.wait(others, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await end_tasks(others)
 
     async def _finish_all(self) -> Collection[str]:
         """Record what has ended, and end what still runs; return the calls that do not let themselves be ended."""

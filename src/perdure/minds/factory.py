@@ -10,6 +10,7 @@ from perdure.minds.command import CommandMind
 from perdure.minds.flows.flow import find_flow
 from perdure.minds.flows.mind import FlowMind
 from perdure.minds.flows.requests import NO_FORKS, StepForks
+from perdure.minds.flows.step_calls import DIRECT, StepCalls
 from perdure.minds.plan import PlanMind
 from perdure.minds.plan_file import parse_plan
 
@@ -24,8 +25,10 @@ class Made:
     """The tools that it is known to use, before anything has run."""
 
 
-def make_mind(spec: MindSpec, text: str, jobs: int, forks: StepForks = NO_FORKS) -> Made:
-    """Make the mind that a goal was started with; `forks` knows the processes that steps of a flow fork.
+def make_mind(spec: MindSpec, text: str, jobs: int, forks: StepForks = NO_FORKS, calls: StepCalls = DIRECT) -> Made:
+    """Make the mind that a goal was started with.
+
+    `forks` knows the processes that steps of a flow fork, `calls` how their functions are called.
 
     Raises: Invalid when it makes no sense, or is of a kind that is not made here.
     """
@@ -38,7 +41,7 @@ def make_mind(spec: MindSpec, text: str, jobs: int, forks: StepForks = NO_FORKS)
         case "plan":
             raise Invalid("A goal of kind plan needs the text of its plan, found none.")
         case "flow" if spec.at is not None:
-            mind = FlowMind(find_flow(spec.at), spec.args, forks)
+            mind = FlowMind(find_flow(spec.at), spec.args, forks, calls)
             return Made(mind, {mind.tool.name: mind.tool})
         case _:
             raise Invalid(f"Expected a goal of kind command, plan or flow, found {spec.kind}.")

@@ -14,6 +14,7 @@ from perdure.kernel.events import ToolError, ToolOutput
 from perdure.kernel.ports import CallContext, Check
 from perdure.minds.flows.mistakes import failure_of, is_interrupt
 from perdure.minds.flows.requests import KEY, NO_FORKS, Request, StepForks, Work
+from perdure.minds.flows.step_calls import DIRECT, StepCalls
 from perdure.minds.flows.step_thread import BrokenStart, StepThread
 from perdure.minds.flows.values import to_json
 from perdure.minds.standing import BAD_RESULT, NOT_HAPPENED, TIMEOUT
@@ -27,9 +28,10 @@ class StepTool:
 
     name = "step"
 
-    def __init__(self, requests: Mapping[str, Request], forks: StepForks = NO_FORKS) -> None:
+    def __init__(self, requests: Mapping[str, Request], forks: StepForks = NO_FORKS, calls: StepCalls = DIRECT) -> None:
         self._requests = requests
         self._forks = forks
+        self._calls = calls
         self._threads: dict[str, StepThread] = {}
         """The thread of each call whose function is not async: it cannot be ended, and may outlive its call."""
 
@@ -73,8 +75,10 @@ class StepTool:
         """Run the function of a step, and return its result, or how it failed."""
         try:
             work = self._work(context)
-            async with asyncio.timeout(work.timeout_s) as limit:
-                result = await call(work.fn, work, partial(self._threads.__setitem__, context.call.call_id))
+            async with self._calls.timeout(work.timeout_s) as limit:
+                result = await call(
+                    self._calls.function(work.fn), work, partial(self._threads.__setitem__, context.call.call_id)
+                )
         except asyncio.CancelledError as raised:
             if not _is_being_cancelled():
                 failure = failure_of(raised, context.call.call_id)
@@ -115,7 +119,7 @@ class StepTool:
             return "unknown"
         before = KEY.set(context.idempotency_key)
         try:
-            answer = await call(work.check, work)
+            answer = await call(self._calls.function(work.check), work)
         except Exception:
             log.warning("the check of %s failed, and so knows nothing", context.call.step, exc_info=True)
             return "unknown"
