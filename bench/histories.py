@@ -17,7 +17,7 @@ steps:
   - id: work
     exec: ["true"]
     effect: idempotent
-    retry: {times: 9999}
+    retry: {attempts: 9999}
   - id: sure
     needs: [work]
     ask: {question: "Go on?"}

@@ -12,7 +12,7 @@ import json
 import sys
 from pathlib import Path
 
-from perdure import Goal, GoalWaiting, Perdure, flow
+from perdure import Goal, GoalWaiting, Perdure, Retry, flow
 
 OUTBOX = Path("outbox.txt")
 
@@ -43,7 +43,7 @@ def was_sent(report: str) -> bool:
 
 @flow
 async def nightly(goal: Goal, day: str) -> str:
-    numbers = await goal.options(effect="pure", retry={"times": 3, "wait": 10}).step(fetch, day)
+    numbers = await goal.options(effect="pure", retry=Retry(4, initial=10)).step(fetch, day)
     report = await goal.options(effect="idempotent").step(write_report, day, numbers)
     if await goal.ask(f"Send {report}?", ["yes", "no"]) == "no":
         return f"kept {report}"

@@ -10,7 +10,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from perdure import Goal, Perdure, StepFailed, flow
+from perdure import Goal, Perdure, Retry, flow
 
 LEDGER = Path("ledger.txt")
 
@@ -51,10 +51,10 @@ async def journey(goal: Goal, place: str) -> str:
         for what in ("flight", "hotel", "car"):
             await goal.options(check=was_booked).step(book, what, place)
             booked.append(what)
-    except StepFailed as error:
+    except LookupError as error:
         for what in reversed(booked):
-            await goal.options(check=was_given_back, retry={"times": 5, "wait": 10}).step(give_back, what, place)
-        return f"undone, because {error.detail}"
+            await goal.options(check=was_given_back, retry=Retry(6, initial=10)).step(give_back, what, place)
+        return f"undone, because {error.args[0]}"
     return f"booked {', '.join(booked)}"
 
 

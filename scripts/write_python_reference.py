@@ -48,7 +48,7 @@ CLIENT = (
     (bots.Bots, "client.bots"),
     (memory.Memory, "client.memory"),
 )
-GOAL = ("step", "sleep", "ask", "signal", "gather", "idempotency_key")
+GOAL = ("step", "sleep", "ask", "signal", "gather")
 MAKING = ("create", "exists")
 DATABASE = ("transaction", "read", "tables", "count_rows", "ping", "health", "verify", "backup", "close")
 WORDS = {"Effect": perdure.Effect, "GoalStatus": perdure.GoalStatus, "Status": perdure.Status}
@@ -89,7 +89,10 @@ def python_page() -> str:
         *_section("`flow`", perdure.flow),
         *_section("`Goal`", perdure.Goal),
         *(line for name in GOAL for line in _member(perdure.Goal, name, "goal")),
-        *_section("`idempotency_key`", perdure.idempotency_key),
+        *_section("`current_step`", perdure.current_step),
+        *_section("`current_goal`", perdure.current_goal),
+        *_section("`Happened`", perdure.Happened),
+        *_section("`Retry`", perdure.Retry),
         *_section("`StepFailed`", perdure.StepFailed),
         *_section("`GoalResult`", perdure.GoalResult),
         _fields(perdure.GoalResult),

@@ -39,8 +39,11 @@ if TYPE_CHECKING:
     from perdure.memory.places import get_memory_state_dir
     from perdure.memory.reading import iter_records, read_records
     from perdure.memory.record import MemoryRecord
+    from perdure.minds.flows.checks import Happened
+    from perdure.minds.flows.current import CurrentStep, current_goal, current_step
     from perdure.minds.flows.flow import Flow, flow
-    from perdure.minds.flows.goal import CallOptions, First, Goal, idempotency_key
+    from perdure.minds.flows.goal import CallOptions, First, Goal
+    from perdure.minds.retry import Retry
     from perdure.store.client import DatabaseClient
 
 __version__ = "0.1.0"
@@ -53,6 +56,7 @@ __all__ = [
     "BuilderTurn",
     "CallOptions",
     "Conflict",
+    "CurrentStep",
     "Damaged",
     "DatabaseClient",
     "Denied",
@@ -70,6 +74,7 @@ __all__ = [
     "GoalStatus",
     "GoalView",
     "GoalWaiting",
+    "Happened",
     "Invalid",
     "KeyTaken",
     "Limits",
@@ -79,14 +84,16 @@ __all__ = [
     "Perdure",
     "PerdureError",
     "Replayed",
+    "Retry",
     "Status",
     "StepFailed",
     "Unavailable",
     "Waiting",
     "append_record",
+    "current_goal",
+    "current_step",
     "flow",
     "get_memory_state_dir",
-    "idempotency_key",
     "iter_records",
     "read_records",
 ]
@@ -118,7 +125,11 @@ _HOMES = {
     "MemoryRecord": "perdure.memory.record",
     "append_record": "perdure.memory.append",
     "flow": "perdure.minds.flows.flow",
-    "idempotency_key": "perdure.minds.flows.goal",
+    "CurrentStep": "perdure.minds.flows.current",
+    "Happened": "perdure.minds.flows.checks",
+    "Retry": "perdure.minds.retry",
+    "current_goal": "perdure.minds.flows.current",
+    "current_step": "perdure.minds.flows.current",
     "get_memory_state_dir": "perdure.memory.places",
     "iter_records": "perdure.memory.reading",
     "read_records": "perdure.memory.reading",

@@ -63,6 +63,8 @@ class Definition:
     """Whether the value is a path or a URL, which is made absolute."""
     is_flag: bool = False
     """Whether the value is true or false, which TOML writes without quotes."""
+    is_list: bool = False
+    """Whether the value is several names separated by commas; TOML may have an array of texts."""
 
 
 DEFINITIONS = (
@@ -107,6 +109,17 @@ DEFINITIONS = (
         help="The flows that may be started over the API: module:function, separated by commas.",
         default=lambda _home: "",
         is_place=False,
+        is_list=True,
+    ),
+    Definition(
+        name="imports",
+        flag="--import",
+        environment=("PERDURE_IMPORTS",),
+        is_in_config=True,
+        help="Modules that define flows, separated by commas; where a goal finds its flow when the code was moved.",
+        default=lambda _home: "",
+        is_place=False,
+        is_list=True,
     ),
     Definition(
         name="wake_cli_goals",
@@ -205,7 +218,18 @@ class Settings:
     @property
     def flows(self) -> tuple[str, ...]:
         """The flows that may be started over the API."""
-        return tuple(name.strip() for name in self._value("flows").split(",") if name.strip())
+        return _names(self._entry("flows"))
+
+    @property
+    def imports(self) -> tuple[str, ...]:
+        """Modules to look for flows in.
+
+        Raises: Invalid when one is not the name of a module.
+        """
+        names = _names(entry := self._entry("imports"))
+        if not all(part.isidentifier() for name in names for part in name.split(".")):
+            raise Invalid(_unexpected(entry, "names of modules separated by commas, such as shop.flows"))
+        return names
 
     @property
     def wake_cli_goals(self) -> bool:
@@ -255,6 +279,10 @@ class Settings:
 
     def _entry(self, name: str) -> Setting:
         return next(entry for entry in self.entries if entry.name == name)
+
+
+def _names(entry: Setting) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name.strip() for name in entry.value.split(",") if name.strip()))
 
 
 def _whole(value: str, largest: int) -> int | None:
@@ -459,6 +487,8 @@ def _config_value(path: Path, key: str, value: object, known: list[str]) -> str:
         raise Invalid(f"{path}: there is no setting {key!r}.{_did_you_mean(key, [*known, MEMORY_TABLE])}")
     if isinstance(value, bool) and _definition(key).is_flag:
         return str(value).lower()
+    if isinstance(value, list) and _definition(key).is_list and all(isinstance(each, str) for each in value):
+        return ",".join(value)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not (is_number and not _definition(key).is_place) and not (isinstance(value, str) and value):
         raise Invalid(f"{path}: {key} was expected to be a text that is not empty.")

@@ -15,7 +15,7 @@ from perdure.app.goals import Goals
 from perdure.app.new_goal import of_flow
 from perdure.app.run_options import Manner
 from perdure.kernel.events import Limits
-from perdure.minds.flows import flow as flows
+from perdure.minds.flows import registry
 from tests.app.parked import parked
 from tests.app.serving import become, until
 
@@ -161,7 +161,7 @@ async def test_a_goal_whose_code_is_unknown_is_left_alone_for_a_minute_and_logge
     shop: Shop, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (goal_id,) = await shop.left("a")
-    monkeypatch.delitem(flows._FLOWS, counting.path)
+    monkeypatch.delitem(registry._FLOWS, counting.path)
     with caplog.at_level(logging.WARNING, "perdure.app.background"):
         async with shop.recovering() as p:
             worker = p.goals.worker

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure import Conflict, Goal, Invalid, NotFound, flow, idempotency_key
+from perdure import Conflict, Goal, Invalid, NotFound, current_step, flow
 from perdure.app.goals import Goals
 from perdure.errors import KeyTaken
 from perdure.kernel.events import ForkedFrom
@@ -25,7 +25,7 @@ def note(word: str) -> str:
 
 
 async def held() -> str:
-    CALLS.append(idempotency_key())
+    CALLS.append(current_step().idempotency_key)
     if GATES:
         reached, go = GATES.pop(), GATES.pop()
         reached.set()

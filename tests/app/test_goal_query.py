@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import pytest
 
@@ -88,7 +89,7 @@ async def test_a_flow_is_chosen_by_its_name_or_by_its_module_too_page_by_page(
     goals: Goals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("perdure.app.goal_reader._PAGE", 2)
-    monkeypatch.setattr("perdure.minds.flows.flow._FLOWS", {})
+    monkeypatch.setattr("perdure.minds.flows.registry._FLOWS", WeakValueDictionary())
 
     async def add(at: str) -> str:
         async def body(goal: Goal) -> None: ...

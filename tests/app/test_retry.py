@@ -18,7 +18,7 @@ from perdure.kernel.events import Limits, MindSpec
 from perdure.kernel.loop import Loop
 from perdure.kernel.ports import Summary
 from perdure.kernel.reopening import NotRetried
-from perdure.minds.flows import flow as flows
+from perdure.minds.flows import registry
 from tests.app.serving import at_work, become, until
 
 TRIED: list[str] = []
@@ -155,7 +155,7 @@ async def test_a_goal_that_is_done_is_not_retried_and_a_fork_is_offered(goals: G
 async def test_code_that_is_not_here_reopens_nothing(goals: Goals, monkeypatch: pytest.MonkeyPatch) -> None:
     goal_id = await failed(goals)
     before = await types(goals, goal_id)
-    monkeypatch.delitem(flows._FLOWS, order.path)
+    monkeypatch.delitem(registry._FLOWS, order.path)
     monkeypatch.setattr(f"{__name__}.order", None)
     with pytest.raises((NotFound, Invalid)):
         await goals.retry(goal_id)
@@ -167,16 +167,16 @@ async def test_a_flow_of_a_script_elsewhere_is_reopened_and_not_run(
     goals: Goals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = "__main__:order"
-    monkeypatch.setitem(flows._FLOWS, path, order)
+    monkeypatch.setitem(registry._FLOWS, path, order)
     new = of_flow(order, [], {})
     goal_id = (await goals.begin(replace(new, mind=replace(new.mind, at=path)))).state.goal_id
-    monkeypatch.delitem(flows._FLOWS, path)
+    monkeypatch.delitem(registry._FLOWS, path)
     assert (await goals.reopen(goal_id, Manner(queue="server"))).outcome == "interrupted"
     view = await goals.get(goal_id)
     assert (view.status, view.summary.worker, view.summary.queue) == ("interrupted", None, "cli")
     assert TRIED == ["reserve", "pay"]
     BROKEN.clear()
-    monkeypatch.setitem(flows._FLOWS, path, order)
+    monkeypatch.setitem(registry._FLOWS, path, order)
     assert (await goals.resume(goal_id)).status == "done"
 
 
@@ -184,10 +184,10 @@ async def test_the_same_key_returns_a_flow_of_a_script_elsewhere_as_the_first_re
     goals: Goals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = "__main__:order"
-    monkeypatch.setitem(flows._FLOWS, path, order)
+    monkeypatch.setitem(registry._FLOWS, path, order)
     new = of_flow(order, [], {})
     goal_id = (await goals.begin(replace(new, mind=replace(new.mind, at=path)))).state.goal_id
-    monkeypatch.delitem(flows._FLOWS, path)
+    monkeypatch.delitem(registry._FLOWS, path)
     first, second = [await goals.reopen(goal_id, key="k") for _ in range(2)]
     assert (second.outcome, second.state.tip) == (first.outcome, first.state.tip) == ("interrupted", first.state.tip)
 

@@ -25,7 +25,7 @@ LEASE_S = 2.0
 PLAN = """
 goal: copied
 steps:
-  - {id: send, shell: true, exec: "echo . >> send; echo $$ >> told; read x < gate", effect: EFFECT, retry: {times: 3}}
+  - {id: send, shell: true, exec: "echo . >>send; echo $$ >>told; read x <gate", effect: EFFECT, retry: {attempts: 4}}
 """
 
 

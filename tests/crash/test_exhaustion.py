@@ -40,7 +40,7 @@ TRIES = 4
 PLAN = """
 goal: send once
 steps:
-  - {id: send, shell: true, exec: "COMMAND", retry: {times: 3}}
+  - {id: send, shell: true, exec: "COMMAND", retry: {attempts: 4}}
 """
 NEEDED = 14
 """More descriptors than one `exec` ever needs at once."""
@@ -262,7 +262,7 @@ def test_a_command_that_finds_no_process_left_has_failed_and_has_its_effect_when
 
 @flow
 async def sends_once(goal: Goal, name: str) -> None:
-    await goal.options(retry=3).step(append, name)
+    await goal.options(retry=4).step(append, name)
 
 
 def append(name: str) -> None:
@@ -310,7 +310,7 @@ async def test_a_file_whose_writer_died_before_the_flush_has_happened_by_its_che
 WRITING = """
 goal: write once
 steps:
-  - {id: write, tool: write_file, with: {path: file, content: new}, effect: once, retry: {times: 3}}
+  - {id: write, tool: write_file, with: {path: file, content: new}, effect: once, retry: {attempts: 4}}
 """
 
 

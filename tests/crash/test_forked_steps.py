@@ -51,7 +51,7 @@ def fork_and_wait(folder: str, manner: str) -> None:
 
 @flow
 async def forks(goal: Goal, folder: str, manner: str) -> None:
-    await goal.options(retry=3).step(fork_and_wait, folder, manner)
+    await goal.options(retry=4).step(fork_and_wait, folder, manner)
 
 
 async def work(home: Path, url: str, manner: str) -> None:

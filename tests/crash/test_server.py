@@ -134,7 +134,7 @@ async def test_a_server_that_is_told_to_end_twice_does_not_wait_for_steps(home: 
         async with connected(home, url) as client:
             goal = await client.goals.create(text="sleep 60")
             async for event in client.goals.follow(goal["id"]):
-                if event["payload"].get("step"):
+                if event["payload"].get("call_id"):
                     break
         server.interrupt()
         server.wait_for("Ctrl-C ends them now")
@@ -151,7 +151,7 @@ async def test_a_server_that_is_told_to_end_gives_its_goals_back(home: Path, tmp
             steps = f"[{{id: a, exec: 'sleep 1'}}, {{id: b, exec: 'touch {tmp_path}/ended', needs: [a]}}]"
             goal = await client.goals.create(plan=f"goal: nap\nsteps: {steps}")
             async for event in client.goals.follow(goal["id"]):
-                if event["payload"].get("step") == "a":
+                if event["payload"].get("call_id") == "a.1":
                     break
         server.interrupt()
         server.wait_for("ten seconds to finish")

@@ -45,7 +45,7 @@ def run(example: str, *arguments: str) -> str:
 def test_a_journey_that_cannot_be_booked_is_undone_once_however_often_it_is_killed(work: Path) -> None:
     kills = [killed(when, 1, "ledger", "saga.py", "Nowhere") for when in (*BOTH, *BOTH, *BOTH, *BOTH)]
     assert sum(kills) >= 4
-    assert ": done undone, because there is no car in Nowhere (" in run("saga.py", "Nowhere")
+    assert ": done undone, because there is no car in Nowhere\n" in run("saga.py", "Nowhere")
     assert (work / "ledger.txt").read_text().splitlines() == [
         "book flight Nowhere",
         "book hotel Nowhere",

@@ -42,9 +42,9 @@ def test_every_name_that_a_section_of_the_reference_has_imports_as_it_says() -> 
 
 
 def test_the_names_of_flows_are_public() -> None:
-    from perdure import Event, Goal, GoalResult, GoalStatus, Perdure, StepFailed, flow, idempotency_key
+    from perdure import Event, Goal, GoalResult, GoalStatus, Perdure, StepFailed, current_step, flow
 
-    assert {Event, Goal, GoalResult, GoalStatus, Perdure, StepFailed, flow, idempotency_key}
+    assert {Event, Goal, GoalResult, GoalStatus, Perdure, StepFailed, flow, current_step}
 
 
 def test_dir_lists_exactly_the_public_names() -> None:

@@ -81,7 +81,7 @@ def test_what_happens_is_seen_by_whoever_watches_until_the_end(work: Path, besid
             rest = [json.loads(line) for line in watching.stdout]
             assert watching.wait(30) == 130
         assert program.wait(30) == 130
-    assert (first["seq"], first["payload"]["step"]) == (4, "build")
+    assert (first["seq"], first["payload"]["call_id"]) == (4, "build.1")
     assert [event["seq"] for event in rest] == list(range(5, 5 + len(rest)))
     assert rest[-1]["payload"]["reason"] == "cancelled"
 

@@ -133,5 +133,5 @@ async def test_a_model_that_goes_round_in_circles_is_stopped_the_third_time(
 
 async def test_a_plan_is_never_stopped_for_repeating_itself(world: World) -> None:
     world.tool.fails["act"] = 5
-    ran = await world.start("goal: a\nsteps: [{id: act, exec: [act], retry: {times: 5, wait: 1s}}]")
+    ran = await world.start("goal: a\nsteps: [{id: act, exec: [act], retry: {attempts: 6, initial: 1s}}]")
     assert ran.state.status == "done"

@@ -21,14 +21,14 @@ from tests.kernel.world import CountingTool, World
 RETRYING = """
 goal: retry
 steps:
-  - {id: send, exec: [send], effect: EFFECT, retry: {times: 3}}
+  - {id: send, exec: [send], effect: EFFECT, retry: {attempts: 4}}
   - {id: after, exec: [after], needs: [send]}
 """
 ONCE = RETRYING.replace("EFFECT", "once")
 BESIDE = """
 goal: beside
 steps:
-  - {id: send, exec: [send], retry: {times: 3}}
+  - {id: send, exec: [send], retry: {attempts: 4}}
   - {id: long, exec: [long]}
 """
 NO_MORE_FILES = OSError(errno.EMFILE, "Too many open files")

@@ -8,7 +8,7 @@ import pytest
 
 from perdure import Conflict, Damaged, Invalid, Unavailable
 from perdure.kernel.decisions import admit_decision, choose
-from perdure.kernel.events import Decision, Limits, Termination, ToolCall, decode, fingerprint
+from perdure.kernel.events import Decision, Limits, Termination, ToolCall, decode, encode, fingerprint
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.ports import Check, Decided, InboxRow
 from tests.contracts.histories import Stored
@@ -39,7 +39,7 @@ async def parked(world: World) -> GoalState:
 
 async def test_an_approval_carries_the_hash_of_what_was_shown_and_runs_it_once(world: World) -> None:
     decision = choose(await parked(world), "approve", None)
-    assert decision.shown_sha256 == fingerprint(CALL)
+    assert decision.shown_sha256 == fingerprint(encode(CALL)[1])
     await post(world, decision)
     world.minds = [scripted_end()]
     ran = await world.resume()

@@ -66,7 +66,7 @@ async def test_a_failed_step_ends_the_goal_and_starts_nothing_new(world: World) 
 
 async def test_a_retry_waits_and_is_a_new_call_of_the_same_step(world: World) -> None:
     world.tool.fails["fetch"] = 2
-    retrying = PLAN.replace("effect: idempotent", "effect: idempotent, retry: {times: 3, wait: 10s}")
+    retrying = PLAN.replace("effect: idempotent", "effect: idempotent, retry: {attempts: 4, initial: 10s}")
     ran = await world.start(retrying)
     assert ran.state.status == "done"
     calls = [body for event in await world.store.load("goal-a") if isinstance(body := decode(event), ToolCall)]

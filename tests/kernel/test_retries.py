@@ -152,7 +152,7 @@ async def test_a_fork_at_or_beside_a_reopening_runs_what_was_due(world: World, k
 
 
 async def test_an_unknown_call_of_a_retry_is_due_again_in_a_fork_and_has_its_own_policy(world: World) -> None:
-    plan = PLAN.replace("id: send, exec: [send]", "id: send, retry: {times: 1}, exec: [send]")
+    plan = PLAN.replace("id: send, exec: [send]", "id: send, retry: {attempts: 2}, exec: [send]")
     codes = ["exit", "timeout"]
 
     async def run(context: CallContext) -> ToolOutput:

@@ -18,7 +18,7 @@ from tests.kernel.world import ScriptedMind, World
 RETRYING = """
 goal: retry
 steps:
-  - {id: fetch, exec: [fetch], retry: {times: 1, wait: 10s}}
+  - {id: fetch, exec: [fetch], retry: {attempts: 2, initial: 10s}}
 """
 DAY_US = 24 * 3600 * 1_000_000
 

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from perdure import Invalid
+from perdure.kernel.children import NO_CHILDREN
 from perdure.kernel.events import GoalBegun, Limits, MindSpec, ToolCall, ToolError, ToolOutput
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.inbox import drain
@@ -179,7 +180,7 @@ class World:
     async def settle(self, goal_id: str = "goal-a") -> GoalState:
         """Record what was posted to a goal that nobody runs, without running it."""
         journal = await self._claimed(goal_id, self.new_worker())
-        await drain(journal, self.store, {"exec": self.tool})
+        await drain(journal, self.store, {"exec": self.tool}, NO_CHILDREN)
         return journal.state
 
     async def fork(

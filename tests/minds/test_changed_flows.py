@@ -9,8 +9,9 @@ from perdure import Goal
 from perdure.kernel.events import MindSpec
 from perdure.kernel.fold import fold
 from perdure.kernel.forking import ForkRequest, begun_once, fork_point
-from perdure.minds.flows.flow import Flow, find_flow
+from perdure.minds.flows.flow import Flow
 from perdure.minds.flows.recorded import ChangedFlow
+from perdure.minds.flows.registry import find_flow
 from tests.kernel.world import World
 
 Code = Callable[..., Coroutine[Any, Any, Any]]
@@ -83,7 +84,7 @@ async def test_of_all_steps_that_are_not_asked_for_the_first_is_named_and_a_fork
 ) -> None:
     flow = await start(world)
     before = await world.store.load("goal-a")
-    seq = next(event.seq for event in before if f'"step":"{step}"' in event.payload)
+    seq = next(event.seq for event in before if f'"call_id":"{step}.1"' in event.payload)
     flow.fn = code
     with pytest.raises(ChangedFlow) as refused:
         await world.resume()
@@ -105,7 +106,11 @@ async def test_what_is_open_before_the_first_step_that_differs_is_done_anew_in_t
     with pytest.raises(ChangedFlow) as refused:
         await world.resume()
     assert refused.value.step == "b"
-    (seq,) = [event.seq for event in await world.store.load("goal-a") if '"step":"g1.1/b#0"' in event.payload]
+    (seq,) = [
+        event.seq
+        for event in await world.store.load("goal-a")
+        if event.type == "action" and '"g1.1/b#0.1"' in event.payload
+    ]
     forked = await world.fork(seq - 1)
     assert forked.begun.voided == ("g1.0/a#0.1",)
     ran = await world.resume("goal-f")

@@ -8,7 +8,8 @@ import pytest
 
 from perdure import Invalid
 from perdure.kernel.events import GoalBegun, Termination
-from perdure.minds.flows.flow import Flow, find_flow, flow
+from perdure.minds.flows.flow import Flow, flow
+from perdure.minds.flows.registry import find_flow
 from perdure.minds.flows.tracebacks import shown
 from tests.kernel.world import World
 from tests.minds.test_flow import bodies, double, ended, run
@@ -31,14 +32,14 @@ BAD: dict[str, tuple[Callable[[Any], Awaitable[Any]], str]] = {
     "an unknown effect": (lambda goal: goal.options(effect="twice").step(double, 1), "An effect"),
     "a sleep that is a text": (lambda goal: goal.sleep("3"), "A sleep"),
     "a sleep that is no number": (lambda goal: goal.sleep(float("nan")), "A sleep"),
-    "a retry that is a text": (lambda goal: goal.options(retry="3").step(double, 1), "retry is"),
-    "a retry that is true": (lambda goal: goal.options(retry=True).step(double, 1), "retry is"),
-    "a retry below 0": (lambda goal: goal.options(retry=-1).step(double, 1), "retry is"),
+    "a retry that is a text": (lambda goal: goal.options(retry="3").step(double, 1), "Invalid retry: "),
+    "a retry that is true": (lambda goal: goal.options(retry=True).step(double, 1), "Invalid retry: "),
+    "a retry below 1": (lambda goal: goal.options(retry=0).step(double, 1), "Invalid retry: "),
     "a retry with an unknown key": (
-        lambda goal: goal.options(retry={"times": 1, "pause": 2}).step(double, 1),
-        "retry is",
+        lambda goal: goal.options(retry={"attempts": 1, "pause": 2}).step(double, 1),
+        "Invalid retry: ",
     ),
-    "a retry without a number": (lambda goal: goal.options(retry={}).step(double, 1), "retry is"),
+    "a retry without a number": (lambda goal: goal.options(retry={}).step(double, 1), "Invalid retry: "),
     "a list side by side": (lambda goal: goal.gather([1]), "one by one"),
     "a number side by side": (lambda goal: goal.gather(goal.step(double, 1), 5), "one by one; found 5"),
 }

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perdure import failpoints
-from perdure.errors import StepFailed
 from perdure.kernel.events import Ask, Effect, MindSpec, ToolCall, Wait
 from perdure.kernel.fold import GoalState, fold
 from perdure.minds.flows.flow import Flow
@@ -47,9 +46,9 @@ class Step:
 
     async def run(self, goal: Goal, place: str, outside: Outside) -> Any:
         try:
-            return await goal.options(effect=self.effect, retry=self.retry).step(outside.act, place, self.fails)
-        except StepFailed as error:
-            return f"{error.code} {error.detail}"
+            return await goal.options(effect=self.effect, retry=self.retry + 1).step(outside.act, place, self.fails)
+        except ValueError as error:
+            return f"ValueError {error}"
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,7 @@ def steps_of(state: GoalState) -> set[str]:
     return {call.call.step for call in state.calls.values()}
 
 
-async def drive(world: World, path: str, outside: Outside, kill: tuple[str, int] | None) -> GoalState:
+async def drive(world: World, flow: Flow[..., Any], outside: Outside, kill: tuple[str, int] | None) -> GoalState:
     """Run a goal to its end, answering what it asks; it dies once, at the nth time that a point is reached."""
     hits = 0
 
@@ -120,7 +119,7 @@ async def drive(world: World, path: str, outside: Outside, kill: tuple[str, int]
         for number in range(200):
             with suppress(Died):
                 if not await world.store.list_goals():
-                    await world.start(MindSpec("flow", at=path))
+                    await world.start(MindSpec("flow", at=flow.path))
                 else:
                     await world.resume()
             if await world.store.list_goals():
@@ -147,7 +146,7 @@ async def help_on(world: World, state: GoalState, number: int, outside: Outside)
                 await world.store.post("goal-a", "decision", payload, key=key)
 
 
-def world_with(program: tuple[Any, ...]) -> tuple[World, str, Outside]:
+def world_with(program: tuple[Any, ...]) -> tuple[World, Flow[[], list[Any]], Outside]:
     dead: set[str] = set()
     store = InMemoryStateStore(is_dead=dead.__contains__)
     outside = Outside(Counter())
@@ -155,18 +154,17 @@ def world_with(program: tuple[Any, ...]) -> tuple[World, str, Outside]:
     async def whole(goal: Goal) -> list[Any]:
         return await in_order(program, goal, "", outside)
 
-    path = Flow(whole).path
-    return World(store, store, dead=dead), path, outside
+    return World(store, store, dead=dead), Flow(whole), outside
 
 
 @given(programs, st.sampled_from(POINTS), st.integers(1, 12))
 @settings(max_examples=torture_size(small=60), deadline=None)
 def test_a_flow_that_died_anywhere_ends_as_one_that_did_not(program: tuple[Any, ...], point: str, nth: int) -> None:
     async def both() -> None:
-        world, path, outside = world_with(program)
-        clean = await drive(world, path, outside, None)
-        world, path, outside_again = world_with(program)
-        killed = await drive(world, path, outside_again, (point, nth))
+        world, flow, outside = world_with(program)
+        clean = await drive(world, flow, outside, None)
+        world, flow, outside_again = world_with(program)
+        killed = await drive(world, flow, outside_again, (point, nth))
         assert killed.termination == clean.termination
         assert steps_of(killed) == steps_of(clean)
         for call in killed.calls.values():

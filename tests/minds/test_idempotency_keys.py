@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from perdure import Goal, Invalid, StepFailed, failpoints, idempotency_key
+from perdure import Goal, Invalid, current_step, failpoints
 from perdure.kernel.events import MindSpec
 from perdure.kernel.loop import Ran
 from perdure.minds.flows.flow import Flow
@@ -23,23 +23,27 @@ def no_keys() -> Iterator[None]:
     KEYS.clear()
 
 
+def key() -> str:
+    return current_step().idempotency_key
+
+
 def on_a_thread() -> str:
-    KEYS.append(idempotency_key())
+    KEYS.append(key())
     return KEYS[-1]
 
 
 async def here() -> str:
-    KEYS.append(await asyncio.to_thread(idempotency_key))
-    return idempotency_key()
+    KEYS.append(await asyncio.to_thread(key))
+    return key()
 
 
 def did_it_happen() -> bool:
-    KEYS.append(idempotency_key())
+    KEYS.append(key())
     return False
 
 
 def fails_once() -> str:
-    KEYS.append(idempotency_key())
+    KEYS.append(key())
     if len(KEYS) == 1:
         raise ValueError("not yet")
     return KEYS[-1]
@@ -64,14 +68,14 @@ async def test_a_function_that_never_saw_the_goal_knows_its_key(world: World) ->
         return [
             *branches,
             await goal.options(effect="pure").step(on_a_thread),
-            await goal.step(lambda: goal.idempotency_key),
+            await goal.step(key),
         ]
 
     assert value(await start(world, both)) == [
         "goal-a/g1.0/on_a_thread#0.1",
         "goal-a/g1.1/here#0.1",
         "goal-a//on_a_thread#0.1",
-        "goal-a//lambda#0.1",
+        "goal-a//key#0.1",
     ]
 
 
@@ -83,9 +87,9 @@ async def test_a_step_that_is_run_again_after_a_crash_has_the_same_key(world: Wo
 
     with failpoints.armed(point, die), pytest.raises(Died):
         await start(world, one)
-    key = f"goal-a//{step.__name__}#0.1"
-    assert value(await world.resume()) == key
-    assert [key] * (1 + point.endswith("after")) == KEYS
+    wanted = f"goal-a//{step.__name__}#0.1"
+    assert value(await world.resume()) == wanted
+    assert [wanted] * (1 + point.endswith("after")) == KEYS
 
 
 async def test_a_check_knows_the_key_of_the_step_that_it_asks_about_and_nobody_after_it(world: World) -> None:
@@ -97,12 +101,12 @@ async def test_a_check_knows_the_key_of_the_step_that_it_asks_about_and_nobody_a
     await world.resume()
     assert KEYS == ["goal-a//on_a_thread#0.1"] * 2
     with pytest.raises(Invalid):
-        idempotency_key()
+        key()
 
 
 async def test_another_try_is_another_call_and_has_another_key(world: World) -> None:
     async def one(goal: Goal) -> str:
-        return str(await goal.options(retry=1).step(fails_once))
+        return str(await goal.options(retry=2).step(fails_once))
 
     assert value(await start(world, one)) == "goal-a//fails_once#0.2"
     assert KEYS == ["goal-a//fails_once#0.1", "goal-a//fails_once#0.2"]
@@ -112,21 +116,26 @@ async def test_outside_of_a_step_there_is_no_key(world: World) -> None:
     async def asks(goal: Goal) -> str:
         await goal.step(on_a_thread)
         try:
-            return idempotency_key()
+            return key()
         except Invalid as error:
             return error.detail
 
-    assert value(await start(world, asks)) == "There is an idempotency key inside a step only."
+    assert (
+        value(await start(world, asks))
+        == "current_step() was called outside of a step: only the function and the check of a step have one."
+    )
 
 
 async def test_a_key_asked_for_by_a_thread_of_ones_own_is_a_failure_that_says_so(world: World) -> None:
     async def in_an_executor() -> str:
-        return await asyncio.get_running_loop().run_in_executor(None, idempotency_key)
+        return await asyncio.get_running_loop().run_in_executor(None, key)
 
     async def asks(goal: Goal) -> str:
         try:
             return str(await goal.step(in_an_executor))
-        except StepFailed as error:
+        except Invalid as error:
             return error.detail
 
-    assert value(await start(world, asks)).startswith("There is an idempotency key inside a step only. (")
+    assert value(await start(world, asks)).startswith(
+        "current_step() was called outside of a step: only the function and the check of a step have one."
+    )

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from perdure import Conflict
-from perdure.errors import StepFailed
 from perdure.kernel.events import MindSpec
-from perdure.minds.flows.flow import Flow, find_flow
+from perdure.minds.flows.flow import Flow
 from perdure.minds.flows.goal import Goal
+from perdure.minds.flows.registry import find_flow
 from perdure.minds.flows.tracebacks import shown
 from tests.kernel.world import World
 from tests.minds.test_flow import bodies, ended, run
@@ -50,8 +50,8 @@ async def test_an_error_of_a_step_names_its_line_and_a_replay_says_the_same(worl
     async def catches(goal: Goal) -> None:
         try:
             await goal.step(fails)
-        except StepFailed as error:
-            said.append(error.detail)
+        except ValueError as error:
+            said.append(getattr(error.__cause__, "detail", ""))
         await goal.ask("Go on?")
 
     await run(world, catches)

@@ -248,7 +248,7 @@ async def test_a_failed_goal_waits_for_an_unknown_outcome() -> None:
 
 
 async def test_a_failed_step_is_tried_again_after_its_pause() -> None:
-    history = goal("id: a, exec: x, retry: {times: 1, wait: 10s}")
+    history = goal("id: a, exec: x, retry: {attempts: 2, initial: 10s}")
     await history.step()
     history.fail("a.1")
     assert await history.step() == Decided([], wake_us=START_US + 10 * SECOND_US)
@@ -258,7 +258,7 @@ async def test_a_failed_step_is_tried_again_after_its_pause() -> None:
 
 
 async def test_a_step_fails_for_good_after_its_last_try() -> None:
-    history = goal("id: a, exec: x, retry: {times: 1}")
+    history = goal("id: a, exec: x, retry: {attempts: 2}")
     await history.step()
     history.fail("a.1")
     assert await history.begun() == ["a.2"]
@@ -267,7 +267,7 @@ async def test_a_step_fails_for_good_after_its_last_try() -> None:
 
 
 async def test_a_step_that_was_begun_keeps_its_retries_when_another_fails() -> None:
-    history = goal("id: a, exec: x", "id: b, exec: x, retry: {times: 1}")
+    history = goal("id: a, exec: x", "id: b, exec: x, retry: {attempts: 2}")
     await history.step()
     history.fail("a.1")
     history.fail("b.1")
@@ -275,7 +275,7 @@ async def test_a_step_that_was_begun_keeps_its_retries_when_another_fails() -> N
 
 
 async def test_a_denied_call_is_not_tried_again() -> None:
-    history = goal("id: a, exec: x, retry: {times: 3}")
+    history = goal("id: a, exec: x, retry: {attempts: 4}")
     await history.step()
     history.add(ToolOutput("a.1", ok=False, error=ToolError("denied", "not allowed")))
     assert (await ended(history)).detail == "Step a failed: not allowed"
@@ -319,7 +319,7 @@ async def test_an_abort_ends_the_goal_and_starts_no_clean_up() -> None:
 
 
 async def test_an_abort_lets_running_tools_finish() -> None:
-    history = goal("id: a, exec: x", "id: b, exec: x, retry: {times: 3}")
+    history = goal("id: a, exec: x", "id: b, exec: x, retry: {attempts: 4}")
     await history.step()
     history.lose("a.1")
     history.decide("a.1", "abort")

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from perdure import Invalid
 from perdure.minds.plan_file import Plan, PlanStep, parse_plan, plan_text
-from perdure.minds.plan_shape import Condition, Exec, Pause, Question, Retry, UseTool, Work
+from perdure.minds.plan_shape import Condition, Exec, Pause, Question, UseTool, Work
+from perdure.minds.retry import Retry
 
 WHOLE = """\
 goal: nightly report
@@ -17,7 +18,7 @@ steps:
   - id: fetch
     exec: ["curl", "-fsS", "https://example.org/data"]
     effect: idempotent
-    retry: {times: 3, wait: 10s}
+    retry: {attempts: 4, initial: 10s}
     timeout: 2m
   - id: send
     needs: [fetch]
@@ -60,7 +61,7 @@ def test_the_whole_format_is_read() -> None:
                 "fetch",
                 Exec(("curl", "-fsS", "https://example.org/data"), timeout_s=120),
                 effect="idempotent",
-                retry=Retry(3, 10),
+                retry=Retry(4, initial=10),
             ),
             PlanStep(
                 "send",
@@ -167,12 +168,34 @@ def test_the_goal_may_be_a_word_that_other_yaml_takes_for_a_boolean() -> None:
         ("- {id: a, exec: x, shell: 'true'}", "3: Expected true or false, found 'true'."),
         ("- {id: a, exec: x, effect: twice}", "3: Expected pure or idempotent or once, found 'twice'."),
         ("- {id: a, exec: x, retry: 3}", "3: 'retry' of step 'a' must be a mapping (key: value), not '3'."),
-        ("- {id: a, exec: x, retry: {wait: 1s}}", "3: 'retry' of step 'a' needs 'times'."),
+        ("- {id: a, exec: x, retry: {initial: 1s}}", "3: 'retry' of step 'a' needs 'attempts'."),
         (
-            "- {id: a, exec: x, retry: {times: -1}}",
-            "3: 'times' of 'retry' of step 'a': Expected a whole number from 0 to 9999",
+            "- {id: a, exec: x, retry: {attempts: -1}}",
+            "3: 'attempts' of 'retry' of step 'a': Expected a whole number from 0 to 9999",
         ),
-        ("- {id: a, exec: x, retry: {times: '3'}}", "3: Expected a whole number from 0 to 9999, found '3'."),
+        (
+            "- {id: a, exec: x, retry: {times: 3, wait: 1s}}",
+            "3: 'retry' of step 'a' has no key 'times'. Use 'attempts', which counts the first attempt too",
+        ),
+        (
+            "- {id: a, exec: x, retry: {attempts: 2, wait: 1s}}",
+            "3: 'retry' of step 'a' has no key 'wait'. Use 'initial'",
+        ),
+        ("- {id: a, exec: x, retry: {attempts: 0}}", "3: 'attempts' of 'retry' of step 'a': Expected at least 1"),
+        (
+            "- {id: a, exec: x, retry: {attempts: 2, initial: soon}}",
+            "3: 'initial' of 'retry' of step 'a': Expected a duration such as 500ms, 0.5s, 5m, 2h or 1d, found 'soon'.",
+        ),
+        ("- {id: a, exec: x, retry: {attempts: 2, deadline: 99999d}}", "3: A duration is at most 36500d"),
+        ("- {id: a, exec: x, retry: {attempts: 2, factor: much}}", "3: Expected a number, found 'much'."),
+        ("- {id: a, exec: x, retry: {attempts: 2, factor: 0.5}}", "3: Invalid retry: factor must be a number from 1"),
+        (
+            "- {id: a, exec: x, retry: {attempts: 2, initial: 1m, maximum: 1s}}",
+            "3: 'retry' of step 'a': Invalid retry: initial (60 s) is above maximum (1 s).",
+        ),
+        ("- {id: a, exec: x, retry: {attempts: 2, retry_on: []}}", "3: Invalid retry: retry_on is empty"),
+        ("- {id: a, exec: x, retry: {attempts: 2, retry_on: [a, a]}}", "3: 'a' stands in this list twice."),
+        ("- {id: a, exec: x, retry: {attempts: '3'}}", "3: Expected a whole number from 0 to 9999, found '3'."),
         ("- {id: a, wait: 1970-01-02T00:00:00Z}", "3: Expected a time between 1971 and 9998"),
         ("- {id: a, exec: x, timeout: 10}", "3: Expected a duration such as 10s, 5m, 2h or 1d, found '10'."),
         ("- {id: a, exec: x, timeout: 0s}", "3: A timeout must be longer than 0s"),
@@ -290,3 +313,26 @@ def test_bytes_that_are_too_many_are_refused() -> None:
 def test_a_byte_order_mark_and_windows_line_ends_do_no_harm() -> None:
     text = plan_text(b"\xef\xbb\xbf" + WHOLE.replace("\n", "\r\n").encode(), "p.yaml")
     assert parse_plan(text, "p.yaml") == parse_plan(WHOLE, "p.yaml")
+
+
+def test_every_key_of_a_retry_policy_is_read() -> None:
+    given = "attempts: 5, initial: 500ms, factor: 1.5, maximum: 5m, jitter: 0.1, deadline: 1h"
+    kinds = "retry_on: [timeout, exit], give_up_on: denied"
+    step = parse_plan(plan(f"- {{id: a, exec: x, retry: {{{given}, {kinds}}}}}"), "p.yaml").steps[0]
+    assert step.retry == Retry(
+        5,
+        initial=0.5,
+        factor=1.5,
+        maximum=300,
+        jitter=0.1,
+        deadline=3600,
+        retry_on=("timeout", "exit"),
+        give_up_on="denied",
+    )
+
+
+def test_the_former_keys_of_a_retry_are_read_from_stored_plans_only() -> None:
+    text = plan("- {id: a, exec: x, retry: {times: 3, wait: 10s}}")
+    assert parse_plan(text, "p", is_stored=True).steps[0].retry == Retry(4, initial=10, factor=1)
+    with pytest.raises(Invalid):
+        parse_plan(text, "p")

@@ -12,7 +12,8 @@ from perdure.kernel.events import Action, Ask, ToolCall, Verdict
 from perdure.kernel.fold import CallState, GoalState
 from perdure.kernel.ports import Decided
 from perdure.minds.plan import PlanMind
-from perdure.minds.plan_shape import Condition, Ending, Exec, Pause, Plan, PlanStep, Question, Retry, Work
+from perdure.minds.plan_shape import Condition, Ending, Exec, Pause, Plan, PlanStep, Question, Work
+from perdure.minds.retry import Retry
 from perdure.minds.standing import standing
 from tests.minds.history import SECOND_US, History
 
@@ -30,7 +31,7 @@ def plans(draw: st.DrawFn) -> Plan:
     for number in range(draw(st.integers(1, 7))):
         names = [step.id for step in steps]
         needs = draw(st.lists(st.sampled_from(names), unique=True, max_size=3)) if names else []
-        retry = Retry(draw(st.integers(0, 2)), draw(st.integers(0, 2)))
+        retry = Retry(draw(st.integers(1, 3)), initial=draw(st.integers(0, 2)))
         step = PlanStep(f"s{number}", draw(st.sampled_from(WORKS)), tuple(needs), retry=retry)
         has_condition = draw(st.booleans())
         if needs and has_condition:

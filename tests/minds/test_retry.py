@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from perdure import Conflict
+from perdure import Conflict, Retry, current_step
 from perdure.errors import StepFailed
 from perdure.kernel.events import (
     Decision,
@@ -102,7 +102,7 @@ async def test_a_retried_step_has_its_own_intent_and_key(world: World) -> None:
 
     async def order(goal: Goal) -> None:
         async def pay() -> None:
-            keys.append(goal.idempotency_key)
+            keys.append(current_step().idempotency_key)
             await OUT.act("pay")
 
         await goal.step(pay)
@@ -118,7 +118,7 @@ async def test_a_retry_has_the_whole_retry_policy_again(world: World) -> None:
     OUT.fails["pay"] = 5
 
     async def order(goal: Goal) -> str:
-        return str(await goal.options(retry={"times": 2, "wait": 3600}).step(OUT.act, "pay"))
+        return str(await goal.options(retry=Retry(3, initial=3600, factor=1)).step(OUT.act, "pay"))
 
     await run(world, order)
     assert OUT.tried["pay"] == 3
@@ -161,7 +161,7 @@ async def test_a_failure_that_the_flow_caught_is_replayed_as_a_failure(world: Wo
     async def order(goal: Goal) -> str:
         try:
             how = await goal.options(name="fast").step(OUT.act, "fast")
-        except StepFailed:
+        except ValueError:
             how = await goal.options(name="slow").step(OUT.act, "slow")
         await goal.options(name="pay").step(OUT.act, "pay")
         return str(how)
@@ -178,7 +178,7 @@ async def test_a_step_that_an_own_exception_was_raised_from_is_called_again(worl
     async def order(goal: Goal) -> str:
         try:
             return str(await goal.step(OUT.act, "pay"))
-        except StepFailed:
+        except ValueError:
             raise RuntimeError("no order") from None
 
     failed = await run(world, order)
@@ -210,7 +210,7 @@ async def test_a_flow_with_a_bug_runs_again_over_what_it_recorded(world: World) 
 async def _compensated_in_handler(goal: Goal) -> None:
     try:
         await goal.options(name="pay").step(OUT.act, "pay")
-    except StepFailed:
+    except ValueError:
         await goal.options(name="refund").step(OUT.act, "refund")
         raise
 
@@ -220,7 +220,7 @@ async def _compensated_around_a_gather(goal: Goal) -> None:
         await goal.gather(
             goal.options(name="pay").step(OUT.act, "pay"), goal.options(name="pack").step(OUT.act, "pack")
         )
-    except StepFailed:
+    except ValueError:
         await goal.options(name="refund").step(OUT.act, "refund")
         raise
 
@@ -228,7 +228,7 @@ async def _compensated_around_a_gather(goal: Goal) -> None:
 async def _compensated_by_a_gather(goal: Goal) -> None:
     try:
         await goal.options(name="pay").step(OUT.act, "pay")
-    except StepFailed:
+    except ValueError:
         await goal.gather(goal.options(name="refund").step(OUT.act, "refund"))
         raise
 
@@ -236,7 +236,7 @@ async def _compensated_by_a_gather(goal: Goal) -> None:
 async def _compensated_by_a_second_gather(goal: Goal) -> None:
     try:
         await goal.gather(goal.options(name="pay").step(OUT.act, "pay"))
-    except StepFailed:
+    except ValueError:
         await goal.gather(goal.options(name="refund").step(OUT.act, "refund"))
         raise
 
@@ -282,10 +282,8 @@ async def test_a_once_step_whose_result_cannot_be_kept_waits_for_a_decision(worl
     async def order(goal: Goal) -> Any:
         return await goal.step(OUT.bad, "pay")
 
-    await run(world, order)
-    waiting = await world.retry()
+    waiting = await run(world, order)
     assert (waiting.state.status, waiting.state.waiting_for) == ("waiting", "person")
-    assert waiting.state.reopenings[0] == Reopened("person", None, 4, again=(), unknown=("/bad#0.1",))
     assert OUT.tried["pay"] == 1
     await decide(world, "/bad#0.1", "skip", "paid")
     assert (await world.resume()).state.termination == Termination("done", value="paid")
@@ -314,9 +312,10 @@ async def test_an_aborted_step_is_unknown_again_and_can_be_aborted_and_retried_a
     async def order(goal: Goal) -> Any:
         return await goal.step(OUT.bad, "pay")
 
-    await run(world, order)
-    for _ in range(2):
-        assert (await world.retry()).state.waiting_for == "person"
+    assert (await run(world, order)).state.waiting_for == "person"
+    for number in range(2):
+        if number > 0:
+            assert (await world.retry()).state.waiting_for == "person"
         await world.store.post(
             "goal-a",
             "decision",

@@ -118,7 +118,7 @@ def test_a_flow_that_is_retried_until_it_is_done_has_each_effect_as_promised(pro
     async def line(goal: Goal, number: int, parts: list[Step]) -> None:
         for place, step in enumerate(parts):
             name = f"s{number}-{place}"
-            await goal.options(name=name, effect=step.effect, retry=step.retry).step(act, name)
+            await goal.options(name=name, effect=step.effect, retry=step.retry + 1).step(act, name)
 
     async def whole(goal: Goal) -> None:
         await goal.gather(*(line(goal, number, parts) for number, parts in enumerate(program)))
@@ -144,6 +144,6 @@ def test_a_plan_that_is_retried_until_it_is_done_has_each_effect_as_promised(pro
             # a plan repeats a timeout by its own policy, so only a retry of the goal has to ask
             retry = 0 if step.effect == "once" else step.retry
             text += f"  - {{id: s{number}-{place}, exec: [x], effect: {step.effect}"
-            text += f", retry: {{times: {retry}}}{needs}}}\n"
+            text += f", retry: {{attempts: {retry + 1}}}{needs}}}\n"
     world.tool.run = run  # type: ignore[method-assign]
     check(program, asyncio.run(drive(world, MindSpec("plan", plan=text), outside)), outside)

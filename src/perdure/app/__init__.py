@@ -72,7 +72,10 @@ class Perdure:
         from perdure.app.goals import Goals
 
         store, park_after_s = self.database.state_store(), self.settings.park_after_s
-        return Goals(self.settings.home, store, self._leases(), park_after_s=park_after_s, queue=self._queue)
+        imports = self.settings.imports
+        return Goals(
+            self.settings.home, store, self._leases(), park_after_s=park_after_s, queue=self._queue, imports=imports
+        )
 
     def _leases(self) -> "Leases":
         from perdure.app.system import SystemClock, is_dead
@@ -291,6 +294,7 @@ async def examine(settings: Settings, *, fix: bool = False) -> list[Check]:
         *([] if home.status == "fail" else [await _examine_database(settings)]),
         _examine_sqlite(),
         _examine_memory(settings),
+        *_examine_imports(settings),
         _examine_git(),
         Check("python-path", *examine_startup_code()),
     ]
@@ -377,6 +381,15 @@ def _examine_memory(settings: Settings) -> Check:
     if not chosen.enabled:
         return Check("memory", "ok", "switched off (memory.enabled)")
     return Check("memory", "ok", f"{places.log}{'' if places.log.exists() else ' is not there yet'}")
+
+
+def _examine_imports(settings: Settings) -> list[Check]:
+    """Name the modules of flows; they are not imported, which would run their code."""
+    try:
+        names = settings.imports
+    except Invalid as error:
+        return [Check("imports", "fail", error.detail, error.exit_code)]
+    return [Check("imports", "ok", ", ".join(names))] if names else []
 
 
 def _examine_git() -> Check:

@@ -7,6 +7,7 @@ from typing import Any
 
 from perdure.app.background import BackgroundRuns, Run
 from perdure.app.run_options import Manner
+from perdure.app.views import GoalView
 from perdure.errors import NotFound, Unavailable
 from perdure.kernel.loop import Ran
 
@@ -54,9 +55,33 @@ class AppWorker(BackgroundRuns):
         go_on = self._watched.get(goal_id, self._goals.go_on)
         return self._begin(Run(goal_id, is_unattended=True), lambda manner: go_on(goal_id, manner), lambda _goal: None)
 
+    def run_child(self, child: GoalView, resume: Resume, on_left: Callable[[GoalView], None]) -> bool:
+        """Run a child of a goal, and again whenever it can continue; tell whether it runs or will.
+
+        `on_left` is called each time when it is no longer run here. A child that could not be run just now is left
+        alone.
+        """
+        if self._is_closing:
+            return False
+        self._watch(child.id, resume)
+        if self._runs(child.id) or self._goals.is_held_here(child.id):
+            return True
+        if self._is_hopeless(child):
+            return False
+        run = Run(child.id, child.summary.last_seq)
+        task = self._begin(run, lambda manner: resume(child.id, manner), lambda _goal: None)
+        task.add_done_callback(lambda _task: on_left(child))
+        return True
+
+    @property
+    def _parks_for_children(self) -> bool:
+        """Whether goals have slots here: those that are recovered do. See BackgroundRuns."""
+        return self._recovers
+
     def recover(self) -> None:
         """Poll the queue from now on: resume what no live worker holds, and what is due."""
         self._recovers = True
+        self._goals.children.poller = self
         self._poll()
 
     async def close(self, patience_s: float = 10.0) -> None:

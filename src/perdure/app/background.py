@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from perdure.app.run_options import Manner
+from perdure.app.run_options import Manner, Watch
 from perdure.app.trouble import Trouble
 from perdure.app.views import GoalView
 from perdure.errors import PerdureError, Unavailable
@@ -98,9 +98,23 @@ class BackgroundRuns:
         """The goals that run here, or are about to."""
         return {run.goal_id for run in self._running.values()}
 
+    @property
+    def queue_name(self) -> str:
+        """The queue whose goals run here."""
+        return self._queue_name
+
+    @property
+    def _parks_for_children(self) -> bool:
+        """Whether a goal is released while its children run: they may wait for its slot."""
+        return True
+
     def nudge(self) -> None:
         """Poll now."""
         self._nudged.set()
+
+    def would_run(self, goal: GoalView) -> bool:
+        """Tell whether a goal of the queue is run here when there is room: one that could not be run just now is not."""
+        return not (self._is_closing or self._is_hopeless(goal))
 
     async def run(self) -> None:
         """Poll the queue until `close`: resume what dead workers have left, and goals that are due or were answered."""
@@ -266,12 +280,16 @@ class BackgroundRuns:
             else:
                 loop.journal.listen(stored)
 
-        task = asyncio.ensure_future(begin(Manner(watch=watch, queue=self._queue_name, tell=None)))
+        task = asyncio.ensure_future(begin(self._manner(watch)))
         run.task = task
         self._begun_count += 1
         self._running[task] = run
         task.add_done_callback(self._ended)
         return task
+
+    def _manner(self, watch: Watch) -> Manner:
+        parks = self._parks_for_children
+        return Manner(watch=watch, queue=self._queue_name, tell=None, parks_for_children=parks)
 
     def _ended(self, task: "asyncio.Task[Ran]") -> None:
         """Forget a task, and log what nobody else hears; what has failed is not tried again at once."""

@@ -1,5 +1,6 @@
 """Turns the end or the wait of a goal into the exception that `p.goals.run` raises."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -7,25 +8,48 @@ from typing import Any
 from perdure.app.asked import OnFailed
 from perdure.app.next_commands import NextCommand, next_commands, with_home
 from perdure.app.views import GoalResult
-from perdure.errors import GoalCancelled, GoalFailed, GoalWaiting
+from perdure.errors import Conflict, GoalCancelled, GoalFailed, GoalWaiting
 from perdure.kernel.events import Ask, Termination, Wait
+from perdure.kernel.fold import GoalState
 from perdure.kernel.loop import Ran
 from perdure.kernel.summary import summarise
+from perdure.minds.flows.registry import loaded_flow
+from perdure.minds.flows.values import reader_of
 
 
 def result_of(ran: Ran, on_failed: OnFailed = "raise", *, home: Path | None = None) -> GoalResult[Any]:
     """Return the result of a goal that is done, or whose run was stopped.
 
-    The commands of an exception name the home, if one is given.
+    The value of a flow that this process has loaded is read as its return annotation says. Of any other it is the JSON
+    form. The commands of an exception name the home, if one is given.
 
-    Raises: GoalFailed and GoalCancelled, unless `on_failed` is "return"; GoalWaiting.
+    Raises: GoalFailed and GoalCancelled, unless `on_failed` is "return"; GoalWaiting; Conflict when the value does not
+    fit the annotation, because the code was changed.
     """
     failure, wait = failure_of(ran, home), wait_of(ran, home)
     if failure is not None and on_failed != "return":
         raise failure
     if wait is not None:
         raise wait
-    return GoalResult.of(ran.state, ran.queue)
+    try:
+        return GoalResult.of(ran.state, ran.queue, _reader(ran.state))
+    except ValueError as error:
+        raise Conflict(
+            f"{ran.state.goal_id} is done, but its recorded value does not fit the annotation of"
+            f" {ran.state.begun.mind.flow} any more: {error}. Nothing is lost: `perdure goal show"
+            f" {ran.state.goal_id}` prints the value."
+        ) from error
+
+
+def _reader(state: GoalState) -> Callable[[Any], Any]:
+    """Return what reads the value of a goal: as the flow's annotation says, if its code is loaded."""
+    spec = state.begun.mind
+    flow = loaded_flow(spec.at, spec.flow) if spec.kind == "flow" and spec.at is not None else None
+    return _as_it_is if flow is None else reader_of(flow.fn)
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
 
 
 def failure_of(ran: Ran, home: Path | None = None) -> GoalFailed | None:

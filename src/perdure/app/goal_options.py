@@ -1,6 +1,7 @@
 """Options of a start, given before the flow and its arguments: `p.goals.options(key=…).run(flow, …)`."""
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
@@ -51,7 +52,7 @@ class GoalOptions:
         when the key started something else, or the code of the flow was changed.
         """
         new = self._new(what, args, kwargs)
-        ran = await self._retry_if_failed(await self._run_or_follow(new))
+        ran = await self._retry_if_failed(await self._run_or_follow(new), self.goals.manner_of(new))
         return result_of(ran, self.on_failed, home=self.goals.named_home)
 
     @overload
@@ -71,13 +72,14 @@ class GoalOptions:
         known = await self.goals.started(new)
         if known is None:
             try:
-                run = await self.goals.worker.start(lambda manner: self._begin(new, manner), self._continue)
+                resume = partial(self._continue, new.flow)
+                run = await self.goals.worker.start(lambda manner: self._begin(new, manner), resume)
                 return GoalHandle(self.goals, run.goal_id, run.task, self.on_failed, is_starter=True)
             except Conflict:
                 known = await self.goals.started(new)  # another caller was quicker with the same key
                 if known is None:
                     raise
-        return self._handle_of(known)
+        return self._handle_of(known, new.flow)
 
     def _new(self, what: "Flow[..., Any] | str | Path", args: tuple[Any, ...], kwargs: dict[str, Any]) -> "NewGoal":
         from perdure.app.new_goal import new_goal
@@ -99,19 +101,22 @@ class GoalOptions:
                 await self.goals.wait_while_running(known.id)
                 has_waited = True
 
-    def _handle_of(self, known: GoalView) -> GoalHandle[Any]:
+    def _handle_of(self, known: GoalView, flow: "Flow[..., Any] | None") -> GoalHandle[Any]:
         """Return the handle of a goal that was started before; resume it unless it has ended, is on hold or runs."""
         is_retried = known.status == "failed" and self.on_failed == "retry"
         is_left_alone = known.is_final or known.is_running or known.summary.waiting_for == "hold"
         task = None
         if is_retried or not is_left_alone:
-            task = self.goals.worker.resume(known.id, self._continue)
+            task = self.goals.worker.resume(known.id, partial(self._continue, flow))
         return GoalHandle(self.goals, known.id, task, self.on_failed, is_starter=True)
 
     async def _begin(self, new: "NewGoal", manner: "Manner") -> Ran:
+        manner = self.goals.manner_of(new, manner)
         return await self._retry_if_failed(await self.goals.begin(new, manner), manner)
 
-    async def _continue(self, goal_id: str, manner: "Manner") -> Ran:
+    async def _continue(self, flow: "Flow[..., Any] | None", goal_id: str, manner: "Manner") -> Ran:
+        """Resume a goal with the flow that was given for it; that is kept alive by this until the goal has ended."""
+        manner = replace(manner, flow=flow)
         return await self._retry_if_failed(await self.goals.go_on(goal_id, manner), manner)
 
     async def _retry_if_failed(self, ran: Ran, manner: "Manner | None" = None) -> Ran:

@@ -114,6 +114,16 @@ class GoalReader:
             raise has_fork(goal.id, forks[0].goal_id)
         return goal
 
+    async def children_of(self, goal_id: str) -> Sequence[GoalView]:
+        """Return the children that a goal has started, the newest first."""
+        self.require_open()
+        found: list[Summary] = []
+        before = None
+        while page := await self._store.list_goals(where=GoalFilter(parent=goal_id), limit=_PAGE, before=before):
+            found += page
+            before = page[-1].goal_id
+        return await self._seen(found)
+
     async def finished_before(self, moment_us: int, *, limit: int, before: str | None = None) -> Sequence[GoalView]:
         """Return finished goals that were last updated before a moment, the newest first."""
         self.require_open()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from perdure.app import asked
 from perdure.app.asked import OnFailed
+from perdure.app.children import HomeChildren
 from perdure.app.goal_errors import result_of
 from perdure.app.goal_forks import GoalForks, fork_request
 from perdure.app.goal_reader import GoalReader
@@ -25,7 +26,7 @@ from perdure.kernel.decisions import admit_decision, choose, refuse_while_cancel
 from perdure.kernel.events import Event, Limits, Signal, content_of
 from perdure.kernel.loop import Loop, Outcome, Ran
 from perdure.kernel.ports import Clock, Ended, InboxRow, Leases, StateStore
-from perdure.kernel.reopening import is_retry_as_given, plan_retry
+from perdure.kernel.reopening import is_retry_as_given
 from perdure.minds.flows.step_calls import DIRECT, StepCalls
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class Goals(GoalReader):
         print(result.status, result.value)
     """
 
-    def __init__(  # noqa: PLR0913 (what goals need of their surroundings)
+    def __init__(  # noqa: PLR0913 (the composition root gives each)
         self,
         home: Path,
         store: StateStore,
@@ -58,13 +59,17 @@ class Goals(GoalReader):
         lease_s: float = LEASE_S,
         park_after_s: float = PARK_S,
         queue: str = "cli",
+        imports: Sequence[str] = (),
     ) -> None:
         clock = clock or SystemClock()
         super().__init__(home, store, leases, clock)
         self._queue = queue
         """The queue of the goals that are started or resumed here, unless their manner names another."""
         self._ids = SystemIds()
-        self._runner = Runner(home, store, leases, clock=clock, calls=calls, lease_s=lease_s, park_after_s=park_after_s)
+        self._runner = Runner(
+            home, store, leases, clock=clock, calls=calls, lease_s=lease_s, park_after_s=park_after_s, imports=imports
+        )
+        self.children = self._runner.children = HomeChildren(self, store, self._runner)
         self._posts = Posts(store, self._runner, self._clock, self._ids, self.find)
         self._others: frozenset[str] = frozenset()
         """Other workers that were alive, and owned goals, when the queue was last looked at."""
@@ -126,13 +131,15 @@ class Goals(GoalReader):
 
         return GoalHandle(self, (await self._whole(goal_id)).goal_id)
 
-    async def resume(self, goal_id: str) -> GoalResult[Any]:
+    async def resume(self, goal_id: str, *, limits: Limits | None = None) -> GoalResult[Any]:
         """Resume a goal, and return the result; a finished goal is not run again, and its result is that of its end.
 
+        `limits` raises those that are given, for a goal that waits because it has reached one.
+
         Raises: GoalFailed, GoalCancelled and GoalWaiting as `run`; NotFound; Conflict when another live worker runs the
-        goal, or its flow was changed.
+        goal, or its flow was changed; Invalid when a limit is not above what was used.
         """
-        return result_of(await self.go_on(goal_id), home=self.named_home)
+        return result_of(await self.go_on(goal_id, limits=asked.limits(limits)), home=self.named_home)
 
     async def retry(
         self, goal_id: str, *, reason: str | None = None, limits: Limits | None = None, key: str | None = None
@@ -155,13 +162,27 @@ class Goals(GoalReader):
 
         return AppWorker(self, self._clock, queue=self._queue)
 
+    def manner_of(self, new: "NewGoal", manner: Manner | None = None) -> Manner:
+        """Return how a goal is run by the caller that has its flow."""
+        return replace(manner or Manner(queue=self._queue), flow=new.flow)
+
     async def begin(self, new: "NewGoal", manner: Manner | None = None) -> Ran:
         """Start a goal and run it until it ends, waits for somebody, or is stopped.
 
         Raises: Invalid when it makes no sense; Conflict when its key was used; nothing is stored then.
         """
         self.require_open()
-        return await self._runner.start(new, manner or Manner(queue=self._queue))
+        return await self._after(await self._runner.start(new, self.manner_of(new, manner)))
+
+    async def _after(self, ran: Ran) -> Ran:
+        """Record the end of a child in its parent; name the children that a goal waits for."""
+        await self.children.settle_parent(ran.state)
+        return await self._with_waits(ran)
+
+    async def _with_waits(self, ran: Ran) -> Ran:
+        if ran.state.waiting_for != "child":
+            return ran
+        return replace(ran, waits_for=await self.children.waiting(ran.state))
 
     async def begin_once(self, new: "NewGoal", manner: Manner | None = None) -> Ran:
         """Start a goal, or resume the one that its key started; one that has ended or is on hold is returned unchanged.
@@ -171,6 +192,7 @@ class Goals(GoalReader):
         Raises: Invalid; Conflict when the key started something else, or another live worker runs the goal.
         """
         self.require_open()
+        manner = self.manner_of(new, manner)
         known = await self._started(new)
         if known is None:
             try:
@@ -194,14 +216,15 @@ class Goals(GoalReader):
             if state is not None and state.termination is not None:  # else it was reopened between the two reads
                 return Ran("ended", state, summary.queue, is_recorded=True)
             with suppress(Ended):  # another worker ended it after the first read
-                return await self._runner.go_on(goal_id, manner or Manner(queue=self._queue), limits or Limits())
+                ran = await self._runner.go_on(goal_id, manner or Manner(queue=self._queue), limits or Limits())
+                return await self._after(ran)
 
     async def ran(self, goal_id: str, outcome: Outcome) -> Ran:
         """Return how a run of a goal ended, for a goal that is only read.
 
         Raises: NotFound; Damaged.
         """
-        return Ran(outcome, await self.state(goal_id), (await self._whole(goal_id)).queue)
+        return await self._with_waits(Ran(outcome, await self.state(goal_id), (await self._whole(goal_id)).queue))
 
     async def reopen(
         self,
@@ -222,9 +245,9 @@ class Goals(GoalReader):
         manner = manner or Manner(queue=self._queue)
         if await self.has_retried(goal_id, again):
             return await self._continue_retry(goal_id, manner)
-        await self._require_retryable(goal_id)
+        await self._reopen_children(goal_id, again)
         try:
-            return await self._runner.reopen(goal_id, manner, again)
+            return await self._after(await self._runner.reopen(goal_id, manner, again))
         except Conflict:
             if not await self.has_retried(goal_id, again):
                 raise
@@ -234,7 +257,7 @@ class Goals(GoalReader):
         """Reopen a failed goal for the workers of a queue; it does not run yet. See `retry`."""
         goal_id = (await self._whole(goal_id)).goal_id
         if not await self.has_retried(goal_id, again):
-            await self._require_retryable(goal_id)
+            await self._reopen_children(goal_id, again)
             try:
                 await self._runner.enqueue_reopened(goal_id, Manner(queue=queue), again)
             except Conflict:
@@ -256,13 +279,23 @@ class Goals(GoalReader):
             raise KeyTaken(f"The key {again.key!r} was used for {what}. Use another key.")
         return True
 
+    async def require_code(self, goal_id: str) -> None:
+        """Check that the code of a goal is here, if it is a flow.
+
+        Raises: NotFound; Invalid when its module fails.
+        """
+        self._runner.find_flow(await self.begun(goal_id))
+
     async def is_elsewhere(self, goal_id: str) -> bool:
         """Tell whether only another process can run a goal: the script that defines its flow."""
         return self._runner.is_elsewhere(await self.begun(goal_id))
 
-    async def _require_retryable(self, goal_id: str) -> None:
-        """Raises: NotRetried; Damaged."""
-        plan_retry(await self.state(goal_id), by="person")
+    async def _reopen_children(self, goal_id: str, again: Reopening) -> None:
+        """Reopen the failed children that a failed goal has ended by.
+
+        Raises: NotRetried when the goal or a child cannot be retried; Damaged.
+        """
+        await self.children.reopen_failed(await self.state(goal_id), again)
 
     async def _continue_retry(self, goal_id: str, manner: Manner) -> Ran:
         """Resume a goal that was retried; one whose code is in a script elsewhere is returned, as by its retry."""
@@ -277,7 +310,7 @@ class Goals(GoalReader):
         Raises: Invalid when it makes no sense; Conflict when its key was used; nothing is stored then.
         """
         self.require_open()
-        state = await self._runner.enqueue(new, Manner(queue=queue))
+        state = await self._runner.enqueue(new, self.manner_of(new, Manner(queue=queue)))
         return await self.find(state.goal_id)
 
     async def enqueue_again(self, goal_id: str, limits: Limits, *, queue: str = "server") -> GoalView:

@@ -9,11 +9,12 @@ from typing import Any
 
 from perdure.app import asked
 from perdure.errors import Invalid, NotFound, Unavailable, from_os_error
-from perdure.kernel.events import GoalBegun, Limits, MindSpec
+from perdure.kernel.events import GoalBegun, Limits, MindSpec, ParentCall
 from perdure.minds.flows.flow import Flow
 from perdure.minds.flows.mistakes import described
+from perdure.minds.flows.registry import is_own_name, require_newest
 from perdure.minds.flows.scripts import script_here, without_script
-from perdure.minds.flows.values import arguments_to_json, read_arguments
+from perdure.minds.flows.values import arguments_to_json, require_readable
 from perdure.minds.plan_file import parse_plan, plan_text
 from perdure.minds.yaml_text import MAX_BYTES
 
@@ -34,6 +35,12 @@ class NewGoal:
     key: str | None = None
     """Names this one start: a second with the same key is refused."""
     tags: tuple[str, ...] = ()
+    flow: Flow[..., Any] | None = field(default=None, repr=False, compare=False)
+    """The flow itself, which is what runs: another may be defined under its name before it begins."""
+    goal_id: str | None = None
+    """The id that it has to get; None for a new one."""
+    parent: ParentCall | None = None
+    """The call that starts it, if that is a goal's."""
 
     def __post_init__(self) -> None:
         """Refuse invalid tags, and a key that is empty or that not every database can keep.
@@ -48,15 +55,37 @@ class NewGoal:
         mind, was = without_script(self.mind), without_script(begun.mind)
         if was.kind != mind.kind:
             return f"which is a {was.kind}, {_shown(begun.text)}, and not a {mind.kind}"
-        if was.at != mind.at:
-            return f"which is the flow {was.at}, and not {mind.at}"
-        if was.args != mind.args:
-            return f"which has the arguments {_shown(_called_with(was))}, and not {_shown(_called_with(mind))}"
+        if mind.kind == "flow":
+            return _difference_of_flows(was, mind, has_name=self.flow is not None and self.flow.has_own_name)
         if was.plan != mind.plan:
             return f"which has another plan: {_first_other_line(was.plan or '', mind.plan or '')}"
         if begun.text != self.text:
             return f"which is {_shown(begun.text)}, and not {_shown(self.text)}"
         return None if was == mind else f"which is run {'by' if was.shell else 'without'} a shell"
+
+
+def _difference_of_flows(was: MindSpec, now: MindSpec, *, has_name: bool) -> str | None:
+    """Say in what two goals of flows differ. Their texts follow from the names, and one may have been added since."""
+    if not _is_same_flow(was, now, has_name=has_name):
+        return f"which is the flow {_flow_shown(was)}, and not {_flow_shown(now)}"
+    if was.args != now.args:
+        return f"which has the arguments {_shown(_called_with(was))}, and not {_shown(_called_with(now))}"
+    return None
+
+
+def _is_same_flow(was: MindSpec, now: MindSpec, *, has_name: bool) -> bool:
+    """Tell whether two goals are of one flow: by the name that it was given, else by its path.
+
+    A name that was given to a flow, or taken from it, since then makes no other flow of it where it stands.
+    """
+    if was.at is None or now.at is None:
+        return was.at == now.at
+    is_named_alike = was.flow == now.flow and has_name
+    return is_named_alike or (was.at == now.at and not (has_name and is_own_name(was.at, was.flow)))
+
+
+def _flow_shown(mind: MindSpec) -> str:
+    return f"{mind.flow} ({mind.at})" if mind.at is not None and is_own_name(mind.at, mind.flow) else str(mind.at)
 
 
 def _shown(value: object) -> str:
@@ -137,16 +166,18 @@ def of_plan_text(text: str, name: str) -> NewGoal:
 def of_flow(flow: Flow[..., Any], args: list[Any], kwargs: dict[str, Any]) -> NewGoal:
     """Make a goal of a flow and what it is called with; an argument is the same whether it is named or not.
 
-    Raises: Invalid when an argument does not go through JSON, or the flow does not take it.
+    Raises: Invalid when an argument does not go through JSON, the flow does not take it, or another flow was defined
+    under its name since.
     """
+    require_newest(flow)
     try:
         bound = inspect.signature(flow.fn).bind(None, *args, **kwargs)
     except TypeError as error:
         raise Invalid(f"{flow.name} cannot be called like that: {error}.") from None
     args, kwargs = list(bound.args[1:]), bound.kwargs
     given = arguments_to_json(flow.name, flow.fn, args, kwargs, is_given_goal=True)
-    read_arguments(flow.fn, given["args"], given["kwargs"])
+    require_readable(flow.fn, args, kwargs, given)
     said = ", ".join([*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())])
     script = {"script": script_here()} if flow.is_of_script else {}
     spec = MindSpec("flow", flow=flow.name, at=flow.path, args={**given, **script})
-    return NewGoal(f"{flow.name}({said})"[:_LONGEST], spec, Path.cwd())
+    return NewGoal(f"{flow.name}({said})"[:_LONGEST], spec, Path.cwd(), flow=flow)

@@ -3,12 +3,16 @@
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from perdure.app import asked
 from perdure.kernel.events import Limits
 from perdure.kernel.loop import Loop
 from perdure.kernel.ports import Policy
 from perdure.tools.policy import AllowAll
+
+if TYPE_CHECKING:
+    from perdure.minds.flows.flow import Flow
 
 Watch = Callable[[Loop], None]
 Tell = Callable[[str], None]
@@ -37,8 +41,12 @@ class Manner:
 
     A flow that a server runs gets a thread and an event loop of its own, because its code may block.
     """
+    parks_for_children: bool = False
+    """Release a goal that only waits for its children, also while they run here: its slot may be what they wait for."""
     commits_start: bool = False
     """Commit the start of a new goal before its code runs, for a caller that returns then."""
+    flow: "Flow[..., Any] | None" = None
+    """The flow that the caller has given, which is run; None: the flow is found by what the goal says."""
     tell: Tell | None = log.info
     """Is told that the run waits for proof that the goal's last worker is dead; None: raise OwnerSilent instead."""
 

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from perdure.app.flow_threads import FlowThread
 from perdure.app.run_options import Manner, Reopening, Tell
@@ -18,6 +18,7 @@ from perdure.app.system import SystemIds, WorkerIdentity, is_goal_id, keep_for_e
 from perdure.app.views import GoalView
 from perdure.app.worker import LEASE_S, LocalWorker
 from perdure.errors import Invalid, NotFound, PerdureError
+from perdure.kernel.children import NO_CHILDREN, Children
 from perdure.kernel.events import Event, GoalBegun, LimitRaised, Limits, MindSpec
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.holding import hold_after, is_held, release
@@ -36,7 +37,9 @@ from perdure.tools.files import ReadFileTool, WriteFileTool
 from perdure.tools.forks import ForkNotes
 
 if TYPE_CHECKING:
+    from perdure.app.children import HomeChildren
     from perdure.app.new_goal import NewGoal
+    from perdure.minds.flows.flow import Flow
 
 T = TypeVar("T")
 PARK_S = 60.0
@@ -73,8 +76,10 @@ class Runner:
         calls: StepCalls = DIRECT,
         lease_s: float = LEASE_S,
         park_after_s: float = PARK_S,
+        imports: Sequence[str] = (),
     ) -> None:
         self._home = home
+        self._imports = imports
         self._park_after_s = park_after_s
         self._store = store
         self._leases = leases
@@ -83,6 +88,8 @@ class Runner:
         self._ids = SystemIds()
         self.interrupted: dict[str, Interrupted] = {}
         """The goals whose last run here was cancelled."""
+        self.children: HomeChildren | None = None
+        """What runs the children of goals; None where goals have none."""
         self._worker = LocalWorker(lambda: WorkerIdentity(home), store, leases, self._clock, lease_s=lease_s)
 
     async def start(self, new: "NewGoal", manner: Manner) -> Ran:
@@ -154,14 +161,14 @@ class Runner:
         if self.is_elsewhere(begun):
             return await self._reopen_only(goal_id, None, again)
         async with self._thread_for(begun.mind, manner) as thread:
-            await _called(thread, partial(self._require_code, begun))
+            await _called(thread, partial(self.find_flow, begun))
         return await self._reopen_only(goal_id, manner.queue, again)
 
     async def _reopen_only(self, goal_id: str, queue: str | None, again: Reopening) -> Ran:
         """Reopen a failed goal without running it."""
         async with self._reopening(goal_id, queue, None, again) as (_, journal):
             await journal.commit_opening()
-            await drain(journal, self._store, self._tools())
+            await drain(journal, self._store, self._tools(), self._children_of(Manner()))
             return Ran("interrupted", journal.state, journal.queue)
 
     @asynccontextmanager
@@ -190,7 +197,7 @@ class Runner:
         if not is_of_script(begun.mind):
             return False
         try:
-            self._require_code(begun)
+            self.find_flow(begun)
         except NotFound:
             return True
         return False
@@ -210,7 +217,7 @@ class Runner:
             if queue is not None:
                 journal.record(*release(journal.state))
             journal.record(*_raised(journal.state, limits or Limits()))
-            await drain(journal, self._store, self._tools())
+            await drain(journal, self._store, self._tools(), self._children_of(Manner()))
             return GoalView.of_state(journal.state, queue=journal.queue)
 
     @property
@@ -264,9 +271,9 @@ class Runner:
 
         Raises: Invalid
         """
-        goal_id = self._ids.goal_id(new.text)
+        goal_id = new.goal_id or self._ids.goal_id(new.text)
         workdir = str(new.workdir or self._home / WORK / goal_id)
-        begun = GoalBegun(new.text, new.mind, new.bot, new.limits, workdir, tags=new.tags)
+        begun = GoalBegun(new.text, new.mind, new.bot, new.limits, workdir, parent=new.parent, tags=new.tags)
         means = await _called(thread, partial(self._means, begun, workdir, manner, thread, is_new=True))
         if new.workdir is not None:
             return _New(goal_id, begun, means, None)
@@ -279,6 +286,7 @@ class Runner:
         After a crash between the two, the folder is made when the goal is resumed.
         """
         journal = Journal.begin(self._desk(worker, manner.queue), new.begun, new.goal_id, start_key=key)
+        self._tell_parent(journal)
         if (folder := new.folder) is not None:
             journal.listen(lambda events, _state: ensure_folder(folder) if events and events[0].seq == 1 else None)
         return journal
@@ -341,6 +349,8 @@ class Runner:
 
         Raises: Unavailable when there are no threads left.
         """
+        if self.children is not None:
+            self.children.note_loop()
         if mind.kind != "flow" or manner.queue != "server":
             yield None
             return
@@ -356,7 +366,7 @@ class Runner:
         journal.record(*holds)
         if not is_held(journal.state):
             return False
-        await drain(journal, self._store, self._tools())
+        await drain(journal, self._store, self._tools(), self._children_of(Manner()))
         return True
 
     @asynccontextmanager
@@ -390,8 +400,21 @@ class Runner:
         except BaseException:
             await self._release(goal_id, worker, epoch)
             raise
+        self._tell_parent(journal)
         async with self._given_back(journal, worker):
             yield journal
+
+    def _tell_parent(self, journal: Journal) -> None:
+        """Have the parent of a goal take its end at once, if it runs here."""
+        parent, children = journal.state.begun.parent, self.children
+        if parent is None or children is None:
+            return
+
+        def ended(_events: Sequence[Event], state: GoalState) -> None:
+            if state.termination is not None:
+                children.has_ended(parent.goal_id)
+
+        journal.listen(ended)
 
     async def _claim(
         self, goal_id: str, worker: Worker, queue: str | None, tell: Tell | None, *, reopen: bool
@@ -447,26 +470,38 @@ class Runner:
         ensure_folder(ours)
         return str(ours)
 
-    def _require_code(self, begun: GoalBegun) -> None:
-        if begun.mind.kind == "flow":
-            from perdure.app.flows import require_flow
+    def find_flow(self, begun: GoalBegun) -> "Flow[..., Any] | None":
+        """Return the flow of a goal, None for a goal of another kind. See `app.flows.flow_of`."""
+        from perdure.app.flows import flow_of
 
-            require_flow(begun)
+        return flow_of(begun, self._imports) if begun.mind.kind == "flow" else None
 
     def _means(
         self, begun: GoalBegun, workdir: str, manner: Manner, thread: FlowThread | None, *, is_new: bool = False
     ) -> Means:
         from perdure.minds.factory import make_mind  # who only looks at goals needs no YAML
 
-        self._require_code(begun)
-        made = make_mind(begun.mind, begun.text, manner.jobs, self._forks, self._calls)
+        flow = manner.flow or self.find_flow(begun)
+        made = make_mind(begun.mind, begun.text, manner.jobs, self._forks, flow, self._calls)
         known = {*self._tools(), "ask", "done"}
         if is_new and not made.wants <= known:
             missing = ", ".join(sorted(made.wants - known))
             raise Invalid(f"There is no tool {missing}; known are {', '.join(sorted(known))}.")
         tools = {**self._tools(), **made.tools}
         is_ours = partial(_is_ours, self._worker, thread)
-        return Means(made.mind, tools, manner.policy, workdir, is_ours, self._park_after_s, keep=keep_for_ever)
+        return Means(
+            made.mind,
+            tools,
+            manner.policy,
+            workdir,
+            is_ours,
+            self._park_after_s,
+            keep=keep_for_ever,
+            children=self._children_of(manner),
+        )
+
+    def _children_of(self, manner: Manner) -> Children:
+        return NO_CHILDREN if self.children is None else self.children.of_run(manner)
 
     @cached_property
     def _forks(self) -> ForkNotes:

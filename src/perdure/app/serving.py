@@ -49,6 +49,7 @@ class Serving(BackgroundRuns):
         wakes: WakeCli | None = None,
     ) -> None:
         super().__init__(goals, clock, queue="server", most=most)
+        goals.children.poller = self
         self._wakes = wakes
         self._keys = keys
         self.most_queued = MOST_QUEUED

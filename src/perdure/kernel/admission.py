@@ -42,6 +42,8 @@ def _admit_call(
                 return [_question(call)]
             case "done":
                 return [_end(call, is_alone=is_alone)]
+            case "child" if state.begun.mind.kind == "flow":
+                return [call]
             case _:
                 tool_for(call, tools).validate(call.arguments)
     except PerdureError as error:

@@ -1,18 +1,14 @@
 """Where two histories part: what happened is compared, not when, nor under which id."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any
 
-from perdure.kernel.events import Event
-from perdure.kernel.upcasters import upcast
+from perdure.kernel.events import Event, GoalBegun, Termination, ToolCall, ToolError, ToolOutput, decode
 
-_PASSING = ("duration_ms", "usage")
-"""What differs between two runs of the same step."""
-
-_FAILURE = ("code", "message")
-"""What is compared of an error: paths and line numbers of a traceback change with every edit of the code."""
+_NO_ARGUMENTS: dict[str, Any] = {"args": [], "kwargs": {}}
+"""What is left out of the arguments of a step when it is empty."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +33,20 @@ def _without_forks(events: Sequence[Event]) -> Sequence[Event]:
 
 
 def _meaning(event: Event) -> Any:
-    content = upcast(event.type, event.v, event.content())
-    if event.type == "goal":
-        return event.type, content.get("text"), content.get("mind")
-    kept = {name: value for name, value in content.items() if name not in _PASSING}
-    if isinstance(error := kept.get("error"), dict):
-        kept["error"] = [error.get(name) for name in _FAILURE]
-    return event.type, kept
+    """Return what an event says, whichever version has written it."""
+    match body := decode(event):
+        case GoalBegun(text=text, mind=mind):
+            return event.type, text, mind
+        case ToolCall(tool="step", arguments=arguments):
+            return event.type, replace(body, arguments={**_NO_ARGUMENTS, **arguments, "digest": None})
+        case ToolOutput(error=error):
+            return event.type, replace(body, duration_ms=0, usage=None, meta=None, error=None), _failure(error)
+        case Termination(error=error):
+            return event.type, replace(body, error=None), _failure(error)
+        case _:
+            return event.type, body
+
+
+def _failure(error: ToolError | None) -> tuple[str, str] | None:
+    """Return what is compared of an error: paths and line numbers of a traceback change with every edit of the code."""
+    return None if error is None else (error.code, error.message)

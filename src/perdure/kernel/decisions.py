@@ -27,7 +27,7 @@ def choose(state: GoalState, verdict: str, call_id: str | None, value: Any = Non
     call = chosen[0].call
     if isinstance(call, Ask) and call.options is not None and value not in call.options:
         raise Invalid(f"{value!r} is no answer to {call.question!r}; it has the options {', '.join(call.options)}.")
-    shown = fingerprint(call) if verdict in ("approve", "deny") else None
+    shown = fingerprint(chosen[0].payload) if verdict in ("approve", "deny") else None
     return Decision(call.call_id, verdict, value, shown_sha256=shown)
 
 
@@ -76,7 +76,7 @@ def events_of(state: GoalState, payload: Mapping[str, Any]) -> list[Body]:
     call = state.open_calls.get(decision.call_id)
     if call is None or not _fits(call, decision.decision):
         return []
-    if decision.shown_sha256 is not None and decision.shown_sha256 != fingerprint(call.call):
+    if decision.shown_sha256 is not None and decision.shown_sha256 != fingerprint(call.payload):
         return []
     return [decision, *([denied(decision)] if decision.decision == "deny" else [])]
 

@@ -5,8 +5,7 @@ the text that was written, and the hash of each event covers that text and the h
 """
 
 import hashlib
-import math
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -14,6 +13,7 @@ from typing import Any, Literal
 import orjson
 
 from perdure.errors import Conflict, Damaged, Invalid
+from perdure.kernel.payloads import Layout, leave_out_step, require_finite, restore_step
 from perdure.kernel.upcasters import upcast
 
 SCHEMA_VERSION = 2
@@ -28,6 +28,8 @@ Reason = Literal["done", "failed", "blocked", "no_progress", "repeated_failure",
 LimitName = Literal["iterations", "tokens", "usd", "seconds"]
 Happened = Literal["yes", "no", "unknown"]
 MindKind = Literal["command", "plan", "flow", "model"]
+CHILD = "child"
+"""The tool of a call that starts a child goal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +154,7 @@ class ToolOutput:
     """
 
     call_id: str
-    ok: bool
+    ok: bool = True
     output: Any = None
     error: ToolError | None = None
     duration_ms: int = 0
@@ -333,21 +335,9 @@ def encode(body: Body) -> tuple[str, str]:
 
     Raises: Invalid when a value in it is no JSON: NaN, infinity, a lone surrogate, a key that is no text.
     """
-    match body:
-        case Message() | ToolCall() | Ask() | Wait():
-            name, content = "action", {"kind": _KINDS[type(body)], **_fields(body)}
-        case GoalBegun(mind=mind):
-            name, content = "goal", {**_fields(body), "mind": _given(mind)}
-        case ToolOutput(step=None, error=error):
-            name = "tool_output"
-            content = {key: each for key, each in _fields(body).items() if key in _PLAIN_OUTPUT}
-            content["error"] = None if error is None else _given(error)
-        case ToolOutput(error=error) | Termination(error=error):
-            name, content = _TYPES[type(body)], {**_fields(body), "error": None if error is None else _given(error)}
-        case _:
-            name, content = _TYPES[type(body)], _fields(body)
+    name, content = _written(body)
     try:
-        _require_finite(content)
+        require_finite(content)
         return name, orjson.dumps(content).decode()
     except (TypeError, ValueError, RecursionError) as error:
         raise Invalid(f"A value cannot be kept as JSON: {error}.") from error
@@ -362,6 +352,11 @@ def content_of(body: Body) -> dict[str, Any]:
     return content
 
 
+def is_same_content(event_type: str, left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
+    """Tell whether two payloads of one type say the same, whichever of their defaults are left out."""
+    return _BODIES[event_type].is_same(left, right)
+
+
 def decode(event: Event) -> Body:
     """Return the body of an event.
 
@@ -373,12 +368,8 @@ def decode(event: Event) -> Body:
         content = orjson.loads(event.payload)
         if event.v < SCHEMA_VERSION:
             content = upcast(event.type, event.v, content)
-        kind = _ACTIONS[content.pop("kind")] if event.type == "action" else _BODIES[event.type]
-        for name, build in _NESTED.get(kind, {}).items():
-            if content.get(name) is not None:
-                content[name] = build(content[name])
-        return kind(**content)
-    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+        return _read(event.type, content)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise unreadable(event, error) from error
 
 
@@ -408,9 +399,9 @@ def size_of(payload_bytes: int) -> int:
     return payload_bytes + FRAME_BYTES
 
 
-def fingerprint(body: Body) -> str:
-    """Return the SHA-256 of exactly what a person is shown of an event: its payload."""
-    return hashlib.sha256(encode(body)[1].encode()).hexdigest()
+def fingerprint(payload: str) -> str:
+    """Return the SHA-256 of exactly what a person is shown of an event: its payload as it is stored."""
+    return hashlib.sha256(payload.encode()).hexdigest()
 
 
 def _chain(previous: bytes, content: list[Any]) -> bytes:
@@ -432,32 +423,47 @@ def moment_us(text: str) -> int:
     return int(moment.timestamp()) * 1_000_000 + moment.microsecond
 
 
-def _fields(body: Any) -> dict[str, Any]:
-    fields = {name: getattr(body, name) for name in body.__slots__}
-    return {name: value for name, value in fields.items() if value is not None or name not in _LEFT_OUT_IF_NULL}
+def _written(body: Body) -> tuple[str, dict[str, Any]]:
+    """Return the type and the payload of a body, without what is null, a default or said by another field."""
+    content = _LAYOUTS[type(body)].write(body)
+    match body:
+        case Message() | ToolCall() | Ask() | Wait():
+            if not isinstance(body, Message):
+                leave_out_step(content)
+            return "action", {"kind": _KINDS[type(body)], **content}
+        case ToolOutput(step=None):
+            for name in ("digest", "effect"):
+                content.pop(name, None)
+        case ToolOutput(digest=str(), effect="pure"):
+            _leave_out_pure(content)
+    return _TYPES[type(body)], content
 
 
-def _given(value: MindSpec | ToolError) -> dict[str, Any]:
-    return {name: each for name, each in _fields(value).items() if each is not None}
+def _leave_out_pure(content: dict[str, Any]) -> None:
+    """Leave out step and effect of a pure step of a flow, where its digest says that it is one and its id which."""
+    leave_out_step(content)
+    if "step" not in content:
+        del content["effect"]
 
 
-def _require_finite(value: Any) -> None:
-    """Refuse what orjson would turn into null without a word."""
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise ValueError(f"{value} is not a number of JSON")
-    elif isinstance(value, dict | list | tuple):
-        for item in value.values() if isinstance(value, dict) else value:
-            if type(item) not in _ALWAYS_FINITE:
-                _require_finite(item)
+def _read(event_type: str, content: dict[str, Any]) -> Body:
+    if event_type == "action":
+        kind = content.pop("kind")
+        if kind != "message":
+            restore_step(content, has_attempt=kind == "tool_call")
+        action: Body = _ACTIONS[kind].read(content)
+        return action
+    if event_type == "tool_output" and "digest" in content and "step" not in content:
+        restore_step(content, has_attempt=False)
+        content["effect"] = "pure"
+    body: Body = _BODIES[event_type].read(content)
+    return body
 
 
-_LEFT_OUT_IF_NULL = frozenset({"meta", "happened", "until"})
-_PLAIN_OUTPUT = ("call_id", "ok", "output", "error", "duration_ms", "usage", "meta", "happened")
-_ALWAYS_FINITE = frozenset({str, int, bool, type(None)})
+_ERROR = Layout(ToolError)
 _KINDS: dict[type, str] = {Message: "message", ToolCall: "tool_call", Ask: "ask", Wait: "wait"}
-_ACTIONS: dict[str, type[Action]] = {"message": Message, "tool_call": ToolCall, "ask": Ask, "wait": Wait}
 _TYPES: dict[type, str] = {
+    GoalBegun: "goal",
     ToolOutput: "tool_output",
     OutcomeUnknown: "outcome_unknown",
     Decision: "decision",
@@ -469,19 +475,21 @@ _TYPES: dict[type, str] = {
     Hold: "hold",
     Released: "released",
 }
-_BODIES: dict[str, type[Body]] = {"goal": GoalBegun, **{name: kind for kind, name in _TYPES.items()}}
-_NESTED: dict[type, dict[str, Callable[[Any], Any]]] = {
+_NESTED: dict[type, dict[str, Any]] = {
     GoalBegun: {
-        "mind": lambda value: MindSpec(**value),
-        "limits": lambda value: Limits(**value),
-        "forked_from": lambda value: ForkedFrom(**value),
-        "parent": lambda value: ParentCall(**value),
+        "mind": Layout(MindSpec),
+        "limits": Layout(Limits),
+        "forked_from": Layout(ForkedFrom),
+        "parent": Layout(ParentCall),
         "voided": tuple,
         "tags": tuple,
     },
     Ask: {"options": tuple},
-    ToolOutput: {"error": lambda value: ToolError(**value)},
-    Termination: {"error": lambda value: ToolError(**value), "steps": tuple},
+    ToolOutput: {"error": _ERROR},
+    Termination: {"error": _ERROR, "steps": tuple},
     Reopened: {"again": tuple, "unknown": tuple},
     Hold: {"steps": tuple},
 }
+_LAYOUTS: dict[type, Layout[Any]] = {kind: Layout(kind, **_NESTED.get(kind, {})) for kind in (*_KINDS, *_TYPES)}
+_ACTIONS: dict[str, Layout[Any]] = {name: _LAYOUTS[kind] for kind, name in _KINDS.items()}
+_BODIES: dict[str, Layout[Any]] = {name: _LAYOUTS[kind] for kind, name in _TYPES.items()}

@@ -7,6 +7,7 @@ from typing import Any, Literal, assert_never
 
 from perdure.errors import Damaged
 from perdure.kernel.events import (
+    CHILD,
     Ask,
     Body,
     Cancel,
@@ -65,6 +66,8 @@ class CallState:
     """How often it was begun again after a crash, under the same key."""
     ended_seq: int | None = None
     """The event that settled it."""
+    payload: str = ""
+    """The payload of its event as it is stored, of a call that needs approval: that is what a person approves."""
 
     @property
     def is_open(self) -> bool:
@@ -78,7 +81,12 @@ class CallState:
     def runs(self) -> bool:
         """Whether it is a tool call that runs, or is to be run, by itself."""
         is_held = self.unknown is not None or self.awaits_approval
-        return isinstance(self.call, ToolCall) and self.is_open and not is_held
+        return isinstance(self.call, ToolCall) and self.is_open and not is_held and self.call.tool != CHILD
+
+    @property
+    def is_child(self) -> bool:
+        """Whether it has started a child goal, and waits for its end."""
+        return isinstance(self.call, ToolCall) and self.call.tool == CHILD
 
     @property
     def _is_decided(self) -> bool:
@@ -304,7 +312,8 @@ def _open(state: GoalState, call: Call, event: Event) -> None:
     if call.call_id in state.calls:
         raise Damaged(f"Event {event.seq} of {event.goal_id} begins call {call.call_id} a second time.")
     needs_approval = isinstance(call, ToolCall) and state.is_governed
-    begun = CallState(call, event.seq, event.timestamp_us, needs_approval)
+    shown = event.payload if needs_approval else ""
+    begun = CallState(call, event.seq, event.timestamp_us, needs_approval, payload=shown)
     state.calls[call.call_id] = state.open_calls[call.call_id] = begun
     state.called_iteration = event.iteration
     if isinstance(call, Wait) and call.signal is not None:
@@ -383,5 +392,7 @@ def _waits_for(call: CallState) -> WaitingFor:
     match call.call:
         case Wait(signal=signal):
             return "signal" if signal else "timer"
+        case ToolCall(tool="child") if call.unknown is None:
+            return "child"
         case Ask() | ToolCall():
             return "person"

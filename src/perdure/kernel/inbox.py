@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import get_args
 
 from perdure.errors import Damaged
+from perdure.kernel.children import Children, open_children, outcome_of
 from perdure.kernel.decisions import events_of
 from perdure.kernel.events import (
     Body,
@@ -33,11 +34,13 @@ async def take_posts(
     *,
     is_running: bool = True,
     is_expected: bool = False,
+    cancelling: Collection[str] = (),
 ) -> None:
     """Record what was posted, each row in the append that removes it; a cancelled goal ends all that runs first.
 
     An approval is left to whoever runs the goal, and recorded right before the call begins: so a call that was approved
-    and has no outcome is one that was begun.
+    and has no outcome is one that was begun. The end of a child whose call is in `cancelling` is dropped: the call is
+    recorded as cancelled.
 
     Raises: Conflict when the goal is no longer ours.
     """
@@ -47,12 +50,15 @@ async def take_posts(
     for row in rows:
         if not is_running and _is_approval(row):
             continue
-        bodies = _bodies_of(row, journal.state)
+        if row.kind == "child":
+            bodies = await _end_of_child(row, journal.state, store, cancelling)
+        else:
+            bodies = _bodies_of(row, journal.state)
         is_end = any(isinstance(body, Termination) for body in bodies)
         if is_end:
             unended = await end_all()
             journal.record(*_cut_short(journal.state, journal.now_us(), unended))
-        if not bodies:
+        if not bodies and row.kind == "decision":
             _warn_dropped(row, journal.goal_id)
         journal.record(*bodies)
         await journal.commit(key=row.key if bodies else None, taken=[row.id], release=is_end)
@@ -68,6 +74,15 @@ def _warn_dropped(row: InboxRow, goal_id: str) -> None:
 
 def _is_approval(row: InboxRow) -> bool:
     return row.kind == "decision" and isinstance(row.payload, dict) and row.payload.get("decision") == "approve"
+
+
+async def _end_of_child(row: InboxRow, state: GoalState, store: StateStore, cancelling: Collection[str]) -> list[Body]:
+    """Return the outcome of the call whose child has ended; nothing when no call waits for that child."""
+    goal_id = row.payload.get("goal_id")
+    if not isinstance(goal_id, str):
+        raise _unreadable(row, state, "it names no child")
+    outcome = await outcome_of(store, state, goal_id)
+    return [] if outcome is None or outcome.call_id in cancelling else [outcome]
 
 
 def _bodies_of(row: InboxRow, state: GoalState) -> list[Body]:
@@ -98,28 +113,28 @@ def _cut_short(state: GoalState, now_us: int, unended: Collection[str]) -> list[
     for call_id, call in state.open_calls.items():
         if call.runs and call_id in unended:
             bodies.append(OutcomeUnknown(call_id, "The goal was cancelled while this ran, and it did not end."))
-        elif call.runs:
+        elif call.runs or call.is_child:
             duration_ms = max(now_us - call.began_us, 0) // 1000
             bodies.append(ToolOutput(call_id, ok=False, error=error, duration_ms=duration_ms))
     return bodies
 
 
-async def drain(journal: Journal, store: StateStore, tools: Mapping[str, Tool]) -> None:
-    """Record what was posted, without running the goal; a cancelled goal leaves nothing running.
+async def drain(journal: Journal, store: StateStore, tools: Mapping[str, Tool], children: Children) -> None:
+    """Record what was posted, without running the goal; a cancelled goal leaves nothing running, and no children.
 
     Raises: Conflict when the goal is no longer ours.
     """
+
+    async def end_children() -> Collection[str]:
+        await children.cancel(open_children(journal.state))
+        return ()
+
     if any(row.kind == "cancel" for row in await store.inbox(journal.goal_id)):
         await give_up(journal, tools)
     more, waits = True, False
     while more and not journal.has_let_go():
-        await take_posts(journal, store, _nothing_runs, is_running=False, is_expected=waits)
+        await take_posts(journal, store, end_children, is_running=False, is_expected=waits)
         if not journal.has_let_go():
             waits = (await journal.commit(release=True)).inbox_waiting
             found = await store.inbox(journal.goal_id)
             more = waits and not (found and all(_is_approval(row) for row in found))
-
-
-async def _nothing_runs() -> Collection[str]:
-    """End what a runner that never started anything has begun."""
-    return ()

@@ -25,7 +25,7 @@ from perdure.kernel.events import (
 )
 from perdure.kernel.fold import GoalState, apply, fold
 from perdure.kernel.ports import Appended, Clock, Ids, StateStore, Worker
-from perdure.kernel.summary import summarise
+from perdure.kernel.summary import Summary, summarise
 
 Listener = Callable[[Sequence[Event], GoalState], None]
 """Is told of events when they are durable, and of the state that they have led to."""
@@ -72,6 +72,13 @@ class Journal:
         """Since when the goal was due, if that is why it goes on. See Summary.due_us."""
         self._deaths = deaths
         self._listeners: list[Listener] = []
+        self.is_due_if_left = any(call.is_child for call in state.open_calls.values())
+        """Whether a goal that waits is stored as due, so that it is resumed if its worker dies or only settles it.
+
+        The intent of a child is durable before the child is created. So the goal has to be looked at until a run has
+        found or created the children of all open calls.
+        """
+        self._is_stored_as_due = False
         self._opening: _Opening | None = None
 
     @classmethod
@@ -192,7 +199,8 @@ class Journal:
         """
         if self._has_failed:
             raise Conflict(f"An append to {self.goal_id} failed before; load it again to go on.")
-        if not (self._pending or taken or release):
+        is_due = self._is_due()
+        if not (self._pending or taken or release or is_due != self._is_stored_as_due):
             return Appended(self._stored_seq, inbox_waiting=False)
         self._has_failed = True
         failpoints.hit("kernel.append.before")
@@ -202,13 +210,7 @@ class Journal:
             expected_seq=self._stored_seq,
             expected_hash=self._stored_hash,
             epoch=self.epoch,
-            summary=summarise(
-                self.state,
-                start_key=self.start_key,
-                woken_us=self._woken_us,
-                queue=self._desk.queue,
-                deaths=self._deaths,
-            ),
+            summary=self._summary(is_due=is_due),
             key=key,
             worker=self._desk.worker.id,
             taken=taken,
@@ -218,6 +220,7 @@ class Journal:
         failpoints.hit("kernel.append.after")
         self._has_failed = False
         self._takes_key_of = None
+        self._is_stored_as_due = is_due
         stored, self._pending = self._pending, []
         self._stored_seq = done.seq
         self._stored_hash = stored[-1].hash if stored else self._stored_hash
@@ -225,6 +228,20 @@ class Journal:
         for listener in self._listeners:
             listener(stored, self.state)
         return done
+
+    def _is_due(self) -> bool:
+        """Tell whether the goal is stored as due because of its children; see `is_due_if_left`."""
+        return self.is_due_if_left and self.state.hold is None and self.state.waiting_for is not None
+
+    def _summary(self, *, is_due: bool) -> Summary:
+        found = summarise(
+            self.state,
+            start_key=self.start_key,
+            woken_us=self._woken_us,
+            queue=self._desk.queue,
+            deaths=self._deaths,
+        )
+        return replace(found, due_us=found.updated_us) if is_due else found
 
 
 def _is_progress(body: Body) -> bool:

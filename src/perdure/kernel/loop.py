@@ -7,7 +7,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 from perdure import failpoints
@@ -15,16 +16,19 @@ from perdure.errors import Invalid, PerdureError, Unavailable
 from perdure.kernel import guards
 from perdure.kernel.admission import admit, tool_for
 from perdure.kernel.cancellation import cancelled as cancelled_outcome
-from perdure.kernel.events import Body, Decision, Happened, OutcomeUnknown, ToolCall, ToolError, ToolOutput
+from perdure.kernel.children import child_of, open_children
+from perdure.kernel.events import Body, Decision, Happened, OutcomeUnknown, ToolCall, ToolError, ToolOutput, moment_us
 from perdure.kernel.fold import GoalState
 from perdure.kernel.inbox import take_posts
 from perdure.kernel.journal import Journal
-from perdure.kernel.ports import CallContext, Check, Clock, Decided, LeaseLost, Means, StateStore, Tool
-from perdure.kernel.recovery import EXHAUSTION, recover, settle_once, told
+from perdure.kernel.ports import CallContext, Clock, Decided, KnownOutput, LeaseLost, Means, StateStore, Tool
+from perdure.kernel.recovery import EXHAUSTION, recover, settle_once, told, unknown_if_lost
 from perdure.kernel.tasks import end_tasks
 
 LONGEST_NAP_S = 10.0
 """A moment is waited for in naps no longer than this, because the clock may be set meanwhile."""
+_CHILDREN_US = 500_000
+"""How often a goal that stays because its children run asks whether they still do."""
 
 TURN = "turn"
 
@@ -45,6 +49,8 @@ class Ran:
     """The queue that the goal is in."""
     is_recorded: bool = False
     """Whether the goal had ended before, so that nothing was run."""
+    waits_for: Sequence[Any] = ()
+    """The descendants that a goal waits for, where it waits for children."""
 
 
 def _level() -> int:
@@ -70,6 +76,8 @@ class Loop:
         """The calls in `_running`."""
         self._cancelling: set[str] = set()
         """Those of them that the mind has cancelled."""
+        self._begun_children: set[str] = set()
+        """The open calls whose children were created or found in this run."""
         self._unrecorded: list[ToolCall] = []
         self._wake = asyncio.Event()
         self._is_waiting = False
@@ -136,7 +144,7 @@ class Loop:
                 await self._means.mind.prepare(self.state)
                 await self.journal.commit_opening()  # not before the mind has found its own history in it
                 await recover(self.journal, self._means.tools, self._means.workdir, self._environment)
-                await take_posts(self.journal, self._store, self._finish_all)
+                await take_posts(self.journal, self._store, self._finish_all, cancelling=self._cancelling)
                 if await self._is_given_back():
                     return Ran("interrupted", self.state, self.journal.queue)
             return await self._run()
@@ -160,17 +168,27 @@ class Loop:
         while not self.journal.has_let_go():
             wake_us = await self._decide()
             outcome = self._outcome(wake_us)
+            if outcome == "waiting" and await self._stays_for_children():
+                outcome, wake_us = None, self._clock.now_us() + _CHILDREN_US
+            self.journal.is_due_if_left = bool(self._new_children())
             done = await self.journal.commit(release=outcome is not None)
             if self.journal.has_let_go():
                 return Ran(outcome or "ended", self.state, self.journal.queue)
             if self._has_posts or done.inbox_waiting:  # before anything begins: it may be a cancel
                 self._has_posts = False
-                await take_posts(self.journal, self._store, self._finish_all, is_expected=done.inbox_waiting)
+                await take_posts(
+                    self.journal,
+                    self._store,
+                    self._finish_all,
+                    is_expected=done.inbox_waiting,
+                    cancelling=self._cancelling,
+                )
                 if not self.journal.has_let_go():
                     self._start_new()
             else:
                 self._start_new()
-                await self._wait(wake_us)
+                if not await self._start_children():
+                    await self._wait(wake_us)
             self._collect()
         return Ran("ended", self.state, self.journal.queue)
 
@@ -214,6 +232,9 @@ class Loop:
                 self._cancelling.add(call_id)
                 call = self._started[call_id]
                 self._watch(call, self._cancel_call(call, running))
+            elif running is None and found is not None and found.is_child:
+                self._cancelling.add(call_id)
+                self._watch(found.call, self._cancel_child(found.call))
             elif running is None and found is not None:
                 is_settled = True
                 self.journal.record(cancelled_outcome(found, self._clock.now_us()))
@@ -231,18 +252,27 @@ class Loop:
             bodies = running.result()[1]
             if any(isinstance(body, ToolOutput) and body.ok for body in bodies):
                 return call, bodies
-        happened = await self._happened(call) if call.effect == "once" and not left else None
-        return call, [cancelled_outcome(found, self._clock.now_us(), happened)]
+        happened, output = await self._happened(call) if call.effect == "once" and not left else (None, None)
+        outcome = cancelled_outcome(found, self._clock.now_us(), happened)
+        return call, [outcome if output is None else replace(outcome, output=output)]
 
-    async def _happened(self, call: ToolCall) -> Happened:
-        """Ask the check of a `once` call that was cancelled."""
+    async def _cancel_child(self, call: ToolCall) -> Ended:
+        """Cancel the child of a call, and return what to record of the call."""
+        found = self.state.open_calls[call.call_id]
+        await self._means.children.cancel([child_of(found)])
+        return call, [cancelled_outcome(found, self._clock.now_us())]
+
+    async def _happened(self, call: ToolCall) -> tuple[Happened, Any]:
+        """Ask the check of a `once` call that was cancelled; return its answer, and the output if that is known."""
         context = CallContext(self.journal.goal_id, call, self._means.workdir, self._environment(call))
         try:
             found = await tool_for(call, self._means.tools).check(context)
         except (PerdureError, *EXHAUSTION):
-            return "unknown"
-        answers: dict[Check, Happened] = {"happened": "yes", "not_happened": "no", "unknown": "unknown"}
-        return answers[found]
+            return "unknown", None
+        if isinstance(found, KnownOutput):
+            return "yes", found.output
+        answers: dict[str, Happened] = {"happened": "yes", "not_happened": "no", "unknown": "unknown"}
+        return answers[found], None
 
     async def _decided(self) -> Decided:
         """Ask the mind; one that is cut short by a stop has decided nothing."""
@@ -265,6 +295,8 @@ class Loop:
             return None
         if self._is_stopping:
             return "interrupted"
+        if self._new_children():
+            return None
         if state.reached_limit is not None:
             return "waiting"
         if wake_us is not None or self._again_s is not None:
@@ -273,6 +305,32 @@ class Loop:
         sleeps_us = min(timers.values()) - self._clock.now_us() if timers else None
         is_short = sleeps_us is not None and sleeps_us <= self._means.park_after_s * 1_000_000
         return None if is_short else "waiting"
+
+    def _new_children(self) -> list[ToolCall]:
+        """Return the open child calls whose children this run has not looked at yet."""
+        known = self._begun_children | self._cancelling
+        calls = (found.call for found in self.state.open_calls.values() if found.is_child)
+        return [call for call in calls if isinstance(call, ToolCall) and call.call_id not in known]
+
+    async def _start_children(self) -> bool:
+        """Create the children of new calls, whose intents are durable; tell whether there were any."""
+        calls = self._new_children()
+        if not calls:
+            return False
+        failpoints.hit("kernel.children.before")
+        self._require_ours()
+        known = await self._means.children.start(self.state, calls, self.journal.queue)
+        failpoints.hit("kernel.children.after")
+        self._begun_children.update(call.call_id for call in calls)
+        self.journal.record(*known)
+        return True
+
+    async def _stays_for_children(self) -> bool:
+        """Tell whether a goal that waits is kept, because children of it run."""
+        children = open_children(self.state)
+        if not children or self.state.reached_limit is not None:
+            return False
+        return await self._means.children.are_active(children)
 
     def _start_new(self) -> None:
         """Begin every call that is to run and does not: decided just now, approved, or left by somebody who died."""
@@ -299,7 +357,12 @@ class Loop:
             tool = tool_for(call, self._means.tools)
             environment = self._environment(call)
             context = CallContext(
-                self.journal.goal_id, call, self._means.workdir, environment, require_ours=self._require_ours
+                self.journal.goal_id,
+                call,
+                self._means.workdir,
+                environment,
+                partial(self._left_s, call),
+                self._require_ours,
             )
             failpoints.hit("kernel.effect.before")
             self._require_ours()
@@ -310,7 +373,7 @@ class Loop:
             log.log(_level(), "%s of %s raised %s", call.call_id, self.journal.goal_id, told(error), exc_info=True)
             failure = self._failure(call, error)
             return call, [failure] if begun is None else await self._broken_off(*begun, failure)
-        return call, [output]
+        return call, [unknown_if_lost(call, output)]
 
     async def _broken_off(self, tool: Tool, context: CallContext, failure: ToolOutput) -> Sequence[Body]:
         """Return what to record of a call that raised after it may have begun: of a `once` call, never a failure.
@@ -326,6 +389,10 @@ class Loop:
             why = f"{why}, and what it left running could not be ended ({told(error)})"
             return [OutcomeUnknown(call.call_id, f"{why}.")] if call.effect == "once" else [failure]
         return await settle_once(tool, context, why, [failure]) if call.effect == "once" else [failure]
+
+    def _left_s(self, call: ToolCall) -> float | None:
+        """Return how long a call may still take, by its recorded timeout."""
+        return None if call.until is None else (moment_us(call.until) - self._clock.now_us()) / 1e6
 
     def _require_ours(self) -> None:
         if not self._means.is_ours():
@@ -396,6 +463,7 @@ class Loop:
         self._collect()
         ending = [*self._running.values()]
         left = await self._end_all()
+        await self._means.children.cancel(open_children(self.state))
         for task in ending:
             if task.done() and not task.cancelled():  # it had an outcome of its own, or its end could not be seen to
                 self._record(*task.result())

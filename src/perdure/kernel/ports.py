@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from perdure.errors import Conflict
+from perdure.kernel.children import NO_CHILDREN, Children
 from perdure.kernel.events import Action, Event, ForkedFrom, MindKind, ParentCall, Termination, ToolCall, ToolOutput
 from perdure.kernel.fold import FINAL, GoalState, Status, WaitingFor
 from perdure.kernel.summary import ALL_GOALS, GoalFilter, Summary
@@ -27,6 +28,7 @@ __all__ = [
     "IdempotencyKeys",
     "Ids",
     "InboxRow",
+    "KnownOutput",
     "Leases",
     "Means",
     "Mind",
@@ -47,7 +49,17 @@ __all__ = [
 ]
 
 Verdict = Literal["allow", "ask", "deny"]
-Check = Literal["happened", "not_happened", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownOutput:
+    """The answer of a check that a call happened, and what its output is."""
+
+    output: Any
+
+
+Check = Literal["happened", "not_happened", "unknown"] | KnownOutput
+"""Whether a call had its effect. `happened` alone leaves the output of the call unknown: it is recorded as null."""
 
 
 class Owned(Conflict):
@@ -119,6 +131,8 @@ class CallContext:
     call: ToolCall
     workdir: str
     environment: Mapping[str, str] = field(default_factory=dict)
+    left_s: Callable[[], float | None] = lambda: None
+    """Returns how many seconds the call has left by its recorded timeout, by the clock; None without one."""
     require_ours: Callable[[], None] = lambda: None
     """To be called right before something irrevocable begins. Raises: LeaseLost, which nobody but the loop catches."""
 
@@ -196,6 +210,8 @@ class StateStore(Queue, Protocol):
         over to one, cannot append to a history that is not the one it wrote. Events that begin with a `goal` event
         make the goal, owned by `worker` at epoch 1, and once only for a start key; for a fork `expected_seq` is where
         it left its parent, and `expected_hash` the hash of the parent's event there.
+        When the goal ends and has a parent that has not ended, the same transaction posts its end to the parent's
+        inbox: kind `child`, payload `{goal_id, seq}`, key `<goal id>@<seq>`.
         With `takes_key_of`, a new goal takes the start key of another goal, which has to be the key in the summary.
         The other goal has no key afterwards and is otherwise unchanged, also when it has ended or a worker runs it.
         Events that begin with a `reopened` event need a goal that has failed; all others, one that has not ended.
@@ -230,8 +246,8 @@ class StateStore(Queue, Protocol):
     ) -> list[Summary]:
         """Return goals, newest first; `before` is the last goal id of the page before.
 
-        One status, a flow, a start key or the origin of forks is one index range; what else is filtered by is compared
-        row by row.
+        One status, a flow, a start key, the origin of forks or the parent of children is one index range; what else is
+        filtered by is compared row by row.
         """
         ...
 
@@ -461,6 +477,7 @@ class Means:
     keep: Callable[[object], None] = lambda _task: None
     """Is given what is left alone, and sees to it that it is never freed: its code would be entered once more for that,
     outside of any event loop, and code that swallows everything would never return."""
+    children: Children = NO_CHILDREN
 
 
 class Clock(Protocol):

@@ -6,12 +6,18 @@ from perdure.errors import Conflict, PerdureError
 from perdure.kernel.admission import tool_for
 from perdure.kernel.events import Body, Decision, OutcomeUnknown, ToolCall, ToolOutput
 from perdure.kernel.journal import Journal
-from perdure.kernel.ports import CallContext, Tool
+from perdure.kernel.ports import CallContext, KnownOutput, Tool
 
 Environment = Callable[[ToolCall], Mapping[str, str]]
 EXHAUSTION = (OSError, RuntimeError, MemoryError)
 """What Python raises when descriptors, processes, threads, memory or disk space run out."""
 _LONGEST_REASON = 2_000
+BAD_RESULT = "bad_result"
+"""The error code of a call that was done, and whose result cannot be stored."""
+_GIVE_RESULT = (
+    "Change the function to return a value that can be stored. Then decide: `skip` with the result as JSON, or `retry`"
+    " to run the step again."
+)
 _WHY = "The worker ended between the start of this call and the record of its outcome"
 
 
@@ -68,12 +74,25 @@ async def settle_once(tool: Tool, context: CallContext, why: str, not_happened: 
         reason = error.detail if isinstance(error, PerdureError) else told(error)
         return [OutcomeUnknown(call_id, f"{why}, and its check cannot tell: {reason}")]
     match found:
-        case "happened":
-            return [OutcomeUnknown(call_id, f"{why}; its check says that it happened."), ToolOutput(call_id, ok=True)]
+        case "happened" | KnownOutput():
+            output = found.output if isinstance(found, KnownOutput) else None
+            happened = ToolOutput(call_id, ok=True, output=output)
+            return [OutcomeUnknown(call_id, f"{why}; its check says that it happened."), happened]
         case "not_happened":
             return [*not_happened]
         case "unknown":
             return [OutcomeUnknown(call_id, f"{why}.")]
+
+
+def unknown_if_lost(call: ToolCall, output: ToolOutput) -> ToolOutput | OutcomeUnknown:
+    """Return the outcome of a call; a `once` call that was done, and whose result cannot be stored, is unknown.
+
+    It has happened, so a failure would be wrong and would invite a repetition; but its result exists nowhere.
+    """
+    error = output.error
+    if call.effect != "once" or error is None or error.code != BAD_RESULT:
+        return output
+    return OutcomeUnknown(call.call_id, f"{error.message} {_GIVE_RESULT}")
 
 
 def told(error: BaseException) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from perdure.errors import Conflict
-from perdure.kernel.events import Event, Limits, Reopened, Termination, ToolCall, content_of
+from perdure.kernel.events import Event, Limits, Reopened, Termination, ToolCall, Verdict, content_of, is_same_content
 from perdure.kernel.fold import CallState, GoalState
 from perdure.kernel.limits import raised_limits
 from perdure.kernel.step_names import branch_of
@@ -39,7 +39,7 @@ def plan_retry(state: GoalState, *, by: str, reason: str | None = None) -> Reope
     end = state.termination
     if end is None or state.status != "failed":
         raise _not_failed(state)
-    steps = _failed_calls(state)
+    steps = _failed_calls(state) | _skipped_calls(state, end)
     named = _ended_by(state, end, steps)
     if state.begun.mind.kind == "flow":
         _refuse_after_compensation(state, named)
@@ -60,15 +60,21 @@ def is_retry_as_given(
 
     `known` is the event that has the key: the last of the append that reopened the goal.
     """
-    raised = [("limit", content_of(each)) for each in raised_limits(limits)]
+    raised = [content_of(each) for each in raised_limits(limits)]
     for number, event in enumerate(events):
         if event.type != "reopened":
             continue
         append = [(each.type, each.content()) for each in events[number : number + 1 + len(raised)]]
-        is_same = append[0][1].get("reason") == reason and append[1:] == raised
+        is_same = append[0][1].get("reason") == reason and _are_same_limits(append[1:], raised)
         if is_same and append[-1] == (known[0], dict(known[1])):
             return True
     return False
+
+
+def _are_same_limits(recorded: Sequence[tuple[str, dict[str, Any]]], raised: Sequence[dict[str, Any]]) -> bool:
+    if len(recorded) != len(raised) or any(kind != "limit" for kind, _ in recorded):
+        return False
+    return all(is_same_content("limit", known, each) for (_, known), each in zip(recorded, raised, strict=True))
 
 
 def _not_failed(state: GoalState) -> NotRetried:
@@ -86,20 +92,26 @@ def _failed_calls(state: GoalState) -> dict[str, CallState]:
     return {step: call for step, call in last.items() if _has_failed(call)}
 
 
+def _skipped_calls(state: GoalState, end: Termination) -> dict[str, CallState]:
+    """Return the calls that the goal ended by because they were skipped with a value that the flow rejected."""
+    last = {call.call.step: call for call in state.calls.values()}
+    return {step: last[step] for step in end.steps or () if step in last and _is_decided(last[step], "skip")}
+
+
 def _has_failed(call: CallState) -> bool:
     if call.is_open:
         return False
     if call.outcome is not None:
         return not call.outcome.ok
-    return _is_aborted(call)
+    return _is_decided(call, "abort")
 
 
-def _is_aborted(call: CallState) -> bool:
-    return call.decision is not None and call.decision.decision == "abort"
+def _is_decided(call: CallState, verdict: Verdict) -> bool:
+    return call.decision is not None and call.decision.decision == verdict
 
 
 def _may_have_happened(call: CallState) -> bool:
-    if _is_aborted(call):
+    if _is_decided(call, "abort") or _is_decided(call, "skip"):
         return True
     error = call.outcome.error if call.outcome else None
     is_once = isinstance(call.call, ToolCall) and call.call.effect == "once"

@@ -68,6 +68,8 @@ class GoalFilter:
     start_key: str | None = None
     forked_from: str | None = None
     """The id of the goal that forks were made from."""
+    parent: str | None = None
+    """The id of the goal that children were started by."""
     bot: str | None = None
     tag: str | None = None
     created_after_us: int | None = None

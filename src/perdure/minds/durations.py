@@ -5,6 +5,7 @@ import re
 MAX_DAYS = 36_500
 MAX_SECONDS = MAX_DAYS * 86_400
 _DURATION = re.compile(r"([0-9]{1,12})([smhd])", re.ASCII)
+_FINE = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?)(ms|[smhd])", re.ASCII)
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
@@ -12,3 +13,11 @@ def duration_s(text: str) -> int | None:
     """Return the seconds of a duration; None when the text is not one. The caller checks it against `MAX_SECONDS`."""
     found = _DURATION.fullmatch(text)
     return None if found is None else int(found[1]) * _SECONDS[found[2]]
+
+
+def fine_duration_s(text: str) -> float | None:
+    """Return the seconds of a duration that may have a fraction, such as 0.5s or 250ms; None when it is not one."""
+    found = _FINE.fullmatch(text)
+    if found is None:
+        return None
+    return float(found[1]) / 1000 if found[2] == "ms" else float(found[1]) * _SECONDS[found[2]]

@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from perdure.errors import Invalid
 from perdure.kernel.events import MindSpec
 from perdure.kernel.ports import Mind, Tool
 from perdure.minds.command import CommandMind
-from perdure.minds.flows.flow import find_flow
+from perdure.minds.flows.flow import Flow
 from perdure.minds.flows.mind import FlowMind
+from perdure.minds.flows.registry import find_flow
 from perdure.minds.flows.requests import NO_FORKS, StepForks
 from perdure.minds.flows.step_calls import DIRECT, StepCalls
 from perdure.minds.plan import PlanMind
@@ -25,10 +27,19 @@ class Made:
     """The tools that it is known to use, before anything has run."""
 
 
-def make_mind(spec: MindSpec, text: str, jobs: int, forks: StepForks = NO_FORKS, calls: StepCalls = DIRECT) -> Made:
+def make_mind(
+    spec: MindSpec,
+    text: str,
+    jobs: int,
+    forks: StepForks = NO_FORKS,
+    flow: Flow[..., Any] | None = None,
+    calls: StepCalls = DIRECT,
+) -> Made:
     """Make the mind that a goal was started with.
 
     `forks` knows the processes that steps of a flow fork, `calls` how their functions are called.
+
+    A caller that has the flow already gives it; else it is found by what the goal says.
 
     Raises: Invalid when it makes no sense, or is of a kind that is not made here.
     """
@@ -36,12 +47,12 @@ def make_mind(spec: MindSpec, text: str, jobs: int, forks: StepForks = NO_FORKS,
         case "command":
             return Made(CommandMind(text, shell=bool(spec.shell)))
         case "plan" if spec.plan is not None:
-            plan = PlanMind(parse_plan(spec.plan, "plan"), jobs)
+            plan = PlanMind(parse_plan(spec.plan, "plan", is_stored=True), jobs)
             return Made(plan, wants=plan.tools)
         case "plan":
             raise Invalid("A goal of kind plan needs the text of its plan, found none.")
         case "flow" if spec.at is not None:
-            mind = FlowMind(find_flow(spec.at), spec.args, forks, calls)
+            mind = FlowMind(flow or find_flow(spec.at, spec.flow), spec.args, forks, calls)
             return Made(mind, {mind.tool.name: mind.tool})
         case _:
             raise Invalid(f"Expected a goal of kind command, plan or flow, found {spec.kind}.")

@@ -19,6 +19,7 @@ def standings(state: GoalState) -> Mapping[str, Standing]:
         return {}
     progress = Progress(graph, state)
     progress.look()
+    progress.give_up_late(state.updated_us)
     return progress.found
 
 
@@ -43,6 +44,6 @@ def _graph_of(state: GoalState) -> Graph | None:
 @lru_cache(maxsize=4)
 def _graph(text: str) -> Graph | None:
     try:
-        return Graph(parse_plan(text, "plan").steps)
+        return Graph(parse_plan(text, "plan", is_stored=True).steps)
     except Invalid:
         return None  # it is of a version that read plans in another way

@@ -38,6 +38,7 @@ class PlanMind:
     async def decide(self, state: GoalState, now_us: int) -> Decided:
         """See Mind.decide."""
         progress = self._look(state)
+        progress.give_up_late(now_us)
         running = sum(is_running(call) for call in state.open_calls.values())
         if progress.is_aborted:
             return Decided() if running else Decided(end=_end(progress.found))

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from perdure.kernel.events import Effect
-from perdure.minds.durations import MAX_DAYS, MAX_SECONDS, duration_s
+from perdure.minds.durations import MAX_DAYS, MAX_SECONDS, duration_s, fine_duration_s
 from perdure.minds.plan_shape import LEFT_OUT, OUT_PREFIX, Ending, Pause
 from perdure.minds.words import split_words
 from perdure.minds.yaml_text import Wrong, is_null, is_plain, kind_of, pairs
@@ -101,6 +101,32 @@ def count(node: Node) -> int:
     if not is_plain(node) or not _INTEGER.fullmatch(node.value) or len(node.value) > 4 or int(node.value) < 0:
         raise Wrong(node, f"Expected a whole number from 0 to 9999, found {kind_of(node)}.")
     return int(node.value)
+
+
+def attempts(node: Node) -> int:
+    """Read a number of attempts, with the first."""
+    found = count(node)
+    if found == 0:
+        raise Wrong(node, "Expected at least 1: the first attempt counts too.")
+    return found
+
+
+def number(node: Node) -> float:
+    """Read a number, with or without a fraction."""
+    found = _plain(node) if is_plain(node) else None
+    if isinstance(found, bool) or not isinstance(found, int | float):
+        raise Wrong(node, f"Expected a number, found {kind_of(node)}.")
+    return float(found)
+
+
+def fine_duration(node: Node) -> float:
+    """Read a duration that may have a fraction, in seconds."""
+    seconds = fine_duration_s(text(node))
+    if seconds is None:
+        raise Wrong(node, f"Expected a duration such as 500ms, 0.5s, 5m, 2h or 1d, found {kind_of(node)}.")
+    if seconds > MAX_SECONDS:
+        raise Wrong(node, f"A duration is at most {MAX_DAYS}d, found {kind_of(node)}.")
+    return seconds
 
 
 def duration(node: Node) -> int:

@@ -7,8 +7,8 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from perdure.minds import plan_fields as read
 from perdure.minds.plan_graph import Draft, check_graph
+from perdure.minds.plan_retry import read_retry
 from perdure.minds.plan_shape import (
-    NO_RETRY,
     Condition,
     Ending,
     Exec,
@@ -16,10 +16,10 @@ from perdure.minds.plan_shape import (
     Plan,
     PlanStep,
     Question,
-    Retry,
     UseTool,
     Work,
 )
+from perdure.minds.retry import NO_RETRY
 from perdure.minds.yaml_text import MAX_BYTES, Fields, Problems, compose, kind_of, line_of, refusal
 
 __all__ = ["Plan", "PlanStep", "parse_plan", "plan_text"]
@@ -53,8 +53,8 @@ def plan_text(content: bytes, name: str) -> str:
         raise refusal(name, content.count(b"\n", 0, error.start) + 1, "The file is not UTF-8.") from error
 
 
-def parse_plan(text: str, name: str) -> Plan:
-    """Read a plan; `name` is the file that messages name.
+def parse_plan(text: str, name: str, *, is_stored: bool = False) -> Plan:
+    """Read a plan; `name` is the file that messages name. One that is stored with a goal may have keys of older plans.
 
     Raises: Invalid with every problem that was found.
     """
@@ -63,13 +63,13 @@ def parse_plan(text: str, name: str) -> Plan:
     for key in ("goal", "steps"):
         top.require(key)
     goal = top.read("goal", read.filled_text, "")
-    drafts = _drafts(top.nodes["steps"], problems) if "steps" in top.nodes else []
+    drafts = _drafts(top.nodes["steps"], problems, is_stored=is_stored) if "steps" in top.nodes else []
     check_graph(drafts, problems)
     problems.refuse()
     return Plan(goal, tuple(step for step, _ in drafts))
 
 
-def _drafts(node: Node, problems: Problems) -> list[Draft]:
+def _drafts(node: Node, problems: Problems, *, is_stored: bool) -> list[Draft]:
     if not isinstance(node, SequenceNode) or not node.value:
         found = "an empty list" if isinstance(node, SequenceNode) else kind_of(node)
         problems.add(line_of(node), f"'steps' must be a list of at least one step, found {found}.")
@@ -77,10 +77,10 @@ def _drafts(node: Node, problems: Problems) -> list[Draft]:
     if len(node.value) > MAX_STEPS:
         problems.add(line_of(node), f"A plan has at most {MAX_STEPS} steps, found {len(node.value)}.")
         return []
-    return [_draft(item, problems) for item in node.value]
+    return [_draft(item, problems, is_stored=is_stored) for item in node.value]
 
 
-def _draft(node: Node, problems: Problems) -> Draft:
+def _draft(node: Node, problems: Problems, *, is_stored: bool) -> Draft:
     fields = Fields(node, _title(node), STEP_KEYS, problems)
     fields.require("id")
     step = PlanStep(
@@ -88,7 +88,7 @@ def _draft(node: Node, problems: Problems) -> Draft:
         work=_work(fields),
         needs=fields.read("needs", read.distinct_texts, ()),
         effect=fields.read("effect", read.effect, "once"),
-        retry=fields.read("retry", partial(_retry, of=fields), NO_RETRY),
+        retry=fields.read("retry", partial(read_retry, of=fields, is_stored=is_stored), NO_RETRY),
         condition=fields.read("if", partial(_condition, of=fields), None),
     )
     return step, fields
@@ -144,12 +144,6 @@ def _question(node: Node, of: Fields) -> Question:
     fields = _inner(node, "ask", ("question", "options"), of)
     fields.require("question")
     return Question(fields.read("question", read.filled_text, ""), fields.read("options", read.options, None))
-
-
-def _retry(node: Node, of: Fields) -> Retry:
-    fields = _inner(node, "retry", ("times", "wait"), of)
-    fields.require("times")
-    return Retry(fields.read("times", read.count, 0), fields.read("wait", read.duration, 0))
 
 
 def _condition(node: Node, of: Fields) -> Condition | None:

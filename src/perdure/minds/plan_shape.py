@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from perdure.kernel.events import Effect
+from perdure.minds.retry import NO_RETRY, Retry
 
 Ending = Literal["done", "failed", "skipped"]
 
@@ -50,17 +51,6 @@ class UseTool:
 
 
 Work = Exec | Question | Pause | UseTool
-
-
-@dataclass(frozen=True, slots=True)
-class Retry:
-    """How many more tries a failed step gets, and how long to wait before each."""
-
-    times: int = 0
-    wait_s: int = 0
-
-
-NO_RETRY = Retry()
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ class Progress:
         self.is_failing = False
         self.is_aborted = False
         self._graph = graph
+        self._names = [*graph.steps]
         self._calls_seen = 0
         self._open: set[str] = set()
         self._unsettled = len(self.found)
@@ -56,10 +57,23 @@ class Progress:
             now = standing(self.state, name, self._graph.steps[name].retry, after=before.attempt)
             if now.last is not before.last:
                 self._put(name, self._until_wanted(name, now))
-        if self.is_failing and not was_failing:
-            self._start_no_more()
-        while self._news:
-            self._tell(self._news.pop())
+        self._tell_all(was_failing=was_failing)
+
+    def give_up_late(self, now_us: int) -> None:
+        """Fail the steps whose next attempt was not begun before the deadline of their policy.
+
+        A call that began after the deadline counts as the clock does: it may have been begun because of the failure,
+        which must not be undone when the clock was set back.
+        """
+        limited = [name for name in (self._names[at] for at in self.again) if self.found[name].until_us is not None]
+        if not limited:
+            return
+        was_failing = self.is_failing
+        latest_us = max(now_us, *(call.began_us for call in self.state.calls.values()))
+        for name in limited:
+            if self.found[name].is_too_late(latest_us):
+                self._put(name, replace(self.found[name], status="failed"))
+        self._tell_all(was_failing=was_failing)
 
     def _until_wanted(self, name: str, now: Standing) -> Standing:
         """Let a reopened step that asks for a failure wait until there is one again: it may not be wanted any more."""
@@ -106,6 +120,13 @@ class Progress:
         for name, step in self._graph.steps.items():
             if self.found[name].status in {"pending", "ready"} and not step.asks_for_failure:
                 self._put(name, SKIPPED)
+
+    def _tell_all(self, *, was_failing: bool) -> None:
+        """Tell all that need them about steps that have just ended; when the first has failed, begin nothing new."""
+        if self.is_failing and not was_failing:
+            self._start_no_more()
+        while self._news:
+            self._tell(self._news.pop())
 
     def _tell(self, name: str) -> None:
         """Tell those that need a step how it has ended: it must be as their `if` says, or else done."""

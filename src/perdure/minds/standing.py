@@ -6,13 +6,14 @@ from typing import Any, Literal
 from perdure.kernel.cancellation import CANCELLED
 from perdure.kernel.events import Action, Decision, Message, ToolCall, ToolError, ToolOutput
 from perdure.kernel.fold import CallState, GoalState
-from perdure.minds.plan_shape import NO_RETRY, Retry
+from perdure.kernel.recovery import BAD_RESULT
+from perdure.minds.retry import NO_RETRY, Retry
 
 Status = Literal["pending", "ready", "open", "again", "done", "failed", "skipped"]
 """Not begun: pending, ready, skipped. Begun: open, again (another try is due). Ended: done, failed, skipped."""
 
-BAD_RESULT = "bad_result"
-"""The code of a step that was done, and whose result cannot be kept."""
+BAD_VALUE = "bad_value"
+"""The code of a step that was skipped with a value that does not fit what its function returns."""
 TIMEOUT = "timeout"
 """The code of a step that took too long; whether it happened is not known."""
 NOT_HAPPENED = "not_happened"
@@ -28,6 +29,8 @@ class Standing:
     last: CallState | None = None
     wait_us: int = 0
     """How long after its last try another is due, if the status is `again`."""
+    until_us: int | None = None
+    """The moment after which no attempt is begun, if the status is `again` and the policy has a deadline."""
     is_reopened: bool = False
     """Another try is due because the goal is retried, not because of the step's own policy."""
 
@@ -36,9 +39,17 @@ class Standing:
         ended_us = self.last.ended_us if self.last else None
         return now_us if ended_us is None or ended_us > now_us else ended_us + self.wait_us
 
+    def is_too_late(self, now_us: int) -> bool:
+        """Tell whether the deadline has passed before another attempt was begun: the goal was not running."""
+        return self.status == "again" and self.until_us is not None and now_us > self.until_us
+
     @property
     def is_aborted(self) -> bool:
         return self._decision is not None and self._decision.decision == "abort"
+
+    @property
+    def is_skipped(self) -> bool:
+        return self._decision is not None and self._decision.decision == "skip"
 
     @property
     def is_elapsed(self) -> bool:
@@ -107,7 +118,7 @@ def standing(state: GoalState, step: str, retry: Retry = NO_RETRY, after: int = 
     attempt, last = after, state.calls.get(call_id(step, after))
     while (call := state.calls.get(call_id(step, attempt + 1))) is not None:
         attempt, last = attempt + 1, call
-    return PENDING if last is None else _begun(last, attempt, retry, state.attempts_before.get(step, 0))
+    return PENDING if last is None else _begun(state, last, attempt, retry)
 
 
 def is_running(call: CallState) -> bool:
@@ -121,11 +132,11 @@ def _is_final(call: Action, code: str) -> bool:
     return code in ("denied", BAD_RESULT, CANCELLED) or (is_once and code == TIMEOUT)
 
 
-def _begun(last: CallState, attempt: int, retry: Retry, before: int) -> Standing:
+def _begun(state: GoalState, last: CallState, attempt: int, retry: Retry) -> Standing:
     if last.is_open:
         return Standing("open", attempt, last)
     if last.outcome is not None:
-        return _tried(last, last.outcome, attempt, retry, before)
+        return _tried(state, last, last.outcome, attempt, retry)
     match last.decision:
         case Decision(decision="retry"):
             return Standing("again", attempt, last)
@@ -135,12 +146,25 @@ def _begun(last: CallState, attempt: int, retry: Retry, before: int) -> Standing
             return Standing("done", attempt, last)
 
 
-def _tried(last: CallState, outcome: ToolOutput, attempt: int, retry: Retry, before: int) -> Standing:
-    """Tell where a step stands that has an outcome; `before` is how many attempts it had when it was last reopened."""
+def _tried(state: GoalState, last: CallState, outcome: ToolOutput, attempt: int, retry: Retry) -> Standing:
+    """Tell where a step stands that has an outcome. Attempts before the last retry of the goal do not count."""
+    before = state.attempts_before.get(last.call.step, 0)
     if outcome.ok:
         return Standing("done", attempt, last)
     if attempt == before:
         return Standing("again", attempt, last, is_reopened=True)
-    if attempt - before > retry.times or (outcome.error is not None and _is_final(last.call, outcome.error.code)):
+    error = outcome.error
+    is_final = error is not None and (_is_final(last.call, error.code) or not retry.retries_error(error))
+    if attempt - before >= retry.attempts or is_final:
         return Standing("failed", attempt, last)
-    return Standing("again", attempt, last, retry.wait_s * 1_000_000)
+    wait_us = retry.wait_us(attempt - before, f"{state.goal_id}/{last.call.call_id}")
+    until_us = retry.until_us(_began_us(state.calls.get(call_id(last.call.step, before + 1), last)))
+    if until_us is not None and (last.ended_us or 0) + wait_us > until_us:
+        return Standing("failed", attempt, last)
+    return Standing("again", attempt, last, wait_us, until_us)
+
+
+def _began_us(call: CallState) -> int:
+    """Return when a call began; a pure one is recorded only when it has ended."""
+    is_pure = call.outcome is not None and call.outcome.step is not None
+    return call.began_us - call.outcome.duration_ms * 1000 if is_pure and call.outcome else call.began_us

@@ -113,6 +113,7 @@ class TemporaryHome(Perdure):
             calls=self._replacements,
             park_after_s=self.settings.park_after_s,
             queue=self._queue,
+            imports=self.settings.imports,
         )
         goals.worker.recover()
         return goals

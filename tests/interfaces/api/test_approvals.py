@@ -13,7 +13,7 @@ MANY_ASKS = "goal: questions\nsteps:\n" + "".join(f"  - {{id: q{n}, ask: {{quest
 async def asking_thrice(client: Client) -> str:
     goal_id = (await client.goals.create(plan=MANY_ASKS))["id"]
     async for event in client.goals.follow(goal_id):
-        if event["payload"].get("step") == "q2":
+        if event["payload"].get("call_id") == "q2.1":
             break
     return goal_id
 

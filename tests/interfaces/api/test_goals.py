@@ -224,7 +224,7 @@ async def test_more_goals_than_the_server_runs_at_once_are_queued_and_too_many_r
 async def test_a_cancel_answers_with_the_goal_as_it_leaves_it(client: Client, known: httpx.AsyncClient) -> None:
     goal = await client.goals.create(text="sleep 60")
     async for event in client.goals.follow(goal["id"]):
-        if event["payload"].get("step"):
+        if event["payload"].get("call_id"):
             break
     headers = {"Idempotency-Key": f"cancel-{goal['id']}"}
     first = await known.post(f"/api/v1/goals/{goal['id']}/cancel", headers=headers)

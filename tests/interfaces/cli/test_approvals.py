@@ -15,7 +15,7 @@ import pytest
 from perdure import Perdure
 from perdure.app.system import SystemClock, SystemIds, WorkerIdentity
 from perdure.interfaces.cli.edge import run
-from perdure.kernel.events import GoalBegun, MindSpec, Termination, ToolCall, fingerprint
+from perdure.kernel.events import GoalBegun, MindSpec, Termination, ToolCall, encode, fingerprint
 from perdure.kernel.journal import Desk, Journal
 from tests.waiting import waiting_goal, worker_of
 
@@ -61,7 +61,7 @@ def test_an_approval_shows_what_will_be_run_and_is_stored_with_its_hash(
     assert "\x1b" not in said.err
     (row,) = pending(goal, capsys)
     assert row["payload"]["decision"] == "approve"
-    assert row["payload"]["shown_sha256"] == fingerprint(CALL)
+    assert row["payload"]["shown_sha256"] == fingerprint(encode(CALL)[1])
 
 
 def test_what_is_stored_for_a_live_worker_is_no_conflict_when_going_on_is_asked_for_too(

@@ -28,7 +28,7 @@ def offered(
 @pytest.fixture
 def goal(perdure: Terminal) -> str:
     Path("plan.yaml").write_text(
-        "goal: '[/b] ask'\nsteps:\n  - {id: try, exec: [sh, -c, 'exit 3'], retry: {times: 1, wait: 0s}}\n"
+        "goal: '[/b] ask'\nsteps:\n  - {id: try, exec: [sh, -c, 'exit 3'], retry: {attempts: 2}}\n"
         "  - {id: sure, ask: {question: 'Go?'}}\n"
     )
     assert perdure("run", "--plan", "plan.yaml") in {1, 5}

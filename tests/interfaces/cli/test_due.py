@@ -10,7 +10,7 @@ import pytest
 
 from perdure import Perdure, failpoints
 from perdure.app.run_options import Manner
-from perdure.minds.flows import flow
+from perdure.minds.flows import registry
 from tests.app.holds import WHY, left_by_dead_worker
 from tests.crash import program
 from tests.interfaces.cli.terminal import Terminal
@@ -102,7 +102,7 @@ def test_a_flow_is_left_where_its_code_is_not(
     monkeypatch.chdir(ready)
     (ready / "due_flow.py").write_text("1 / 0\n")
     sys.modules.pop("due_flow")
-    flow._FLOWS.pop("due_flow:sleeps")
+    registry._FLOWS.pop("due_flow:sleeps")
     assert perdure(*WAKE) == 1
     assert "ZeroDivisionError" in perdure.out
     (ready / "due_flow.py").write_text(FLOW)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.minds.flows import flow
+from perdure.minds.flows import registry
 from tests.interfaces.cli.terminal import Terminal
 
 FLOWS = """
@@ -78,8 +78,8 @@ def forget(name: str) -> None:
     """Let a module be imported anew, as another process would."""
     sys.modules.pop(name, None)
     importlib.invalidate_caches()
-    for path in [path for path in flow._FLOWS if path.startswith(f"{name}:")]:
-        del flow._FLOWS[path]
+    for path in [path for path in registry._FLOWS if path.startswith(f"{name}:")]:
+        del registry._FLOWS[path]
 
 
 @pytest.fixture(autouse=True)
@@ -158,7 +158,7 @@ def test_a_flow_whose_code_is_gone_is_told_before_an_answer_or_a_fork_is_made(pe
 @pytest.mark.parametrize(
     ("path", "code", "said"),
     [
-        ("flows", 2, "module:function"),
+        ("flows", 3, "module:function"),
         (":twice", 2, "module:function"),
         ("flows:", 2, "module:function"),
         ("nowhere:twice", 3, "no module nowhere"),

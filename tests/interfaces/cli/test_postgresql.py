@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.minds.flows import flow
+from perdure.minds.flows import registry
 from tests.interfaces.cli.terminal import Terminal
 from tests.postgres import PostgresServer
 from tests.test_docs import ROOT, blocks
@@ -47,7 +47,7 @@ def on_postgresql(ready: Path, postgres: PostgresServer, monkeypatch: pytest.Mon
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     monkeypatch.delitem(sys.modules, "pg_flows", raising=False)
     for name in ("paying", "sleeping"):
-        monkeypatch.delitem(flow._FLOWS, f"pg_flows:{name}", raising=False)
+        monkeypatch.delitem(registry._FLOWS, f"pg_flows:{name}", raising=False)
     (ready / "pg_flows.py").write_text(FLOWS)
 
 

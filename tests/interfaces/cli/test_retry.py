@@ -11,7 +11,7 @@ import pytest
 
 from perdure import Goal, Perdure, flow
 from perdure.app.new_goal import of_flow
-from perdure.minds.flows import flow as flows
+from perdure.minds.flows import registry
 from tests.interfaces.cli.terminal import Terminal
 from tests.interfaces.cli.test_flows import forget
 
@@ -22,7 +22,7 @@ steps:
   - {id: print, exec: [cat, paper], needs: [fetch]}
 """
 FLOWS = """
-from perdure import StepFailed, flow
+from perdure import flow
 
 def work():
     with open("paper") as paper:
@@ -39,7 +39,7 @@ async def job(goal):
 async def careful(goal):
     try:
         return await goal.step(work)
-    except StepFailed:
+    except Exception:
         await goal.step(clean)
         raise
 """
@@ -158,9 +158,9 @@ def test_a_flow_of_a_script_is_reopened_and_the_script_named(
         async with Perdure.open(tmp_path / "home") as p:
             return (await p.goals.begin(replace(new, mind=mind))).state.goal_id
 
-    monkeypatch.setitem(flows._FLOWS, path, printed)
+    monkeypatch.setitem(registry._FLOWS, path, printed)
     goal = asyncio.run(fail())
-    monkeypatch.delitem(flows._FLOWS, path)
+    monkeypatch.delitem(registry._FLOWS, path)
     assert perdure("goal", "retry", goal) == 0
     assert perdure.out.endswith("Its flow is defined in this script.\n  python /srv/print.py\n")
     assert perdure.json("goal", "show", goal)["status"] == "interrupted"

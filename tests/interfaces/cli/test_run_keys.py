@@ -9,7 +9,7 @@ import pytest
 
 from perdure import Perdure, failpoints
 from perdure.app.run_options import Manner
-from perdure.minds.flows import flow
+from perdure.minds.flows import registry
 from tests.app.holds import claim_by_dead_workers
 from tests.crash import program
 from tests.interfaces.cli.terminal import Terminal
@@ -45,7 +45,7 @@ def work(ready: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     monkeypatch.delitem(sys.modules, "keyed_flows", raising=False)
     for name in ("noting", "other"):
-        monkeypatch.delitem(flow._FLOWS, f"keyed_flows:{name}", raising=False)
+        monkeypatch.delitem(registry._FLOWS, f"keyed_flows:{name}", raising=False)
     (ready / "plan.yaml").write_text(PLAN)
     (ready / "keyed_flows.py").write_text(FLOW)
 
@@ -155,7 +155,7 @@ def test_changed_code_is_refused_by_key_with_the_fork_that_goes_on(perdure: Term
     command = ["run", "--flow", "keyed_flows:noting", "--args", '["a"]', "--key", "k", "--home", "elsewhere"]
     assert perdure(*command) == 5
     sys.modules.pop("keyed_flows")
-    flow._FLOWS.pop("keyed_flows:noting")
+    registry._FLOWS.pop("keyed_flows:noting")
     Path("keyed_flows.py").write_text(FLOW)
     assert perdure(*command) == 4
     assert perdure.err.endswith("--before ask --home elsewhere\n")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.minds.flows import flow
+from perdure.minds.flows import registry
 from tests.interfaces.cli.terminal import Terminal
 
 FAILS = """
@@ -51,7 +51,7 @@ def test_what_cannot_be_resumed_here_is_not_recorded_and_that_is_said(
     goal = perdure.newest()
     (ready / "flow_that_goes.py").write_text("from perdure import flow\n")
     del sys.modules["flow_that_goes"]
-    monkeypatch.delitem(flow._FLOWS, "flow_that_goes:waits")
+    monkeypatch.delitem(registry._FLOWS, "flow_that_goes:waits")
     assert perdure("goal", "signal", goal, "paid", "--resume") == 3
     assert perdure.err.startswith("Nothing was recorded.\n")
     assert perdure.goals()[0]["last_seq"] == 2

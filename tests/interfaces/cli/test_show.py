@@ -115,7 +115,7 @@ def test_a_goal_that_sleeps_says_that_a_running_server_resumes_it(perdure: Termi
 
 
 def test_a_step_that_failed_says_when_it_is_tried_again() -> None:
-    text = "goal: g\nsteps: [{id: a, exec: x, retry: {times: 1, wait: 10s}}]"
+    text = "goal: g\nsteps: [{id: a, exec: x, retry: {attempts: 3, initial: 5s, factor: 4}}]"
     history = History(PlanMind(parse_plan(text, "p")))
     history.events = [
         seal(GoalBegun("g", MindSpec("plan", plan=text)), Tip("g"), event_id="e", iteration=0, timestamp_us=START_US)
@@ -127,11 +127,15 @@ def test_a_step_that_failed_says_when_it_is_tried_again() -> None:
 
     asyncio.run(history.step())
     history.fail("a.1")
-    assert state() == f"failed: exit 3, tries again at {moment(START_US + 10_000_000)}"
-    history.now_us += 10_000_000
+    assert state() == f"failed: exit 3, tries again at {moment(START_US + 5_000_000)}"
+    history.now_us += 5_000_000
     asyncio.run(history.step())
     assert "tries" not in timeline(history.state).rows[0][STATE_COLUMN]
     history.fail("a.2")
+    assert state() == f"failed: exit 3, tries again at {moment(START_US + 25_000_000)}"
+    history.now_us += 20_000_000
+    asyncio.run(history.step())
+    history.fail("a.3")
     assert state() == "failed: exit 3"
 
 

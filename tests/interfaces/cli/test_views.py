@@ -165,9 +165,7 @@ def test_show_has_the_value_shortened_and_the_failure_with_its_line(
 
 
 def test_the_events_of_a_step_are_a_range_over_all_its_tries(perdure: Terminal) -> None:
-    plan = (
-        "goal: g\nsteps:\n  - {id: a, exec: [sh, -c, 'exit 3'], retry: {times: 1, wait: 0s}}\n  - {id: b, wait: 1h}\n"
-    )
+    plan = "goal: g\nsteps:\n  - {id: a, exec: [sh, -c, 'exit 3'], retry: {attempts: 2}}\n  - {id: b, wait: 1h}\n"
     Path("plan.yaml").write_text(plan)
     perdure("run", "--plan", "plan.yaml")
     perdure("goal", "show", "20")

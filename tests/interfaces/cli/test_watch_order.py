@@ -19,7 +19,7 @@ PARALLEL = """
 goal: parallel
 steps:
   - {id: a, exec: "echo out-a"}
-  - {id: b, shell: true, exec: "echo out-b; exit 3", retry: {times: 1, wait: 0s}}
+  - {id: b, shell: true, exec: "echo out-b; exit 3", retry: {attempts: 2}}
   - {id: c, exec: "echo out-c", needs: [a]}
 """
 

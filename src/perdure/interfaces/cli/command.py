@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -28,6 +29,17 @@ Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say on standard 
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 NoInput = Annotated[bool, typer.Option("--no-input", help="Never ask; fail instead.")]
 
+Imports = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--import",
+        metavar="MODULE",
+        help="A module that defines flows, instead of the setting `imports`; looked for in the current folder last."
+        " May be given several times.",
+    ),
+]
+"""The option of commands that run the code of flows."""
+
 COMMON = {"json": Json, "home": Home, "verbose": Verbose, "debug": Debug, "no_input": NoInput}
 
 
@@ -40,22 +52,28 @@ class Options:
     verbose: bool
     debug: bool
     no_input: bool
+    imports: tuple[str, ...] = ()
+    """Modules that define flows, given to a command that runs the code of flows."""
 
     def settings(self) -> Settings:
         """Load the settings, with the flags of this call on top."""
-        return load_settings({"home": self.home})
+        return load_settings({"home": self.home, "imports": ",".join(self.imports)})
 
 
 Command = Callable[..., Coroutine[Any, Any, Answer]]
 
 
-def command(app: typer.Typer, name: str) -> Callable[[Command], Command]:
-    """Register an async function, which gets `Options` first and returns an `Answer`, as a command."""
+def command(app: typer.Typer, name: str, *, runs_flows: bool = False) -> Callable[[Command], Command]:
+    """Register an async function, which gets `Options` first and returns an `Answer`, as a command.
+
+    A command that runs the code of flows has the option `--import` too.
+    """
 
     def register(fn: Command) -> Command:
         @functools.wraps(fn)
         def call(**arguments: Any) -> None:
-            options = Options(**{option: arguments.pop(option) for option in COMMON})
+            imports = _imports(arguments.pop("imports", None))
+            options = Options(**{option: arguments.pop(option) for option in COMMON}, imports=imports)
             raise typer.Exit(_call(fn, name, options, arguments))
 
         own = list(inspect.signature(fn).parameters.values())[1:]
@@ -66,6 +84,9 @@ def command(app: typer.Typer, name: str) -> Callable[[Command], Command]:
             for option, kind in COMMON.items()
         ]
         keyword_only = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
+        if runs_flows:
+            kind = inspect.Parameter.KEYWORD_ONLY
+            common.insert(0, inspect.Parameter("imports", kind, default=None, annotation=Imports))
         signature = inspect.Signature([*keyword_only, *common])
         call.__signature__ = signature  # type: ignore[attr-defined]
         call.__annotations__ = {name: parameter.annotation for name, parameter in signature.parameters.items()}
@@ -74,6 +95,13 @@ def command(app: typer.Typer, name: str) -> Callable[[Command], Command]:
         return fn
 
     return register
+
+
+def _imports(given: list[str] | None) -> tuple[str, ...]:
+    """Return the modules that were named, and let them be found in the current folder if nowhere else."""
+    if given and (here := str(Path.cwd())) not in sys.path:
+        sys.path.append(here)
+    return tuple(given or ())
 
 
 def _call(fn: Command, name: str, options: Options, arguments: dict[str, Any]) -> int:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def register(app: typer.Typer) -> None:
     """Add the command."""
 
-    @command(app, "serve")
+    @command(app, "serve", runs_flows=True)
     async def serve(
         options: Options,
         port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0 takes a free one.")] = 8733,
@@ -33,10 +33,12 @@ def register(app: typer.Typer) -> None:
         ] = None,
     ) -> Answer:
         """Serve this home over HTTP and WebSocket until Ctrl-C, and run the goals that are started there."""
+        from perdure.app.flows import import_modules
         from perdure.interfaces.api.server import Address
         from perdure.interfaces.api.server import serve as run
 
         settings = options.settings()
+        import_modules(settings.imports)
         address = Address(host, port, is_exposed=expose, names=tuple(name or ()))
         async with open_home(settings) as p:
             with marked_as_server(settings.home):

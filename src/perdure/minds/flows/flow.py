@@ -1,15 +1,15 @@
 """A Python function as a durable goal: `@flow`."""
 
 import functools
-import importlib
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, TypeVar, overload
 
-from perdure.errors import Invalid, NotFound
+from perdure.errors import Invalid
 from perdure.minds.flows import validation as asked
 from perdure.minds.flows.goal import Goal
-
-_FLOWS: dict[str, "Flow[..., Any]"] = {}
+from perdure.minds.flows.mistakes import described
+from perdure.minds.flows.registry import register, require_flow_name
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -32,11 +32,25 @@ class Flow(Generic[P, T]):
         asked.flow_function(fn)
         functools.update_wrapper(self, fn)
         self.fn: Callable[..., Coroutine[Any, Any, T]] = fn
-        self.name = name or fn.__qualname__
+        self.has_own_name = name is not None
+        self.name = fn.__qualname__ if name is None else require_flow_name(name)
         self.cleanup = cleanup
         """Whether its `finally` blocks run steps when its goal is cancelled."""
         self.path = f"{fn.__module__}:{fn.__qualname__}"
-        _FLOWS[self.path] = self
+        self.__dict__.pop("__perdure_flow__", None)  # of another flow of the same function
+        with suppress(AttributeError):  # a method: it lives as long as its flow
+            fn.__perdure_flow__ = self  # type: ignore[attr-defined] # a flow is found as long as its function lives
+        register(self)
+
+    @property
+    def key(self) -> str:
+        """What the flow is known by in this process: the name that it was given, else `module:function`."""
+        return self.name if self.has_own_name else self.path
+
+    @property
+    def place(self) -> str:
+        """The function and the line where it stands."""
+        return described(self.fn)
 
     @property
     def is_of_script(self) -> bool:
@@ -71,33 +85,10 @@ def flow(
 def flow(fn: Any = ..., /, *, name: str | None = None, cleanup: bool = False) -> Any:
     """Make an async function durable: it is given a `Goal` first, and what it does through that survives a kill.
 
-    `name` is the name of the flow instead of the function's. With `cleanup`, steps in its `finally` blocks run when the
-    goal is cancelled.
+    `name` is the name of the flow instead of the function's: goals find the flow by it when its code was renamed or
+    moved, so it is unique in a program. With `cleanup`, steps in its `finally` blocks run when the goal is cancelled.
 
-    Raises: Invalid when it is not an async function, or takes no goal.
+    Raises: Invalid when it is not an async function, or takes no goal, or the name is empty or has a colon.
     """
     made = functools.partial(Flow, name=name, cleanup=cleanup)
     return made if fn is ... else made(fn)
-
-
-def find_flow(path: str) -> Flow[..., Any]:
-    """Return the flow `module:function`: one that this process has defined, or the one that the module defines.
-
-    Raises: Invalid when it is no such path; NotFound when there is no such flow here.
-    """
-    module, _, name = path.partition(":")
-    if not module or not name:
-        raise Invalid(f"A flow is named module:function, which {path!r} is not.")
-    if module.endswith(".py") or "/" in module or module.startswith("."):
-        meant = module.removesuffix(".py").lstrip("./").replace("/", ".")
-        raise Invalid(f"A flow is named module:function, which {path!r} is not; did you mean {meant}:{name}?")
-    if path not in _FLOWS and module == "__main__":
-        raise NotFound(f"The flow {name} was defined in a script. Run that script again to go on with its goals.")
-    if path not in _FLOWS:
-        try:
-            importlib.import_module(module)
-        except ImportError as error:
-            raise NotFound(f"The module {module} of the flow {path} cannot be imported: {error}.") from error
-    if path not in _FLOWS:
-        raise NotFound(f"The module {module} has no flow {name}: an async function under @flow was expected.")
-    return _FLOWS[path]

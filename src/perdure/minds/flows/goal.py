@@ -5,16 +5,20 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar, overload
 
-from perdure.errors import Invalid, StepFailed
-from perdure.kernel.events import Effect
+from perdure.errors import StepFailed
+from perdure.kernel.events import Effect, Limits
 from perdure.minds.flows import validation as asked
+from perdure.minds.flows.arguments import recorded_arguments
+from perdure.minds.flows.children import child_goal, require_flow
 from perdure.minds.flows.deadlines import Deadline
 from perdure.minds.flows.failed_steps import tag_with_others
-from perdure.minds.flows.requests import KEY, Pause, Question, Work, step_context
+from perdure.minds.flows.requests import Pause, Question, Work, step_context
 from perdure.minds.flows.unawaited import Unawaited, must_be_awaited
-from perdure.minds.flows.values import arguments_to_json, digest, reader_of
+from perdure.minds.flows.values import arguments_to_json, reader_of
+from perdure.minds.retry import NO_RETRY, Retry, retry_of
 
 if TYPE_CHECKING:
+    from perdure.minds.flows.flow import Flow
     from perdure.minds.flows.mind import FlowMind
 
 P = ParamSpec("P")
@@ -31,21 +35,6 @@ class First(NamedTuple, Generic[T]):
 
     position: int
     value: T
-
-
-def idempotency_key() -> str:
-    """Return the idempotency key of the step that is running: `<goal id>/<call id>`.
-
-    It is the same when an attempt is repeated after a crash, and in the `check` of the step. Another attempt (`retry`)
-    and a fork have other keys. It is known in the function of a step, also on the thread of a sync function, and in
-    what that awaits. A thread that the function starts itself does not know it.
-
-    Raises: Invalid outside of a step.
-    """
-    try:
-        return KEY.get()
-    except LookupError:
-        raise Invalid("There is an idempotency key inside a step only.") from None
 
 
 class Goal:
@@ -67,32 +56,33 @@ class Goal:
     def __repr__(self) -> str:
         return f"<goal {self.id}>"
 
-    @property
-    def idempotency_key(self) -> str:
-        """What `idempotency_key()` returns, for a function that sees the goal."""
-        return idempotency_key()
-
     def options(
         self,
         *,
         effect: Effect = "once",
         name: str | None = None,
         id: str | None = None,  # noqa: A002 (the word that a flow's author looks for)
-        retry: int | Mapping[str, int] | None = None,
+        retry: Retry | Mapping[str, Any] | int | None = None,
         timeout_s: float | None = None,
         check: Callable[..., Any] | None = None,
+        key: str | None = None,
+        limits: Limits | None = None,
     ) -> "CallOptions":
-        """Return options for `step`, which takes only the function and its arguments.
+        """Return options for `step` and `child`, which take only the function or flow and its arguments.
 
         `effect` says what may happen again after a crash: `pure` and `idempotent` steps are run again. A `once` step
-        becomes unknown, unless `check(*args, **kwargs)` tells that it happened (True) or did not (False).
+        becomes unknown, unless `check(*args, **kwargs)` returns that it happened (True, or `Happened(value)` with the
+        result of the step) or did not (False).
         `name` replaces the name of the function. `id` names the step independently of the order of steps; it is unique
-        in the goal. `timeout_s` limits each attempt.
+        in the goal. `retry` is a `Retry`, a mapping of its parts, or the number of attempts with the first. `timeout_s`
+        limits each attempt, also over a restart.
+        Options of a child are `name`, `id`, `key` (its start key) and `limits` (how much it may use).
 
         Raises: Invalid
         """
         asked.step_options(effect, name, id, timeout_s, check)
-        return CallOptions(self, effect, name, id, retry, timeout_s, check)
+        asked.child_options(key, limits)
+        return CallOptions(self, effect, name, id, retry_of(retry), timeout_s, check, key, limits)
 
     @overload
     async def step(self, fn: Callable[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
@@ -101,7 +91,7 @@ class Goal:
     def step(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
         """Run a function, sync (on a thread) or async, as a step with effect `once`, and return its result.
 
-        Options are given first: `goal.options(effect="idempotent", retry=2).step(fetch, day)`.
+        Options are given first: `goal.options(effect="idempotent", retry=3).step(fetch, day)`.
 
         Raises: what the function raised; StepFailed; TimeoutError; Invalid when an argument cannot be stored.
         """
@@ -195,6 +185,17 @@ class Goal:
         position, value = await self.mind.race(asked.awaitables("first", awaitables))
         return First(position, value)
 
+    def child(self, flow: "Flow[P, T]", /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
+        """Run a flow as a goal of its own, with its own history, and return its result.
+
+        Options are given first: `goal.options(limits=Limits(usd=1)).child(report, day)`. When this goal is cancelled,
+        or the wait for the child is, the child is cancelled first.
+
+        Raises: GoalFailed when the child failed, GoalCancelled when it was cancelled; Invalid when an argument cannot
+        be stored; StepFailed when the child cannot be started.
+        """
+        return CallOptions(self).child(flow, *args, **kwargs)
+
 
 @dataclass(frozen=True)
 class CallOptions:
@@ -204,9 +205,11 @@ class CallOptions:
     effect: Effect = "once"
     name: str | None = None
     id: str | None = None
-    retry: int | Mapping[str, int] | None = None
+    retry: Retry = NO_RETRY
     timeout_s: float | None = None
     check: Callable[..., Any] | None = None
+    key: str | None = None
+    limits: Limits | None = None
 
     @overload
     async def step(self, fn: Callable[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
@@ -216,15 +219,30 @@ class CallOptions:
         """Run a function as a step with these options, and return its result. See `Goal.step`."""
         return self.goal.unawaited.make("step", (fn,), partial(self._step, fn, args, kwargs))
 
+    def child(self, flow: "Flow[P, T]", /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
+        """Run a flow as a goal of its own with these options, and return its result. See `Goal.child`."""
+        return self.goal.unawaited.make("child", (flow,), partial(self._child, flow, args, kwargs))
+
+    async def _child(self, flow: "Flow[..., Any]", args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        require_flow(flow)
+        asked.only_for("child", self, ("goal", "name", "id", "key", "limits"))
+        limits = self.limits or Limits()
+        wanted = child_goal(self.goal.id, flow, args, kwargs, limits=limits, key=self.key)
+        value = await self.goal.mind.request(self.name or flow.fn.__name__, wanted, id=self.id)
+        try:
+            return wanted.read(value)
+        except ValueError as error:
+            raise StepFailed("invalid", f"What {flow.name} returned is not what it says it returns: {error}") from error
+
     async def _step(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         asked.step_function(fn)
-        retry = asked.retry(self.retry)
+        asked.only_for("step", self, ("goal", "effect", "name", "id", "retry", "timeout_s", "check"))
         called = self.name or getattr(fn, "__name__", type(fn).__name__).strip("<>")
         given = arguments_to_json(called, fn, args, kwargs)
-        arguments = {**given, "digest": digest(given)}
+        arguments = recorded_arguments(given, self.effect)
         context = step_context()
         work = Work(fn, args, kwargs, arguments, self.effect, self.timeout_s, self.check, reader_of(fn), context)
-        value = await self.goal.mind.request(called, work, retry, id=self.id)
+        value = await self.goal.mind.request(called, work, self.retry, id=self.id)
         try:
             return work.read(value)
         except ValueError as error:

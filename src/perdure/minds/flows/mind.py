@@ -15,11 +15,12 @@ from perdure.errors import Invalid, StepFailed
 from perdure.kernel.events import Action, Termination, ToolCall, encode, iso
 from perdure.kernel.fold import CallState
 from perdure.kernel.ports import Decided, GoalState
+from perdure.minds.flows.current import STEP
+from perdure.minds.flows.endings import ended_without, ending_of, failure_from, value_for
 from perdure.minds.flows.event_loop import FlowCallbacks
-from perdure.minds.flows.failed_steps import failed_steps, tag_with_steps
 from perdure.minds.flows.flow import Flow
 from perdure.minds.flows.goal import Goal
-from perdure.minds.flows.mistakes import failure_of, is_interrupt
+from perdure.minds.flows.mistakes import is_interrupt
 from perdure.minds.flows.recorded import Recorded
 from perdure.minds.flows.requests import (
     BRANCH,
@@ -30,13 +31,13 @@ from perdure.minds.flows.requests import (
     Request,
     StepForks,
     Uncancellable,
-    Work,
+    Wanted,
 )
 from perdure.minds.flows.step_calls import DIRECT, StepCalls
 from perdure.minds.flows.step_tool import StepTool
-from perdure.minds.flows.tracebacks import class_name, members_of, recorded_error, text_of
-from perdure.minds.flows.values import read_arguments, to_json
-from perdure.minds.plan_shape import NO_RETRY, Retry
+from perdure.minds.flows.tracebacks import class_name, text_of
+from perdure.minds.flows.values import read_arguments, result_to_json, to_json
+from perdure.minds.retry import NO_RETRY, Retry
 from perdure.minds.standing import Standing, attempt_of, call_id, is_cancelled_by_flow, standing
 
 _LOOK_AGAIN_S = 0.05
@@ -63,6 +64,8 @@ class FlowMind:
         calls: StepCalls = DIRECT,
     ) -> None:
         self._flow = flow
+        self.goal: Goal | None = None
+        """What the function is given, once it runs."""
         given = arguments or {}
         self._args, self._kwargs = read_arguments(flow.fn, given.get("args", []), given.get("kwargs", {}))
         self._body: asyncio.Task[None] | None = None
@@ -106,7 +109,7 @@ class FlowMind:
             elif recorded.is_all_asked or not await self._advance(callbacks):
                 break
         self._is_replaying = False
-        recorded.require_all_asked(self._flow.path, _ended_without(self._end))
+        recorded.require_all_asked(self._flow.path, ended_without(self._end))
 
     async def decide(self, state: GoalState, now_us: int) -> Decided:
         """See Mind.decide."""
@@ -145,7 +148,7 @@ class FlowMind:
     async def request(
         self,
         name: str,
-        wanted: Work | Question | Pause,
+        wanted: Wanted,
         retry: Retry = NO_RETRY,
         *,
         id: str | None = None,  # noqa: A002
@@ -168,7 +171,7 @@ class FlowMind:
     def ask_for(
         self,
         name: str,
-        wanted: Work | Question | Pause,
+        wanted: Wanted,
         retry: Retry = NO_RETRY,
         *,
         id: str | None = None,  # noqa: A002
@@ -253,10 +256,12 @@ class FlowMind:
 
     async def _run(self, goal_id: str) -> None:
         try:
-            goal = Goal(goal_id, self)
+            goal = self.goal = Goal(goal_id, self)
             result = await self._flow.fn(goal, *self._args, **self._kwargs)
             await self._require_nothing_open(goal)
-            self._end = Termination("done", value=to_json(result, f"What {self._flow.name} returned"))
+            self._end = Termination(
+                "done", value=result_to_json(self._flow.fn, result, f"What {self._flow.name} returned")
+            )
         except BaseException as error:
             if self._is_closed or is_interrupt(error):
                 raise
@@ -266,7 +271,7 @@ class FlowMind:
         """Return how the function ended that raised: an end that can be recorded, whatever the exception does."""
         try:
             calls = self._state.calls.values() if self._state is not None else ()
-            end = _ending(error, self._flow.path, {call.call.step for call in calls})
+            end = ending_of(error, self._flow.path, {call.call.step for call in calls})
             encode(end)
         except BaseException as other:
             if is_interrupt(other):
@@ -342,9 +347,12 @@ class FlowMind:
         elif found.is_elapsed and not _is_sleep(request):
             request.answer.set_exception(TimeoutError(f"{request.step} has timed out."))
         elif found.status == "done":
-            request.answer.set_result(_value(found))
+            try:
+                request.answer.set_result(value_for(request, found))
+            except StepFailed as failed:
+                request.answer.set_exception(failed)
         elif found.status == "failed":
-            request.answer.set_exception(_failure(request.step, found))
+            request.answer.set_exception(failure_from(request.step, found))
         else:
             self._fresh.append(request)
         if request.answer.done():
@@ -451,6 +459,7 @@ class FlowMind:
                 wakes.append(due_us)
                 continue
             request.attempts_begun = found.attempt + 1
+            request.late_error = found.error if found.is_too_late(now_us) else None
             action = request.action(found.attempt + 1, lambda seconds: iso(now_us + round(seconds * 1e6)))
             if isinstance(action, ToolCall) and action.effect == "pure":
                 unrecorded.append(action)
@@ -462,6 +471,7 @@ class FlowMind:
 def _context_of(branch: Branch) -> Context:
     context = copy_context()
     context.run(BRANCH.set, branch)
+    context.run(STEP.set, None)  # a step of another goal may have started this one
     return context
 
 
@@ -479,7 +489,7 @@ def _is_sleep(request: Request) -> bool:
     return isinstance(request.wanted, Pause) and request.wanted.seconds is not None
 
 
-def _texts(wanted: Work | Question | Pause) -> Sequence[Any]:
+def _texts(wanted: Wanted) -> Sequence[Any]:
     """Return what is to be recorded as it was said; the arguments of a step are JSON already."""
     match wanted:
         case Question(question=question, options=options):
@@ -488,34 +498,3 @@ def _texts(wanted: Work | Question | Pause) -> Sequence[Any]:
             return (signal,)
         case _:
             return ()
-
-
-def _ending(error: BaseException, where: str, known: Collection[str]) -> Termination:
-    """Return how a function ended that raised; of the steps that failed it names those that are known."""
-    steps = tuple(step for step in failed_steps(error) if step in known)
-    while members := members_of(error):
-        error = members[0]  # what came first is why the others came
-    failure = failure_of(error, where)
-    if not issubclass(type(error), StepFailed):
-        return Termination("fatal_error", f"{failure.code}: {failure.message}", error=failure, steps=steps)
-    recorded = recorded_error(error) or failure
-    return Termination("failed", f"{failure.code}: {text_of(error)}", error=recorded, steps=steps)
-
-
-def _ended_without(end: Termination | None) -> str | None:
-    """Say how code has ended that did not ask for all that was recorded."""
-    if end is None:
-        return None
-    return "the code ended without it" + ("" if end.detail is None else f" ({end.detail})")
-
-
-def _value(found: Standing) -> Any:
-    signal = found.last.signal if found.last else None
-    return found.output if signal is None else signal.payload
-
-
-def _failure(step: str, found: Standing) -> StepFailed:
-    failed = StepFailed(found.error.code, found.why, step=step)
-    failed.error = found.error
-    tag_with_steps(failed, [step])
-    return failed

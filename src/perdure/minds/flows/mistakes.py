@@ -61,7 +61,7 @@ def failure_of(error: BaseException, where: str) -> ToolError:
     return ToolError(
         code_of(error),
         _with_place(text_of(error), error),
-        type=class_path(error),
+        type=class_path(type(error)),
         args=_plain_arguments(error),
         traceback=traceback_of(error),
     )

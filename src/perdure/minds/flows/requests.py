@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from perdure.errors import Invalid
-from perdure.kernel.events import Action, Ask, Effect, ToolCall, Wait
-from perdure.minds.plan_shape import NO_RETRY, Retry
+from perdure.kernel.events import Action, Ask, Effect, ToolCall, ToolError, Wait
+from perdure.minds.flows.arguments import are_same_arguments
+from perdure.minds.flows.children import ChildGoal
+from perdure.minds.retry import NO_RETRY, Retry
 from perdure.minds.standing import call_id
 
 
@@ -21,7 +23,7 @@ class Work:
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     arguments: dict[str, Any]
-    """The same as JSON, with their digest."""
+    """What is recorded of them."""
     effect: Effect
     timeout_s: float | None
     check: Callable[..., Any] | None
@@ -95,15 +97,20 @@ class Uncancellable(asyncio.Future[None]):
         return True
 
 
+Wanted = Work | Question | Pause | ChildGoal
+
+
 @dataclass
 class Request:
     """Something that a flow waits for."""
 
     step: str
-    wanted: Work | Question | Pause
+    wanted: Wanted
     answer: "asyncio.Future[Any]"
     retry: Retry = NO_RETRY
     attempts_begun: int = 0
+    late_error: ToolError | None = None
+    """How the last attempt failed, if the deadline of the policy passed before the next: that one is not run."""
     is_cancelled: bool = False
     """Whether the flow has cancelled it, and the end of its call is not delivered yet."""
     ended: Uncancellable | None = None
@@ -125,6 +132,8 @@ class Request:
         match self.wanted:
             case Work(arguments=arguments, effect=effect, timeout_s=timeout_s):
                 return ToolCall(name, self.step, "step", arguments, effect, attempt, _until(timeout_s, moment))
+            case ChildGoal() as child:
+                return child.call(name, self.step, attempt)
             case Question(question=question, options=options, timeout_s=timeout_s):
                 return Ask(name, self.step, question, options, _until(timeout_s, moment))
             case Pause(seconds=None, signal=signal, timeout_s=timeout_s):
@@ -136,8 +145,10 @@ class Request:
         """Say what is different when another call was recorded for this step."""
         match self.wanted, action:
             case Work(arguments=wanted), ToolCall(tool="step", arguments=recorded):
-                is_same = wanted["digest"] == recorded.get("digest")
-                return None if is_same else "it was called with other arguments"
+                return None if are_same_arguments(wanted, recorded) else "it was called with other arguments"
+            case ChildGoal(digest=wanted_digest), ToolCall(tool="child", arguments=recorded):
+                is_same = wanted_digest == recorded.get("digest")
+                return None if is_same else "it was another flow, or called with other arguments"
             case Question(question=question, options=options), Ask() as ask:
                 return None if (question, options) == (ask.question, ask.options) else "another question was asked"
             case Pause(signal=signal), Wait() as wait:
@@ -198,7 +209,6 @@ def is_id(step: str) -> bool:
 
 BRANCH: ContextVar[Branch | None] = ContextVar("perdure_branch", default=None)
 """The branch of a flow that runs; None outside of flows, and in steps."""
-KEY: ContextVar[str] = ContextVar("perdure_key")
 
 
 def step_context() -> Context:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from perdure.kernel.events import GoalBegun, MindSpec
 from perdure.minds.flows.tracebacks import shown
 
-_MAIN = "__main__:"
+MAIN = "__main__:"
 
 
 def script_here() -> str | None:
@@ -19,7 +19,7 @@ def script_here() -> str | None:
 
 def is_of_script(spec: MindSpec) -> bool:
     """Tell whether a goal is of a flow that a script defines itself."""
-    return spec.at is not None and spec.at.startswith(_MAIN)
+    return spec.at is not None and spec.at.startswith(MAIN)
 
 
 def without_script(spec: MindSpec) -> MindSpec:

@@ -11,13 +11,16 @@ from typing import Any, TypeVar
 
 from perdure.errors import Invalid, Unavailable
 from perdure.kernel.events import ToolError, ToolOutput
-from perdure.kernel.ports import CallContext, Check
+from perdure.kernel.ports import CallContext, Check, KnownOutput
+from perdure.kernel.recovery import BAD_RESULT
+from perdure.minds.flows.checks import answer_of
+from perdure.minds.flows.current import STEP, CurrentStep
 from perdure.minds.flows.mistakes import failure_of, is_interrupt
-from perdure.minds.flows.requests import KEY, NO_FORKS, Request, StepForks, Work
+from perdure.minds.flows.requests import NO_FORKS, Request, StepForks, Work
 from perdure.minds.flows.step_calls import DIRECT, StepCalls
 from perdure.minds.flows.step_thread import BrokenStart, StepThread
-from perdure.minds.flows.values import to_json
-from perdure.minds.standing import BAD_RESULT, NOT_HAPPENED, TIMEOUT
+from perdure.minds.flows.values import result_to_json
+from perdure.minds.standing import NOT_HAPPENED, TIMEOUT
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -46,10 +49,12 @@ class StepTool:
         loop = asyncio.get_running_loop()
         begun_s = loop.time()
         self._enter_context(context)
-        KEY.set(context.idempotency_key)
+        current = current_of(context)
+        STEP.set(current)
         self._forks.begin(context.goal_id, context.call.call_id)
         output, error = await self._tried(context)
         self._forks.leave(context.goal_id, context.call.call_id)
+        usage, meta = current.end()
         duration_ms = round((loop.time() - begun_s) * 1000)
         call_ = context.call
         is_pure = call_.effect == "pure"
@@ -59,6 +64,8 @@ class StepTool:
             output=output,
             error=error,
             duration_ms=duration_ms,
+            usage=usage,
+            meta=meta,
             step=call_.step if is_pure else None,
             digest=call_.arguments["digest"] if is_pure else None,
             effect="pure" if is_pure else None,
@@ -74,14 +81,27 @@ class StepTool:
     async def _tried(self, context: CallContext) -> tuple[Any, ToolError | None]:
         """Run the function of a step, and return its result, or how it failed."""
         try:
-            work = self._work(context)
-            async with self._calls.timeout(work.timeout_s) as limit:
+            request, work = self._requested(context)
+        except Invalid as raised:
+            return None, failure_of(raised, context.call.call_id)
+        if request.late_error is not None and request.attempts_begun == context.call.attempt:
+            return None, replace(request.late_error, retryable=False)
+        left_s = _left_s(context, request, work)
+        if left_s is not None and left_s <= 0:
+            return await self._timed_out(context, request)
+        return await self._called(context, request, work, left_s)
+
+    async def _called(
+        self, context: CallContext, request: Request, work: Work, left_s: float | None
+    ) -> tuple[Any, ToolError | None]:
+        try:
+            async with self._calls.timeout(left_s) as limit:
                 result = await call(
                     self._calls.function(work.fn), work, partial(self._threads.__setitem__, context.call.call_id)
                 )
         except asyncio.CancelledError as raised:
             if not _is_being_cancelled():
-                failure = failure_of(raised, context.call.call_id)
+                failure = self._failure(raised, context, request)
                 return None, replace(failure, message="The step raised it itself.")
             await self.reap(context.goal_id, context.call.call_id)
             raise
@@ -92,41 +112,62 @@ class StepTool:
                 raise
             if issubclass(type(raised), TimeoutError) and limit.expired():
                 await self._forks.end(context.goal_id, context.call.call_id)
-                return await self._timed_out(context)
-            return None, failure_of(raised, context.call.call_id)
-        try:
-            return to_json(result, f"What {context.call.step} returned"), None
-        except Invalid as raised:
-            return None, ToolError(BAD_RESULT, f"The step was done, but its result cannot be kept: {raised.detail}")
+                return await self._timed_out(context, request)
+            return None, self._failure(raised, context, request)
+        return self._stored(work, result, context)
 
-    async def _timed_out(self, context: CallContext) -> tuple[Any, ToolError | None]:
-        """Ask the check of a step that must not happen twice; without its word, nobody knows."""
+    def _stored(self, work: Work, result: Any, context: CallContext) -> tuple[Any, ToolError | None]:
+        """Return the result of a step as it is recorded, or that it cannot be."""
+        try:
+            return result_to_json(work.fn, result, f"What {context.call.step} returned"), None
+        except Invalid as raised:
+            message = f"The step was done, but its result cannot be stored: {raised.detail}"
+            return None, ToolError(BAD_RESULT, message, retryable=False)
+
+    def _failure(self, raised: BaseException, context: CallContext, request: Request) -> ToolError:
+        """Return what is recorded of an exception; whether it is retried is decided now, while its class is known."""
+        failure = failure_of(raised, context.call.call_id)
+        return replace(failure, retryable=request.retry.retries_class(type(raised), failure.code))
+
+    async def _timed_out(self, context: CallContext, request: Request) -> tuple[Any, ToolError | None]:
+        """Ask the check of a step that must not happen twice; without its answer, the outcome is not known."""
         too_long = "The step took longer than it may"
+        is_retryable = request.retry.retries_class(TimeoutError, TIMEOUT)
         if context.call.effect != "once":
-            return None, ToolError(TIMEOUT, f"{too_long}.")
-        match await self.check(context):
+            return None, ToolError(TIMEOUT, f"{too_long}.", retryable=is_retryable)
+        try:
+            found = await self.check(context)
+        except Invalid as error:
+            return None, ToolError(TIMEOUT, f"{too_long}; its check cannot tell: {error.detail}", retryable=False)
+        match found:
             case "happened":
                 return None, None
+            case KnownOutput(output=output):
+                return output, None
             case "not_happened" if not self._is_running(context.call.call_id):
-                return None, ToolError(NOT_HAPPENED, f"{too_long}; its check says that it did not happen.")
+                message = f"{too_long}; its check says that it did not happen."
+                return None, ToolError(NOT_HAPPENED, message, retryable=is_retryable)
             case _:
-                return None, ToolError(TIMEOUT, f"{too_long}; whether it happened is not known, so it is not repeated.")
+                message = f"{too_long}; whether it happened is not known, so it is not repeated."
+                return None, ToolError(TIMEOUT, message, retryable=False)
 
     async def check(self, context: CallContext) -> Check:
-        """See Tool.check. Asks the step's own check, with the arguments and the key of the step."""
-        work = self._work(context)
+        """See Tool.check. Asks the step's own check, with the arguments, the key and the context of the step.
+
+        Raises: Invalid when the check says that the step happened with a value that cannot be stored.
+        """
+        _, work = self._requested(context)
         if work.check is None:
             return "unknown"
-        before = KEY.set(context.idempotency_key)
+        own = work.context.copy()
+        own.run(STEP.set, current_of(context, is_check=True))
         try:
-            answer = await call(self._calls.function(work.check), work)
+            answer = await asyncio.create_task(call(self._calls.function(work.check), work), context=own)
         except Exception:
             log.warning("the check of %s failed, and so knows nothing", context.call.step, exc_info=True)
             return "unknown"
-        finally:
-            KEY.reset(before)
-        answers: dict[bool, Check] = {True: "happened", False: "not_happened"}
-        return answers[answer] if isinstance(answer, bool) else "unknown"
+        what = f"What the check of {context.call.step} found"
+        return answer_of(answer, lambda value: result_to_json(work.fn, value, what))
 
     async def reap(self, goal_id: str, call_id: str) -> None:
         """See Tool.reap. Ends the processes that a step forked; a thread ends only by itself, or with the process.
@@ -141,11 +182,24 @@ class StepTool:
         thread = self._threads.get(call_id)
         return thread is not None and thread.is_alive
 
-    def _work(self, context: CallContext) -> Work:
+    def _requested(self, context: CallContext) -> tuple[Request, Work]:
         request = self._requests.get(context.call.step)
         if request is None or not isinstance(request.wanted, Work):
             raise Invalid(f"The flow does not ask for {context.call.step}.")
-        return request.wanted
+        return request, request.wanted
+
+
+def current_of(context: CallContext, *, is_check: bool = False) -> CurrentStep:
+    """Return what the function of a step, or its check, can ask about the step."""
+    return CurrentStep(context.goal_id, context.call.step, context.call.attempt, is_check=is_check)
+
+
+def _left_s(context: CallContext, request: Request, work: Work) -> float | None:
+    """Return how long an attempt may take. One that an earlier process began has only the rest of its time."""
+    if work.timeout_s is None or request.attempts_begun >= context.call.attempt:
+        return work.timeout_s
+    left_s = context.left_s()
+    return work.timeout_s if left_s is None else min(left_s, work.timeout_s)
 
 
 def _ignore(_thread: StepThread) -> None:

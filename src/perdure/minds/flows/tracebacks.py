@@ -39,6 +39,7 @@ _OURS = str(Path(__file__).parents[2]) + os.sep
 _LIBRARIES = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 _LIBRARY_FOLDERS = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
 
+_RECORDED = "__perdure_recorded_error__"
 _CAUSE = "\nThe above exception was the direct cause of the following exception:\n\n"
 _IN_FLOW = "\nThe step failed with the exception above; in the flow:\n\n"
 _CONTEXT = "\nDuring handling of the above exception, another exception occurred:\n\n"
@@ -78,12 +79,12 @@ def class_name(error: BaseException) -> str:
     return escaped(name[:_LONGEST_NAME])
 
 
-def class_path(error: BaseException) -> str:
+def class_path(cls: type[BaseException]) -> str:
     """Return where the class of an exception is defined, `module:QualName`."""
-    module = type.__dict__["__dict__"].__get__(type(error)).get("__module__")
+    module = type.__dict__["__dict__"].__get__(cls).get("__module__")
     if type(module) is not str:
-        module = "builtins" if _is_builtin(type(error)) else "?"
-    name = str.__str__(type.__dict__["__qualname__"].__get__(type(error)))
+        module = "builtins" if _is_builtin(cls) else "?"
+    name = str.__str__(type.__dict__["__qualname__"].__get__(cls))
     return escaped(f"{module[:_LONGEST_NAME]}:{name[:_LONGEST_NAME]}")
 
 
@@ -112,11 +113,15 @@ def members_of(error: BaseException) -> tuple[BaseException, ...]:
 
 
 def recorded_error(error: BaseException) -> ToolError | None:
-    """Return what was recorded of the step that a StepFailed tells of; one that the flow made itself has nothing."""
-    if not issubclass(type(error), StepFailed):
-        return None
-    recorded = dict.get(attribute_of(error, "__dict__"), "error")
+    """Return what was recorded of the failed step that an exception is of; one that the flow raised has nothing."""
+    kept = attribute_of(error, "__dict__")
+    recorded = dict.get(kept, "error" if issubclass(type(error), StepFailed) else _RECORDED)
     return recorded if type(recorded) is ToolError else None
+
+
+def mark_recorded(error: BaseException, recorded: ToolError) -> None:
+    """Note that an exception was made of what is recorded of a failed step."""
+    dict.__setitem__(attribute_of(error, "__dict__"), _RECORDED, recorded)
 
 
 def escaped(text: str) -> str:
@@ -183,6 +188,9 @@ def _chained(error: BaseException, *, is_whole: bool, depth: int) -> Iterator[st
 def _origin(error: BaseException) -> tuple[str, Any]:
     """Return the exception that another came from, and the words between the two."""
     cause = attribute_of(error, "__cause__")
+    recorded = recorded_error(error)
+    if recorded is not None and type(cause) is StepFailed and recorded_error(cause) is recorded:
+        return "", None  # the same failure: its traceback is written with the exception
     if cause is not None:
         return _CAUSE, cause
     return _CONTEXT, None if attribute_of(error, "__suppress_context__") else attribute_of(error, "__context__")
@@ -224,7 +232,7 @@ def _what(error: BaseException) -> str:
     said = text_of(error)
     if len(said) > _LONGEST_MESSAGE:
         said = f"{said[:_LONGEST_MESSAGE]} [… left out …]"
-    path = class_path(error)
+    path = class_path(type(error))
     name = path.removeprefix("builtins:").replace(":", ".", 1)
     notes = "".join(f"{note}\n" for note in _notes(error))
     return f"{name}: {said}\n{notes}" if said else f"{name}\n{notes}"

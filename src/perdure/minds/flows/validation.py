@@ -1,17 +1,18 @@
 """What a flow gave to @flow and to its goal, seen to before anything of it is recorded."""
 
+import dataclasses
 import inspect
 import math
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Sequence
 from typing import Any
 
 from perdure.errors import Invalid
+from perdure.kernel.events import Limits
 from perdure.minds.flows.mistakes import described
-from perdure.minds.plan_shape import NO_RETRY, Retry
 
 _EFFECTS = ("pure", "idempotent", "once")
-_RETRY = 'retry is a number of further tries, or {"times": 3, "wait": 10}'
 _MOST_S = 4e9
+_LONGEST_KEY = 200
 _POSITIONAL = (
     inspect.Parameter.POSITIONAL_ONLY,
     inspect.Parameter.POSITIONAL_OR_KEYWORD,
@@ -68,6 +69,33 @@ def step_options(effect: Any, name: Any, step_id: Any, timeout_s: Any, check: An
         raise Invalid(f"The check of a step is a function, found {check!r}.")
 
 
+def child_options(key: Any, limits: Any) -> None:
+    """Validate the options of a child.
+
+    Raises: Invalid
+    """
+    is_key = isinstance(key, str) and bool(key.strip()) and len(key) <= _LONGEST_KEY and key.isprintable()
+    if key is not None and not is_key:
+        raise Invalid(f"A key is a text of 1 to {_LONGEST_KEY} printable characters, found {key!r}.")
+    if limits is None:
+        return
+    if not isinstance(limits, Limits):
+        raise Invalid(f"Invalid limits: expected perdure.Limits(iterations, tokens, usd, seconds), found {limits!r}.")
+    for name, value in dataclasses.asdict(limits).items():
+        if value is not None and not (_is_number(value) and value > 0):
+            raise Invalid(f"Invalid limit {name}: expected a number above 0, found {value!r}.")
+
+
+def only_for(call: str, options: Any, allowed: Collection[str]) -> None:
+    """Check that a call is given only the options that it has.
+
+    Raises: Invalid, naming the first option that does not fit.
+    """
+    for each in dataclasses.fields(options):
+        if each.name not in allowed and getattr(options, each.name) != each.default:
+            raise Invalid(f"{each.name} is not an option of goal.{call}.")
+
+
 def timeout(given: Any) -> float | None:
     """Validate a timeout in seconds; None is no timeout.
 
@@ -76,20 +104,6 @@ def timeout(given: Any) -> float | None:
     if given is not None and not (_is_number(given) and 0 < given < _MOST_S):
         raise Invalid(f"timeout_s is a number of seconds above 0, found {given!r}.")
     return None if given is None else float(given)
-
-
-def retry(given: int | Mapping[str, int] | None) -> Retry:
-    """Read how often a step is tried again.
-
-    Raises: Invalid
-    """
-    if given is None:
-        return NO_RETRY
-    wanted: Mapping[Any, Any] = given if isinstance(given, Mapping) else {"times": given}
-    times, wait_s = wanted.get("times", -1), wanted.get("wait", 0)
-    if wanted.keys() <= {"times", "wait"} and _is_count(times) and _is_count(wait_s):
-        return Retry(times, wait_s)
-    raise Invalid(f"{_RETRY}, found {given!r}.")
 
 
 def seconds(given: Any) -> float:
@@ -144,10 +158,6 @@ def _never_awaited(given: Any) -> None:
     """Let go of a coroutine that nobody will await, without a warning."""
     if inspect.iscoroutine(given):
         given.close()
-
-
-def _is_count(given: Any) -> bool:
-    return isinstance(given, int) and not isinstance(given, bool) and given >= 0
 
 
 def _is_number(given: Any) -> bool:

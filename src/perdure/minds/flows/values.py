@@ -1,17 +1,17 @@
-"""Python values as JSON and back: what a step is given and what it returns."""
+"""Python values as JSON and back: what a step or a flow is given, and what it returns."""
 
 import dataclasses
-import functools
 import hashlib
 import inspect
-import math
-import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import orjson
 
 from perdure.errors import Invalid
+from perdure.minds.flows.annotations import NONE, Annotation, annotations_of
+from perdure.minds.flows.comparison import is_same
+from perdure.minds.flows.json_form import ANNOTATED, BARE, NoJsonForm, is_json, json_form
 
 _DIGEST_BYTES = 12
 _DEPTH_OF_EVENT = 8
@@ -19,18 +19,11 @@ _DEPTH_OF_EVENT = 8
 
 
 def to_json(value: Any, what: str) -> Any:
-    """Return a value as JSON has it: a dataclass or a pydantic model is an object, a tuple is a list.
+    """Return the JSON form of a value by its own type: a dataclass is an object, a set a sorted list, bytes base64.
 
-    Raises: Invalid, saying what it was, when it does not go through JSON.
+    Raises: Invalid, naming the type that has none.
     """
-    try:
-        text = orjson.dumps([[[[[[[[value]]]]]]]], default=_plain, option=orjson.OPT_PASSTHROUGH_SUBCLASS)
-        again = orjson.loads(text[_DEPTH_OF_EVENT:-_DEPTH_OF_EVENT])
-    except (TypeError, ValueError, RecursionError) as error:
-        raise Invalid(f"{what} does not go through JSON: {error}.") from error
-    if has_odd_number(value):
-        raise Invalid(f"{what} does not go through JSON: NaN and infinity are no numbers there.")
-    return again
+    return _stored(value, NONE, what)
 
 
 def arguments_to_json(
@@ -38,50 +31,36 @@ def arguments_to_json(
 ) -> dict[str, Any]:
     """Return the arguments of a function as JSON has them; with `is_given_goal`, its first parameter is not theirs.
 
-    Raises: Invalid, naming the argument that does not go through JSON.
+    Raises: Invalid, naming the argument that has no JSON form, and its type.
     """
-    try:
-        what = f"An argument of {called}"
-        return {"args": to_json(list(args), what), "kwargs": to_json(kwargs, what)}
-    except Invalid:
-        named = {**_by_name(fn, args, int(is_given_goal)), **kwargs}
-        for name, value in named.items():
-            to_json(value, f"The argument {name} of {called}")
-        raise
+    given = {"args": [*args], "kwargs": kwargs}
+    if is_json(given["args"]) and is_json(kwargs):
+        kept: dict[str, Any] = _copied(given, f"An argument of {called}", _DEPTH_OF_EVENT - 1)
+        return kept
+    names = _names(fn, int(is_given_goal))
+    known = annotations_of(fn).parameters
+
+    def stored(value: Any, parameter: str | None, shown: str) -> Any:
+        return _stored(value, known.get(parameter or "", NONE), f"The argument {shown} of {called}")
+
+    positional = [
+        stored(value, names.at(place), names.positional.get(place, f"number {place + 1}"))
+        for place, value in enumerate(args)
+    ]
+    named = {name: stored(value, name if name in known else names.others, name) for name, value in kwargs.items()}
+    return {"args": positional, "kwargs": named}
 
 
-def _by_name(fn: Callable[..., Any], args: Sequence[Any], skipped: int) -> dict[str, Any]:
-    """Return positional arguments under the names of their parameters, or under their numbers."""
-    try:
-        parameters = [*inspect.signature(fn).parameters.values()][skipped:]
-    except (TypeError, ValueError):  # a function of C may have none
-        parameters = []
-    is_single = [each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD) for each in parameters]
-    names = [each.name for each, single in zip(parameters, is_single, strict=True) if single]
-    return {names[at] if at < len(names) else f"number {at + 1}": value for at, value in enumerate(args)}
+def result_to_json(fn: Callable[..., Any], value: Any, what: str) -> Any:
+    """Return the JSON form of what a function returned, which its return annotation reads as an equal value.
 
-
-def has_odd_number(value: Any) -> bool:
-    """Tell whether a value holds a number that JSON does not know, which orjson would turn into null."""
-    if isinstance(value, float):
-        return not math.isfinite(value)
-    if isinstance(value, dict):
-        return any(has_odd_number(item) for item in value.values())
-    if isinstance(value, list | tuple):
-        return any(has_odd_number(item) for item in value)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return any(has_odd_number(getattr(value, field.name)) for field in dataclasses.fields(value))
-    return has_odd_number(value.model_dump()) if hasattr(value, "model_dump") else False
-
-
-def digest(value: Any) -> str:
-    """Return a short hash of a JSON value: enough to notice that it is another, not to prove it to an enemy."""
-    text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-    return hashlib.sha256(text).digest()[:_DIGEST_BYTES].hex()
+    Raises: Invalid, naming the type, when there is none.
+    """
+    return _stored(value, annotations_of(fn).result, what, is_read=True)
 
 
 def read_arguments(fn: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """Return the arguments of a flow as it gets them: a dataclass or model where an annotation names one, else JSON.
+    """Return the arguments of a flow as it gets them: what its annotations say, else the JSON form.
 
     Raises: Invalid when they do not fit.
     """
@@ -90,60 +69,176 @@ def read_arguments(fn: Callable[..., Any], args: list[Any], kwargs: dict[str, An
         bound = signature.bind(None, *args, **kwargs)
     except TypeError as error:
         raise Invalid(f"{fn.__qualname__} cannot be called like that: {error}.") from None
-    for name, read in _argument_readers(fn).items():
-        if name not in bound.arguments:
-            continue
-        value = bound.arguments[name]
+    known = annotations_of(fn).parameters
+    for name in [name for name in list(bound.arguments)[1:] if name in known]:
         try:
-            match signature.parameters[name].kind:
-                case inspect.Parameter.VAR_POSITIONAL:
-                    bound.arguments[name] = tuple(read(each) for each in value)
-                case inspect.Parameter.VAR_KEYWORD:
-                    bound.arguments[name] = {key: read(each) for key, each in value.items()}
-                case _:
-                    bound.arguments[name] = read(value)
+            bound.arguments[name] = _each(signature.parameters[name], known[name].read, bound.arguments[name])
         except ValueError as error:
-            said = " ".join(str(error).split())
-            raise Invalid(f"{fn.__qualname__} cannot be called like that: {name} does not fit. {said}") from error
+            raise Invalid(f"{fn.__qualname__} cannot be called like that: {name} does not fit. {error}") from error
     return list(bound.args[1:]), bound.kwargs
 
 
-@functools.lru_cache(maxsize=1024)
-def _argument_readers(fn: Callable[..., Any]) -> dict[str, Callable[[Any], Any]]:
-    hints = _hints(fn)
-    names = [name for name in list(inspect.signature(fn).parameters)[1:] if _names_model(hints.get(name))]
-    return {name: _reader(hints[name]) for name in names}
+def require_readable(fn: Callable[..., Any], args: list[Any], kwargs: dict[str, Any], given: Mapping[str, Any]) -> None:
+    """Check that a flow gets its arguments as they were given, once they are read from their JSON form.
+
+    Raises: Invalid, naming the argument that does not fit, or that comes back as another value.
+    """
+    bound = inspect.signature(fn).bind(None, *args, **kwargs)
+    read_args, read_kwargs = read_arguments(fn, given["args"], given["kwargs"])
+    read = inspect.signature(fn).bind(None, *read_args, **read_kwargs)
+    known = annotations_of(fn).parameters
+    for name, value in list(bound.arguments.items())[1:]:
+        annotation, found = known.get(name, NONE), read.arguments.get(name)
+        if is_json(value):
+            continue
+        if annotation.is_json:
+            _require_fitting(annotation, bound.signature.parameters[name], found, fn, name)
+        elif not _is_kept(annotation, bound.signature.parameters[name], value, found):
+            raise Invalid(f"The argument {name} of {fn.__qualname__} {_other(annotation)}.")
 
 
-@functools.lru_cache(maxsize=1024)
 def reader_of(fn: Callable[..., Any]) -> Callable[[Any], Any]:
-    """Return what makes a function's result of its JSON: what the return annotation names, else the JSON itself."""
-    hint = _hints(fn).get("return")
-    return _reader(hint) if _names_model(hint) else lambda value: value
+    """Return what makes a function's result of its JSON form: as the return annotation says, else the JSON form.
+
+    Nothing is always None: a step that was skipped, or whose check says that it happened, has no value.
+    The reader raises: ValueError when the value does not fit.
+    """
+    annotation = annotations_of(fn).result
+    return lambda value: None if value is None else annotation.read(value)
 
 
-def _hints(fn: Callable[..., Any]) -> dict[str, Any]:
+def require_result(fn: Callable[..., Any], value: Any) -> None:
+    """Check a value that a person has given in place of a function's result; None is no value.
+
+    Raises: ValueError when it does not fit the return annotation.
+    """
+    if value is not None:
+        annotations_of(fn).result.validate(value)
+
+
+def digest(value: Any) -> str:
+    """Return a short hash of a JSON value: enough to notice that it is another, not to prove it to an enemy."""
+    text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    return hashlib.sha256(text).digest()[:_DIGEST_BYTES].hex()
+
+
+def _stored(value: Any, annotation: Annotation, what: str, *, is_read: bool = False) -> Any:
+    """Return the JSON form of a value; with `is_read`, one that the annotation reads as an equal value."""
+    if is_json(value) and annotation.is_json:
+        return _copied(value, what)
     try:
-        return typing.get_type_hints(fn)
-    except (NameError, TypeError):
-        return {}
+        return _copied(_form(value, annotation, is_read=is_read), what)
+    except RecursionError:
+        raise Invalid(f"{what} does not go through JSON: it contains itself, or is nested too deep.") from None
+    except NoJsonForm as error:
+        raise Invalid(f"{what} does not go through JSON: {error}.") from error
 
 
-def _reader(hint: Any) -> Callable[[Any], Any]:
-    from pydantic import TypeAdapter
+def _form(value: Any, annotation: Annotation, *, is_read: bool) -> Any:
+    """Return a value by its own type, or, where that has no form that can be read, as the annotation writes it.
 
-    adapter: TypeAdapter[Any] = TypeAdapter(typing.cast("type[Any]", hint))
-    return lambda value: adapter.validate_json(orjson.dumps(value))
+    Raises: NoJsonForm; RecursionError
+    """
+    if not annotation.is_usable:
+        return json_form(value, BARE)
+    try:
+        form = json_form(value, ANNOTATED)
+        if not is_read or _comes_back(annotation, value, form):
+            return form
+        found = NoJsonForm(f"a {type(value).__qualname__} that {_other(annotation)}")
+    except NoJsonForm as error:
+        found = error
+    try:
+        form = json_form(annotation.dump(value), BARE)
+    except ValueError:
+        raise found from None
+    if is_read and not _comes_back(annotation, value, form):
+        raise found
+    return form
 
 
-def _names_model(hint: Any) -> bool:
-    """Tell whether an annotation names a dataclass or a pydantic model, itself or inside a list, dict or union."""
-    if isinstance(hint, type) and (dataclasses.is_dataclass(hint) or hasattr(hint, "model_validate")):
+def _other(annotation: Annotation) -> str:
+    return f"would come back from its annotation {annotation.name} as another value; annotate the exact type"
+
+
+def _comes_back(annotation: Annotation, value: Any, form: Any) -> bool:
+    """Tell whether a value that is what its annotation says comes back; any other comes back as the annotation says."""
+    try:
+        is_same = is_same(value, None if form is None else annotation.read(form))
+    except ValueError:
+        is_same = False
+    return is_same or not annotation.is_of_type(value)
+
+
+def _is_kept(annotation: Annotation, parameter: inspect.Parameter, value: Any, read: Any) -> bool:
+    """Tell whether an argument comes back; see `_comes_back`."""
+    if not annotation.is_usable or is_same(value, read):
         return True
-    return any(_names_model(part) for part in typing.get_args(hint))
+    match parameter.kind:
+        case inspect.Parameter.VAR_POSITIONAL:
+            return not all(map(annotation.is_of_type, value))
+        case inspect.Parameter.VAR_KEYWORD:
+            return not all(map(annotation.is_of_type, value.values()))
+        case _:
+            return not annotation.is_of_type(value)
 
 
-def _plain(value: Any) -> Any:
-    if hasattr(value, "model_dump") and not inspect.isclass(value):
-        return value.model_dump(mode="json")
-    raise TypeError(f"{type(value).__name__} is not JSON")
+def _require_fitting(
+    annotation: Annotation, parameter: inspect.Parameter, form: Any, fn: Callable[..., Any], name: str
+) -> None:
+    """Check a value that JSON has another type for, where the annotation names a type of JSON."""
+    try:
+        _each(parameter, annotation.validate, form)
+    except ValueError as error:
+        raise Invalid(f"{fn.__qualname__} cannot be called like that: {name} does not fit. {error}") from error
+
+
+def _each(parameter: inspect.Parameter, read: Callable[[Any], Any], value: Any) -> Any:
+    """Read an argument, or each of those that `*args` or `**kwargs` takes."""
+    match parameter.kind:
+        case inspect.Parameter.VAR_POSITIONAL:
+            return tuple(read(each) for each in value)
+        case inspect.Parameter.VAR_KEYWORD:
+            return {key: read(each) for key, each in value.items()}
+        case _:
+            return read(value)
+
+
+def _copied(value: Any, what: str, depth: int = _DEPTH_OF_EVENT) -> Any:
+    """Return a copy of a JSON value.
+
+    Raises: Invalid for a number over 64 bits, half a surrogate pair, or a value that is nested too deep for an event.
+    """
+    deep = value
+    for _ in range(depth):
+        deep = [deep]
+    try:
+        return orjson.loads(orjson.dumps(deep)[depth : -depth or None])
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Invalid(f"{what} does not go through JSON: {error}.") from error
+
+
+@dataclasses.dataclass(frozen=True)
+class _Names:
+    """The parameters that arguments go to."""
+
+    positional: dict[int, str]
+    rest: str | None
+    """The parameter that takes all further positional arguments."""
+    others: str | None
+    """The parameter that takes all further named arguments."""
+
+    def at(self, place: int) -> str | None:
+        """Return the parameter of a positional argument."""
+        return self.positional.get(place, self.rest)
+
+
+def _names(fn: Callable[..., Any], skipped: int) -> _Names:
+    try:
+        parameters = [*inspect.signature(fn).parameters.values()][skipped:]
+    except (TypeError, ValueError):  # a function of C may have none
+        parameters = []
+    single = [each.name for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    by_kind = {each.kind: each.name for each in parameters}
+    rest, others = by_kind.get(inspect.Parameter.VAR_POSITIONAL), by_kind.get(inspect.Parameter.VAR_KEYWORD)
+    return _Names(dict(enumerate(single)), rest, others)

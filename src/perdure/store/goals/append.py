@@ -7,7 +7,8 @@ from typing import Any
 import orjson
 
 from perdure.errors import Conflict, Damaged, Invalid, NotFound
-from perdure.kernel.events import NO_HASH
+from perdure.kernel.children import end_key
+from perdure.kernel.events import NO_HASH, is_same_content
 from perdure.kernel.ports import FINAL, Ended, Event, ForkedFrom, InboxRow, Status, Summary
 
 LONGEST_KEY = 200
@@ -44,7 +45,17 @@ class Append:
     @property
     def is_plain(self) -> bool:
         """Whether the goal is there and all that happens is that it moves on."""
-        return not (self.taken or self.makes_goal or self.reopens)
+        return not (self.taken or self.makes_goal or self.reopens or self.ends_child)
+
+    @property
+    def ends_child(self) -> bool:
+        """Whether a goal that has a parent ends: the parent is told in the same transaction."""
+        return self.summary.parent is not None and self.summary.is_final and bool(self.events)
+
+    def end_of_child(self, row_id: str) -> InboxRow:
+        """Return what is posted to the parent of a goal that ends."""
+        payload = {"goal_id": self.goal_id, "seq": self.seq}
+        return InboxRow(row_id, "child", payload, end_key(self.goal_id, self.seq), self.summary.updated_us)
 
     @property
     def seq(self) -> int:
@@ -170,8 +181,8 @@ def require_same_post(goal_id: str, post: InboxRow, known_kind: str, known_paylo
     """
     match post.kind, known_kind:
         case ("decision", "decision") | ("signal", "signal") | ("cancel", "cancel"):
-            is_same = known_payload == post.payload
-        case ("cancel", "termination"):
+            is_same = is_same_content(post.kind, known_payload, post.payload)
+        case ("cancel", "termination") | ("child", "child" | "tool_output"):
             is_same = True
         case _:  # many things may come of a decision
             is_same = post.kind == "decision" and known_kind not in ("signal", "cancel")

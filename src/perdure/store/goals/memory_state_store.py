@@ -127,7 +127,16 @@ class InMemoryStateStore:
         goal = self._goal(goal_id)
         if not goal.accepts(append):
             raise append.refusal(goal.summary.status, goal.summary.last_seq, goal.events[-1].hash, goal.epoch)
-        return goal.take(append)
+        done = goal.take(append)
+        self._post_end(append)
+        return done
+
+    def _post_end(self, append: Append) -> None:
+        """Post the end of a child to its parent, unless that has ended."""
+        parent = self._goals.get(append.summary.parent.goal_id) if append.summary.parent is not None else None
+        if append.ends_child and parent is not None and not (parent.is_deleted or parent.has_ended):
+            row = append.end_of_child(str(uuid7()))
+            parent.inbox[row.id] = row
 
     async def load(
         self, goal_id: str, *, after: int = 0, upto: int | None = None, max_bytes: int | None = None
@@ -351,12 +360,13 @@ def _matches(goal: Summary, where: GoalFilter) -> bool:
     wanted = {name: getattr(where, name) for name in ("queue", "flow", "start_key", "bot")}
     is_same = all(value in (None, getattr(goal, name)) for name, value in wanted.items())
     is_in_status = where.statuses is None or goal.status in where.statuses
+    is_child = where.parent in (None, goal.parent.goal_id if goal.parent else "")
     is_fork = where.forked_from in (None, goal.forked_from.goal_id if goal.forked_from else "")
     has_tag = where.tag is None or where.tag in goal.tags
     is_after = where.created_after_us is None or goal.created_us >= where.created_after_us
     is_before = where.created_before_us is None or goal.created_us < where.created_before_us
     is_old = where.updated_before_us is None or goal.updated_us < where.updated_before_us
-    return is_same and is_in_status and is_fork and has_tag and is_after and is_before and is_old
+    return is_same and is_in_status and is_fork and is_child and has_tag and is_after and is_before and is_old
 
 
 def _posts(goal: _Goal, key: str) -> list[tuple[str, dict[str, Any]]]:

@@ -47,6 +47,7 @@ _FILTERS = {
     "flow": "flow = ?",
     "start_key": "start_key = ?",
     "forked_from": "forked_from_id = ?",
+    "parent": "parent_id = ?",
     "bot": "bot = ?",
     "created_after_us": "created_at >= ?",
     "created_before_us": "created_at < ?",

@@ -34,7 +34,7 @@ from perdure.store.goals.rows import (
     unheld_listing,
     unnoticed_listing,
 )
-from perdure.store.goals.swap import Appends
+from perdure.store.goals.swap import INSERT_POST, Appends
 from perdure.store.raw import RawDatabase, RawTransaction
 
 _LATE = 256
@@ -249,7 +249,6 @@ def _post(raw: RawTransaction, goal_id: str, post: InboxRow, after: int, admit: 
         admit(load(raw, goal_id, after, None), [inbox_row_of(each) for each in raw.execute(_INBOX, goal_no)])
     if status in FINAL:
         raise Ended(goal_id)
-    insert = "INSERT INTO inbox (goal_no, id, kind, payload, key, created_at) VALUES (?, ?, ?, ?, ?, ?)"
-    raw.execute(insert, goal_no, str(uuid7()), post.kind, json_text(post.payload), post.key, post.created_us)
+    raw.execute(INSERT_POST, goal_no, str(uuid7()), post.kind, json_text(post.payload), post.key, post.created_us)
     raw.execute("UPDATE goals SET inbox_count = inbox_count + 1 WHERE goal_no = ?", goal_no)
     return True

@@ -9,7 +9,7 @@ import orjson
 
 from perdure.errors import PerdureError
 from perdure.kernel.ports import Appended, ForkedFrom
-from perdure.store.goals.append import Append, missing, no_such_event, replaced
+from perdure.store.goals.append import Append, json_text, missing, no_such_event, replaced
 from perdure.store.goals.rows import event_values
 from perdure.store.raw import RawTransaction, Values
 
@@ -31,6 +31,11 @@ _HAS_FAILED = " AND status = 'failed'"
 _RETURNING = " RETURNING goal_no, inbox_count"
 _HOLD_ORIGIN = "UPDATE goals SET epoch = epoch WHERE id = ? AND last_seq >= ? AND deleted_at IS NULL RETURNING goal_no"
 _TAKE_KEY = "UPDATE goals SET start_key = NULL WHERE id = ? AND start_key = ? AND deleted_at IS NULL RETURNING goal_no"
+_POST_TO = (
+    "UPDATE goals SET inbox_count = inbox_count + 1"
+    " WHERE id = ? AND deleted_at IS NULL AND status IN ('open', 'waiting') RETURNING goal_no"
+)
+INSERT_POST = "INSERT INTO inbox (goal_no, id, kind, payload, key, created_at) VALUES (?, ?, ?, ?, ?, ?)"
 _INSERT_EVENTS = (
     "INSERT INTO events (goal_no, seq, id, type, v, iteration, timestamp, payload, hash, key)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -152,6 +157,9 @@ class Appends:
                 rows += event_values(append, found[0])
         if rows:
             raw.execute_many(_INSERT_EVENTS, rows)
+        for append, found in zip(items, swapped, strict=True):
+            if append.ends_child and isinstance(found, tuple):
+                _post_end(raw, append)
         return [_answer(raw, append, found) for append, found in zip(items, swapped, strict=True)]
 
     def alone(self, raw: RawTransaction, item: Append) -> Answer:
@@ -160,6 +168,21 @@ class Appends:
 
     def _swap(self, raw: RawTransaction, append: Append) -> Swapped:
         return swap(raw, append)
+
+
+def _post_end(raw: RawTransaction, append: Append) -> None:
+    """Post the end of a child to its parent, unless that has ended.
+
+    The row of the parent is touched after that of the child. Two transactions that each end children of a goal of the
+    other may still wait for one another on PostgreSQL, which refuses one of them; its appends are then made one by one.
+    """
+    from uuid_utils import uuid7
+
+    parent = append.summary.parent
+    found = None if parent is None else raw.first(_POST_TO, parent.goal_id)
+    if found is not None:
+        row = append.end_of_child(str(uuid7()))
+        raw.execute(INSERT_POST, found[0], row.id, row.kind, json_text(row.payload), row.key, row.created_us)
 
 
 def _answer(raw: RawTransaction, append: Append, swapped: Swapped) -> Answer:

@@ -1,7 +1,7 @@
 """Goals over HTTP: start, look, go on, decide, signal, fork, end."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -253,13 +253,13 @@ async def _what(body: GoalBody, served: Surface) -> NewGoal:
             path = str(body.flow)
     if path not in served.p.settings.flows:
         raise Denied(f"{path} is not among the flows that may be started here; the setting `flows` names them.")
-    return await served.serving.apart.call(path, partial(_flow, path, body.args or []))
+    return await served.serving.apart.call(path, partial(_flow, path, body.args or [], served.p.settings.imports))
 
 
-def _flow(path: str, args: list[Any] | dict[str, Any]) -> NewGoal:
+def _flow(path: str, args: list[Any] | dict[str, Any], imports: Sequence[str]) -> NewGoal:
     """Import a flow, and see that its arguments fit: both run code of a user."""
     try:
-        flow = load_flow(path)
+        flow = load_flow(path, imports)
     except NotFound as error:
         raise Invalid(error.detail) from error
     return of_flow(flow, [], args) if isinstance(args, dict) else of_flow(flow, args, {})

@@ -1,4 +1,7 @@
-"""The events of a goal: a union by `type`, whose payloads are the bodies of the kernel as they are recorded."""
+"""The events of a goal: a union by `type`, whose payloads are the bodies of the kernel as they are recorded.
+
+A field that has its default is left out. The step of a call is left out where its id, `<step>.<attempt>`, says it.
+"""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -8,6 +11,7 @@ from pydantic import BaseModel, Field, RootModel
 from perdure.interfaces.api.schemas.envelopes import Moment
 from perdure.kernel.events import (
     Ask,
+    Cancel,
     Decision,
     GoalBegun,
     Hold,
@@ -33,22 +37,25 @@ class MessageAction(Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallAction(ToolCall):
-    """The intent to run a tool, recorded before it starts."""
+    """The intent to run a tool, recorded before it starts. Without a step, `call_id` is `<step>.<attempt>`."""
 
+    step: str = ""
     kind: Literal["tool_call"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskAction(Ask):
-    """A question to a person."""
+    """A question to a person. Without a step, `call_id` is `<step>.1`."""
 
+    step: str = ""
     kind: Literal["ask"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitAction(Wait):
-    """A wait for a moment or for a signal."""
+    """A wait for a moment or for a signal. Without a step, `call_id` is `<step>.1`."""
 
+    step: str = ""
     kind: Literal["wait"]
 
 
@@ -110,6 +117,13 @@ class SignalEvent(_Head):
     payload: Signal
 
 
+class CancelEvent(_Head):
+    """The goal is being cancelled, and its flow cleans up."""
+
+    type: Literal["cancel"]
+    payload: Cancel
+
+
 class LimitEvent(_Head):
     """A raised limit."""
 
@@ -154,6 +168,7 @@ class Event(
             | OutcomeUnknownEvent
             | DecisionEvent
             | SignalEvent
+            | CancelEvent
             | LimitEvent
             | TerminationEvent
             | ReopenedEvent

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, chdir, contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from perdure.app.new_goal import NewGoal
 
 
-def new_flow(path: str, args: str | None) -> "NewGoal":
-    """Make a goal of the flow `module:function` and its arguments: a JSON list, or a JSON object of named ones.
+def new_flow(path: str, args: str | None, imports: Sequence[str] = ()) -> "NewGoal":
+    """Make a goal of a flow and its arguments: a JSON list, or a JSON object of named ones.
+
+    The flow is given as `module:function`, or by its name if a module in `imports` defines it.
 
     Raises: Invalid; NotFound when there is no such flow.
     """
@@ -31,7 +33,7 @@ def new_flow(path: str, args: str | None) -> "NewGoal":
 
     given = arguments(args)
     look_in(str(Path.cwd()))
-    flow = load_flow(path)
+    flow = load_flow(path, imports)
     return of_flow(flow, [], given) if isinstance(given, dict) else of_flow(flow, given, {})
 
 
@@ -128,11 +130,9 @@ async def require_code(goals: Goals, goal_id: str) -> None:
     found = await goals.get(goal_id)
     if found.summary.mind != "flow" or found.is_running:
         return
-    from perdure.app.flows import require_flow
-
     if found.summary.workdir is not None:
         look_in(found.summary.workdir)
-    require_flow((await goals.state(found.id)).begun)
+    await goals.require_code(found.id)
 
 
 @contextmanager

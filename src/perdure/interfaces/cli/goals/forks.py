@@ -71,8 +71,8 @@ _WIDTH = 60
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the tree."""
-    for fn in (fork, diff):
-        command(app, fn.__name__)(fn)
+    command(app, "fork", runs_flows=True)(fork)
+    command(app, "diff")(diff)
 
 
 async def fork(  # noqa: PLR0913 (one parameter for each option)

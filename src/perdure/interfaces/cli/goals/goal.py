@@ -40,8 +40,9 @@ from perdure.kernel.loop import Ran
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the tree."""
-    for name, fn in (("list", list_), ("ls", list_), ("resume", resume), ("replay", replay)):
+    for name, fn in (("list", list_), ("ls", list_), ("replay", replay)):
         command(app, name)(fn)
+    command(app, "resume", runs_flows=True)(resume)
     for module in (show, retry, settle, forks, records, watch):
         module.register(app)
 

@@ -43,7 +43,7 @@ Key = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the command to the tree."""
-    command(app, "retry")(retry)
+    command(app, "retry", runs_flows=True)(retry)
 
 
 @with_filters(OF_SEVERAL)

@@ -39,7 +39,7 @@ AS_COMMAND = "No model is configured, so the text is run as a command."
 
 def register(app: typer.Typer) -> None:
     """Add the command to the tree."""
-    command(app, "run")(run)
+    command(app, "run", runs_flows=True)(run)
 
 
 Text = Annotated[str | None, typer.Argument(metavar="TEXT", help="A command line to run.")]
@@ -49,7 +49,8 @@ FlowPath = Annotated[
     typer.Option(
         "--flow",
         metavar="MODULE:FUNCTION",
-        help="A flow to run; its module is looked for in the current folder first, on --resume in that same folder.",
+        help="A flow to run, or its name if --import names its module. The module is looked for in the current folder"
+        " first, on --resume in that same folder.",
     ),
 ]
 Args = Annotated[
@@ -128,7 +129,9 @@ async def run(  # noqa: PLR0913 (each is an option of the command)
     showing = Showing(options, is_jsonl=jsonl, is_kept=not ephemeral)
     if resume is not None or continue_:
         return await resumed(showing, resume, jobs, limits)
-    return await _begun(showing, lambda: replace(wanted.new(), limits=limits, key=key, tags=tuple(wanted.tags)), jobs)
+    imports = options.settings().imports if flow is not None else ()
+    tags = tuple(wanted.tags)
+    return await _begun(showing, lambda: replace(wanted.new(imports), limits=limits, key=key, tags=tags), jobs)
 
 
 def _refuse_plan_as_command(options: Options, text: str | None) -> None:
@@ -179,13 +182,13 @@ class Wanted:
         if self.is_list and (is_limited or jsonl):
             raise Invalid("--list runs nothing: it takes neither limits nor --jsonl.")
 
-    def new(self) -> NewGoal:
+    def new(self, imports: Sequence[str]) -> NewGoal:
         """Make the goal that was asked for.
 
         Raises: Invalid; NotFound when there is no such plan or flow.
         """
         if self.flow is not None:
-            return new_flow(self.flow, self.args)
+            return new_flow(self.flow, self.args, imports)
         return of_plan(self.plan) if self.plan is not None else of_command(self.text or "", shell=self.is_shell)
 
 

@@ -47,8 +47,9 @@ AnyCall = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the tree."""
-    for fn in (cancel, approve, deny, answer, decide, signal_):
-        command(app, fn.__name__.rstrip("_"))(fn)
+    command(app, "cancel")(cancel)
+    for fn in (approve, deny, answer, decide, signal_):
+        command(app, fn.__name__.rstrip("_"), runs_flows=True)(fn)
 
 
 @with_filters(OF_SEVERAL)

@@ -1,0 +1,261 @@
+"""Children of goals in a home: created, run, cancelled and retried for the goals that started them."""
+
+import asyncio
+from collections.abc import Collection, Coroutine, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from perdure.app.run_options import Manner, Reopening
+from perdure.app.views import GoalView
+from perdure.errors import Conflict, Invalid, KeyTaken, NotFound, PerdureError
+from perdure.kernel.children import child_goal_id, child_of, open_children, outcome_of, start_key
+from perdure.kernel.events import Limits, ParentCall, ToolCall, ToolError, ToolOutput
+from perdure.kernel.fold import CallState, GoalState
+from perdure.kernel.loop import Ran
+from perdure.kernel.ports import Owned, StateStore
+from perdure.kernel.reopening import NotRetried, plan_retry
+
+if TYPE_CHECKING:
+    from perdure.app.background import BackgroundRuns
+    from perdure.app.goals import Goals
+    from perdure.app.new_goal import NewGoal
+    from perdure.app.runner import Runner
+
+T = TypeVar("T")
+_AT_ONCE = 16
+"""How many children are created side by side, so that they share commits."""
+
+
+class RunChildren:
+    """The children of a goal for one run of it. See Children.
+
+    A flow of a server runs on a thread of its own. What is done here is done on the event loop of the home.
+    """
+
+    def __init__(self, home: "HomeChildren", manner: Manner) -> None:
+        self._home = home
+        self._manner = manner
+
+    async def start(self, parent: GoalState, calls: Sequence[ToolCall], queue: str) -> Sequence[ToolOutput]:
+        """See Children.start."""
+        is_woken_by_server = queue == "cli" and self._manner.queue == "server"  # no worker polls the queue cli
+        child_queue = "server" if is_woken_by_server else queue
+        return await self._home.on_loop(self._home.start(parent, calls, child_queue))
+
+    async def cancel(self, goal_ids: Collection[str]) -> None:
+        """See Children.cancel."""
+        if goal_ids:
+            await self._home.on_loop(self._home.cancel(goal_ids))
+
+    async def are_active(self, goal_ids: Collection[str]) -> bool:
+        """See Children.are_active."""
+        if self._manner.parks_for_children:
+            return False
+        return await self._home.on_loop(self._home.are_active(goal_ids))
+
+
+class HomeChildren:
+    """The children of all goals of a home."""
+
+    def __init__(self, goals: "Goals", store: StateStore, runner: "Runner") -> None:
+        self._goals = goals
+        self._store = store
+        self._runner = runner
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.poller: BackgroundRuns | None = None
+        """What polls a queue in this process: it runs the children that are in that queue."""
+
+    def of_run(self, manner: Manner) -> RunChildren:
+        """Return the children for one run of a goal; it may be called on the thread of a flow."""
+        return RunChildren(self, manner)
+
+    def note_loop(self) -> None:
+        """Remember the event loop that runs now as that of the home."""
+        self._loop = asyncio.get_running_loop()
+
+    async def on_loop(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the event loop of the home."""
+        if self._loop is None or self._loop is asyncio.get_running_loop():
+            return await work
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+
+    async def start(self, parent: GoalState, calls: Sequence[ToolCall], queue: str) -> Sequence[ToolOutput]:
+        """See Children.start."""
+        known = {goal.id: goal for goal in await self._goals.children_of(parent.goal_id)}
+        new = [call for call in calls if call.arguments["goal_id"] not in known]
+        outcomes: list[ToolOutput] = []
+        for first in range(0, len(new), _AT_ONCE):
+            created = [self._create(parent, call, queue) for call in new[first : first + _AT_ONCE]]
+            outcomes += [outcome for outcome in await asyncio.gather(*created) if outcome is not None]
+        for call in calls:
+            found = known.get(call.arguments["goal_id"])
+            if found is not None and found.is_final:
+                ended = await outcome_of(self._store, parent, found.id)
+                outcomes += [] if ended is None else [ended]
+            elif found is not None:
+                await self._resume(found)
+        return outcomes
+
+    async def _create(self, parent: GoalState, call: ToolCall, queue: str) -> ToolOutput | None:
+        """Create a child and have it run; return the outcome of its call when it cannot be created."""
+        goal_id = str(call.arguments["goal_id"])
+        try:
+            await self._runner.enqueue(_new_goal(parent, call), Manner(queue=queue))
+        except (Owned, NotRetried):
+            raise
+        except (Invalid, NotFound, Conflict) as error:
+            key = call.arguments.get("key")
+            owner = None if key is None else await self._store.started(key)
+            if owner is None or isinstance(error, KeyTaken):
+                return _not_started(call, error.code, error.detail)
+            return _not_started(call, "conflict", f"The key {key!r} has started {owner.goal_id}, which is no child.")
+        self._run(await self._goals.get(goal_id))
+        return None
+
+    async def _resume(self, child: GoalView) -> bool:
+        """Have a child run if it can continue; tell whether it runs or will."""
+        if child.is_running:
+            return True
+        return await self._goals.can_continue(child) and self._run(child)
+
+    def _run(self, child: GoalView) -> bool:
+        """Have an open child run here; tell whether it will."""
+        if self.poller is not None and self.poller.queue_name == child.summary.queue:
+            self.poller.nudge()
+            return self.poller.would_run(child)
+        return self._goals.worker.run_child(child, self._go_on, self._has_left)
+
+    async def _go_on(self, goal_id: str, manner: Manner) -> Ran:
+        return await self._goals.go_on(goal_id, replace(manner, is_automatic=True))
+
+    def _has_left(self, child: GoalView) -> None:
+        """Have the parent of a child look whether the child still runs."""
+        if child.summary.parent is not None:
+            self._runner.look(child.summary.parent.goal_id)
+
+    async def cancel(self, goal_ids: Collection[str]) -> None:
+        """See Children.cancel."""
+        await asyncio.gather(*(self._cancel(goal_id) for goal_id in goal_ids))
+
+    async def _cancel(self, goal_id: str) -> None:
+        with suppress(NotFound, Conflict):  # it was never created, or has ended
+            await self._goals.cancel(goal_id)
+
+    async def are_active(self, goal_ids: Collection[str]) -> bool:
+        """See Children.are_active; a child that waits for its own children is active as long as one of them is."""
+        for goal_id in goal_ids:
+            with suppress(NotFound):
+                child = await self._goals.get(goal_id)
+                if child.is_final or await self._resume(child):
+                    return True
+                if child.summary.waiting_for == "child":
+                    state = await self._goals.state(goal_id)
+                    if await self.are_active(open_children(state)):
+                        return True
+        return False
+
+    def has_ended(self, parent_id: str) -> None:
+        """Have the parent of a goal that has ended take its end; may be called on any thread."""
+        self._runner.look(parent_id)
+        if self.poller is not None and self._loop is not None:
+            with suppress(RuntimeError):  # the event loop is closed
+                self._loop.call_soon_threadsafe(self.poller.nudge)
+
+    async def settle_parent(self, child: GoalState) -> None:
+        """Record the end of a child in its parent, unless a worker does that."""
+        parent = child.begun.parent
+        if parent is None or child.termination is None or self._runner.is_held(parent.goal_id):
+            return
+        with suppress(PerdureError):  # a worker has the parent, or it has ended
+            found = await self._goals.get(parent.goal_id)
+            is_polled = self.poller is not None and self.poller.queue_name == found.summary.queue
+            if not (is_polled or found.is_final or found.is_running):
+                await self._runner.settle(parent.goal_id)
+
+    async def waiting(self, state: GoalState) -> list[GoalView]:
+        """Return the goals that a goal waits for in the end: its children, or theirs, each with its state."""
+        found: list[GoalView] = []
+        for goal_id in open_children(state):
+            with suppress(NotFound):
+                child = await self._goals.look_into(await self._goals.get(goal_id))
+                below = [] if child.state is None else await self.waiting(child.state)
+                found += below or [child]
+        return found
+
+    async def reopen_failed(self, state: GoalState, again: Reopening) -> None:
+        """Reopen the failed children that a failed goal has ended by, and theirs, before the goal itself.
+
+        Raises: Conflict, which names the child, when one cannot be retried; nothing is reopened then.
+        """
+        failed = await self._failed_children(state)
+        for child in reversed(failed):
+            reopening = Reopening(reason=again.reason, by=again.by)
+            with suppress(Owned):  # another caller retries it
+                await self._runner.enqueue_reopened(child.id, Manner(queue=child.summary.queue), reopening)
+
+    async def _failed_children(self, state: GoalState) -> list[GoalView]:
+        """Return the failed goals below a failed goal that its retry reopens, the nearest first."""
+        found: list[GoalView] = []
+        for call_id in plan_retry(state, by="person").again:
+            call = state.calls[call_id]
+            if not _is_own_child(state, call):
+                continue
+            child = await self._child_to_retry(state.goal_id, child_of(call))
+            if child is not None and child.state is not None:
+                found += [child, *await self._failed_children(child.state)]
+        return found
+
+    async def _child_to_retry(self, parent_id: str, goal_id: str) -> GoalView | None:
+        """Return a failed child; None for one that was retried by hand and is done or unfinished.
+
+        Raises: NotRetried when it cannot be retried.
+        """
+        try:
+            child = await self._goals.look_into(await self._goals.get(goal_id))
+            if child.status != "failed" and child.status != "cancelled":
+                return None
+            if child.state is not None:
+                plan_retry(child.state, by="person")
+        except NotRetried as error:
+            what = f"{parent_id} cannot be retried, because its child cannot: {error.what}"
+            raise NotRetried(what, goal_id, error.before) from error
+        except NotFound as error:
+            raise NotRetried(
+                f"{parent_id} cannot be retried, because its child is gone: {error.detail}", goal_id
+            ) from error
+        return child
+
+
+def _is_own_child(state: GoalState, call: CallState) -> bool:
+    """Tell whether a call is of a child that this goal started itself, and not the goal that it was forked from."""
+    if not call.is_child or not isinstance(call.call, ToolCall):
+        return False
+    return child_of(call) == child_goal_id(state.goal_id, call.call.step, str(call.call.arguments.get("flow")))
+
+
+def _not_started(call: ToolCall, code: str, why: str) -> ToolOutput:
+    return ToolOutput(call.call_id, ok=False, error=ToolError(code, f"The child was not started. {why}"))
+
+
+def _new_goal(parent: GoalState, call: ToolCall) -> "NewGoal":
+    """Return the goal that a call starts.
+
+    Raises: Invalid; NotFound when its flow is not here.
+    """
+    from perdure.app.flows import load_flow
+    from perdure.app.new_goal import of_flow
+    from perdure.minds.flows.values import read_arguments
+
+    asked = call.arguments
+    flow = load_flow(asked["at"])
+    args, kwargs = read_arguments(flow.fn, asked["args"]["args"], asked["args"]["kwargs"])
+    return replace(
+        of_flow(flow, args, kwargs),
+        goal_id=asked["goal_id"],
+        parent=ParentCall(parent.goal_id, call.call_id),
+        workdir=None if parent.begun.workdir is None else Path(parent.begun.workdir),
+        limits=Limits(**asked.get("limits", {})),
+        key=asked.get("key") or start_key(parent.goal_id, call.call_id),
+    )

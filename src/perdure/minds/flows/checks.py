@@ -1,0 +1,33 @@
+"""What the check of a `once` step may answer."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from perdure.kernel.ports import Check, KnownOutput
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Happened(Generic[T]):
+    """What a check returns when the step happened and its result is known.
+
+    def was_paid(order: str) -> Happened[str] | bool:
+        receipt = bank.receipt_of(order)
+        return Happened(receipt) if receipt else False
+    """
+
+    value: T
+
+
+def answer_of(answer: object, to_json: Callable[[Any], Any]) -> Check:
+    """Return the answer of a check as the kernel reads it; anything but True, False and Happened is `unknown`.
+
+    Raises: Invalid when the value of a Happened cannot be stored.
+    """
+    if isinstance(answer, Happened):
+        return KnownOutput(to_json(answer.value))
+    if not isinstance(answer, bool):
+        return "unknown"
+    return "happened" if answer else "not_happened"
