@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import perdure.testing
-from perdure import Goal, GoalFailed, GoalWaiting, Invalid, Unavailable, flow
+from perdure import Goal, GoalFailed, GoalWaiting, Invalid, Retry, Unavailable, flow
 from perdure.testing import TemporaryHome
 from tests.app.serving import until
 
@@ -85,7 +85,7 @@ async def two_lines(goal: Goal) -> list[str]:
 
 @flow
 async def retrying(goal: Goal) -> str:
-    return await goal.options(effect="idempotent", retry={"times": 2, "wait": 600}).step(failing, "tried")
+    return await goal.options(effect="idempotent", retry=Retry(3, initial=600, factor=1)).step(failing, "tried")
 
 
 @flow
@@ -129,6 +129,17 @@ async def charging_once(goal: Goal) -> str:
 async def own_sleep(goal: Goal) -> str:
     await asyncio.sleep(0.15)
     return await goal.step(note, "slept")
+
+
+@flow
+async def shipping(goal: Goal, order: str) -> str:
+    await goal.sleep(DAY_S)
+    return await goal.step(note, f"shipped {order}")
+
+
+@flow
+async def selling(goal: Goal) -> list[str]:
+    return await goal.gather(*(goal.child(shipping, order) for order in ("A-1", "A-2")))
 
 
 @flow
@@ -237,6 +248,23 @@ async def test_a_run_that_parks_is_resumed_when_it_is_due(p: TemporaryHome) -> N
     await p.clock.advance(DAY_S)
     assert CALLS == ["tick 0"]
     assert (await p.goals.options(key="a").run(ticking, 1, DAY_S)).value == ["tick 0"]
+
+
+async def test_children_live_by_the_same_clock(p: TemporaryHome) -> None:
+    handle = await p.goals.start(selling)
+    await p.clock.advance(DAY_S - 1)
+    assert CALLS == []
+    await p.clock.advance(1)
+    assert (await handle.result(timeout_s=5)).value == ["shipped A-1", "shipped A-2"]
+
+
+async def test_children_survive_a_crash(p: TemporaryHome) -> None:
+    handle = await p.goals.start(selling)
+    await p.clock.advance(10)
+    await p.crash()
+    await p.clock.advance(DAY_S)
+    assert (await p.goals.get(handle.id)).status == "done"
+    assert sorted(CALLS) == ["shipped A-1", "shipped A-2"]
 
 
 async def test_a_lease_outlives_a_day_of_the_clock(p: TemporaryHome) -> None:
