@@ -93,12 +93,15 @@ class _HomeThread:
             self._waits.add(task)
             begun.append(task)
 
+        def cancel() -> None:
+            begun[0].cancel()
+
         loop.call_soon_threadsafe(begin)
         try:
             return ended.result()
         except KeyboardInterrupt:
             if not ended.done():
-                loop.call_soon_threadsafe(lambda: begun[0].cancel())
+                loop.call_soon_threadsafe(cancel)
                 ended.exception()
             raise
 

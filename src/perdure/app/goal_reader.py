@@ -8,13 +8,13 @@ from pathlib import Path
 from perdure.app import asked
 from perdure.app.deletion import GoalDeletion
 from perdure.app.goal_query import Filters, GoalQuery, goal_query
-from perdure.app.system import SystemClock, observer
+from perdure.app.system import observer
 from perdure.app.views import GoalView
 from perdure.errors import Conflict, Damaged, NotFound, Unavailable
 from perdure.kernel.compare import Parted, compare
 from perdure.kernel.events import Event, GoalBegun
 from perdure.kernel.fold import GoalState, fold
-from perdure.kernel.ports import Changes, GoalFilter, InboxRow, Leases, StateStore, Status, Summary
+from perdure.kernel.ports import Changes, Clock, GoalFilter, InboxRow, Leases, StateStore, Status, Summary
 from perdure.kernel.replay import Replayed, replay, require_unchanged
 from perdure.settings import implied_home
 
@@ -36,11 +36,11 @@ def has_been_read(goal: Summary, seq: int) -> bool:
 class GoalReader:
     """The reading half of `Goals`."""
 
-    def __init__(self, home: Path, store: StateStore, leases: Leases) -> None:
+    def __init__(self, home: Path, store: StateStore, leases: Leases, clock: Clock) -> None:
         self._home = home
         self._store = store
         self._leases = leases
-        self._clock = SystemClock()
+        self._clock = clock
         self._is_closed = False
 
     @property
@@ -145,14 +145,16 @@ class GoalReader:
         self.require_open()
         return await self._seen(await self._store.due(self._clock.now_us(), limit=limit))
 
-    async def each_due(self, *, queue: str | None = None, after: GoalView | None = None) -> AsyncIterator[GoalView]:
+    async def each_due(
+        self, *, queue: str | None = None, after: GoalView | None = None, until_us: int | None = None
+    ) -> AsyncIterator[GoalView]:
         """Yield every goal that is due now, each once: those that sleep, and those that were woken and cut short.
 
-        `after` is a goal that was yielded before: only those behind it follow.
+        `after` is a goal that was yielded before: only those behind it follow. `until_us` is another moment than now.
         """
         self.require_open()
-        now_us, last = self._clock.now_us(), None if after is None else after.summary
-        while page := await self._store.due(now_us, queue=queue, limit=_PAGE, after=last):
+        due_us, last = until_us or self._clock.now_us(), None if after is None else after.summary
+        while page := await self._store.due(due_us, queue=queue, limit=_PAGE, after=last):
             for view in await self._seen(page):
                 yield view
             last = page[-1]

@@ -19,16 +19,17 @@ from perdure.app.posts import CANCEL_WAIT_S, Posts
 from perdure.app.run_options import Manner, Reopening
 from perdure.app.runner import PARK_S, Runner
 from perdure.app.script_interrupts import Interrupted
-from perdure.app.system import SystemIds, observer
+from perdure.app.system import SystemClock, SystemIds, observer
 from perdure.app.views import GoalResult, GoalView
 from perdure.app.waits import unawaited_note
 from perdure.app.worker import LEASE_S
 from perdure.errors import Conflict, Invalid, KeyTaken
 from perdure.kernel.decisions import admit_decision, choose, refuse_while_cancelled
 from perdure.kernel.events import Event, Limits, Signal, content_of
-from perdure.kernel.loop import Outcome, Ran
-from perdure.kernel.ports import Ended, InboxRow, Leases, StateStore
+from perdure.kernel.loop import Loop, Outcome, Ran
+from perdure.kernel.ports import Clock, Ended, InboxRow, Leases, StateStore
 from perdure.kernel.reopening import is_retry_as_given
+from perdure.minds.flows.step_calls import DIRECT, StepCalls
 
 if TYPE_CHECKING:
     from perdure.app.app_worker import AppWorker
@@ -55,16 +56,21 @@ class Goals(GoalReader):
         store: StateStore,
         leases: Leases,
         *,
+        clock: Clock | None = None,
+        calls: StepCalls = DIRECT,
         lease_s: float = LEASE_S,
         park_after_s: float = PARK_S,
         queue: str = "cli",
         imports: Sequence[str] = (),
     ) -> None:
-        super().__init__(home, store, leases)
+        clock = clock or SystemClock()
+        super().__init__(home, store, leases, clock)
         self._queue = queue
         """The queue of the goals that are started or resumed here, unless their manner names another."""
         self._ids = SystemIds()
-        self._runner = Runner(home, store, leases, lease_s=lease_s, park_after_s=park_after_s, imports=imports)
+        self._runner = Runner(
+            home, store, leases, clock=clock, calls=calls, lease_s=lease_s, park_after_s=park_after_s, imports=imports
+        )
         self.children = self._runner.children = HomeChildren(self, store, self._runner)
         self._posts = Posts(store, self._runner, self._clock, self._ids, self.find)
         self._others: frozenset[str] = frozenset()
@@ -343,6 +349,10 @@ class Goals(GoalReader):
         """Tell whether this process works on a goal now, in the background or for a caller."""
         return self._runner.is_held(goal_id)
 
+    def runs(self) -> Mapping[str, Loop | None]:
+        """Return the goals that this process works on, each with its loop if that runs."""
+        return self._runner.runs()
+
     async def count_queued(self, *, queue: str) -> int:
         """Return how many open goals of a queue wait for a worker."""
         self.require_open()
@@ -498,6 +508,10 @@ class Goals(GoalReader):
         finally:
             self._is_closed = True
             await self._runner.close()
+
+    async def end_runs(self) -> None:
+        """End every run, as when the lease could not be renewed."""
+        await self._runner.end_runs()
 
     async def _started(self, new: "NewGoal") -> str | None:
         """Return the goal that was started with the same key.

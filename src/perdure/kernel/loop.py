@@ -31,6 +31,8 @@ LONGEST_NAP_S = 10.0
 _CHILDREN_US = 500_000
 """How often a goal that stays because its children run asks whether they still do."""
 
+TURN = "turn"
+
 log = logging.getLogger(__name__)
 
 Outcome = Literal["ended", "waiting", "interrupted"]
@@ -79,6 +81,10 @@ class Loop:
         """The open calls whose children were created or found in this run."""
         self._unrecorded: list[ToolCall] = []
         self._wake = asyncio.Event()
+        self._is_waiting = False
+        self._wake_us: int | None = None
+        self._again_s: float | None = None
+        """When the mind wants to be asked again: at a moment, and after some time. See Decided."""
         self._is_stopping = False
         self._deciding: asyncio.Task[Any] | None = None
         self._has_posts = False
@@ -89,6 +95,21 @@ class Loop:
     @property
     def state(self) -> GoalState:
         return self.journal.state
+
+    @property
+    def active(self) -> Collection[str]:
+        """What goes on here, by name: the calls that run, work of the mind, a turn of the loop; nothing when it waits.
+
+        For a test that owns the clock, and moves it when nothing goes on.
+        """
+        is_at_rest = self._is_waiting and not self._wake.is_set()
+        return {*self._running, *(["mind"] if self._again_s is not None else []), *([] if is_at_rest else [TURN])}
+
+    @property
+    def due_us(self) -> int | None:
+        """The next moment at which the goal continues by itself."""
+        moments = [*self.state.timers().values(), *([] if self._wake_us is None else [self._wake_us])]
+        return min(moments, default=None)
 
     def stop(self) -> None:
         """Begin nothing new, let what runs finish, then give the goal back. A mind that still decides is cut short."""
@@ -183,6 +204,7 @@ class Loop:
 
     async def _decide(self) -> int | None:
         """Ask the mind, and record what it wants; return when it wants to be asked again."""
+        self._wake_us = self._again_s = None
         state = self.state
         is_limited = state.reached_limit is not None and not is_cleaning_up(state)
         if state.termination is not None or self._is_stopping or is_limited:
@@ -195,6 +217,7 @@ class Loop:
         while self._cancel_calls(decided.cancelled) and decided.end is None:  # the mind waits for that
             self._record_decided(decided)
             decided = await self._decided()
+        self._wake_us, self._again_s = decided.wake_us, decided.again_s
         if not self._record_decided(decided):
             return decided.wake_us
         return decided.wake_us if self.state.open_calls else 0  # nothing came of it: ask again, at once
@@ -289,7 +312,8 @@ class Loop:
             return "interrupted"
         if state.reached_limit is not None and not (is_cleaning_up(state) or self._new_children()):
             return "waiting"
-        if wake_us is not None or is_cleaning_up(state) or self._new_children():
+        is_asked_again = wake_us is not None or self._again_s is not None
+        if is_asked_again or is_cleaning_up(state) or self._new_children():
             return None
         timers = state.timers()
         sleeps_us = min(timers.values()) - self._clock.now_us() if timers else None
@@ -426,19 +450,28 @@ class Loop:
         """Wait for an outcome, a stop, a post or a moment."""
         due_us = self._cleanup_due_us()
         moments = [*self.state.timers().values(), *(each for each in (wake_us, due_us) if each is not None)]
-        if moments:
-            pause_s = max(min(moments) - self._clock.now_us(), 0) / 1e6
-            others = {
-                asyncio.ensure_future(self._clock.sleep(min(pause_s, LONGEST_NAP_S))),
-                asyncio.ensure_future(self._wake.wait()),
-            }
-            try:
-                await asyncio.wait(others, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                await end_tasks(others)
-        else:
-            await self._wake.wait()
+        pauses = [max(min(moments) - self._clock.now_us(), 0) / 1e6] if moments else []
+        if self._again_s is not None:
+            pauses.append(self._again_s)
+        self._is_waiting = True
+        try:
+            await self._wait_for(min(pauses, default=None))
+        finally:
+            self._is_waiting = False
         self._wake.clear()
+
+    async def _wait_for(self, pause_s: float | None) -> None:
+        if pause_s is None:
+            await self._wake.wait()
+            return
+        others = {
+            asyncio.ensure_future(self._clock.sleep(min(pause_s, LONGEST_NAP_S))),
+            asyncio.ensure_future(self._wake.wait()),
+        }
+        try:
+            await asyncio.wait(others, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await end_tasks(others)
 
     def _cleanup_due_us(self) -> int | None:
         """Return when the grace of a cleanup ends; None when the goal does not clean up.

@@ -155,6 +155,9 @@ class Decided:
     """Calls that the mind no longer waits for: what runs of them is ended, and they are recorded as cancelled."""
     end: Termination | None = None
     wake_us: int | None = None
+    again_s: float | None = None
+    """The mind has work of its own that is not recorded: it is asked again after this time, whatever the clock shows.
+    """
     markers: Sequence[ToolOutput] = ()
     """Decisions of the mind's own code to record, before everything else."""
 

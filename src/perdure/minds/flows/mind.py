@@ -38,6 +38,7 @@ from perdure.minds.flows.requests import (
     Wanted,
     is_id,
 )
+from perdure.minds.flows.step_calls import DIRECT, StepCalls
 from perdure.minds.flows.step_tool import StepTool
 from perdure.minds.flows.tracebacks import class_name, text_of
 from perdure.minds.flows.values import read_arguments, result_to_json, to_json
@@ -45,7 +46,7 @@ from perdure.minds.flows.versions import Refusal, Versions
 from perdure.minds.retry import NO_RETRY, Retry
 from perdure.minds.standing import Standing, attempt_of, call_id, is_reopened, standing
 
-_LOOK_AGAIN_US = 50_000
+_LOOK_AGAIN_S = 0.05
 _GRACE_S = 0.05
 """How long a goal is not parked after its flow did something, while the flow may wait for something unrecorded."""
 _REPLAY_PATIENCE_S = 30.0
@@ -61,7 +62,13 @@ log = logging.getLogger(__name__)
 class FlowMind:
     """Decides by running the function; see Mind."""
 
-    def __init__(self, flow: Flow[..., Any], arguments: Mapping[str, Any] | None, forks: StepForks = NO_FORKS) -> None:
+    def __init__(
+        self,
+        flow: Flow[..., Any],
+        arguments: Mapping[str, Any] | None,
+        forks: StepForks = NO_FORKS,
+        calls: StepCalls = DIRECT,
+    ) -> None:
         self._flow = flow
         self.goal: Goal | None = None
         """What the function is given, once it runs."""
@@ -97,7 +104,7 @@ class FlowMind:
         self._active_s = 0.0
         self._is_closed = False
         self._cleanup = Cleanup()
-        self.tool = StepTool(self._requests, forks)
+        self.tool = StepTool(self._requests, forks, calls)
 
     async def prepare(self, state: GoalState) -> None:
         """See Mind.prepare. Runs the function from its beginning as far as the history goes.
@@ -157,9 +164,9 @@ class FlowMind:
         if self._end is not None:
             return Decided(cancelled=cancelled, end=None if state.is_busy else self._end, markers=markers)
         actions, unrecorded, wakes = self._begin_fresh(state, now_us)
-        again_us = self._look_again_us(callbacks, now_us)
-        wake_us = min([*wakes, *([] if again_us is None else [again_us])], default=None)
-        return Decided(actions, unrecorded, cancelled, wake_us=wake_us, markers=markers)
+        again_s = self._look_again_s(callbacks)
+        wake_us = min(wakes, default=None)
+        return Decided(actions, unrecorded, cancelled, wake_us=wake_us, again_s=again_s, markers=markers)
 
     def environment(self, state: GoalState, call: ToolCall) -> Mapping[str, str]:  # noqa: ARG002 (it has its arguments)
         """See Mind.environment."""
@@ -549,15 +556,15 @@ class FlowMind:
         await callbacks.rest()
         return True
 
-    def _look_again_us(self, callbacks: FlowCallbacks, now_us: int) -> int | None:
+    def _look_again_s(self, callbacks: FlowCallbacks) -> float | None:
         """Return when to look at the function again though nothing has been recorded: it has work of its own."""
         timer_s = callbacks.next_timer_s()
         if timer_s is not None:
-            return now_us + round(timer_s * 1e6) + 1_000
+            return timer_s + 0.001
         if not self._requests:
-            return now_us + _LOOK_AGAIN_US
+            return _LOOK_AGAIN_S
         is_fresh = asyncio.get_running_loop().time() - self._active_s < _GRACE_S
-        return now_us + _LOOK_AGAIN_US if is_fresh and not self._waits_for_requests() else None
+        return _LOOK_AGAIN_S if is_fresh and not self._waits_for_requests() else None
 
     def _waits_for_requests(self) -> bool:
         """Tell whether the body of the flow certainly waits for its requests, and for nothing else."""
