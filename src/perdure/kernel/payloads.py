@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields
 from typing import Any, Generic, TypeVar
 
+from perdure.kernel.frozen import constructor
+
 Content = dict[str, Any]
 B = TypeVar("B")
 _ALWAYS_FINITE = frozenset({str, int, bool, type(None)})
@@ -14,7 +16,7 @@ class Layout(Generic[B]):
     """How the values of one dataclass are written and read."""
 
     def __init__(self, kind: type[B], **nested: "Layout[Any] | type[tuple[Any, ...]]") -> None:
-        self.kind = kind
+        self._make = constructor(kind)
         self.defaults: Content = {
             each.name: _default(each) for each in fields(_dataclass(kind)) if _default(each) is not MISSING
         }
@@ -46,7 +48,7 @@ class Layout(Generic[B]):
             found = content.get(name)
             if found is not None:
                 content[name] = read(found)
-        return self.kind(**content)
+        return self._make(**content)
 
     def is_same(self, left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
         """Tell whether two objects say the same, whichever of their defaults are left out."""

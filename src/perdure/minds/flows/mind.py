@@ -32,6 +32,8 @@ from perdure.minds.flows.requests import (
     StepForks,
     Uncancellable,
     Wanted,
+    Work,
+    step_context,
 )
 from perdure.minds.flows.step_tool import StepTool
 from perdure.minds.flows.tracebacks import class_name, text_of
@@ -182,16 +184,23 @@ class FlowMind:
         step = branch.next_step(name) if id is None else branch.step_with_id(id)
         if step in self._asked:
             raise Invalid(f"The id {id!r} was used twice: an id is unique in the goal.")
-        to_json([step, *_texts(wanted)], f"What {step} asks for")
+        _require_json(step, wanted)
         request = Request(step, wanted, asyncio.get_running_loop().create_future(), retry)
         self._asked.add(step)
         self._note_activity()
         if self._recorded is not None and not self._recorded.agrees(request):
             return request  # it is never answered: the function goes no further
         self._requests[step] = request
-        if not self._answer_at_once(request) and self._needs_call(request):
-            self._fresh.append(request)
+        if not self._answer_at_once(request):
+            self._keep(request)
         return request
+
+    def _keep(self, request: Request) -> None:
+        """Keep a request until its outcome is delivered, and begin it if the history has no call of it."""
+        if isinstance(request.wanted, Work):
+            request.wanted.context = step_context()
+        if self._needs_call(request):
+            self._fresh.append(request)
 
     def forget(self, request: Request) -> None:
         """Cancel what was asked for, without waiting for the record of it."""
@@ -303,18 +312,22 @@ class FlowMind:
         is_next = call.call.step == request.step and not task._must_cancel  # noqa: SLF001 (it would be cancelled first)
         if not is_next or callbacks.has_ready():
             return False
-        return self._deliver_next(state) and request.answer.done()
+        return self._deliver_and_count(state, call) and request.answer.done()
 
     def _deliver_next(self, state: GoalState) -> bool:
         """Deliver the next settled call to the function; tell whether the function can take it now."""
-        call = state.calls[state.settled[self._delivered]]
+        is_delivered = self._deliver_and_count(state, state.calls[state.settled[self._delivered]])
+        if is_delivered:
+            self._note_activity()
+        return is_delivered
+
+    def _deliver_and_count(self, state: GoalState, call: CallState) -> bool:
         if self._is_replaying and self._callbacks is not None:
             self._callbacks.date_timers(self._delivered_us)
         if not self._deliver(state, call):
             return False
         self._delivered += 1
         self._delivered_us = call.ended_us or 0
-        self._note_activity()
         return True
 
     def _deliver(self, state: GoalState, call: CallState) -> bool:
@@ -326,6 +339,10 @@ class FlowMind:
             return True
         if request.is_cancelled:
             self._drop(request)
+            return True
+        if call.outcome is not None and call.outcome.ok and call.decision is None:
+            _set_answer(request, call.outcome.output)  # what follows would do the same; a long history has many of them
+            self._requests.pop(step, None)
             return True
         if is_cancelled_by_flow(call):
             return False  # the function will cancel it
@@ -354,6 +371,9 @@ class FlowMind:
 
     def _has_later_attempt(self, state: GoalState, call: CallState) -> bool:
         """Tell whether a step was tried again after a call: then the function never saw how the call ended."""
+        name = call.call.call_id
+        if name.endswith(".1"):
+            return f"{name[:-1]}2" in state.calls
         return call_id(call.call.step, attempt_of(call.call) + 1) in state.calls
 
     def _needs_call(self, request: Request) -> bool:
@@ -483,6 +503,15 @@ def _is_sleep(request: Request) -> bool:
     return isinstance(request.wanted, Pause) and request.wanted.seconds is not None
 
 
+def _require_json(step: str, wanted: Wanted) -> None:
+    """Check that what is asked for can be recorded; the arguments of a step are JSON already.
+
+    Raises: Invalid
+    """
+    if not (isinstance(wanted, Work) and step.isascii()):
+        to_json([step, *_texts(wanted)], f"What {step} asks for")
+
+
 def _texts(wanted: Wanted) -> Sequence[Any]:
     """Return what is to be recorded as it was said; the arguments of a step are JSON already."""
     match wanted:
@@ -492,3 +521,8 @@ def _texts(wanted: Wanted) -> Sequence[Any]:
             return (signal,)
         case _:
             return ()
+
+
+def _set_answer(request: Request, value: Any) -> None:
+    if not request.answer.done():
+        request.answer.set_result(value)
