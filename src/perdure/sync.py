@@ -157,4 +157,3 @@ async def _settle(awaitable: Awaitable[T], ended: "Future[T]") -> None:
         ended.set_result(await awaitable)
     except BaseException as error:  # noqa: BLE001 (it is raised by the thread that waits)
         ended.set_exception(error)
-

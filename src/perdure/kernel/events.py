@@ -494,5 +494,7 @@ _NESTED: dict[type, dict[str, Any]] = {
     Hold: {"steps": tuple},
 }
 _LAYOUTS: dict[type, Layout[Any]] = {kind: Layout(kind, **_NESTED.get(kind, {})) for kind in (*_KINDS, *_TYPES)}
+for _each in (ToolCall, ToolOutput):
+    _LAYOUTS[_each].be_quick()
 _ACTIONS: dict[str, Layout[Any]] = {name: _LAYOUTS[kind] for kind, name in _KINDS.items()}
 _BODIES: dict[str, Layout[Any]] = {name: _LAYOUTS[kind] for kind, name in _TYPES.items()}

@@ -16,7 +16,7 @@ class Layout(Generic[B]):
     """How the values of one dataclass are written and read."""
 
     def __init__(self, kind: type[B], **nested: "Layout[Any] | type[tuple[Any, ...]]") -> None:
-        self._make = constructor(kind)
+        self._make: Callable[..., B] = kind
         self.defaults: Content = {
             each.name: _default(each) for each in fields(_dataclass(kind)) if _default(each) is not MISSING
         }
@@ -28,6 +28,11 @@ class Layout(Generic[B]):
         self._readers: tuple[tuple[str, Callable[[Any], Any]], ...] = tuple(
             (name, each.read if isinstance(each, Layout) else each) for name, each in nested.items()
         )
+
+    def be_quick(self) -> "Layout[B]":
+        """Make values by a quick constructor; it takes a moment to be made itself."""
+        self._make = constructor(self._make)
+        return self
 
     def write(self, value: B) -> Content:
         """Return a value as an object, without the fields that have their default."""

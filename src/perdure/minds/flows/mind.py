@@ -154,6 +154,8 @@ class FlowMind:
         When the function cancels the wait, its call is ended and recorded as cancelled before CancelledError is raised.
         """
         request = self.ask_for(name, wanted, retry, id=id)
+        if request.answer.done():
+            return request.answer.result()
         try:
             return await request.answer
         except asyncio.CancelledError:
@@ -185,9 +187,10 @@ class FlowMind:
         if step in self._asked:
             raise Invalid(f"The id {id!r} was used twice: an id is unique in the goal.")
         _require_json(step, wanted)
-        request = Request(step, wanted, asyncio.get_running_loop().create_future(), retry)
+        loop = asyncio.get_running_loop()
+        request = Request(step, wanted, loop.create_future(), retry)
         self._asked.add(step)
-        self._note_activity()
+        self._note_activity(loop)
         if self._recorded is not None and not self._recorded.agrees(request):
             return request  # it is never answered: the function goes no further
         self._requests[step] = request
@@ -291,8 +294,8 @@ class FlowMind:
             if not request.is_cancelled:
                 raise Invalid(f"The flow returned while {step} was in flight: await it, or use goal.gather.")
 
-    def _note_activity(self) -> None:
-        self._active_s = asyncio.get_running_loop().time()
+    def _note_activity(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._active_s = loop.time()
         if self._callbacks is not None:
             self._callbacks.note_activity()
 
@@ -308,7 +311,7 @@ class FlowMind:
         if not self._is_replaying or state is None or callbacks is None or self._delivered >= len(state.settled):
             return False
         call = state.calls[state.settled[self._delivered]]
-        task: Any = asyncio.current_task()
+        task: Any = asyncio.current_task(request.answer.get_loop())
         is_next = call.call.step == request.step and not task._must_cancel  # noqa: SLF001 (it would be cancelled first)
         if not is_next or callbacks.has_ready():
             return False
@@ -318,7 +321,7 @@ class FlowMind:
         """Deliver the next settled call to the function; tell whether the function can take it now."""
         is_delivered = self._deliver_and_count(state, state.calls[state.settled[self._delivered]])
         if is_delivered:
-            self._note_activity()
+            self._note_activity(asyncio.get_running_loop())
         return is_delivered
 
     def _deliver_and_count(self, state: GoalState, call: CallState) -> bool:
@@ -394,7 +397,7 @@ class FlowMind:
     def _mark_cancelled(self, request: Request) -> None:
         request.is_cancelled = True
         self._cancelled.add(request.step)
-        self._note_activity()
+        self._note_activity(asyncio.get_running_loop())
 
     def _awaits_delivery(self, request: Request) -> bool:
         """Tell whether the last call of a request is open, or has an end that is not delivered yet."""
