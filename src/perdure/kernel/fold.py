@@ -32,6 +32,7 @@ from perdure.kernel.events import (
     moment_us,
     unreadable,
 )
+from perdure.kernel.frozen import constructor
 from perdure.kernel.limits import Used, reached
 
 Status = Literal["open", "waiting", "done", "failed", "cancelled"]
@@ -101,6 +102,10 @@ class CallState:
     def _is_decided(self) -> bool:
         """An approval opens the way for a call, a denial is followed by its outcome; other decisions end it."""
         return self.decision is not None and self.decision.decision not in ("approve", "deny")
+
+
+_tip = constructor(Tip)
+_call_state = constructor(CallState)
 
 
 @dataclass(slots=True)
@@ -221,7 +226,7 @@ def apply(state: GoalState, event: Event, body: Body | None = None) -> None:
         _take(state, decode(event) if body is None else body, event)
     except (TypeError, ValueError, AttributeError, KeyError) as error:
         raise unreadable(event, error) from error
-    state.tip = Tip(event.goal_id, event.seq, event.hash)
+    state.tip = _tip(event.goal_id, event.seq, event.hash)
     state.updated_us = event.timestamp_us
     state.used.iterations = max(state.used.iterations, event.iteration)
 
@@ -328,7 +333,7 @@ def _open(state: GoalState, call: Call, event: Event) -> None:
         raise Damaged(f"Event {event.seq} of {event.goal_id} begins call {call.call_id} a second time.")
     needs_approval = isinstance(call, ToolCall) and state.is_governed
     shown = event.payload if needs_approval else ""
-    begun = CallState(call, event.seq, event.timestamp_us, needs_approval, payload=shown)
+    begun = _call_state(call, event.seq, event.timestamp_us, needs_approval, payload=shown)
     state.calls[call.call_id] = state.open_calls[call.call_id] = begun
     state.called_iteration = event.iteration
     if isinstance(call, Wait) and call.signal is not None:
@@ -369,7 +374,7 @@ def _answer(state: GoalState, body: ToolOutput | OutcomeUnknown | Decision, even
         raise Damaged(f"Event {event.seq} of {event.goal_id} settles call {body.call_id}, which is not open.")
     match body:
         case ToolOutput():
-            after = CallState(
+            after = _call_state(
                 before.call,
                 before.seq,
                 before.began_us,

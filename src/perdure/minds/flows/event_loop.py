@@ -41,11 +41,11 @@ class FlowCallbacks:
         """Tell whether a callback of the flow is about to run. Not known of a loop that does not show its callbacks."""
         if not self.shows_timers:
             return False
-        return any(
-            self._is_of_flow(handle._context)  # noqa: SLF001 (see the docstring of the module)
-            for handle in self._loop._ready  # noqa: SLF001
-            if not handle._cancelled and getattr(handle._callback, "__name__", "") != _REPEATED  # noqa: SLF001
-        )
+        for handle in self._loop._ready:  # noqa: SLF001 (see the docstring of the module)
+            is_own = not handle._cancelled and self._is_of_flow(handle._context)  # noqa: SLF001
+            if is_own and getattr(handle._callback, "__name__", "") != _REPEATED:  # noqa: SLF001
+                return True
+        return False
 
     async def rest(self) -> None:
         """Let the event loop turn until nothing of the flow is about to run, unless the flow never rests."""

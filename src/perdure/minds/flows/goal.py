@@ -10,13 +10,14 @@ from uuid import UUID
 
 from perdure.errors import StepFailed
 from perdure.kernel.events import Effect, Limits
+from perdure.kernel.frozen import constructor
 from perdure.minds.flows import validation as asked
 from perdure.minds.flows.arguments import recorded_arguments
 from perdure.minds.flows.children import child_goal, require_flow
 from perdure.minds.flows.deadlines import Deadline
 from perdure.minds.flows.determinism import next_random, next_uuid, time_of
 from perdure.minds.flows.failed_steps import tag_with_others
-from perdure.minds.flows.requests import Pause, Question, Work, step_context
+from perdure.minds.flows.requests import Pause, Question, Work
 from perdure.minds.flows.unawaited import Unawaited, must_be_awaited
 from perdure.minds.flows.values import arguments_to_json, reader_of
 from perdure.minds.flows.versions import choose_version
@@ -87,7 +88,7 @@ class Goal:
         """
         asked.step_options(effect, name, id, timeout_s, check)
         asked.child_options(key, limits)
-        return CallOptions(self, effect, name, id, retry_of(retry), timeout_s, check, key, limits)
+        return _call_options(self, effect, name, id, retry_of(retry), timeout_s, check, key, limits)
 
     @overload
     async def step(self, fn: Callable[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
@@ -243,7 +244,7 @@ class Goal:
         return next_random(self.mind)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class CallOptions:
     """How a call of a goal is made; created by `goal.options(…)`."""
 
@@ -286,10 +287,12 @@ class CallOptions:
         called = self.name or getattr(fn, "__name__", type(fn).__name__).strip("<>")
         given = arguments_to_json(called, fn, args, kwargs)
         arguments = recorded_arguments(given, self.effect)
-        context = step_context()
-        work = Work(fn, args, kwargs, arguments, self.effect, self.timeout_s, self.check, reader_of(fn), context)
+        work = Work(fn, args, kwargs, arguments, self.effect, self.timeout_s, self.check, reader_of(fn))
         value = await self.goal.mind.request(called, work, self.retry, id=self.id)
         try:
             return work.read(value)
         except ValueError as error:
             raise StepFailed("invalid", f"What {called} returned is not what it says it returns: {error}") from error
+
+
+_call_options = constructor(CallOptions)

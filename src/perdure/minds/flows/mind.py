@@ -36,7 +36,9 @@ from perdure.minds.flows.requests import (
     StepForks,
     Uncancellable,
     Wanted,
+    Work,
     is_id,
+    step_context,
 )
 from perdure.minds.flows.step_calls import DIRECT, StepCalls
 from perdure.minds.flows.step_tool import StepTool
@@ -207,6 +209,8 @@ class FlowMind:
         if self._is_closed:
             await self._cleanup.refuse()
         request = self.ask_for(name, wanted, retry, id=id)
+        if request.answer.done():
+            return request.answer.result()
         try:
             return await request.answer
         except asyncio.CancelledError:
@@ -235,20 +239,27 @@ class FlowMind:
         if self._is_closed:
             raise asyncio.CancelledError  # what the function asks for in `finally` is not run now
         step = branch.next_step(name) if id is None else self._step_with_id(branch, id)
-        to_json([step, *_texts(wanted)], f"What {step} asks for")
-        request = Request(step, wanted, asyncio.get_running_loop().create_future(), retry)
+        _require_json(step, wanted)
+        loop = asyncio.get_running_loop()
+        request = Request(step, wanted, loop.create_future(), retry)
         self._asked.add(step)
-        self._note_activity()
+        self._note_activity(loop)
         if self._recorded is not None and not self._recorded.agrees(request):
             return request  # it is never answered: the function goes no further
         self._requests[step] = request
-        if self._answer_at_once(request):
-            return request
+        if not self._answer_at_once(request):
+            self._keep(request)
+        return request
+
+    def _keep(self, request: Request) -> None:
+        """Keep a request until its outcome is delivered, and begin it if the history has no call of it."""
+        if isinstance(request.wanted, Work):
+            request.wanted.context = step_context()
         if self._needs_call(request):
             self._fresh.append(request)
         elif request.has_id and not self._is_replaying and self._state is not None:
-            self._answer(request, standing(self._state, step, retry))  # its outcome has passed: the code was reordered
-        return request
+            found = standing(self._state, request.step, request.retry)
+            self._answer(request, found)  # its outcome has passed: the code was reordered
 
     def branch(self, what: str) -> Branch:
         """Return the branch that runs.
@@ -378,8 +389,8 @@ class FlowMind:
             if not request.is_cancelled:
                 raise Invalid(f"The flow returned while {step} was in flight: await it, or use goal.gather.")
 
-    def _note_activity(self) -> None:
-        self._active_s = asyncio.get_running_loop().time()
+    def _note_activity(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._active_s = loop.time()
         if self._callbacks is not None:
             self._callbacks.note_activity()
 
@@ -395,16 +406,21 @@ class FlowMind:
         if not self._is_replaying or state is None or callbacks is None or self._delivered >= len(state.settled):
             return False
         call = state.calls[state.settled[self._delivered]]
-        task: Any = asyncio.current_task()
+        task: Any = asyncio.current_task(request.answer.get_loop())
         is_next = call.call.step == request.step and not task._must_cancel  # noqa: SLF001 (it would be cancelled first)
         is_in_doubt = self._recorded is not None and self._recorded.is_in_doubt
         if not is_next or is_in_doubt or callbacks.has_ready() or self._is_cancel_next(state):
             return False
-        return self._deliver_next(state) and request.answer.done()
+        return self._deliver_and_count(state, call) and request.answer.done()
 
     def _deliver_next(self, state: GoalState) -> bool:
         """Deliver the next settled call to the function; tell whether the function can take it now."""
-        call = state.calls[state.settled[self._delivered]]
+        is_delivered = self._deliver_and_count(state, state.calls[state.settled[self._delivered]])
+        if is_delivered:
+            self._note_activity(asyncio.get_running_loop())
+        return is_delivered
+
+    def _deliver_and_count(self, state: GoalState, call: CallState) -> bool:
         if self._is_replaying and self._callbacks is not None:
             self._callbacks.date_timers(self._delivered_us)
         if not self._deliver(state, call):
@@ -428,13 +444,13 @@ class FlowMind:
                 has_order = has_order or not (step in self._asked or is_id(step) or is_marker(step))
             elif is_free and self._deliver(state, call) and step not in self._requests:
                 self._note_delivery(call)
+                self._note_activity(asyncio.get_running_loop())
                 return True
         return False
 
     def _note_delivery(self, call: CallState) -> None:
         if not is_marker(call.call.step):
             self.now_us = max(self.now_us, call.ended_us or 0)
-        self._note_activity()
 
     def _deliver(self, state: GoalState, call: CallState) -> bool:
         step = call.call.step
@@ -446,6 +462,10 @@ class FlowMind:
             return True
         if request.is_cancelled:
             self._drop(request)
+            return True
+        if call.outcome is not None and call.outcome.ok and call.decision is None:
+            _set_answer(request, call.outcome.output)  # what follows would do the same; a long history has many of them
+            self._requests.pop(step, None)
             return True
         if is_cancelled_by_flow(call) and not is_reopened(state, call):
             return False  # the function will cancel it
@@ -474,6 +494,9 @@ class FlowMind:
 
     def _has_later_attempt(self, state: GoalState, call: CallState) -> bool:
         """Tell whether a step was tried again after a call: then the function never saw how the call ended."""
+        name = call.call.call_id
+        if name.endswith(".1"):
+            return f"{name[:-1]}2" in state.calls
         return call_id(call.call.step, attempt_of(call.call) + 1) in state.calls
 
     def _needs_call(self, request: Request) -> bool:
@@ -503,12 +526,12 @@ class FlowMind:
             self._callbacks.date_timers(self._delivered_us)
         self._delivered_us = state.cancel_us
         self._cleanup.begin(self._body)
-        self._note_activity()
+        self._note_activity(asyncio.get_running_loop())
 
     def _mark_cancelled(self, request: Request) -> None:
         request.is_cancelled = True
         self._cancelled.add(request.step)
-        self._note_activity()
+        self._note_activity(asyncio.get_running_loop())
 
     def _awaits_delivery(self, request: Request) -> bool:
         """Tell whether the last call of a request is open, or has an end that is not delivered yet."""
@@ -617,6 +640,15 @@ def _is_sleep(request: Request) -> bool:
     return isinstance(request.wanted, Pause) and request.wanted.seconds is not None
 
 
+def _require_json(step: str, wanted: Wanted) -> None:
+    """Check that what is asked for can be recorded; the arguments of a step are JSON already.
+
+    Raises: Invalid
+    """
+    if not (isinstance(wanted, Work) and step.isascii()):
+        to_json([step, *_texts(wanted)], f"What {step} asks for")
+
+
 def _texts(wanted: Wanted) -> Sequence[Any]:
     """Return what is to be recorded as it was said; the arguments of a step are JSON already."""
     match wanted:
@@ -626,3 +658,8 @@ def _texts(wanted: Wanted) -> Sequence[Any]:
             return (signal,)
         case _:
             return ()
+
+
+def _set_answer(request: Request, value: Any) -> None:
+    if not request.answer.done():
+        request.answer.set_result(value)

@@ -67,12 +67,14 @@ class Recorded:
     def agrees(self, request: Request) -> bool:
         """Tell whether the history, where it has the step of a request, has the same."""
         step = request.step
-        self._last[branch_of(step)] = request
+        branch = branch_of(step)
+        self._last[branch] = request
         recorded = self._left.get(step)
         if recorded is None:
-            self._new.setdefault(branch_of(step), []).append(request)
+            self._new.setdefault(branch, []).append(request)
             return True
-        before = None if request.is_pure or request.has_id else self._asked_before(branch_of(step))
+        is_in_order = branch in self._new and not (request.is_pure or request.has_id)
+        before = self._asked_before(branch) if is_in_order else None
         difference = request.differs_from(recorded.call)
         if difference is not None:
             self._found[step] = difference if before is None else _asked_for(before)
@@ -100,8 +102,7 @@ class Recorded:
 
     def _asked_before(self, branch: str) -> Request | None:
         """Return a step of a branch that waits to be begun, and would have been recorded before what is asked for."""
-        new = self._new.get(branch, ())
-        waiting = [each for each in new if not (each.answer.done() or each.is_pure or each.has_id)]
+        waiting = [each for each in self._new[branch] if not (each.answer.done() or each.is_pure or each.has_id)]
         return waiting[0] if waiting else None
 
     def require_all_asked(self, path: str, ended: str | None) -> None:

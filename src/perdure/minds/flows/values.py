@@ -16,6 +16,8 @@ from perdure.minds.flows.json_form import ANNOTATED, BARE, NoJsonForm, UnknownTy
 _DIGEST_BYTES = 12
 _DEPTH_OF_EVENT = 8
 """A value is tried inside so many lists, because it must still be JSON inside an event."""
+_MOST_SHALLOW = 400
+"""A text of so many bytes cannot be nested too deep: orjson allows 254 levels, and each of them takes two bytes."""
 
 
 def to_json(value: Any, what: str) -> Any:
@@ -203,16 +205,22 @@ def _each(parameter: inspect.Parameter, read: Callable[[Any], Any], value: Any) 
             return read(value)
 
 
+def _inside_lists(value: Any, depth: int) -> Any:
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
 def _copied(value: Any, what: str, depth: int = _DEPTH_OF_EVENT) -> Any:
     """Return a copy of a JSON value.
 
     Raises: Invalid for a number over 64 bits, half a surrogate pair, or a value that is nested too deep for an event.
     """
-    deep = value
-    for _ in range(depth):
-        deep = [deep]
     try:
-        return orjson.loads(orjson.dumps(deep)[depth : -depth or None])
+        text = orjson.dumps(value)
+        if len(text) > _MOST_SHALLOW:
+            orjson.dumps(_inside_lists(value, depth))
+        return orjson.loads(text)
     except (TypeError, ValueError, RecursionError) as error:
         raise Invalid(f"{what} does not go through JSON: {error}.") from error
 
