@@ -16,6 +16,9 @@ _QUIET_TURNS = 12
 """How many turns of a loop that does not show its callbacks must pass without a request of the flow."""
 _MOST_TURNS, _PATIENCE_S = 1_000, 0.05
 """A flow that does not rest for so many turns, and so long, polls for something."""
+_CANCELLING_TURNS = 50
+"""A flow that anyio cancels in every turn is at rest when it has asked for nothing for so many turns: a task group of
+asyncio wakes up for each of these cancels, and waits again."""
 _BLOCKED_S = 0.01
 _REPEATED = "_deliver_cancellation"
 """anyio repeats this callback in every turn of the loop until the cancelled task has ended."""
@@ -47,13 +50,24 @@ class FlowCallbacks:
             if not handle._cancelled and getattr(handle._callback, "__name__", "") != _REPEATED  # noqa: SLF001
         )
 
+    def _is_being_cancelled(self) -> bool:
+        """Tell whether anyio repeats a cancel of the flow."""
+        return any(
+            getattr(handle._callback, "__name__", "") == _REPEATED and self._is_of_flow(handle._context)  # noqa: SLF001
+            for handle in self._loop._ready  # noqa: SLF001
+            if not handle._cancelled  # noqa: SLF001
+        )
+
     async def rest(self) -> None:
         """Let the event loop turn until nothing of the flow is about to run, unless the flow never rests."""
         if self.shows_timers:
-            turns, since_s = 0, self._loop.time()
+            turns, since_s, quiet, seen = 0, self._loop.time(), 0, self._activity
             while self.has_ready() and (turns < _MOST_TURNS or self._loop.time() - since_s < _PATIENCE_S):
+                if quiet > _CANCELLING_TURNS and self._is_being_cancelled():
+                    break
                 await asyncio.sleep(0)
                 turns += 1
+                quiet, seen = (quiet + 1 if self._activity == seen else 0), self._activity
             if self._loop.time() - since_s > _BLOCKED_S:
                 await asyncio.sleep(0)  # the flow blocked its loop: a stop that was sent meanwhile comes first
             return

@@ -388,6 +388,7 @@ class FlowMind:
 
     def _drop(self, request: Request) -> None:
         """Forget a request that the function does not wait for any more."""
+        request.answer.cancel()
         self._requests.pop(request.step, None)
         self._cancelled.discard(request.step)
         if request in self._fresh:
