@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from pathlib import Path
 
-from perdure import idempotency_key
+from perdure import current_step
 
 
 class Outside:
@@ -48,14 +48,14 @@ class Outside:
 
     def _act(self, place: str, fails: int) -> str:
         self._note(place)
-        attempt = int(idempotency_key().rpartition(".")[2])
+        attempt = int(current_step().idempotency_key.rpartition(".")[2])
         if attempt <= fails:
             raise ValueError(place)
         return place
 
     def _note(self, place: str) -> None:
         if self._file is None:
-            self._effects.append((place, idempotency_key()))
+            self._effects.append((place, current_step().idempotency_key))
             return
         with self._file.open("a") as file:
-            file.write(f"{place} {idempotency_key()}\n")
+            file.write(f"{place} {current_step().idempotency_key}\n")

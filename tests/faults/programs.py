@@ -60,7 +60,7 @@ class Step(Part):
         options = goal.options(
             effect=self.effect,
             id=f"at {place}" if self.has_id else None,
-            retry=self.retry or None,
+            retry=self.retry + 1,
             timeout_s=self.timeout_s,
             check=None if self.check is None else outside.has_happened,
         )

@@ -155,6 +155,7 @@ class Loop:
                 return Ran(outcome or "ended", self.state, self.journal.queue)
             if self._has_posts or done.inbox_waiting:  # before anything begins: it may be a cancel
                 self._has_posts = False
+                await self._record_news()
                 await take_posts(
                     self.journal,
                     self._store,
@@ -168,8 +169,18 @@ class Loop:
                 self._start_new()
                 if not await self._start_children():
                     await self._wait(wake_us)
+                    await self._record_news()
             self._collect()
         return Ran("ended", self.state, self.journal.queue)
+
+    async def _record_news(self) -> None:
+        """Record what the mind has decided by itself, before the outcomes that it did not know.
+
+        A flow that is run again meets them in this order: the steps that it asked for after a sleep of its own keep
+        their numbers, and a call that a deadline cancelled is cancelled, though it ended in the same moment.
+        """
+        if self._means.mind.has_news():
+            await self._decide()
 
     async def _decide(self) -> int | None:
         """Ask the mind, and record what it wants; return when it wants to be asked again."""
@@ -218,17 +229,20 @@ class Loop:
         return is_settled
 
     async def _cancel_call(self, call: ToolCall, running: "asyncio.Task[Ended]") -> Ended:
-        """End a call that runs, and return what to record of it; a result that it has by then is kept."""
+        """End a call that runs, and return what to record of it: cancelled, also when it has a result by then.
+
+        The flow is given CancelledError in any case, and must be given it again when it is run again.
+        """
         left = await end_tasks([running], self._means.end_within_s)
         for task in left:
             self._means.keep(task)
         found = self.state.open_calls.get(call.call_id)
         if found is None:
             return call, []  # a pure call: nothing of it is recorded, and nothing has to be
-        if not left and not running.cancelled():
-            bodies = running.result()[1]
-            if any(isinstance(body, ToolOutput) and body.ok for body in bodies):
-                return call, bodies
+        bodies = running.result()[1] if not left and not running.cancelled() else []
+        done = [body for body in bodies if isinstance(body, ToolOutput) and body.ok]
+        if done:
+            return call, [replace(cancelled_outcome(found, self._clock.now_us(), "yes"), output=done[0].output)]
         happened, output = await self._happened(call) if call.effect == "once" and not left else (None, None)
         outcome = cancelled_outcome(found, self._clock.now_us(), happened)
         return call, [outcome if output is None else replace(outcome, output=output)]

@@ -7,7 +7,6 @@ their callbacks; for another loop (uvloop) the only way is to let it turn until 
 """
 
 import asyncio
-import math
 from collections.abc import Callable, Iterator
 from contextvars import Context
 from typing import Any
@@ -32,7 +31,6 @@ class FlowCallbacks:
         self._is_of_flow = is_of_flow
         self.shows_timers = hasattr(self._loop, "_ready") and hasattr(self._loop, "_scheduled")
         self._activity = 0
-        self._timers_seen = 0
         self._dates: dict[int, tuple[Any, float]] = {}
         """When timers of a flow that is run again would have fired in the first run, in seconds."""
 
@@ -86,21 +84,21 @@ class FlowCallbacks:
 
         In the first run time passed between two events. Timers are fired in the order that they had there.
         """
-        if not self.shows_timers or len(self._loop._scheduled) == self._timers_seen:  # noqa: SLF001
-            return
-        self._timers_seen = len(self._loop._scheduled)  # noqa: SLF001
         for timer in self._timers():
             if id(timer) not in self._dates:
                 self._dates[id(timer)] = timer, now_us / 1e6 + timer.when() - self._loop.time()
 
-    def fire_next_timer(self) -> bool:
-        """Call the next timer of the flow now, as if its time had come; tell whether there was one.
+    def fire_next_timer(self) -> int | None:
+        """Call the next timer of the flow now, as if its time had come; return when that was in the first run.
+
+        Without a timer None is returned. All timers must have a date: see `date_timers`.
 
         The loop shows the timer's own time while it is called: anyio looks at the clock before it cancels.
         """
         timer = min(self._timers(), key=self._date, default=None)
         if timer is None:
-            return False
+            return None
+        fired_us = round(self._date(timer) * 1e6)
         callback, args, context, when = timer._callback, timer._args, timer._context, timer.when()  # noqa: SLF001
         timer.cancel()
         time = self._loop.time
@@ -109,10 +107,10 @@ class FlowCallbacks:
             context.run(callback, *args)
         finally:
             del self._loop.time
-        return True
+        return fired_us
 
     def _date(self, timer: Any) -> float:
-        return self._dates[id(timer)][1] if id(timer) in self._dates else math.inf
+        return self._dates[id(timer)][1]
 
     def _timers(self) -> Iterator[Any]:
         if not self.shows_timers:

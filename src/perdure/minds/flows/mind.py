@@ -77,8 +77,8 @@ class FlowMind:
         self._state: GoalState | None = None
         self._delivered = 0
         """How many of the settled calls of the state were delivered."""
-        self._delivered_us = 0
-        """When the last delivered call had ended."""
+        self._reached_us = 0
+        """How far a function that is run again has come, by the clock of the first run."""
         self._is_replaying = False
         self._active_s = 0.0
         self._is_closed = False
@@ -90,12 +90,12 @@ class FlowMind:
         Raises: Conflict when the function does not ask for what was recorded; nothing is recorded then.
         """
         recorded = self._recorded = Recorded(state)
-        self._is_replaying, self._delivered_us = True, state.created_us
+        self._is_replaying, self._reached_us = True, state.created_us
         callbacks = self._launch(state)
         await callbacks.rest()
         while self._end is None and not recorded.has_difference:
             if self._delivered < len(state.settled):
-                if self._deliver_next(state):
+                if self._is_due(state) and self._deliver_next(state):
                     await callbacks.rest()
                 elif not await self._advance(callbacks):
                     break
@@ -120,6 +120,11 @@ class FlowMind:
         again_us = self._look_again_us(callbacks, now_us)
         wake_us = min([*wakes, *([] if again_us is None else [again_us])], default=None)
         return Decided(actions, unrecorded, cancelled, wake_us=wake_us)
+
+    def has_news(self) -> bool:
+        """See Mind.has_news. A timer of the function has fired, or unrecorded work that it awaits has ended."""
+        callbacks = self._callbacks
+        return callbacks is not None and (bool(self._fresh or self._cancelled) or callbacks.has_ready())
 
     def environment(self, state: GoalState, call: ToolCall) -> Mapping[str, str]:  # noqa: ARG002 (it has its arguments)
         """See Mind.environment."""
@@ -301,19 +306,24 @@ class FlowMind:
         call = state.calls[state.settled[self._delivered]]
         task: Any = asyncio.current_task()
         is_next = call.call.step == request.step and not task._must_cancel  # noqa: SLF001 (it would be cancelled first)
-        if not is_next or callbacks.has_ready():
+        if not is_next or callbacks.has_ready() or not self._is_due(state):
             return False
         return self._deliver_next(state) and request.answer.done()
+
+    def _is_due(self, state: GoalState) -> bool:
+        """Tell whether a function that is run again is where it was when the next settled call was delivered."""
+        ended_seq = state.calls[state.settled[self._delivered]].ended_seq
+        return self._recorded is None or ended_seq is None or self._recorded.is_asked_before(ended_seq)
 
     def _deliver_next(self, state: GoalState) -> bool:
         """Deliver the next settled call to the function; tell whether the function can take it now."""
         call = state.calls[state.settled[self._delivered]]
         if self._is_replaying and self._callbacks is not None:
-            self._callbacks.date_timers(self._delivered_us)
+            self._callbacks.date_timers(self._reached_us)
         if not self._deliver(state, call):
             return False
         self._delivered += 1
-        self._delivered_us = call.ended_us or 0
+        self._reached_us = call.ended_us or 0
         self._note_activity()
         return True
 
@@ -412,7 +422,11 @@ class FlowMind:
 
         Tell whether anything has happened. Work of the function that is not recorded is waited for.
         """
-        if callbacks.fire_next_timer():
+        callbacks.date_timers(self._reached_us)
+        fired_us = callbacks.fire_next_timer()
+        if fired_us is not None:
+            self._reached_us = max(self._reached_us, fired_us)
+            self._note_activity()
             await callbacks.rest()
             return True
         patience_s = _GRACE_S if self._requests else _REPLAY_PATIENCE_S
