@@ -38,6 +38,11 @@ def _require_promised(call: CallState, times: int) -> None:
     assert not is_done or times >= 1, f"{name} has an outcome, and no effect"
 
 
+def is_step(call: CallState) -> bool:
+    """Tell whether a call is a step whose intent was recorded."""
+    return isinstance(call.call, ToolCall) and call.call.tool == "step" and call.call.effect != "pure"
+
+
 def _is_once(call: CallState) -> bool:
     return isinstance(call.call, ToolCall) and call.call.effect == "once"
 

@@ -20,6 +20,7 @@ from perdure.minds.flows.endings import ended_without, ending_of, failure_from, 
 from perdure.minds.flows.event_loop import FlowCallbacks
 from perdure.minds.flows.flow import Flow
 from perdure.minds.flows.goal import Goal
+from perdure.minds.flows.loop_clock import CLOCK, LoopClock
 from perdure.minds.flows.mistakes import is_interrupt
 from perdure.minds.flows.recorded import Recorded
 from perdure.minds.flows.requests import (
@@ -245,8 +246,9 @@ class FlowMind:
 
     def _launch(self, state: GoalState) -> FlowCallbacks:
         self._state = state
-        self._callbacks = FlowCallbacks(self._is_own)
-        self._body = asyncio.create_task(self._run(state.goal_id), context=_context_of(Branch(self)))
+        clock = LoopClock()
+        self._callbacks = FlowCallbacks(self._is_own, clock)
+        self._body = asyncio.create_task(self._run(state.goal_id), context=_context_of(Branch(self), clock))
         return self._callbacks
 
     def _is_own(self, context: Context) -> bool:
@@ -477,8 +479,9 @@ class FlowMind:
         return actions, unrecorded, wakes
 
 
-def _context_of(branch: Branch) -> Context:
+def _context_of(branch: Branch, clock: LoopClock) -> Context:
     context = copy_context()
+    context.run(CLOCK.set, clock)
     context.run(BRANCH.set, branch)
     context.run(STEP.set, None)  # a step of another goal may have started this one
     return context
