@@ -192,9 +192,12 @@ class Loop:
             self.journal.record(end)
             return None
         decided = await self._decided()
-        while self._cancel_calls(decided.cancelled) and decided.end is None:  # the mind waits for that
-            self._record_decided(decided)
+        while decided.end is None and decided.cancelled:
+            self._record_decided(decided)  # first: the mind wanted it before it knew of the cancelled calls' end
+            if not self._cancel_calls(decided.cancelled):
+                return decided.wake_us
             decided = await self._decided()
+        self._cancel_calls(decided.cancelled)
         if not self._record_decided(decided):
             return decided.wake_us
         return decided.wake_us if self.state.open_calls else 0  # nothing came of it: ask again, at once

@@ -17,9 +17,10 @@ _QUIET_TURNS = 12
 """How many turns of a loop that does not show its callbacks must pass without a request of the flow."""
 _MOST_TURNS, _PATIENCE_S = 1_000, 0.05
 """A flow that does not rest for so many turns, and so long, polls for something."""
-_CANCELLING_TURNS = 50
-"""A flow that anyio cancels in every turn is at rest when it has asked for nothing for so many turns: a task group of
-asyncio wakes up for each of these cancels, and waits again."""
+_CANCELLING_TURNS = 25
+"""A flow that anyio cancels in every turn is at rest when it has neither asked for nor cancelled anything for so many
+turns: what it asks for in `finally` is cancelled by one of these, and a task group of asyncio never stops to wake up.
+"""
 _BLOCKED_S = 0.01
 _REPEATED = "_deliver_cancellation"
 """anyio repeats this callback in every turn of the loop until the cancelled task has ended."""
@@ -63,8 +64,9 @@ class FlowCallbacks:
         """Let the event loop turn until nothing of the flow is about to run, unless the flow never rests."""
         if self.shows_timers:
             turns, since_s, quiet, seen = 0, self._loop.time(), 0, self._activity
-            while self.has_ready() and (turns < _MOST_TURNS or self._loop.time() - since_s < _PATIENCE_S):
-                if quiet > _CANCELLING_TURNS and self._is_being_cancelled():
+            while turns < _MOST_TURNS or self._loop.time() - since_s < _PATIENCE_S:
+                is_being_cancelled = self._is_being_cancelled()
+                if quiet >= _CANCELLING_TURNS if is_being_cancelled else not self.has_ready():
                     break
                 await asyncio.sleep(0)
                 turns += 1

@@ -401,6 +401,7 @@ class FlowMind:
     def _drop(self, request: Request) -> None:
         """Forget a request that the function does not wait for any more."""
         request.answer.cancel()
+        self._note_activity()
         self._requests.pop(request.step, None)
         self._cancelled.discard(request.step)
         if request in self._fresh:
