@@ -59,16 +59,19 @@ class Lives:
     async def live(self) -> GoalState:
         """Live until the goal has ended, and return its last state."""
         for _ in range(_MOST_LIVES):
+            state = await self._state()
+            if state is not None and state.termination is not None:
+                await self._end_help()
+                return state
+            self.life = asyncio.create_task(self._live_once())
             try:
-                ran = await self._live_once()
-            except Died:
+                ran = await self.life
+            except (Died, asyncio.CancelledError):
+                assert self.life.done()
                 self.deaths += 1
                 continue
             finally:
                 self.loop = None
-            if ran.state.termination is not None:
-                await self._end_help()
-                return ran.state
             if ran.outcome == "waiting":
                 await self._wait_for_help(ran.state)
         raise AssertionError(f"seed {self.seed}: the goal does not end")
@@ -79,16 +82,27 @@ class Lives:
                 self.kills -= 1
                 point = self.chance.choice(POINTS)
                 stack.enter_context(failpoints.armed(point, self._blow(self.chance.randint(1, 10))))
-            try:
-                state = fold(await self.world.store.load(self.goal_id))
-            except NotFound:
+            state = await self._state()
+            if state is None:
                 spec = MindSpec("flow", at=random_flow.path, args={"args": [self.seed], "kwargs": {}})
                 return await self.world.start(spec, self.goal_id)
             self._help(state)
             return await self.world.resume(self.goal_id)
 
+    async def _state(self) -> GoalState | None:
+        try:
+            return fold(await self.world.store.load(self.goal_id))
+        except NotFound:
+            return None
+
     def _blow(self, nth: int) -> "_Blow":
         return _Blow(nth, self.chance.random() < 0.15, self)
+
+    def stop(self) -> None:
+        """Let what runs finish, and cut it short when that takes long: a step may never end."""
+        if self.loop is not None:
+            self.loop.stop()
+            asyncio.get_running_loop().call_later(5, self.life.cancel)
 
     def _watch(self, loop: Loop) -> None:
         self.loop = loop
@@ -160,5 +174,4 @@ class _Blow:
         if self.nth == 0:
             if not self.is_stop:
                 raise Died
-            if self.lives.loop is not None:
-                self.lives.loop.stop()
+            self.lives.stop()

@@ -74,6 +74,8 @@ class Loop:
         """The calls in `_running`."""
         self._cancelling: set[str] = set()
         """Those of them that the mind has cancelled."""
+        self._without_intent: set[str] = set()
+        """Those of them that are pure, and so are not open in the state."""
         self._begun_children: set[str] = set()
         """The open calls whose children were created or found in this run."""
         self._unrecorded: list[ToolCall] = []
@@ -329,7 +331,7 @@ class Loop:
     def _start_new(self) -> None:
         """Begin every call that is to run and does not: decided just now, approved, or left by somebody who died."""
         new, self._unrecorded = self._unrecorded, []
-        if len(self._running) < len(self.state.open_calls):
+        if len(self._running) - len(self._without_intent) < len(self.state.open_calls):
             new += [
                 call.call for call in self.state.open_calls.values() if isinstance(call.call, ToolCall) and call.runs
             ]
@@ -342,6 +344,8 @@ class Loop:
         task = asyncio.create_task(run)
         task.add_done_callback(lambda _task: self._wake.set())
         self._running[call.call_id] = task
+        if call.call_id not in self.state.open_calls:
+            self._without_intent.add(call.call_id)
         self._started[call.call_id] = call
 
     async def _run_tool(self, call: ToolCall) -> Ended:
@@ -400,6 +404,7 @@ class Loop:
         for call_id in [call_id for call_id, task in self._running.items() if task.done()]:
             self._record(*self._running.pop(call_id).result())
             self._cancelling.discard(call_id)
+            self._without_intent.discard(call_id)
             del self._started[call_id]
         timers = self.state.timers()
         now_us = self._clock.now_us() if timers else 0
