@@ -117,6 +117,9 @@ class CountingMind:
         name = f"step-{state.steps}"
         return Decided([ToolCall(f"{name}.1", name, TOOL, {"i": state.steps}, "idempotent")])
 
+    def has_news(self) -> bool:
+        return False
+
     def environment(self, state: GoalState, call: ToolCall) -> Mapping[str, str]:  # noqa: ARG002 (as the port says)
         return {}
 

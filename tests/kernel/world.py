@@ -121,6 +121,9 @@ class ScriptedMind:
     async def decide(self, state: GoalState, now_us: int) -> Decided:  # noqa: ARG002 (as the port says)
         return self.decisions.pop(0) if self.decisions and not state.open_calls else Decided()
 
+    def has_news(self) -> bool:
+        return False
+
     def environment(self, state: GoalState, call: ToolCall) -> Mapping[str, str]:  # noqa: ARG002 (as the port says)
         return {}
 

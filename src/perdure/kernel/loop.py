@@ -77,6 +77,8 @@ class Loop:
         """The calls in `_running`."""
         self._cancelling: set[str] = set()
         """Those of them that the mind has cancelled."""
+        self._without_intent: set[str] = set()
+        """Those of them that are pure, and so are not open in the state."""
         self._begun_children: set[str] = set()
         """The open calls whose children were created or found in this run."""
         self._unrecorded: list[ToolCall] = []
@@ -185,6 +187,7 @@ class Loop:
                 return Ran(outcome or "ended", self.state, self.journal.queue)
             if self._has_posts or done.inbox_waiting:  # before anything begins: it may be a cancel
                 self._has_posts = False
+                await self._record_news()
                 was_cancelled = is_cleaning_up(self.state)
                 await take_posts(
                     self.journal,
@@ -199,8 +202,18 @@ class Loop:
                 self._start_new()
                 if not await self._start_children():
                     await self._wait(wake_us)
+                    await self._record_news()
             self._collect()
         return Ran("ended", self.state, self.journal.queue)
+
+    async def _record_news(self) -> None:
+        """Record what the mind has decided by itself, before the outcomes that it did not know.
+
+        A flow that is run again meets them in this order: the steps that it asked for after a sleep of its own keep
+        their numbers, and a call that a deadline cancelled is cancelled, though it ended in the same moment.
+        """
+        if self._means.mind.has_news():
+            await self._decide()
 
     async def _decide(self) -> int | None:
         """Ask the mind, and record what it wants; return when it wants to be asked again."""
@@ -214,10 +227,14 @@ class Loop:
             self.journal.record(end)
             return None
         decided = await self._decided()
-        while self._cancel_calls(decided.cancelled) and decided.end is None:  # the mind waits for that
-            self._record_decided(decided)
+        while decided.end is None and decided.cancelled:
+            self._record_decided(decided)  # first: the mind wanted it before it knew of the cancelled calls' end
+            if not self._cancel_calls(decided.cancelled):
+                self._wake_us, self._again_s = decided.wake_us, decided.again_s
+                return decided.wake_us
             decided = await self._decided()
         self._wake_us, self._again_s = decided.wake_us, decided.again_s
+        self._cancel_calls(decided.cancelled)
         if not self._record_decided(decided):
             return decided.wake_us
         return decided.wake_us if self.state.open_calls else 0  # nothing came of it: ask again, at once
@@ -253,7 +270,10 @@ class Loop:
         return is_settled
 
     async def _cancel_call(self, call: ToolCall, running: "asyncio.Task[Ended]") -> Ended:
-        """End a call that runs, and return what to record of it; a result that it has by then is kept."""
+        """End a call that runs, and return what to record of it: cancelled, also when it has a result by then.
+
+        The flow is given CancelledError in any case, and must be given it again when it is run again.
+        """
         left = await end_tasks([running], self._means.end_within_s)
         for task in left:
             self._means.keep(task)
@@ -261,8 +281,9 @@ class Loop:
         if found is None:
             return call, []  # a pure call: nothing of it is recorded, and nothing has to be
         bodies = [] if left or running.cancelled() else running.result()[1]
-        if any(isinstance(body, ToolOutput) and body.ok for body in bodies):
-            return call, bodies
+        done = [body for body in bodies if isinstance(body, ToolOutput) and body.ok]
+        if done:
+            return call, [replace(cancelled_outcome(found, self._clock.now_us(), "yes"), output=done[0].output)]
         happened, output = await self._happened(call) if call.effect == "once" and not left else (None, None)
         if happened == "no" and any(isinstance(body, OutcomeUnknown) for body in bodies):
             happened = "unknown"  # it may still run on a thread, and have its effect later
@@ -349,7 +370,7 @@ class Loop:
     def _start_new(self) -> None:
         """Begin every call that is to run and does not: decided just now, approved, or left by somebody who died."""
         new, self._unrecorded = self._unrecorded, []
-        if len(self._running) < len(self.state.open_calls):
+        if len(self._running) - len(self._without_intent) < len(self.state.open_calls):
             new += [
                 call.call for call in self.state.open_calls.values() if isinstance(call.call, ToolCall) and call.runs
             ]
@@ -362,6 +383,8 @@ class Loop:
         task = asyncio.create_task(run)
         task.add_done_callback(lambda _task: self._wake.set())
         self._running[call.call_id] = task
+        if call.call_id not in self.state.open_calls:
+            self._without_intent.add(call.call_id)
         self._started[call.call_id] = call
 
     async def _run_tool(self, call: ToolCall) -> Ended:
@@ -420,6 +443,7 @@ class Loop:
         for call_id in [call_id for call_id, task in self._running.items() if task.done()]:
             self._record(*self._running.pop(call_id).result())
             self._cancelling.discard(call_id)
+            self._without_intent.discard(call_id)
             del self._started[call_id]
         timers = self.state.timers()
         now_us = self._clock.now_us() if timers else 0

@@ -409,6 +409,13 @@ class Mind(Protocol):
         """Look at the state and say what comes next. Calls that are open in the state are running or waiting."""
         ...
 
+    def has_news(self) -> bool:
+        """Tell whether the mind has decided something by itself since it was asked last.
+
+        It is asked again then, before an outcome is recorded: what it decided without that outcome comes before it.
+        """
+        ...
+
     def environment(self, state: GoalState, call: ToolCall) -> Mapping[str, str]:
         """Return what a call gets to see of earlier outcomes."""
         ...

@@ -47,6 +47,10 @@ class CommandMind:
             case _:
                 return Decided()
 
+    def has_news(self) -> bool:
+        """See Mind.has_news. It decides only when it is asked."""
+        return False
+
     def environment(self, state: GoalState, call: ToolCall) -> Mapping[str, str]:  # noqa: ARG002 (nothing comes before)
         """See Mind.environment."""
         return {}

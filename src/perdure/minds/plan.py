@@ -46,6 +46,10 @@ class PlanMind:
             return Decided(end=_end(progress.found))
         return self._begin(progress, self._jobs - running, now_us)
 
+    def has_news(self) -> bool:
+        """See Mind.has_news. It decides only when it is asked."""
+        return False
+
     def environment(self, state: GoalState, call: ToolCall) -> Mapping[str, str]:
         """Return the outputs of the steps that the call's step needs, directly or through others, nearest first."""
         given = self._look(state).given

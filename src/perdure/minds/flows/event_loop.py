@@ -7,15 +7,20 @@ their callbacks; for another loop (uvloop) the only way is to let it turn until 
 """
 
 import asyncio
-import math
 from collections.abc import Callable, Iterator
 from contextvars import Context
 from typing import Any
+
+from perdure.minds.flows.loop_clock import LoopClock, show_flow_times
 
 _QUIET_TURNS = 12
 """How many turns of a loop that does not show its callbacks must pass without a request of the flow."""
 _MOST_TURNS, _PATIENCE_S = 1_000, 0.05
 """A flow that does not rest for so many turns, and so long, polls for something."""
+_CANCELLING_TURNS = 25
+"""A flow that anyio cancels in every turn is at rest when it has neither asked for nor cancelled anything for so many
+turns: what it asks for in `finally` is cancelled by one of these, and a task group of asyncio never stops to wake up.
+"""
 _BLOCKED_S = 0.01
 _REPEATED = "_deliver_cancellation"
 """anyio repeats this callback in every turn of the loop until the cancelled task has ended."""
@@ -24,14 +29,14 @@ _REPEATED = "_deliver_cancellation"
 class FlowCallbacks:
     """The callbacks and timers of one flow on the event loop that runs now; `is_of_flow` knows the flow's contexts."""
 
-    def __init__(self, is_of_flow: Callable[[Context], bool]) -> None:
+    def __init__(self, is_of_flow: Callable[[Context], bool], clock: LoopClock) -> None:
         self._loop: Any = asyncio.get_running_loop()
         self._is_of_flow = is_of_flow
+        self._clock = clock
         self.shows_timers = hasattr(self._loop, "_ready") and hasattr(self._loop, "_scheduled")
         self._activity = 0
-        self._timers_seen = 0
-        self._dates: dict[int, tuple[Any, float]] = {}
-        """When timers of a flow that is run again would have fired in the first run, in seconds."""
+        self._dates: dict[int, tuple[Any, float, float]] = {}
+        """When timers of a flow that is run again would have fired in the first run, and by the flow's own clock."""
 
     def note_activity(self) -> None:
         """Note that the flow did something."""
@@ -47,13 +52,25 @@ class FlowCallbacks:
                 return True
         return False
 
+    def _is_being_cancelled(self) -> bool:
+        """Tell whether anyio repeats a cancel of the flow."""
+        return any(
+            getattr(handle._callback, "__name__", "") == _REPEATED and self._is_of_flow(handle._context)  # noqa: SLF001
+            for handle in self._loop._ready  # noqa: SLF001
+            if not handle._cancelled  # noqa: SLF001
+        )
+
     async def rest(self) -> None:
         """Let the event loop turn until nothing of the flow is about to run, unless the flow never rests."""
         if self.shows_timers:
-            turns, since_s = 0, self._loop.time()
-            while self.has_ready() and (turns < _MOST_TURNS or self._loop.time() - since_s < _PATIENCE_S):
+            turns, since_s, quiet, seen = 0, self._loop.time(), 0, self._activity
+            while turns < _MOST_TURNS or self._loop.time() - since_s < _PATIENCE_S:
+                is_being_cancelled = self._is_being_cancelled()
+                if quiet >= _CANCELLING_TURNS if is_being_cancelled else not self.has_ready():
+                    break
                 await asyncio.sleep(0)
                 turns += 1
+                quiet, seen = (quiet + 1 if self._activity == seen else 0), self._activity
             if self._loop.time() - since_s > _BLOCKED_S:
                 await asyncio.sleep(0)  # the flow blocked its loop: a stop that was sent meanwhile comes first
             return
@@ -72,37 +89,31 @@ class FlowCallbacks:
 
         In the first run time passed between two events. Timers are fired in the order that they had there.
         """
-        if not self.shows_timers or len(self._loop._scheduled) == self._timers_seen:  # noqa: SLF001
-            return
-        self._timers_seen = len(self._loop._scheduled)  # noqa: SLF001
         for timer in self._timers():
             if id(timer) not in self._dates:
-                self._dates[id(timer)] = timer, now_us / 1e6 + timer.when() - self._loop.time()
+                left_s = timer.when() - self._loop.time()
+                self._dates[id(timer)] = timer, now_us / 1e6 + left_s, timer.when() + self._clock.ahead_s
 
-    def fire_next_timer(self) -> bool:
-        """Call the next timer of the flow now, as if its time had come; tell whether there was one.
+    def fire_next_timer(self) -> int | None:
+        """Call the next timer of the flow now, as if its time had come; return when that was in the first run.
 
-        The loop shows the timer's own time while it is called, and a scope of anyio gets its deadline now.
+        Without a timer None is returned. All timers must have a date: see `date_timers`.
+
+        The clock of the flow is put ahead to the time of the timer: see `loop_clock`.
         """
         timer = min(self._timers(), key=self._date, default=None)
         if timer is None:
-            return False
-        callback, args, context, when = timer._callback, timer._args, timer._context, timer.when()  # noqa: SLF001
+            return None
+        _, date_s, when_s = self._dates[id(timer)]
+        callback, args, context = timer._callback, timer._args, timer._context  # noqa: SLF001
         timer.cancel()
-        scope = getattr(callback, "__self__", None)
-        if hasattr(scope, "deadline"):  # of anyio, which compares it with the clock again when the scope is left
-            context.run(setattr, scope, "deadline", self._loop.time())
-            return True
-        time = self._loop.time
-        self._loop.time = lambda: max(when, time())
-        try:
-            context.run(callback, *args)
-        finally:
-            del self._loop.time
-        return True
+        show_flow_times(self._loop)
+        self._clock.ahead_s = max(self._clock.ahead_s, when_s - self._loop.time())
+        context.run(callback, *args)
+        return round(date_s * 1e6)
 
     def _date(self, timer: Any) -> float:
-        return self._dates[id(timer)][1] if id(timer) in self._dates else math.inf
+        return self._dates[id(timer)][1]
 
     def _timers(self) -> Iterator[Any]:
         if not self.shows_timers:

@@ -24,6 +24,7 @@ from perdure.minds.flows.endings import ended_without, ending_of, failure_from, 
 from perdure.minds.flows.event_loop import FlowCallbacks
 from perdure.minds.flows.flow import Flow
 from perdure.minds.flows.goal import Goal
+from perdure.minds.flows.loop_clock import CLOCK, LoopClock
 from perdure.minds.flows.mistakes import is_interrupt
 from perdure.minds.flows.recorded import ChangedFlow, Recorded
 from perdure.minds.flows.requests import (
@@ -93,8 +94,8 @@ class FlowMind:
         self._state: GoalState | None = None
         self._delivered = 0
         """How many of the settled calls of the state were delivered."""
-        self._delivered_us = 0
-        """When the last delivered call had ended."""
+        self._reached_us = 0
+        """How far a function that is run again has come, by the clock of the first run."""
         self.now_us = 0
         """The time of the newest event that the function knows of."""
         self.versions = Versions()
@@ -114,7 +115,7 @@ class FlowMind:
         Raises: Conflict when the function does not ask for what was recorded; nothing is recorded then.
         """
         recorded = self._recorded = Recorded(state)
-        self._is_replaying, self._delivered_us = True, state.created_us
+        self._is_replaying, self._reached_us = True, state.created_us
         self.versions.load(state)
         callbacks = self._launch(state)
         await callbacks.rest()
@@ -131,11 +132,11 @@ class FlowMind:
         if self._end is not None or self._refusal is not None or recorded.has_difference:
             return False
         if self._is_cancel_next(state):
-            is_delivered = recorded.has_asked_before(state.cancel_seq)
+            is_delivered = recorded.is_asked_before(state.cancel_seq)
             if is_delivered:
                 self._begin_cleanup(state)
         elif self._delivered < len(state.settled):
-            is_delivered = self._deliver_next(state)
+            is_delivered = self._is_due(state) and self._deliver_next(state)
         elif recorded.is_all_asked:
             return False
         else:
@@ -169,6 +170,11 @@ class FlowMind:
         again_s = self._look_again_s(callbacks)
         wake_us = min(wakes, default=None)
         return Decided(actions, unrecorded, cancelled, wake_us=wake_us, again_s=again_s, markers=markers)
+
+    def has_news(self) -> bool:
+        """See Mind.has_news. A timer of the function has fired, or unrecorded work that it awaits has ended."""
+        callbacks = self._callbacks
+        return callbacks is not None and (bool(self._fresh or self._cancelled) or callbacks.has_ready())
 
     def environment(self, state: GoalState, call: ToolCall) -> Mapping[str, str]:  # noqa: ARG002 (it has its arguments)
         """See Mind.environment."""
@@ -347,8 +353,9 @@ class FlowMind:
     def _launch(self, state: GoalState) -> FlowCallbacks:
         self._state, self.goal_id, self.origins = state, state.goal_id, state.origins
         self.now_us = state.origins[0].created_us
-        self._callbacks = FlowCallbacks(self._is_own)
-        self._body = asyncio.create_task(self._run(state.goal_id), context=_context_of(Branch(self)))
+        clock = LoopClock()
+        self._callbacks = FlowCallbacks(self._is_own, clock)
+        self._body = asyncio.create_task(self._run(state.goal_id), context=_context_of(Branch(self), clock))
         return self._callbacks
 
     def _is_own(self, context: Context) -> bool:
@@ -409,9 +416,15 @@ class FlowMind:
         task: Any = asyncio.current_task(request.answer.get_loop())
         is_next = call.call.step == request.step and not task._must_cancel  # noqa: SLF001 (it would be cancelled first)
         is_in_doubt = self._recorded is not None and self._recorded.is_in_doubt
-        if not is_next or is_in_doubt or callbacks.has_ready() or self._is_cancel_next(state):
+        is_due = self._is_due(state) and not self._is_cancel_next(state)
+        if not is_next or is_in_doubt or not is_due or callbacks.has_ready():
             return False
         return self._deliver_and_count(state, call) and request.answer.done()
+
+    def _is_due(self, state: GoalState) -> bool:
+        """Tell whether a function that is run again is where it was when the next settled call was delivered."""
+        ended_seq = state.calls[state.settled[self._delivered]].ended_seq
+        return self._recorded is None or ended_seq is None or self._recorded.is_asked_before(ended_seq)
 
     def _deliver_next(self, state: GoalState) -> bool:
         """Deliver the next settled call to the function; tell whether the function can take it now."""
@@ -422,11 +435,11 @@ class FlowMind:
 
     def _deliver_and_count(self, state: GoalState, call: CallState) -> bool:
         if self._is_replaying and self._callbacks is not None:
-            self._callbacks.date_timers(self._delivered_us)
+            self._callbacks.date_timers(self._reached_us)
         if not self._deliver(state, call):
             return False
         self._delivered += 1
-        self._delivered_us = call.ended_us or 0
+        self._reached_us = call.ended_us or 0
         self._note_delivery(call)
         return True
 
@@ -523,8 +536,8 @@ class FlowMind:
 
     def _begin_cleanup(self, state: GoalState) -> None:
         if self._is_replaying and self._callbacks is not None:
-            self._callbacks.date_timers(self._delivered_us)
-        self._delivered_us = state.cancel_us
+            self._callbacks.date_timers(self._reached_us)
+        self._reached_us = state.cancel_us
         self._cleanup.begin(self._body)
         self._note_activity(asyncio.get_running_loop())
 
@@ -545,6 +558,8 @@ class FlowMind:
 
     def _drop(self, request: Request) -> None:
         """Forget a request that the function does not wait for any more."""
+        request.answer.cancel()
+        self._note_activity(asyncio.get_running_loop())
         self._requests.pop(request.step, None)
         self._cancelled.discard(request.step)
         if request in self._fresh:
@@ -568,7 +583,11 @@ class FlowMind:
 
         Tell whether anything has happened. Work of the function that is not recorded is waited for.
         """
-        if callbacks.fire_next_timer():
+        callbacks.date_timers(self._reached_us)
+        fired_us = callbacks.fire_next_timer()
+        if fired_us is not None:
+            self._reached_us = max(self._reached_us, fired_us)
+            self._note_activity(asyncio.get_running_loop())
             await callbacks.rest()
             return True
         patience_s = _GRACE_S if self._requests else _REPLAY_PATIENCE_S
@@ -619,8 +638,9 @@ class FlowMind:
         return actions, unrecorded, wakes
 
 
-def _context_of(branch: Branch) -> Context:
+def _context_of(branch: Branch, clock: LoopClock) -> Context:
     context = copy_context()
+    context.run(CLOCK.set, clock)
     context.run(BRANCH.set, branch)
     context.run(STEP.set, None)  # a step of another goal may have started this one
     return context

@@ -3,6 +3,7 @@
 import shlex
 
 from perdure.errors import Conflict
+from perdure.kernel.events import Action, ToolCall
 from perdure.kernel.fold import CallState, GoalState
 from perdure.kernel.step_names import branch_of, is_marker, may_follow, short_name
 from perdure.minds.flows.requests import Request, is_id
@@ -22,6 +23,11 @@ class ChangedFlow(Conflict):
         """Its shortest name."""
 
 
+def is_pure(call: Action) -> bool:
+    """Tell whether only the outcome of a call is recorded."""
+    return isinstance(call, ToolCall) and call.effect == "pure"
+
+
 class Recorded:
     """The steps of a history, and which of them the code has asked for again.
 
@@ -37,6 +43,9 @@ class Recorded:
         for call in state.calls.values():
             if not is_marker(call.call.step):
                 self._left.setdefault(call.call.step, call)
+        self._intents = [call for call in self._left.values() if not (is_pure(call.call) or is_id(call.call.step))]
+        """The intents in their order; `_next_intent` is the first of them that the code may not have asked for."""
+        self._next_intent = 0
         self._new: dict[str, list[Request]] = {}
         """What the code has asked for and the history does not have, by branch."""
         self._last: dict[str, Request] = {}
@@ -50,10 +59,6 @@ class Recorded:
         """Whether the code has asked for all that was recorded."""
         return not self._left
 
-    def has_asked_before(self, seq: int) -> bool:
-        """Tell whether the code has asked for all that was begun before an event."""
-        return all(call.seq > seq for call in self._left.values())
-
     @property
     def has_difference(self) -> bool:
         """Whether the code has asked for something else than what was recorded."""
@@ -63,6 +68,17 @@ class Recorded:
         """Return the first recorded event that a branch is still to ask for, or that comes after what it does."""
         left = (call for step, call in self._left.items() if may_follow(branch, branch_of(step)))
         return next((call.seq for call in left), None)
+
+    def is_asked_before(self, seq: int) -> bool:
+        """Tell whether the code has asked for all whose intents were recorded before an event.
+
+        In the first run it had asked for them when the outcome of that event was delivered. So a flow that is run again
+        and has not must be waited for: it has unrecorded work to do, such as a sleep of asyncio.
+        """
+        intents = self._intents
+        while self._next_intent < len(intents) and intents[self._next_intent].call.step not in self._left:
+            self._next_intent += 1
+        return self._next_intent == len(intents) or intents[self._next_intent].seq > seq
 
     def agrees(self, request: Request) -> bool:
         """Tell whether the history, where it has the step of a request, has the same."""

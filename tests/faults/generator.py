@@ -1,0 +1,152 @@
+"""Makes random programs: a seed always makes the same one."""
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+from perdure.kernel.events import Effect
+from tests.faults.programs import (
+    LONG_S,
+    Ask,
+    Cancel,
+    First,
+    Forever,
+    Gather,
+    Group,
+    Handover,
+    Line,
+    Part,
+    Race,
+    Signal,
+    Sleep,
+    Step,
+    Timeout,
+    Try,
+    Unanswered,
+)
+
+_DEADLINES = ("asyncio", "wait_for", "anyio", "goal")
+_FOREVER = ("pure", "idempotent", "once", "ask", "signal", "sleep", "event")
+_MOST_PARTS = 24
+
+
+class Generator:
+    """Makes one program. One with races has results that depend on time."""
+
+    def __init__(self, seed: int, *, has_races: bool) -> None:
+        self._chance = random.Random(seed)
+        self._has_races = has_races
+        self._left = _MOST_PARTS
+
+    def program(self) -> Line:
+        """Return a program that ends by itself, and never raises."""
+        line = self._line(3, can_fail=True)
+        return (Try(line, self._line(0), ()),) if self._chance.random() < 0.8 else self._line(3)
+
+    def _line(self, depth: int, *, can_fail: bool = False, least: int = 0) -> Line:
+        count = self._chance.randint(least, 3)
+        return tuple(self._part(depth, can_fail=can_fail) for _ in range(count))
+
+    def _part(self, depth: int, *, can_fail: bool) -> Part:
+        self._left -= 1
+        nested = [self._gather, self._group, self._cancel, self._timeout, self._first, self._try]
+        if self._has_races:
+            nested += [self._race, self._race, self._tight]
+        if depth <= 0 or self._left <= 0 or self._chance.random() < 0.45:
+            return self._leaf(can_fail=can_fail)
+        make: Callable[..., Part] = self._chance.choice(nested)
+        return make(depth - 1, can_fail=can_fail)
+
+    def _leaf(self, *, can_fail: bool) -> Part:
+        pick: Any = self._chance.choice
+        match pick(["step"] * 6 + ["sleep", "pause", "ask", "signal", "unanswered", "handover"]):
+            case "step":
+                return self._step(can_fail=can_fail)
+            case "sleep":
+                return Sleep(pick([0, 0.5, 3.0, 90.0]))
+            case "pause":
+                return Sleep(pick([0, 0.2, 2.0]), is_recorded=False)
+            case "ask":
+                return Ask(pick([None, LONG_S]))
+            case "signal":
+                return Signal(pick([None, LONG_S]))
+            case "unanswered":
+                return Unanswered(pick(["ask", "signal"]), pick([0.5, 5.0, 100.0]))
+            case _:
+                return Handover(pick([1, 2, 3]), pick(["pure", "idempotent", "once"]))
+
+    def _step(self, *, can_fail: bool) -> Step:
+        pick: Any = self._chance.choice
+        effect: Effect = pick(["pure", "idempotent", "idempotent", "once"])
+        is_sync = self._chance.random() < 0.15
+        takes_s = 0.0 if is_sync else pick([0.0, 0.0, 0.1, 0.5, 2.0])
+        has_id = self._chance.random() < 0.2
+        if effect == "once":
+            return Step(effect, is_sync, takes_s, has_id=has_id, check=pick([None, None, True]))
+        fails = pick([0, 0, 0, 1, 2])
+        retry = pick([fails, fails + 1, 0 if can_fail else fails])
+        if can_fail and not is_sync and self._chance.random() < 0.1:
+            return Step(effect, takes_s=30.0, retry=pick([0, 1]), timeout_s=1.0)
+        return Step(effect, is_sync, takes_s, fails, retry, has_id)
+
+    def _blocked(self, depth: int) -> Line:
+        """Make a line that never ends."""
+        kind: Any = self._chance.choice(_FOREVER)
+        end: Part = Forever(kind)
+        if depth > 0 and self._chance.random() < 0.4:
+            inner = tuple(self._blocked(0) for _ in range(self._chance.randint(1, 2)))
+            group: Any = self._chance.choice(["asyncio", "anyio"])
+            end = self._chance.choice([Group((*inner, self._line(0)), group), Gather((*inner, self._line(0)))])
+        if self._chance.random() < 0.3:
+            end = Try((end,), (), self._line(0, least=1))
+        return (*self._line(min(depth, 1)), end)
+
+    def _lines(self, depth: int, *, can_fail: bool) -> tuple[Line, ...]:
+        return tuple(self._line(depth, can_fail=can_fail, least=1) for _ in range(self._chance.randint(1, 3)))
+
+    def _gather(self, depth: int, *, can_fail: bool) -> Part:
+        kind: Any = self._chance.choice(["goal", "asyncio", "exceptions"])
+        return Gather(self._lines(depth, can_fail=can_fail or kind == "exceptions"), kind)
+
+    def _group(self, depth: int, *, can_fail: bool) -> Part:
+        kind: Any = self._chance.choice(["asyncio", "anyio"])
+        lines = self._lines(depth, can_fail=can_fail)
+        if can_fail and self._chance.random() < 0.5:
+            failing = (*self._line(0), Step("idempotent", takes_s=self._chance.choice([0.0, 1.0]), fails=9))
+            lines = (*lines, self._blocked(depth), failing)
+        return Group(lines, kind)
+
+    def _cancel(self, depth: int, *, can_fail: bool) -> Part:
+        return Cancel(self._blocked(depth), self._line(depth, can_fail=can_fail, least=self._chance.choice([0, 1])))
+
+    def _timeout(self, depth: int, *, can_fail: bool) -> Part:
+        kind: Any = self._chance.choice(_DEADLINES)
+        if self._chance.random() < 0.4:
+            return Timeout(self._line(depth, can_fail=can_fail), kind, LONG_S)
+        return Timeout(self._blocked(depth), kind, self._chance.choice([0.3, 2.0, 7.0]))
+
+    def _first(self, depth: int, *, can_fail: bool) -> Part:
+        lines = [self._blocked(depth) for _ in range(self._chance.randint(0, 2))]
+        lines.insert(self._chance.randint(0, len(lines)), self._line(depth, can_fail=can_fail))
+        return First(tuple(lines))
+
+    def _try(self, depth: int, *, can_fail: bool) -> Part:  # noqa: ARG002 (it catches)
+        return Try(self._line(depth, can_fail=True, least=1), self._line(0), self._line(0))
+
+    def _race(self, depth: int, *, can_fail: bool) -> Part:
+        kind: Any = self._chance.choice(["first", "wait", "cancel"])
+        lines = self._lines(depth, can_fail=can_fail)
+        if self._chance.random() < 0.5:
+            lines = (*lines, self._blocked(depth))
+        return Race(lines if kind != "wait" else (*lines[:1], *lines), kind)
+
+    def _tight(self, depth: int, *, can_fail: bool) -> Part:
+        """Make a deadline that may pass or not."""
+        kind: Any = self._chance.choice(_DEADLINES)
+        return Timeout(self._line(depth, can_fail=can_fail), kind, self._chance.choice([0.1, 0.5, 1.0]))
+
+
+def program_of(seed: int) -> tuple[Line, bool]:
+    """Return the program of a seed, and whether it has a model: those of odd seeds have races."""
+    has_races = seed % 2 == 1
+    return Generator(seed, has_races=has_races).program(), not has_races

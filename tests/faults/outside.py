@@ -1,0 +1,61 @@
+"""What the steps of random flows do to the world: a log that outlives the process, if it has a file."""
+
+import asyncio
+from collections import Counter
+from pathlib import Path
+
+from perdure import current_step
+
+
+class Outside:
+    """Notes each effect with its place and its idempotency key."""
+
+    def __init__(self, file: Path | None = None) -> None:
+        self._file = file
+        self._effects: list[tuple[str, str]] = []
+
+    async def act(self, place: str, fails: int, takes_s: float) -> str:
+        """Have an effect after some time; the first attempts fail."""
+        if takes_s:
+            await asyncio.sleep(takes_s)
+        return self._act(place, fails)
+
+    def act_on_thread(self, place: str, fails: int) -> str:
+        """Have an effect; the first attempts fail."""
+        return self._act(place, fails)
+
+    async def act_forever(self, place: str) -> None:
+        """Have an effect, and never end."""
+        self._note(place)
+        await asyncio.Event().wait()
+
+    def has_happened(self, place: str, *_: object) -> bool:
+        """Look for the effect of a step: its check."""
+        return any(each == place for each, _key in self.effects())
+
+    def effects(self) -> list[tuple[str, str]]:
+        """Return all effects with their keys, in their order."""
+        if self._file is None:
+            return self._effects
+        if not self._file.exists():
+            return []
+        lines = self._file.read_text().splitlines()
+        return [(place, key) for place, _, key in (line.partition(" ") for line in lines)]
+
+    def by_place(self) -> Counter[str]:
+        """Return how often each place had its effect."""
+        return Counter(place for place, _key in self.effects())
+
+    def _act(self, place: str, fails: int) -> str:
+        self._note(place)
+        attempt = int(current_step().idempotency_key.rpartition(".")[2])
+        if attempt <= fails:
+            raise ValueError(place)
+        return place
+
+    def _note(self, place: str) -> None:
+        if self._file is None:
+            self._effects.append((place, current_step().idempotency_key))
+            return
+        with self._file.open("a") as file:
+            file.write(f"{place} {current_step().idempotency_key}\n")

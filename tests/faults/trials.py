@@ -1,0 +1,69 @@
+"""One trial: a random flow that is killed, what must be true of it, and its history run again by itself."""
+
+from typing import Any
+
+from perdure.kernel.fold import GoalState
+from tests.contracts.histories import Stored
+from tests.faults.checks import is_step, require_promised_effects, require_whole
+from tests.faults.flows import OUTSIDES, PROGRAMS
+from tests.faults.generator import program_of
+from tests.faults.lives import Lives, NamedWorld
+from tests.faults.outside import Outside
+from tests.faults.programs import Line, expected
+from tests.faults.virtual_time import LoopClock, Timeless
+
+
+async def try_seed(stored: Stored, seed: int, *, program: Line | None = None, kills: int = 3, name: str = "") -> int:
+    """Run the flow of a seed through kills, and check all that is promised; return how often it died.
+
+    Raises: AssertionError, with the seed and the program.
+    """
+    made, has_model = program_of(seed)
+    wanted = made if program is None else program
+    PROGRAMS[seed] = wanted
+    try:
+        return await _try(stored, seed, wanted, has_model=has_model, kills=kills, name=name)
+    except BaseException as error:
+        error.add_note(f"seed {seed} ({kills} kills), program:\n{wanted!r}")
+        raise
+    finally:
+        del PROGRAMS[seed], OUTSIDES[seed]
+
+
+async def _try(stored: Stored, seed: int, program: Line, *, has_model: bool, kills: int, name: str) -> int:
+    world = NamedWorld(Timeless(stored.store), Timeless(stored.leases), LoopClock(), dead=stored.dead, name=f"w{seed}")  # type: ignore[arg-type]
+    world.ids.count = seed << 32
+    outside = OUTSIDES[seed] = Outside()
+    lives = Lives(world, seed, outside, kills, name or f"goal-{seed}")
+    state = await lives.live()
+    if has_model:
+        assert _value(state) == expected(program), "not the result of the model"
+    events = await world.store.load(lives.goal_id)
+    summary = await world.store.find(lives.goal_id)
+    state = require_whole(events, summary)
+    require_promised_effects(state, outside)
+    await _require_same_again(world, lives, state)
+    return lives.deaths
+
+
+async def _require_same_again(world: NamedWorld, lives: Lives, state: GoalState) -> None:
+    """Fork the goal right before its end: the flow runs again on the whole history, and does nothing but end alike."""
+    before = _recorded_effects(lives, state)
+    fork_id = f"{lives.goal_id}-again"
+    await world.fork(state.tip.seq - 1, lives.goal_id, fork_id)
+    again = (await world.resume(fork_id)).state
+    assert _recorded_effects(lives, state) == before, "a step was run again, though its outcome is recorded"
+    assert _value(again) == _value(state), "the recorded history leads to another result"
+    assert again.calls.keys() == state.calls.keys()
+
+
+def _recorded_effects(lives: Lives, state: GoalState) -> list[str]:
+    """Return the effects of all steps but the pure ones, which leave no trace when they are cancelled."""
+    intents = {call.call.arguments["args"][0] for call in state.calls.values() if is_step(call)}
+    return [place for place, _key in lives.outside.effects() if place in intents]
+
+
+def _value(state: GoalState) -> Any:
+    assert state.termination is not None
+    assert state.termination.reason == "done", state.termination
+    return state.termination.value
