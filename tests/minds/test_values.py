@@ -9,6 +9,7 @@ import subprocess
 import sys
 import typing
 import weakref
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
@@ -33,8 +34,11 @@ from pydantic import (
     field_serializer,
 )
 
+from perdure import failpoints
 from perdure.errors import Invalid
+from perdure.kernel.decisions import choose
 from perdure.minds.flows.comparison import is_same
+from perdure.minds.flows.goal import Goal
 from perdure.minds.flows.values import (
     arguments_to_json,
     digest,
@@ -45,6 +49,9 @@ from perdure.minds.flows.values import (
     result_to_json,
     to_json,
 )
+from tests.kernel.test_decisions import post
+from tests.kernel.world import World
+from tests.minds.test_flow import ended, run
 
 T = TypeVar("T")
 UserId = NewType("UserId", UUID)
@@ -594,3 +601,34 @@ def test_json_values_skip_pydantic_and_are_copied() -> None:
     assert stored == {"args": [{"a": [1, {"b": None}]}], "kwargs": {"more": {"a": [1, {"b": None}]}}}
     assert digest(stored) == digest({"kwargs": stored["kwargs"], "args": stored["args"]})
     assert typing.get_type_hints(returns(int)) == {"return": int}
+
+
+@pytest.mark.parametrize("point", ["kernel.append.before", "kernel.append.after"])
+async def test_a_once_step_whose_result_cannot_be_stored_is_unknown_when_its_worker_dies_beside_the_record(
+    world: World, point: str
+) -> None:
+    calls: Counter[str] = Counter()
+
+    def connect() -> Any:
+        calls["connect"] += 1
+        return Opaque()
+
+    async def connecting(goal: Goal) -> Any:
+        return await goal.step(connect)
+
+    def die() -> None:
+        if calls["connect"]:
+            raise Death
+
+    with failpoints.armed(point, die), pytest.raises(Death):
+        await run(world, connecting)
+    ran = await world.resume()
+    assert ran.state.waiting_for == "person"
+    assert calls["connect"] == 1
+    await post(world, choose(ran.state, "skip", None, "connected"))
+    assert ended(await world.resume()).value == "connected"
+    assert calls["connect"] == 1
+
+
+class Death(BaseException):
+    """The end of a worker."""
