@@ -31,7 +31,6 @@ from pydantic import (
     PlainSerializer,
     RootModel,
     SecretStr,
-    field_serializer,
 )
 
 from perdure import failpoints
@@ -221,7 +220,10 @@ def test_the_arguments_of_a_flow_come_back_equal(order: Order, receipt: Receipt)
     args, kwargs = [order, order], {"receipt": receipt, "other": receipt}
     stored = through_text(arguments_to_json("ship", ship, args, kwargs, is_given_goal=True))
     require_readable(ship, args, kwargs, stored)
-    assert read_arguments(ship, stored["args"], stored["kwargs"]) == (args, kwargs)
+    read_args, read_kwargs = read_arguments(ship, stored["args"], stored["kwargs"])
+    assert (read_args, read_kwargs) == (args, kwargs)
+    assert read_args[0].placed.utcoffset() == order.placed.utcoffset()
+    assert [item.sku for item in read_args[1].items] == [item.sku for item in order.items]
 
 
 @pytest.mark.parametrize(
@@ -231,7 +233,7 @@ def test_the_arguments_of_a_flow_come_back_equal(order: Order, receipt: Receipt)
         ({3, 20, 100}, [100, 20, 3]),
         ({"b": {Decimal("1.10")}}, {"b": ["1.10"]}),
         (Pair(Decimal(1), b"\xff"), ["1", "_w=="]),
-        (Size.LARGE, 2),
+        ({Colour.RED: Size.LARGE, Colour.BLUE: Size.SMALL}.get(Colour.BLUE), 1),
         (bytearray(b"a"), "YQ=="),
         (time(1, 2, tzinfo=UTC), "01:02:00+00:00"),
         (timedelta(days=-1, microseconds=5), "-P0DT86399.999995S"),
@@ -315,11 +317,7 @@ class Secret(BaseModel):
 
 
 class Rounded(BaseModel):
-    value: float
-
-    @field_serializer("value")
-    def rounded(self, value: float) -> float:
-        return round(value, 1)
+    value: Annotated[float, PlainSerializer(lambda value: round(value, 1))]
 
 
 class OldBytes(BaseModel):
@@ -342,7 +340,7 @@ LMT = timezone(timedelta(minutes=53, seconds=28))
         (str | bytes, b"abc"),
         (dict[int | str, int], {1: 2}),
         (dict[tuple[int, int], str], {(1, 2): "a"}),
-        (Shape, Circle("c", 2.0)),
+        (Shape, Circle("c", radius=2.0)),
         (list[Shape], [Shape("s"), Circle("c", 2.0)]),
         (Secret, Secret(token=SecretStr("hunter2"))),
         (Rounded, Rounded(value=1.25)),
@@ -357,6 +355,11 @@ LMT = timezone(timedelta(minutes=53, seconds=28))
 def test_a_value_that_would_come_back_as_another_is_refused(annotation: Any, value: Any) -> None:
     with pytest.raises(Invalid, match=r"It does not go through JSON"):
         result_to_json(returns(annotation), value, "It")
+
+
+def test_the_fields_of_a_subclass_are_stored_where_no_annotation_drops_them() -> None:
+    circle = Circle("c", radius=2.0)
+    assert to_json(circle, "It") == {"name": "c", "radius": circle.radius}
 
 
 def test_two_keys_that_are_one_text_are_refused() -> None:
