@@ -8,7 +8,7 @@ from perdure.errors import GoalCancelled, GoalFailed, Invalid
 from perdure.kernel.children import CHILD_FAILED, child_goal_id
 from perdure.kernel.events import CHILD, Limits, ToolCall, ToolError
 from perdure.minds.flows.failed_steps import tag_with_steps
-from perdure.minds.flows.values import arguments_to_json, digest, read_arguments, reader_of
+from perdure.minds.flows.values import arguments_to_json, digest, reader_of, require_readable
 from perdure.minds.standing import Standing
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def child_goal(
     Raises: Invalid when the child flow does not take the arguments, or one does not go through JSON.
     """
     given = arguments_to_json(flow.name, flow.fn, args, kwargs, is_given_goal=True)
-    read_arguments(flow.fn, given["args"], given["kwargs"])
+    require_readable(flow.fn, args, kwargs, given)
     return ChildGoal(parent_id, flow.name, flow.path, given, reader_of(flow.fn), limits, key)
 
 

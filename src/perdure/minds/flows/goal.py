@@ -279,7 +279,7 @@ class CallOptions:
         try:
             return wanted.read(value)
         except ValueError as error:
-            raise StepFailed("invalid", f"What {flow.name} returned is not what it says it returns: {error}") from error
+            raise StepFailed("invalid", f"The result of {flow.name} cannot be read: {error}.") from error
 
     async def _step(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         asked.step_function(fn)
@@ -292,7 +292,7 @@ class CallOptions:
         try:
             return work.read(value)
         except ValueError as error:
-            raise StepFailed("invalid", f"What {called} returned is not what it says it returns: {error}") from error
+            raise StepFailed("invalid", f"The result of {called} cannot be read: {error}.") from error
 
 
 _call_options = constructor(CallOptions)
