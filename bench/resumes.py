@@ -24,6 +24,8 @@ from perdure.minds.flows.mind import FlowMind
 
 _FEW, _MANY = 100, 300
 _LONG = 10_000
+_MOST_PER_STEP = 12_000
+"""A step took 11,478 before flows had cancellation, children and values by annotation."""
 
 
 def timed(repeats: int) -> list[Timed]:
@@ -47,22 +49,35 @@ def _seconds(work: Callable[[Path], Awaitable[object]], home: Path) -> float:
 def measure() -> list[Counted]:
     """Count what a recorded step costs in reading and folding a history, and in running the flow through it too."""
     few, many = (_counts(steps) for steps in (_FEW, _MANY))
-    reads, resumes = ((more - less) / (_MANY - _FEW) for less, more in zip(few, many, strict=True))
+    writes, reads, resumes = ((more - less) / (_MANY - _FEW) for less, more in zip(few, many, strict=True))
     return [
+        Counted(
+            "instructions for one more idempotent step of a flow",
+            writes,
+            Target("value", "≤", _MOST_PER_STEP),
+            "of Python's bytecode, on all threads, from `goal.step` until it is durable",
+        ),
         Counted(
             "instructions of a resume, beside reading, verifying and folding the history alone",
             resumes / reads,
             Target("value", "≤", 2.25),
             f"{resumes:,.0f} of Python's bytecode for each recorded idempotent step, beside {reads:,.0f}",
-        )
+        ),
     ]
 
 
-def _counts(steps: int) -> tuple[int, int]:
+def _counts(steps: int) -> tuple[int, int, int]:
+    """Count writing a history, reading it, and a resume of it; what is done once in a process is done before."""
+
+    async def write(home: Path) -> None:
+        await _write(home, steps)
+
     with scratch() as home:
-        asyncio.run(_write(home, steps))
-        asyncio.run(_resume(home))  # what is done once in a process is done now
-        return _counted(_read, home), _counted(_resume, home)
+        asyncio.run(_write(home, 1))
+    with scratch() as home:
+        written = _counted(write, home)
+        asyncio.run(_resume(home))
+        return written, _counted(_read, home), _counted(_resume, home)
 
 
 def _counted(work: Callable[[Path], Awaitable[object]], home: Path) -> int:
