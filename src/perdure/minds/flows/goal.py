@@ -283,7 +283,8 @@ class CallOptions:
 
     async def _step(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         asked.step_function(fn)
-        asked.only_for("step", self, ("goal", "effect", "name", "id", "retry", "timeout_s", "check"))
+        if self.key is not None or self.limits is not None:
+            asked.only_for("step", self, ("goal", "effect", "name", "id", "retry", "timeout_s", "check"))
         called = self.name or getattr(fn, "__name__", type(fn).__name__).strip("<>")
         given = arguments_to_json(called, fn, args, kwargs)
         arguments = recorded_arguments(given, self.effect)
