@@ -98,8 +98,12 @@ class FlowMind:
             if self._delivered < len(state.settled):
                 if self._is_due(state) and self._deliver_next(state):
                     await callbacks.rest()
-                elif not await self._advance(callbacks):
+                elif await self._advance(callbacks):
+                    continue
+                elif not self._deliver_next(state):
                     break
+                else:
+                    await callbacks.rest()
             elif recorded.is_all_asked or not await self._advance(callbacks):
                 break
         self._is_replaying = False
