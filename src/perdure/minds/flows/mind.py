@@ -8,6 +8,7 @@ on the same history asks for the same calls in the same order, with `asyncio.gat
 import asyncio
 import logging
 from collections.abc import Awaitable, Collection, Mapping, Sequence
+from contextlib import suppress
 from contextvars import Context, copy_context
 from typing import Any
 
@@ -214,20 +215,25 @@ class FlowMind:
 
     async def side_by_side(self, awaitables: Sequence[Awaitable[Any]]) -> list[Any]:
         """Run awaitables in branches of their own, and return how each ended, in order."""
-        return await asyncio.gather(*self._lines("gather", awaitables), return_exceptions=True)
+        lines = self._lines("gather", awaitables)
+        await _end_of(lines)
+        return [_result_of(line) for line in lines]
 
     async def race(self, awaitables: Sequence[Awaitable[Any]]) -> tuple[int, Any]:
         """Run awaitables in branches of their own until one ends; return its place and its result. See `Goal.first`."""
         lines = self._lines("first", awaitables)
         try:
             await asyncio.wait(lines, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for line in lines:
-                line.cancel()
-            winner = next((place for place, line in enumerate(lines) if line.done()), None)
-            await asyncio.gather(*lines, return_exceptions=True)
-        if winner is None:
-            raise asyncio.CancelledError
+        except asyncio.CancelledError as cancelled:
+            _cancel_all(lines, cancelled)
+            with suppress(asyncio.CancelledError):
+                await _end_of(lines)
+            raise
+        winner = next(place for place, line in enumerate(lines) if line.done())
+        for line in lines:
+            line.cancel()
+        await _end_of(lines)
+        _hear(lines)
         return winner, lines[winner].result()
 
     def _lines(self, method: str, awaitables: Sequence[Awaitable[Any]]) -> "list[asyncio.Task[Any]]":
@@ -500,6 +506,42 @@ def _waits_for(waiting: Any, answers: Collection[int]) -> bool:
     if isinstance(children, list):
         return all(child.done() or _waits_for(child, answers) for child in children)
     return id(waiting) in answers
+
+
+async def _end_of(lines: "Sequence[asyncio.Task[Any]]") -> None:
+    """Wait until lines have ended; when that is cancelled, cancel them, and raise the first cancel at their end.
+
+    `asyncio.gather` would raise the last one, which may be another: anyio knows a cancel of its own by its text.
+    """
+    first: asyncio.CancelledError | None = None
+    while any(not line.done() for line in lines):
+        try:
+            await asyncio.wait(lines)
+        except asyncio.CancelledError as cancelled:
+            first = first or cancelled
+            _cancel_all(lines, cancelled)
+    if first is not None:
+        _hear(lines)
+        raise first
+
+
+def _cancel_all(lines: "Sequence[asyncio.Task[Any]]", cancelled: asyncio.CancelledError) -> None:
+    for line in lines:
+        line.cancel(*cancelled.args[:1])
+
+
+def _hear(lines: "Sequence[asyncio.Task[Any]]") -> None:
+    """Take the exceptions of lines that nothing else takes, so that asyncio reports none of them."""
+    for line in lines:
+        _result_of(line)
+
+
+def _result_of(line: "asyncio.Task[Any]") -> Any:
+    """Return what a line that has ended returned, or what it raised."""
+    if line.cancelled():
+        return asyncio.CancelledError()
+    error = line.exception()
+    return line.result() if error is None else error
 
 
 def _is_sleep(request: Request) -> bool:
