@@ -17,6 +17,7 @@ import pytest
 from perdure.interfaces.cli.edge import run
 from perdure.minds.plan_file import ONLY_FOR, STEP_KEYS, parse_plan
 from perdure.minds.plan_shape import Condition
+from perdure.minds.retry import KEYS, Retry
 from perdure.settings import DEFINITIONS, MemorySettings, load_settings
 from scripts.write_reference import pages
 from tests.interfaces.cli.on_terminal import DOWN, ENTER, Program
@@ -294,11 +295,18 @@ def test_the_plan_of_the_how_to_is_a_plan() -> None:
 
 
 def test_every_key_of_a_step_is_in_the_reference_and_no_other() -> None:
-    text = (ROOT / "docs/reference/plans.md").read_text()
+    text, _, policy = (ROOT / "docs/reference/plans.md").read_text().partition("## Retry")
     rows = re.findall(r"^\| `([a-z]+)` \| ?(.*?) ?\|", text, re.MULTILINE)
     assert sorted(key for key, _ in rows) == sorted(STEP_KEYS)
     for key, kinds in ONLY_FOR.items():
         assert dict(rows)[key] == ", ".join(f"`{kind}`" for kind in kinds)
+    assert re.findall(r"^\| `([a-z_]+)` \|", policy, re.MULTILINE) == [*KEYS]
+
+
+def test_the_retry_policy_of_the_reference_is_one() -> None:
+    (line,) = blocks((ROOT / "docs/reference/plans.md").read_text().partition("## Retry")[2], "yaml")
+    step = parse_plan(f"goal: g\nsteps:\n  - {{id: a, exec: x, {line.strip()}}}", "p.yaml").steps[0]
+    assert step.retry == Retry(5, initial=0.5, factor=2, maximum=300, jitter=0.1, give_up_on="signal", deadline=3600)
 
 
 PROMISES = (

@@ -204,7 +204,13 @@ def run_script(folder: Path, signal_name: str, start: str = "main()") -> subproc
     script.write_text(SCRIPT.format(signal=signal_name, start=start))
     environment = {**os.environ, "PERDURE_HOME": str(folder / "home")}
     return subprocess.run(
-        [sys.executable, str(script)], cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, str(script)],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
 
 

@@ -157,8 +157,12 @@ class GoalWaiting(Waiting):
         next: Sequence[SuggestedCommand] = (),  # noqa: A002 (as on the wire)
         *,
         unknown: Sequence[str] = (),
+        children: Sequence[str] = (),
     ) -> None:
-        super().__init__(f"{id} waits for {_waited_for(waiting_for, questions, signals, due_at, unknown)}.")
+        waits = _waited_for(waiting_for, questions, signals, due_at, unknown)
+        if waiting_for == "child":
+            waits = "; ".join(["a child", *children])
+        super().__init__(f"{id} waits for {waits}.")
         self.id = id
         self.waiting_for = waiting_for
         self.questions = tuple(questions)

@@ -15,6 +15,9 @@ POINTS = frozenset(
         "kernel.append.after",
         "kernel.effect.before",
         "kernel.effect.after",
+        # the children of durable intents are created or found
+        "kernel.children.before",
+        "kernel.children.after",
         # the flush of a folder after write_file has given a file its name
         "tools.write.flush",
         # the note of a forked process, in that process

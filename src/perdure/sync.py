@@ -93,12 +93,15 @@ class _HomeThread:
             self._waits.add(task)
             begun.append(task)
 
+        def cancel() -> None:
+            begun[0].cancel()
+
         loop.call_soon_threadsafe(begin)
         try:
             return ended.result()
         except KeyboardInterrupt:
             if not ended.done():
-                loop.call_soon_threadsafe(lambda: begun[0].cancel())
+                loop.call_soon_threadsafe(cancel)
                 ended.exception()
             raise
 
@@ -157,4 +160,3 @@ async def _settle(awaitable: Awaitable[T], ended: "Future[T]") -> None:
         ended.set_result(await awaitable)
     except BaseException as error:  # noqa: BLE001 (it is raised by the thread that waits)
         ended.set_exception(error)
-

@@ -162,6 +162,7 @@ async def test_a_goal_whose_code_is_unknown_is_left_alone_for_a_minute_and_logge
 ) -> None:
     (goal_id,) = await shop.left("a")
     monkeypatch.delitem(registry._FLOWS, counting.path)
+    monkeypatch.setattr(f"{__name__}.counting", None)
     with caplog.at_level(logging.WARNING, "perdure.app.background"):
         async with shop.recovering() as p:
             worker = p.goals.worker
@@ -255,12 +256,12 @@ async def test_a_home_stops_being_a_worker_when_its_background_cannot_be_closed(
 async def test_a_background_resume_that_cannot_load_its_code_is_logged(
     shop: Shop, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def missing(_begun: object) -> None:
+    def missing(*_given: object) -> None:
         raise NotFound("No flow of this name is known.")
 
     async with shop.open() as p:
         goal_id = (await parked(p.goals.options(key="k").run(asking))).id
         with monkeypatch.context() as patched:
-            patched.setattr(p.goals._runner, "_require_code", missing)
+            patched.setattr(p.goals._runner, "_means", missing)
             await p.goals.options(key="k").start(asking)
             await until(lambda: f"{goal_id} was given up here" in caplog.text)

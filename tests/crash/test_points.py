@@ -6,11 +6,27 @@ from pathlib import Path
 from types import ModuleType
 
 from perdure import failpoints
-from tests.crash import test_assembly, test_backup, test_database, test_exhaustion, test_forked_steps
+from tests.crash import (
+    test_assembly,
+    test_backup,
+    test_database,
+    test_exhaustion,
+    test_forked_steps,
+    test_kill_children,
+)
 from tests.kernel import test_faults
 from tests.memory import test_kill
 
-FAULTS = (test_assembly, test_backup, test_database, test_exhaustion, test_faults, test_forked_steps, test_kill)
+FAULTS = (
+    test_assembly,
+    test_backup,
+    test_database,
+    test_exhaustion,
+    test_faults,
+    test_forked_steps,
+    test_kill,
+    test_kill_children,
+)
 """Each of their tests that is given a `point` fails when that point is not reached."""
 
 

@@ -13,6 +13,7 @@ from tests.children import python
 
 _OF_OTHERS = {
     "Any",
+    "Coroutine",
     "Self",
     "Health",
     "T",

@@ -12,7 +12,11 @@ from tests.kernel.lives import Blow, Lives, story
 from tests.kernel.world import World
 
 PREFIXES = ("kernel.", "store.append.", "store.claim.", "store.renew.", "store.commit.")
-POINTS = sorted(point for point in failpoints.POINTS if point.startswith(PREFIXES))
+OF_CHILDREN = "kernel.children."
+"""Only a flow has children: see tests/minds/test_children.py and tests/crash/test_kill_children.py."""
+POINTS = sorted(
+    point for point in failpoints.POINTS if point.startswith(PREFIXES) and not point.startswith(OF_CHILDREN)
+)
 GIVING_BACK = sorted(point for point in failpoints.POINTS if point.startswith("store.release."))
 
 ONE_BY_ONE = """

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from perdure import Invalid
-from perdure.kernel.children import NO_CHILDREN
+from perdure.kernel.children import NO_CHILDREN, Children
 from perdure.kernel.events import GoalBegun, Limits, MindSpec, ToolCall, ToolError, ToolOutput
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.inbox import drain
@@ -145,6 +145,7 @@ class World:
     watch: Callable[[Loop], None] = lambda _loop: None
     dead: set[str] = field(default_factory=set)
     workers: int = 0
+    children: Children = NO_CHILDREN
 
     def new_worker(self) -> Worker:
         """Make a worker; the one before it is dead."""
@@ -222,7 +223,7 @@ class World:
         if self.minds:
             return Means(self.minds.pop(0), {"exec": self.tool}, self.policy, *others)
         made = make_mind(begun.mind, begun.text, jobs=4)
-        return Means(made.mind, {"exec": self.tool, **made.tools}, self.policy, *others)
+        return Means(made.mind, {"exec": self.tool, **made.tools}, self.policy, *others, children=self.children)
 
     def _desk(self, worker: Worker) -> Desk:
         return Desk(self.store, self.clock, self.ids, worker)

@@ -136,7 +136,179 @@ async def shadowed(goal: Goal) -> Any:
     return await goal.options(effect="idempotent").step(greet, name="bob")
 
 
+def once(goal: Goal, fn: Callable[..., Any], *args: Any) -> Coroutine[Any, Any, Any]:
+    """Ask for an idempotent step."""
+    return goal.options(effect="idempotent").step(fn, *args)
+
+
+async def scope_that_is_cancelled(goal: Goal) -> Any:
+    found: list[Any] = []
+
+    async def line(number: int) -> None:
+        await once(goal, forever)
+        found.append(number)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(line, 1)
+        group.start_soon(line, 2)
+        found.append(await once(goal, quick, 20))
+        group.cancel_scope.cancel()
+    return [found, await once(goal, quick, 21)]
+
+
+async def deadline_that_fails(goal: Goal) -> Any:
+    try:
+        with anyio.fail_after(0.02):
+            await once(goal, forever)
+    except TimeoutError:
+        return await once(goal, quick, 22)
+
+
+async def shielded_cleanup(goal: Goal) -> Any:
+    cleaned: list[Any] = []
+    with anyio.move_on_after(0.02):
+        try:
+            await once(goal, forever)
+        finally:
+            with anyio.CancelScope(shield=True):
+                cleaned.append(await once(goal, quick, 23))
+    return [cleaned, await once(goal, quick, 24)]
+
+
+async def nested_scopes(goal: Goal) -> Any:
+    found: list[Any] = []
+    with anyio.CancelScope() as outer:
+        with anyio.move_on_after(0.02) as inner:
+            await goal.ask("Publish?")
+        found.append(inner.cancelled_caught)
+        async with anyio.create_task_group() as group:
+            group.start_soon(goal.signal, "never")
+            found.append(await once(goal, quick, 25))
+            outer.cancel()
+    return [found, outer.cancelled_caught, await once(goal, quick, 26)]
+
+
+async def rest_is_cancelled(goal: Goal) -> Any:
+    tasks = [asyncio.create_task(each) for each in (once(goal, forever), once(goal, quick, 27), goal.sleep(1000))]
+    done, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in pending:
+        task.cancel()
+    await asyncio.gather(*pending, return_exceptions=True)
+    return [[task.result() for task in done], len(pending), await once(goal, quick, 28)]
+
+
+async def shielded_step(goal: Goal) -> Any:
+    inner = asyncio.ensure_future(once(goal, quick, 29))
+    outer = asyncio.ensure_future(asyncio.shield(inner))
+    await asyncio.sleep(0)
+    outer.cancel()
+    with suppress(asyncio.CancelledError):
+        await outer
+    return [await inner, await once(goal, quick, 30)]
+
+
+async def generator_that_is_closed(goal: Goal) -> Any:
+    closed: list[Any] = []
+
+    async def numbers() -> Any:
+        try:
+            for number in range(31, 40):
+                yield await once(goal, quick, number)
+        finally:
+            closed.append(await once(goal, quick, 0))
+
+    stream = numbers()
+    async for number in stream:
+        if number == 32:
+            break
+    await stream.aclose()
+    return [closed, await once(goal, quick, 33)]
+
+
+async def queue_between_lines(goal: Goal) -> Any:
+    queue: asyncio.Queue[int] = asyncio.Queue()
+    found: list[int] = []
+
+    async def consume() -> None:
+        while True:
+            found.append(await once(goal, quick, await queue.get()))
+            queue.task_done()
+
+    consumer = asyncio.create_task(consume())
+    for number in (34, 35, 36):
+        await queue.put(await once(goal, quick, number))
+    await queue.join()
+    consumer.cancel()
+    with suppress(asyncio.CancelledError):
+        await consumer
+    return [found, await once(goal, quick, 37)]
+
+
+async def task_that_never_began(goal: Goal) -> Any:
+    task = asyncio.create_task(once(goal, forever))
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+    return await once(goal, quick, 38)
+
+
+async def task_that_is_cancelled_before_its_call(goal: Goal) -> Any:
+    task = asyncio.create_task(once(goal, forever))
+    await asyncio.sleep(0)
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+    return await once(goal, quick, 39)
+
+
+async def agent_with_tools(goal: Goal) -> Any:
+    """Call several tools at once as agent frameworks do: the first error cancels the others, then it is tried again."""
+
+    async def attempt(number: int) -> list[Any]:
+        results: list[Any] = [None, None]
+
+        async def tool(place: int, fn: Callable[..., Any], *args: Any) -> None:
+            results[place] = await once(goal, fn, *args)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(tool, 0, quick, number)
+            group.start_soon(tool, 1, broken if number == 0 else quick, *([] if number == 0 else [number]))
+        return results
+
+    for number in range(2):
+        with suppress(ExceptionGroup):
+            return [await attempt(number), await once(goal, quick, 40)]
+    return None
+
+
+async def cancelled_step_without_end(goal: Goal) -> Any:
+    task = asyncio.create_task(once(goal, stubborn))
+    first = await once(goal, quick, 41)
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+    return [first, await once(goal, quick, 42)]
+
+
+async def stubborn() -> None:
+    while True:
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+
+
 FLOWS: list[tuple[FlowFunction, Any]] = [
+    (scope_that_is_cancelled, [[20], 21]),
+    (deadline_that_fails, 22),
+    (shielded_cleanup, [[23], 24]),
+    (nested_scopes, [[True, 25], True, 26]),
+    (rest_is_cancelled, [[27], 2, 28]),
+    (shielded_step, [29, 30]),
+    (generator_that_is_closed, [[0], 33]),
+    (queue_between_lines, [[34, 35, 36], 37]),
+    (task_that_never_began, 38),
+    (task_that_is_cancelled_before_its_call, 39),
+    (agent_with_tools, [[1, 1], 40]),
+    (cancelled_step_without_end, [41, 42]),
     (deadline_of_asyncio, 1),
     (deadline_of_wait_for, 1),
     (deadline_of_anyio, [True, 2]),
@@ -156,7 +328,7 @@ async def run_to_end(fn: FlowFunction, die_at: int | None = None) -> GoalState:
     """Run a flow until its end; it dies once, right after the nth append."""
     dead: set[str] = set()
     store = InMemoryStateStore(is_dead=dead.__contains__)
-    world = World(store, store, dead=dead)
+    world = World(store, store, dead=dead, end_within_s=0.05)
     path = Flow(fn).path
     appends = 0
 

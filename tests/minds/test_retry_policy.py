@@ -13,14 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure import Goal, Invalid, Retry, StepFailed, failpoints
-from perdure.kernel.events import MindSpec, Termination, ToolError
+from perdure.kernel.events import MindSpec, Termination, ToolError, ToolOutput
 from perdure.kernel.loop import Ran
 from perdure.minds.flows.flow import Flow
 from perdure.minds.outlook import standings
+from perdure.minds.plan import PlanMind
+from perdure.minds.plan_file import parse_plan
 from perdure.minds.retry import KEYS, NO_RETRY, retry_of
 from perdure.minds.standing import standing
 from tests.kernel.lives import Died
 from tests.kernel.world import World
+from tests.minds.history import History
 
 CALLS: Counter[str] = Counter()
 
@@ -345,3 +348,12 @@ async def test_a_flow_may_still_ask_what_was_recorded(world: World) -> None:
         return []
 
     assert end_of(await run(world, tries)).value == ["ValueError", "/fail#0", "builtins:ValueError"]
+
+
+def test_the_deadline_of_a_pure_step_counts_from_its_start_not_from_its_record() -> None:
+    history = History(PlanMind(parse_plan("goal: g\nsteps: [{id: a, exec: x}]", "p")))
+    error = ToolError("ValueError", "no")
+    outcome = ToolOutput("/s#0.1", ok=False, error=error, duration_ms=10_000, step="/s#0", digest="d", effect="pure")
+    history.add(outcome)
+    policies = [Retry(3, initial=1, deadline=deadline) for deadline in (5, 20)]
+    assert [standing(history.state, "/s#0", retry).status for retry in policies] == ["failed", "again"]

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from perdure.app.goals import Goals
     from perdure.app.memory import HomeMemory
     from perdure.app.skills import Skills
-    from perdure.kernel.ports import IdempotencyKeys
+    from perdure.kernel.ports import IdempotencyKeys, Leases
 
 _LITTLE_SPACE_MB = 200
 _READ_WHOLE_BYTES = 100_000_000
@@ -65,16 +65,22 @@ class Perdure:
     def goals(self) -> "Goals":
         """The goals of this home."""
         if self._goals is None:
-            from perdure.app.goals import Goals
-            from perdure.app.system import SystemClock, is_dead
-
-            home = self.settings.home
-            leases = self.database.leases(boottime_s=SystemClock().boottime_s, is_dead=partial(is_dead, home))
-            store, park_after_s = self.database.state_store(), self.settings.park_after_s
-            self._goals = Goals(
-                home, store, leases, park_after_s=park_after_s, queue=self._queue, imports=self.settings.imports
-            )
+            self._goals = self._make_goals()
         return self._goals
+
+    def _make_goals(self) -> "Goals":
+        from perdure.app.goals import Goals
+
+        store, park_after_s = self.database.state_store(), self.settings.park_after_s
+        imports = self.settings.imports
+        return Goals(
+            self.settings.home, store, self._leases(), park_after_s=park_after_s, queue=self._queue, imports=imports
+        )
+
+    def _leases(self) -> "Leases":
+        from perdure.app.system import SystemClock, is_dead
+
+        return self.database.leases(boottime_s=SystemClock().boottime_s, is_dead=partial(is_dead, self.settings.home))
 
     @property
     def memory(self) -> "HomeMemory":

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +70,8 @@ class BackgroundRuns:
         self._queue_name = queue
         self.most = most
         self._running: dict[asyncio.Task[Ran], Run] = {}
+        self._begun_count = 0
+        self._one_poll = asyncio.Lock()
         self._failed: dict[str, _Failed] = {}
         self._warned: dict[str, str] = {}
         """The last failure of each goal that was logged: the same one is logged once."""
@@ -92,6 +94,11 @@ class BackgroundRuns:
         return bool(self._running)
 
     @property
+    def running(self) -> Collection[str]:
+        """The goals that run here, or are about to."""
+        return {run.goal_id for run in self._running.values()}
+
+    @property
     def queue_name(self) -> str:
         """The queue whose goals run here."""
         return self._queue_name
@@ -106,14 +113,14 @@ class BackgroundRuns:
         self._nudged.set()
 
     def would_run(self, goal: GoalView) -> bool:
-        """Tell whether a goal of the queue is run here when there is room: one that could not be run just now is not."""
+        """Tell whether a goal of the queue is run here when there is room: not if that has failed just now."""
         return not (self._is_closing or self._is_hopeless(goal))
 
     async def run(self) -> None:
         """Poll the queue until `close`: resume what dead workers have left, and goals that are due or were answered."""
         while not self._is_closing:
             try:
-                await self._take_up()
+                await self.poll()
             except PerdureError as error:
                 self._trouble.met(error.detail)
             except Exception as error:  # noqa: BLE001 (the edge of this worker: polling must not end)
@@ -124,6 +131,13 @@ class BackgroundRuns:
                 async with asyncio.timeout(LOOK_S):
                     await self._nudged.wait()
             self._nudged.clear()
+
+    async def poll(self) -> bool:
+        """Poll once, now; tell whether a goal was resumed."""
+        async with self._one_poll:
+            begun = self._begun_count
+            await self._take_up()
+            return self._begun_count > begun
 
     async def close(self, patience_s: float = 10.0) -> None:
         """Begin nothing new, let running steps finish for `patience_s` or until `hurry`, and release all goals."""
@@ -268,6 +282,7 @@ class BackgroundRuns:
 
         task = asyncio.ensure_future(begin(self._manner(watch)))
         run.task = task
+        self._begun_count += 1
         self._running[task] = run
         task.add_done_callback(self._ended)
         return task

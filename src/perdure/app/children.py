@@ -163,16 +163,17 @@ class HomeChildren:
             with suppress(RuntimeError):  # the event loop is closed
                 self._loop.call_soon_threadsafe(self.poller.nudge)
 
-    async def settle_parent(self, child: GoalState) -> None:
-        """Record the end of a child in its parent, unless a worker does that."""
+    async def settle_parent(self, child: GoalState) -> GoalView | None:
+        """Record the end of a child in its parent, unless a worker does that; return a parent to be resumed."""
         parent = child.begun.parent
         if parent is None or child.termination is None or self._runner.is_held(parent.goal_id):
-            return
+            return None
         with suppress(PerdureError):  # a worker has the parent, or it has ended
             found = await self._goals.get(parent.goal_id)
             is_polled = self.poller is not None and self.poller.queue_name == found.summary.queue
             if not (is_polled or found.is_final or found.is_running):
-                await self._runner.settle(parent.goal_id)
+                return await self._runner.settle(parent.goal_id)
+        return None
 
     async def waiting(self, state: GoalState) -> list[GoalView]:
         """Return the goals that a goal waits for in the end: its children, or theirs, each with its state."""
@@ -214,7 +215,7 @@ class HomeChildren:
         """
         try:
             child = await self._goals.look_into(await self._goals.get(goal_id))
-            if child.status != "failed" and child.status != "cancelled":
+            if child.status not in ("failed", "cancelled"):
                 return None
             if child.state is not None:
                 plan_retry(child.state, by="person")

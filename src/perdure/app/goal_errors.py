@@ -7,7 +7,7 @@ from typing import Any
 
 from perdure.app.asked import OnFailed
 from perdure.app.next_commands import NextCommand, next_commands, with_home
-from perdure.app.views import GoalResult
+from perdure.app.views import GoalResult, GoalView
 from perdure.errors import Conflict, GoalCancelled, GoalFailed, GoalWaiting
 from perdure.kernel.events import Ask, Termination, Wait
 from perdure.kernel.fold import GoalState
@@ -76,15 +76,28 @@ def wait_of(ran: Ran, home: Path | None = None) -> GoalWaiting | None:
     calls = [each.call for each in state.open_calls.values()]
     unknown = [each.call.step for each in state.open_calls.values() if each.unknown is not None]
     due_us = min(state.timers().values(), default=None)
+    below = [wait for wait in map(_wait_below, ran.next_goals) if wait is not None]
     return GoalWaiting(
         state.goal_id,
         waiting_for,
-        questions=[call for call in calls if isinstance(call, Ask)],
-        signals=[call.signal for call in calls if isinstance(call, Wait) and call.signal is not None],
+        questions=[
+            *(call for call in calls if isinstance(call, Ask)),
+            *(question for wait in below for question in wait.questions),
+        ],
+        signals=[
+            *(call.signal for call in calls if isinstance(call, Wait) and call.signal is not None),
+            *(signal for wait in below for signal in wait.signals),
+        ],
         due_at=None if due_us is None else _moment(due_us),
         next=_next(ran, home),
         unknown=unknown,
+        children=[wait.detail.removesuffix(".") for wait in below],
     )
+
+
+def _wait_below(child: GoalView) -> GoalWaiting | None:
+    """Return what a child waits for, for the goal that waits for it."""
+    return None if child.state is None else wait_of(Ran("waiting", child.state, child.summary.queue))
 
 
 def _moment(us: int) -> datetime:
@@ -96,4 +109,7 @@ def _detail(end: Termination) -> str | None:
 
 
 def _next(ran: Ran, home: Path | None) -> list[NextCommand]:
-    return [*with_home(next_commands(summarise(ran.state, queue=ran.queue), ran.state), home)]
+    own = next_commands(summarise(ran.state, queue=ran.queue), ran.state)
+    below = [command for child in ran.next_goals for command in child.next]
+    commands = [*own, *below] if ran.state.termination is not None else below or own
+    return [*with_home(commands, home)]

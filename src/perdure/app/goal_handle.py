@@ -78,12 +78,12 @@ class GoalHandle(Generic[T]):
         ran = replace(ran, is_recorded=not self._has_waited)
         return result_of(ran, self._on_failed, home=self._goals.named_home)
 
-    async def cancel(self) -> GoalView:
-        """Cancel the goal, and return it as it is then.
+    async def cancel(self, *, reason: str | None = None, now: bool = False) -> GoalView:
+        """Cancel the goal, and return it as it is then; see `p.goals.cancel`.
 
         Raises: Conflict when it has ended.
         """
-        return await self._goals.cancel(self.id)
+        return await self._goals.cancel(self.id, reason=reason, now=now)
 
     async def _has_ended(self) -> bool:
         """Tell whether the goal has ended, and the run in this process, which may retry it, too."""

@@ -29,6 +29,7 @@ class Filters(TypedDict, total=False):
     key: str | None
     bot: str | None
     tag: str | None
+    parent: str | None
     since: datetime | str | None
     until: datetime | str | None
 
@@ -63,6 +64,7 @@ def goal_query(now_us: int, filters: Filters) -> GoalQuery:
         start_key=_text("key", filters.get("key")),
         bot=_text("bot", filters.get("bot")),
         tag=_tag(filters.get("tag")),
+        parent=_text("parent", filters.get("parent")),
         created_after_us=_moment("since", filters.get("since"), now_us),
         created_before_us=_moment("until", filters.get("until"), now_us),
     )

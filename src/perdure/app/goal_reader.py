@@ -6,15 +6,15 @@ from datetime import datetime
 from pathlib import Path
 
 from perdure.app import asked
+from perdure.app.deletion import GoalDeletion
 from perdure.app.goal_query import Filters, GoalQuery, goal_query
-from perdure.app.system import SystemClock, observer
+from perdure.app.system import observer
 from perdure.app.views import GoalView
 from perdure.errors import Conflict, Damaged, NotFound, Unavailable
 from perdure.kernel.compare import Parted, compare
-from perdure.kernel.deletion import has_fork, not_finished
 from perdure.kernel.events import Event, GoalBegun
 from perdure.kernel.fold import GoalState, fold
-from perdure.kernel.ports import Changes, GoalFilter, InboxRow, Leases, StateStore, Status, Summary
+from perdure.kernel.ports import Changes, Clock, GoalFilter, InboxRow, Leases, StateStore, Status, Summary
 from perdure.kernel.replay import Replayed, replay, require_unchanged
 from perdure.settings import implied_home
 
@@ -36,11 +36,11 @@ def has_been_read(goal: Summary, seq: int) -> bool:
 class GoalReader:
     """The reading half of `Goals`."""
 
-    def __init__(self, home: Path, store: StateStore, leases: Leases) -> None:
+    def __init__(self, home: Path, store: StateStore, leases: Leases, clock: Clock) -> None:
         self._home = home
         self._store = store
         self._leases = leases
-        self._clock = SystemClock()
+        self._clock = clock
         self._is_closed = False
 
     @property
@@ -56,6 +56,7 @@ class GoalReader:
         key: str | None = None,
         bot: str | None = None,
         tag: str | None = None,
+        parent: str | None = None,
         since: datetime | str | None = None,
         until: datetime | str | None = None,
         queue: str | None = None,
@@ -66,14 +67,15 @@ class GoalReader:
 
         `status` is one word or several: running, interrupted, waiting, done, failed, cancelled, or open (running or
         interrupted). `flow` is the name of a flow, or `module:function`. `key`, `bot`, `tag` and `queue` match
-        exactly. `since` and `until` choose by the time of creation, from the first up to but without the second: a
-        datetime, a date or time as text (local unless it has an offset), or a duration such as `2h`, counted back
-        from now.
+        exactly; `parent` is the id of the goal that started others as its children. `since` and `until` choose by the
+        time of creation, from the first up to but without the second: a datetime, a date or time as text (local unless
+        it has an offset), or a duration such as `2h`, counted back from now.
 
         Raises: Invalid
         """
         self.require_open()
         filters = Filters(status=status, flow=flow, key=key, bot=bot, tag=tag, since=since, until=until, queue=queue)
+        filters["parent"] = parent
         query, limit = goal_query(self._clock.now_us(), filters), asked.number("limit", limit, 1)
         before = None if before is None else asked.goal_id(before)
         return await self._matching(query, limit, before)
@@ -104,14 +106,11 @@ class GoalReader:
     async def deletable(self, goal_id: str) -> GoalView:
         """Return a goal that can be deleted.
 
-        Raises: NotFound; Conflict when it has not finished, or has a fork.
+        Raises: NotFound; Conflict when it or a child of it has not finished or has a fork, or its parent has not
+        finished.
         """
         goal = await self.get(goal_id)
-        if not goal.is_final:
-            raise not_finished(goal.id)
-        forks = await self._store.list_goals(where=GoalFilter(forked_from=goal.id), limit=1)
-        if forks:
-            raise has_fork(goal.id, forks[0].goal_id)
+        await GoalDeletion(self, self._store).require_deletable(goal)
         return goal
 
     async def children_of(self, goal_id: str) -> Sequence[GoalView]:
@@ -146,14 +145,16 @@ class GoalReader:
         self.require_open()
         return await self._seen(await self._store.due(self._clock.now_us(), limit=limit))
 
-    async def each_due(self, *, queue: str | None = None, after: GoalView | None = None) -> AsyncIterator[GoalView]:
+    async def each_due(
+        self, *, queue: str | None = None, after: GoalView | None = None, until_us: int | None = None
+    ) -> AsyncIterator[GoalView]:
         """Yield every goal that is due now, each once: those that sleep, and those that were woken and cut short.
 
-        `after` is a goal that was yielded before: only those behind it follow.
+        `after` is a goal that was yielded before: only those behind it follow. `until_us` is another moment than now.
         """
         self.require_open()
-        now_us, last = self._clock.now_us(), None if after is None else after.summary
-        while page := await self._store.due(now_us, queue=queue, limit=_PAGE, after=last):
+        due_us, last = until_us or self._clock.now_us(), None if after is None else after.summary
+        while page := await self._store.due(due_us, queue=queue, limit=_PAGE, after=last):
             for view in await self._seen(page):
                 yield view
             last = page[-1]

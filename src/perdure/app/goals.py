@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from perdure.app import asked
 from perdure.app.asked import OnFailed
+from perdure.app.cancels import cancel_payload, clean_up
 from perdure.app.children import HomeChildren
+from perdure.app.deletion import GoalDeletion
 from perdure.app.goal_errors import result_of
 from perdure.app.goal_forks import GoalForks, fork_request
 from perdure.app.goal_reader import GoalReader
@@ -17,16 +19,17 @@ from perdure.app.posts import CANCEL_WAIT_S, Posts
 from perdure.app.run_options import Manner, Reopening
 from perdure.app.runner import PARK_S, Runner
 from perdure.app.script_interrupts import Interrupted
-from perdure.app.system import SystemIds, observer
+from perdure.app.system import SystemClock, SystemIds, observer
 from perdure.app.views import GoalResult, GoalView
 from perdure.app.waits import unawaited_note
 from perdure.app.worker import LEASE_S
 from perdure.errors import Conflict, Invalid, KeyTaken
 from perdure.kernel.decisions import admit_decision, choose, refuse_while_cancelled
 from perdure.kernel.events import Event, Limits, Signal, content_of
-from perdure.kernel.loop import Outcome, Ran
-from perdure.kernel.ports import Ended, InboxRow, Leases, StateStore
+from perdure.kernel.loop import Loop, Outcome, Ran
+from perdure.kernel.ports import Clock, Ended, InboxRow, Leases, StateStore
 from perdure.kernel.reopening import is_retry_as_given
+from perdure.minds.flows.step_calls import DIRECT, StepCalls
 
 if TYPE_CHECKING:
     from perdure.app.app_worker import AppWorker
@@ -53,16 +56,21 @@ class Goals(GoalReader):
         store: StateStore,
         leases: Leases,
         *,
+        clock: Clock | None = None,
+        calls: StepCalls = DIRECT,
         lease_s: float = LEASE_S,
         park_after_s: float = PARK_S,
         queue: str = "cli",
         imports: Sequence[str] = (),
     ) -> None:
-        super().__init__(home, store, leases)
+        clock = clock or SystemClock()
+        super().__init__(home, store, leases, clock)
         self._queue = queue
         """The queue of the goals that are started or resumed here, unless their manner names another."""
         self._ids = SystemIds()
-        self._runner = Runner(home, store, leases, lease_s=lease_s, park_after_s=park_after_s, imports=imports)
+        self._runner = Runner(
+            home, store, leases, clock=clock, calls=calls, lease_s=lease_s, park_after_s=park_after_s, imports=imports
+        )
         self.children = self._runner.children = HomeChildren(self, store, self._runner)
         self._posts = Posts(store, self._runner, self._clock, self._ids, self.find)
         self._others: frozenset[str] = frozenset()
@@ -170,13 +178,13 @@ class Goals(GoalReader):
 
     async def _after(self, ran: Ran) -> Ran:
         """Record the end of a child in its parent; name the children that a goal waits for."""
-        await self.children.settle_parent(ran.state)
-        return await self._with_waits(ran)
+        parent = await self.children.settle_parent(ran.state)
+        return await self._with_waits(ran) if parent is None else replace(ran, next_goals=(parent,))
 
     async def _with_waits(self, ran: Ran) -> Ran:
         if ran.state.waiting_for != "child":
             return ran
-        return replace(ran, waits_for=await self.children.waiting(ran.state))
+        return replace(ran, next_goals=await self.children.waiting(ran.state))
 
     async def begin_once(self, new: "NewGoal", manner: Manner | None = None) -> Ran:
         """Start a goal, or resume the one that its key started; one that has ended or is on hold is returned unchanged.
@@ -341,6 +349,10 @@ class Goals(GoalReader):
         """Tell whether this process works on a goal now, in the background or for a caller."""
         return self._runner.is_held(goal_id)
 
+    def runs(self) -> Mapping[str, Loop | None]:
+        """Return the goals that this process works on, each with its loop if that runs."""
+        return self._runner.runs()
+
     async def count_queued(self, *, queue: str) -> int:
         """Return how many open goals of a queue wait for a worker."""
         self.require_open()
@@ -413,20 +425,41 @@ class Goals(GoalReader):
         sent = await self._posts.post(goal.goal_id, "signal", content, key=key, after=goal.last_seq, admit=admit)
         return replace(sent, note=note if sent.is_news and not sent.is_final else None)
 
-    async def cancel(self, goal_id: str, *, key: str | None = None, wait_s: float = CANCEL_WAIT_S) -> GoalView:
+    async def cancel(
+        self,
+        goal_id: str,
+        *,
+        reason: str | None = None,
+        now: bool = False,
+        key: str | None = None,
+        wait_s: float = CANCEL_WAIT_S,
+        is_cleaned_up_here: bool = True,
+    ) -> GoalView:
         """End a goal, and return it as it is then; the worker that runs it ends what it has begun.
 
-        A goal that has not ended after `wait_s` seconds is returned as it is, and its cancel stays pending.
+        The flow of a goal with `@flow(cleanup=True)` cleans up first: where no worker of a queue does that, it is run
+        here, if its code is here and `is_cleaned_up_here`. A second cancel, or one with `now`, ends the goal at once.
+
+        A goal that has not ended after `wait_s` seconds is returned as it is, with a `note` that says why.
 
         A goal that a live worker runs is cancelled even if its history is damaged: the worker does not load it again.
 
-        Raises: NotFound; Conflict when it has ended, unless the same key has ended it; Damaged, and nothing is stored.
+        Raises: NotFound; Invalid; Conflict when it has ended, unless the same key has ended it; Damaged, and nothing
+        is stored.
         """
+        payload = cancel_payload(reason, now=now)
         goal = await self._whole(goal_id)
         if not (await self._seen([goal]))[0].is_running:
             await self._require_unchanged(goal)
-        told = await self._posts.post(goal.goal_id, "cancel", {}, key=asked.key(key))
-        return replace(await self._posts.wait_for_end(told, wait_s), is_news=told.is_news)
+        told = await self._posts.post(goal.goal_id, "cancel", payload, key=asked.key(key))
+        is_ours = is_cleaned_up_here and told.summary.queue == self._queue == "cli"
+        left = await clean_up(told, self.go_on) if is_ours else None
+        seen = await self._posts.wait_for_end(told, wait_s) if left is None else left
+        return replace(seen, is_news=told.is_news)
+
+    async def wait_for_end(self, goal_id: str, wait_s: float = CANCEL_WAIT_S) -> GoalView:
+        """Wait for the end of a goal that was cancelled, for some seconds, and return it as it is then."""
+        return await self._posts.wait_for_end(await self.get(goal_id), wait_s)
 
     async def fork(  # noqa: PLR0913 (a fork has a place, what it may repeat, and its keys)
         self,
@@ -454,13 +487,14 @@ class Goals(GoalReader):
         return await forks.fork(await self._whole(goal_id), request, take_key=take_key, key=asked.key(key))
 
     async def delete(self, goal_id: str) -> str:
-        """Remove the history of a finished goal that has no forks, and return its id.
+        """Remove the history of a finished goal that has no forks, and of its children; return its id.
 
-        Raises: NotFound; Conflict.
+        Raises: NotFound; Conflict when it or a child of it has not finished or has a fork, or its parent has not
+        finished.
         """
-        goal_id = (await self._whole(goal_id)).goal_id
-        await self._store.delete(goal_id)
-        return goal_id
+        goal = await self.get(goal_id)
+        await GoalDeletion(self, self._store).delete(goal)
+        return goal.id
 
     def interrupted(self) -> Sequence[Interrupted]:
         """Return the goals whose last run in this process was cancelled before its end."""
@@ -474,6 +508,10 @@ class Goals(GoalReader):
         finally:
             self._is_closed = True
             await self._runner.close()
+
+    async def end_runs(self) -> None:
+        """End every run, as when the lease could not be renewed."""
+        await self._runner.end_runs()
 
     async def _started(self, new: "NewGoal") -> str | None:
         """Return the goal that was started with the same key.

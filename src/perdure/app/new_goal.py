@@ -179,5 +179,5 @@ def of_flow(flow: Flow[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Ne
     require_readable(flow.fn, args, kwargs, given)
     said = ", ".join([*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())])
     script = {"script": script_here()} if flow.is_of_script else {}
-    spec = MindSpec("flow", flow=flow.name, at=flow.path, args={**given, **script})
+    spec = MindSpec("flow", flow=flow.name, at=flow.path, args={**given, **script}, cleanup=flow.cleanup or None)
     return NewGoal(f"{flow.name}({said})"[:_LONGEST], spec, Path.cwd(), flow=flow)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from perdure.kernel.children import open_children
 from perdure.kernel.events import Ask, LimitName, Reopened, Wait, iso
 from perdure.kernel.fold import CallState, GoalState
 from perdure.kernel.reopening import NotRetried, plan_retry
@@ -114,13 +115,23 @@ def _waiting(goal: Summary, state: GoalState | None, now_us: int) -> Iterator[Ne
         case "timer":
             yield _wake(goal, state, now_us)
         case "child":
-            yield NextCommand(_perdure("goal", "watch", goal.goal_id), "It waits for a goal that it started.")
+            yield from _of_children(goal, state)
         case "limit" if state is None:
             yield _show(goal, "It has reached a limit. Show which one, and the command that raises it.")
         case waits_for if state is None:
             yield _show(goal, f"It waits for a {waits_for}. Show what it waits for, and the commands for that.")
         case "person" | "signal" if is_of_script(state.begun.mind):
             yield _run_script(state, "Then resume the goal.")
+
+
+def _of_children(goal: Summary, state: GoalState | None) -> Iterator[NextCommand]:
+    """Give the commands that show the children that a goal waits for."""
+    children = {} if state is None else open_children(state)
+    if not children:
+        yield _show(goal, "It waits for a child. Show which one, and what that waits for.")
+    for child_id, call in children.items():
+        why = f"It waits for its child {child_id} ({call.call.step})."
+        yield NextCommand(_perdure("goal", "show", child_id), f"{why} Show what that waits for.")
 
 
 def _settling(goal: Summary, state: GoalState, call: CallState, *, is_running: bool) -> Iterator[NextCommand]:

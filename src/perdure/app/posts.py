@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from perdure.app.cancels import CLEANING_UP
 from perdure.app.runner import Runner
 from perdure.app.views import GoalView
 from perdure.errors import Conflict, KeyTaken
@@ -58,12 +59,13 @@ class Posts:
         """Wait until a cancelled goal has ended, for some seconds; what a dead worker has left is ended here."""
         deadline_s = self._clock.boottime_s() + wait_s
         while not goal.is_final:
+            is_taken = not any(row.kind == "cancel" for row in await self._store.inbox(goal.id))
             if self._clock.boottime_s() > deadline_s:
-                return replace(goal, note=_CANCEL_PENDING)
+                return replace(goal, note=CLEANING_UP if is_taken else _CANCEL_PENDING)
             self._runner.look(goal.id)
             await self._clock.sleep(_LOOK_S)
             goal = await self._find(goal.id)
-            if not goal.is_final and not goal.is_running:
+            if not (goal.is_final or goal.is_running or is_taken):
                 with suppress(Conflict):  # another worker has claimed it meanwhile, or may still live
                     goal = await self._runner.settle(goal.id)
         return replace(goal, termination=fold(await self._store.load(goal.id)).termination)

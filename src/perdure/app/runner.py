@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 import math
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from perdure.app.flow_threads import FlowThread
 from perdure.app.run_options import Manner, Reopening, Tell
 from perdure.app.script_interrupts import Interrupted, cut_off_steps
-from perdure.app.system import SystemClock, SystemIds, WorkerIdentity, is_goal_id, keep_for_ever, observer
+from perdure.app.system import SystemIds, WorkerIdentity, is_goal_id, keep_for_ever, observer
 from perdure.app.views import GoalView
 from perdure.app.worker import LEASE_S, LocalWorker
 from perdure.errors import Invalid, NotFound, PerdureError
@@ -26,10 +26,11 @@ from perdure.kernel.inbox import drain
 from perdure.kernel.journal import Desk, Journal
 from perdure.kernel.limits import raised_limits
 from perdure.kernel.loop import Loop, Outcome, Ran
-from perdure.kernel.ports import Leases, Means, OwnerSilent, StateStore, Tool, Worker
+from perdure.kernel.ports import Clock, Leases, Means, OwnerSilent, StateStore, Tool, Worker
 from perdure.kernel.reopening import plan_retry
 from perdure.kernel.replay import require_unchanged
 from perdure.minds.flows.scripts import is_of_script
+from perdure.minds.flows.step_calls import DIRECT, StepCalls
 from perdure.settings import ensure_folder
 from perdure.tools.exec import ExecTool
 from perdure.tools.files import ReadFileTool, WriteFileTool
@@ -65,12 +66,14 @@ class _New:
 class Runner:
     """The runs of goals in this process."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (what a run needs of its surroundings)
         self,
         home: Path,
         store: StateStore,
         leases: Leases,
         *,
+        clock: Clock,
+        calls: StepCalls = DIRECT,
         lease_s: float = LEASE_S,
         park_after_s: float = PARK_S,
         imports: Sequence[str] = (),
@@ -80,7 +83,8 @@ class Runner:
         self._park_after_s = park_after_s
         self._store = store
         self._leases = leases
-        self._clock = SystemClock()
+        self._clock = clock
+        self._calls = calls
         self._ids = SystemIds()
         self.interrupted: dict[str, Interrupted] = {}
         """The goals whose last run here was cancelled."""
@@ -224,6 +228,14 @@ class Runner:
     def is_held(self, goal_id: str) -> bool:
         """Tell whether this process works on a goal now."""
         return self._worker.is_held(goal_id)
+
+    def runs(self) -> Mapping[str, Loop | None]:
+        """Return the goals that this process works on, each with its loop if that runs."""
+        return self._worker.runs()
+
+    async def end_runs(self) -> None:
+        """End every run, as when the lease could not be renewed."""
+        await self._worker.end_runs()
 
     def look(self, goal_id: str) -> None:
         """Let the loop of a goal look into its inbox now, if it runs here."""
@@ -470,7 +482,7 @@ class Runner:
         from perdure.minds.factory import make_mind  # who only looks at goals needs no YAML
 
         flow = manner.flow or self.find_flow(begun)
-        made = make_mind(begun.mind, begun.text, manner.jobs, self._forks, flow)
+        made = make_mind(begun.mind, begun.text, manner.jobs, self._forks, flow, self._calls)
         known = {*self._tools(), "ask", "done"}
         if is_new and not made.wants <= known:
             missing = ", ".join(sorted(made.wants - known))

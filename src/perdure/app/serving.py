@@ -2,8 +2,9 @@
 
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from perdure.app.asked import require_same
 from perdure.app.background import MOST_RUNNING, PATIENCE_S, BackgroundRuns, Run
@@ -13,9 +14,10 @@ from perdure.app.new_goal import NewGoal
 from perdure.app.run_options import Manner, Reopening
 from perdure.app.views import GoalView
 from perdure.errors import Conflict, Exhausted, PerdureError
-from perdure.kernel.events import Limits
+from perdure.kernel.events import Limits, MindSpec
 from perdure.kernel.loop import Ran
 from perdure.kernel.ports import Clock, IdempotencyKeys, Once, Owned
+from perdure.minds.flows.registry import is_own_name
 
 MOST_QUEUED = 10_000
 
@@ -27,7 +29,7 @@ class WakeCli:
     """Which goals of the command line a server wakes when they are due: commands, plans, and these flows."""
 
     flows: frozenset[str] = frozenset()
-    """As `module:function`."""
+    """As `module:function`, or by the name that a flow was given."""
 
 
 class Serving(BackgroundRuns):
@@ -113,6 +115,24 @@ class Serving(BackgroundRuns):
             if not await self._goals.has_retried(goal.id, again):
                 raise
             return await self._goals.get(goal.id)  # the same call, made twice at once
+
+    async def cancel(self, goal_id: str, *, reason: str | None, now: bool, key: str | None) -> GoalView:
+        """Cancel a goal, and return it as it is then; see Goals.cancel.
+
+        The cleanup of a goal of the command line that no worker runs is run by this server.
+
+        Raises: as Goals.cancel.
+        """
+        cancel = partial(self._goals.cancel, goal_id, reason=reason, now=now, key=key, is_cleaned_up_here=False)
+        goal = await self._goals.get(goal_id)
+        if goal.summary.queue != "cli" or goal.is_running:
+            return await cancel()
+        told = await cancel(wait_s=0)
+        if told.is_final or told.is_running or not told.is_news:
+            return told
+        with contextlib.suppress(PerdureError):  # its code is not here: it stays cancelled and interrupted
+            await self._gone_on(told, None)
+        return await self._goals.wait_for_end(goal_id)
 
     async def _reopen(self, goal_id: str, manner: Manner, again: Reopening) -> Ran:
         return await self._goals.reopen(goal_id, manner, reason=again.reason, limits=again.limits, key=again.key)
@@ -206,7 +226,7 @@ class Serving(BackgroundRuns):
             return True
         if goal.summary.mind == "flow" and wakes.flows:
             try:
-                is_named = (await self._goals.begun(goal.id)).mind.at in wakes.flows
+                is_named = _is_named((await self._goals.begun(goal.id)).mind, wakes.flows)
             except PerdureError as error:
                 log.warning("%s cannot be woken: %s", goal.id, error.detail)
             else:
@@ -214,3 +234,9 @@ class Serving(BackgroundRuns):
                     return True
         self._leave_alone(goal.id, goal.summary.last_seq, PATIENCE_S)
         return False
+
+
+def _is_named(mind: MindSpec, flows: Collection[str]) -> bool:
+    """Tell whether a flow is among some flows, by its path or by the name that it was given."""
+    has_name = mind.at is not None and is_own_name(mind.at, mind.flow)
+    return mind.at in flows or (has_name and mind.flow in flows)

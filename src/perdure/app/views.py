@@ -53,6 +53,8 @@ class GoalView:
     """What else is to be said of a goal that has not ended."""
     state: GoalState | None = field(default=None, repr=False, compare=False)
     """What its events say; None in a list. The next commands are exact only with it."""
+    next_goals: Sequence["GoalView"] = ()
+    """The goals to continue with: the descendants that it waits for, or, when it has ended, its parent."""
 
     @overload
     @classmethod
@@ -115,7 +117,9 @@ class GoalView:
     @property
     def next(self) -> Sequence[NextCommand]:
         """The commands that a person can run next, the best first."""
-        return next_commands(self.summary, self.state, is_running=self.is_running)
+        others = [command for goal in self.next_goals for command in goal.next]
+        own = next_commands(self.summary, self.state, is_running=self.is_running)
+        return [*own, *others] if self.is_final else others or own
 
     @property
     def is_queued(self) -> bool:

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -137,6 +137,14 @@ class LocalWorker:
     def is_held(self, goal_id: str) -> bool:
         """Tell whether this process works on a goal now."""
         return goal_id in self._held
+
+    def runs(self) -> Mapping[str, Loop | None]:
+        """Return the goals that this process works on, each with its loop if that runs."""
+        return {goal_id: self._loops.get(goal_id) for goal_id in self._held}
+
+    async def end_runs(self) -> None:
+        """End every run, as when the lease could not be renewed."""
+        await self._end_chores()
 
     def look(self, goal_id: str) -> None:
         """Let the loop of a goal look into its inbox now, if it runs here."""

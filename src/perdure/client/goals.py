@@ -57,18 +57,19 @@ class Goals:
         key: str | None = None,
         bot: str | None = None,
         tag: str | None = None,
+        parent: str | None = None,
         since: datetime | str | None = None,
         until: datetime | str | None = None,
         limit: int = 50,
     ) -> AsyncIterator[Goal]:
         """Give all goals that match all filters, the newest first; a page has `limit` goals.
 
-        `flow` is the name of a flow, or `module:function`. `since` and `until` choose by the time of creation: a
-        datetime, or a text such as `2h`.
+        `flow` is the name of a flow, or `module:function`; `parent` the id of the goal that started children. `since`
+        and `until` choose by the time of creation: a datetime, or a text such as `2h`.
 
         Raises: Invalid
         """
-        query = {"status": status, "flow": flow, "key": key, "bot": bot, "tag": tag}
+        query = {"status": status, "flow": flow, "key": key, "bot": bot, "tag": tag, "parent": parent}
         times = {"since": _moment(since), "until": _moment(until)}
         async for goal in self._connection.each("/goals", **query, **times, limit=limit):
             yield cast("Goal", goal)
@@ -180,9 +181,11 @@ class Goals:
         body = {name: value for name, value in given.items() if value is not None}
         return await self._goal("POST", f"/{plain_step(goal_id)}/fork", body, key=key)
 
-    async def cancel(self, goal_id: str, *, key: str | None = None) -> Goal:
+    async def cancel(
+        self, goal_id: str, *, reason: str | None = None, now: bool = False, key: str | None = None
+    ) -> Goal:
         """End a goal."""
-        return await self._goal("POST", f"/{plain_step(goal_id)}/cancel", {}, key=key)
+        return await self._goal("POST", f"/{plain_step(goal_id)}/cancel", {"reason": reason, "now": now}, key=key)
 
     async def decide(
         self, goal_id: str, decision: str, *, call_id: str | None = None, value: Any = None, key: str | None = None

@@ -20,8 +20,22 @@ def cancelled(call: CallState, now_us: int, happened: Happened | None = None) ->
     if not isinstance(call.call, ToolCall):
         return Decision(call.call.call_id, "cancel", by="flow")
     if call.call.effect == "once":
-        happened = happened or "unknown"
+        happened = happened or _known_from_check(call)
     message = "The flow cancelled it." if happened is None else f"The flow cancelled it; {_EFFECTS[happened]}."
     duration_ms = max(now_us - call.began_us, 0) // 1000
     error = ToolError(CANCELLED, message, retryable=False)
     return ToolOutput(call.call.call_id, ok=False, error=error, duration_ms=duration_ms, happened=happened)
+
+
+def _known_from_check(call: CallState) -> Happened:
+    """Return what is known of a `once` call that does not run: a recovery may have asked its check."""
+    is_free = call.decision is not None and call.decision.by == "check"
+    return "no" if is_free else "unknown"
+
+
+def is_cancelled_by_flow(call: CallState) -> bool:
+    """Tell whether a call ended because the flow did not want it any more."""
+    if call.decision is not None and call.decision.decision == "cancel":
+        return True
+    error = call.outcome.error if call.outcome is not None else None
+    return error is not None and error.code == CANCELLED

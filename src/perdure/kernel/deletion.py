@@ -11,3 +11,13 @@ def not_finished(goal_id: str) -> Conflict:
 def has_fork(goal_id: str, fork_id: str) -> Conflict:
     """Return the refusal of a goal whose events a fork needs."""
     return Conflict(f"{goal_id} has a fork, {fork_id}; delete that first.")
+
+
+def has_unfinished_child(goal_id: str, child_id: str) -> Conflict:
+    """Return the refusal of a goal that has a child which has not finished."""
+    return Conflict(f"{goal_id} has a child, {child_id}, that has not finished; cancel that first.")
+
+
+def is_child_of_unfinished(goal_id: str, parent_id: str) -> Conflict:
+    """Return the refusal of a child whose parent has not finished."""
+    return Conflict(f"{goal_id} is a child of {parent_id}, which has not finished; cancel that first.")

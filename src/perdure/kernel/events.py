@@ -13,6 +13,7 @@ from typing import Any, Literal
 import orjson
 
 from perdure.errors import Conflict, Damaged, Invalid
+from perdure.kernel.frozen import constructor
 from perdure.kernel.payloads import Layout, leave_out_step, require_finite, restore_step
 from perdure.kernel.upcasters import upcast
 
@@ -382,7 +383,8 @@ def seal(body: Body, tip: Tip, *, event_id: str, iteration: int, timestamp_us: i
     """Make the event that carries a body and follows the tip of a history."""
     name, payload = encode(body)
     content = [tip.goal_id, tip.seq + 1, event_id, name, SCHEMA_VERSION, iteration, timestamp_us, payload]
-    return Event(tip.goal_id, tip.seq + 1, event_id, name, iteration, timestamp_us, payload, _chain(tip.hash, content))
+    hash_ = _chain(tip.hash, content)
+    return _make_event(tip.goal_id, tip.seq + 1, event_id, name, iteration, timestamp_us, payload, hash_)
 
 
 def expected_hash(event: Event, previous: bytes) -> bytes:
@@ -460,6 +462,7 @@ def _read(event_type: str, content: dict[str, Any]) -> Body:
     return body
 
 
+_make_event = constructor(Event)
 _ERROR = Layout(ToolError)
 _KINDS: dict[type, str] = {Message: "message", ToolCall: "tool_call", Ask: "ask", Wait: "wait"}
 _TYPES: dict[type, str] = {
@@ -491,5 +494,7 @@ _NESTED: dict[type, dict[str, Any]] = {
     Hold: {"steps": tuple},
 }
 _LAYOUTS: dict[type, Layout[Any]] = {kind: Layout(kind, **_NESTED.get(kind, {})) for kind in (*_KINDS, *_TYPES)}
+for _each in (ToolCall, ToolOutput):
+    _LAYOUTS[_each].be_quick()
 _ACTIONS: dict[str, Layout[Any]] = {name: _LAYOUTS[kind] for kind, name in _KINDS.items()}
 _BODIES: dict[str, Layout[Any]] = {name: _LAYOUTS[kind] for kind, name in _TYPES.items()}

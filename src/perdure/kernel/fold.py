@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, assert_never
+from typing import Any, Literal, NamedTuple, assert_never
 
 from perdure.errors import Damaged
 from perdure.kernel.events import (
@@ -32,6 +32,7 @@ from perdure.kernel.events import (
     moment_us,
     unreadable,
 )
+from perdure.kernel.frozen import constructor
 from perdure.kernel.limits import Used, reached
 
 Status = Literal["open", "waiting", "done", "failed", "cancelled"]
@@ -45,6 +46,15 @@ WaitingFor = Literal["person", "signal", "timer", "limit", "child", "hold"]
 _ORDER: tuple[WaitingFor, ...] = ("person", "limit", "child", "signal", "timer")
 
 Call = ToolCall | Ask | Wait
+
+
+class Origin(NamedTuple):
+    """A goal that wrote a part of a history: its own, or one that it was forked from."""
+
+    goal_id: str
+    seq: int
+    """The first event of that part."""
+    created_us: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +104,10 @@ class CallState:
         return self.decision is not None and self.decision.decision not in ("approve", "deny")
 
 
+_tip = constructor(Tip)
+_call_state = constructor(CallState)
+
+
 @dataclass(slots=True)
 class GoalState:
     """Everything that the events of a goal say; changed by `apply` alone."""
@@ -128,6 +142,8 @@ class GoalState:
     """The last `reopened` event. Guards look only at what came after it."""
     attempts_before: dict[str, int] = field(default_factory=dict)
     """How many calls a step had when it was last reopened: its retry policy counts from there."""
+    origins: list[Origin] = field(default_factory=list)
+    """The goals that wrote the history, in order: the first of a chain of forks, and at last this goal."""
 
     @property
     def goal_id(self) -> str:
@@ -171,6 +187,8 @@ class GoalState:
         """What the goal waits for, when nothing in it can run: a person before a limit, a signal and a timer."""
         if self.termination is None and self.hold is not None:
             return "hold"
+        if self.cancel is not None:
+            return None  # its flow cleans up: nothing else is waited for
         if self.termination is not None or self.is_busy or not (self.open_calls or self.reached_limit):
             return None
         found = {_waits_for(call) for call in self.open_calls.values()}
@@ -208,7 +226,7 @@ def apply(state: GoalState, event: Event, body: Body | None = None) -> None:
         _take(state, decode(event) if body is None else body, event)
     except (TypeError, ValueError, AttributeError, KeyError) as error:
         raise unreadable(event, error) from error
-    state.tip = Tip(event.goal_id, event.seq, event.hash)
+    state.tip = _tip(event.goal_id, event.seq, event.hash)
     state.updated_us = event.timestamp_us
     state.used.iterations = max(state.used.iterations, event.iteration)
 
@@ -218,7 +236,8 @@ def _begin(event: Event) -> GoalState:
     if event.seq != 1 or not isinstance(body, GoalBegun):
         raise Damaged(f"The history of {event.goal_id} does not begin with its goal, but with event {event.seq}.")
     tip = Tip(event.goal_id, event.seq, event.hash)
-    return GoalState(body, tip, event.timestamp_us, event.timestamp_us, body.limits)
+    origin = Origin(event.goal_id, event.seq, event.timestamp_us)
+    return GoalState(body, tip, event.timestamp_us, event.timestamp_us, body.limits, origins=[origin])
 
 
 def _take(state: GoalState, body: Body, event: Event) -> None:
@@ -298,6 +317,7 @@ def _fork(state: GoalState, body: GoalBegun, event: Event) -> None:
     """
     state.begun = body
     state.created_us = event.timestamp_us
+    state.origins.append(Origin(event.goal_id, event.seq, event.timestamp_us))
     state.limits = body.limits
     state.hold = None
     for call_id in body.voided:
@@ -313,7 +333,7 @@ def _open(state: GoalState, call: Call, event: Event) -> None:
         raise Damaged(f"Event {event.seq} of {event.goal_id} begins call {call.call_id} a second time.")
     needs_approval = isinstance(call, ToolCall) and state.is_governed
     shown = event.payload if needs_approval else ""
-    begun = CallState(call, event.seq, event.timestamp_us, needs_approval, payload=shown)
+    begun = _call_state(call, event.seq, event.timestamp_us, needs_approval, payload=shown)
     state.calls[call.call_id] = state.open_calls[call.call_id] = begun
     state.called_iteration = event.iteration
     if isinstance(call, Wait) and call.signal is not None:
@@ -354,7 +374,7 @@ def _answer(state: GoalState, body: ToolOutput | OutcomeUnknown | Decision, even
         raise Damaged(f"Event {event.seq} of {event.goal_id} settles call {body.call_id}, which is not open.")
     match body:
         case ToolOutput():
-            after = CallState(
+            after = _call_state(
                 before.call,
                 before.seq,
                 before.began_us,

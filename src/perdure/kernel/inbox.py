@@ -1,11 +1,12 @@
 """What others have posted to a goal, turned into events by whoever owns it: in order of arrival, each exactly once."""
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import get_args
 
 from perdure.errors import Damaged
 from perdure.kernel.children import Children, open_children, outcome_of
+from perdure.kernel.cleanup import cancelled_by
 from perdure.kernel.decisions import events_of
 from perdure.kernel.events import (
     Body,
@@ -36,7 +37,7 @@ async def take_posts(
     is_expected: bool = False,
     cancelling: Collection[str] = (),
 ) -> None:
-    """Record what was posted, each row in the append that removes it; a cancelled goal ends all that runs first.
+    """Record what was posted, each row in the append that removes it; what runs is ended before a cancel ends the goal.
 
     An approval is left to whoever runs the goal, and recorded right before the call begins: so a call that was approved
     and has no outcome is one that was begun. The end of a child whose call is in `cancelling` is dropped: the call is
@@ -53,11 +54,11 @@ async def take_posts(
         if row.kind == "child":
             bodies = await _end_of_child(row, journal.state, store, cancelling)
         else:
-            bodies = _bodies_of(row, journal.state)
+            bodies = _bodies_of(row, journal.state, is_running=is_running)
         is_end = any(isinstance(body, Termination) for body in bodies)
         if is_end:
             unended = await end_all()
-            journal.record(*_cut_short(journal.state, journal.now_us(), unended))
+            journal.record(*cut_short(journal.state, journal.now_us(), unended))
         if not bodies and row.kind == "decision":
             _warn_dropped(row, journal.goal_id)
         journal.record(*bodies)
@@ -85,7 +86,7 @@ async def _end_of_child(row: InboxRow, state: GoalState, store: StateStore, canc
     return [] if outcome is None or outcome.call_id in cancelling else [outcome]
 
 
-def _bodies_of(row: InboxRow, state: GoalState) -> list[Body]:
+def _bodies_of(row: InboxRow, state: GoalState, *, is_running: bool) -> list[Body]:
     """Return the events that a row becomes; none when it no longer fits anything."""
     try:
         match row.kind:
@@ -96,7 +97,7 @@ def _bodies_of(row: InboxRow, state: GoalState) -> list[Body]:
             case "limit" if row.payload.get("name") in _LIMITS:
                 return [LimitRaised(**row.payload)]
             case "cancel":
-                return [Termination("cancelled", detail=row.payload.get("why"))]
+                return cancelled_by(state, row.payload, is_running=is_running)
     except (TypeError, AttributeError, KeyError) as error:
         raise _unreadable(row, state, str(error)) from error
     raise _unreadable(row, state, f"it is a {row.kind!r}")
@@ -106,7 +107,7 @@ def _unreadable(row: InboxRow, state: GoalState, why: str) -> Damaged:
     return Damaged(f"What was posted to {state.goal_id} as {row.id} cannot be read ({why}).")
 
 
-def _cut_short(state: GoalState, now_us: int, unended: Collection[str]) -> list[Body]:
+def cut_short(state: GoalState, now_us: int, unended: Collection[str]) -> list[Body]:
     """Return the outcomes of calls that were ended because their goal was; of one that did not end, it is not known."""
     bodies: list[Body] = []
     error = ToolError("cancelled", "The goal was cancelled while this ran.")
@@ -120,7 +121,7 @@ def _cut_short(state: GoalState, now_us: int, unended: Collection[str]) -> list[
 
 
 async def drain(journal: Journal, store: StateStore, tools: Mapping[str, Tool], children: Children) -> None:
-    """Record what was posted, without running the goal; a cancelled goal leaves nothing running, and no children.
+    """Record what was posted, without running the goal; one that ends by a cancel leaves nothing running, no children.
 
     Raises: Conflict when the goal is no longer ours.
     """
@@ -129,7 +130,7 @@ async def drain(journal: Journal, store: StateStore, tools: Mapping[str, Tool], 
         await children.cancel(open_children(journal.state))
         return ()
 
-    if any(row.kind == "cancel" for row in await store.inbox(journal.goal_id)):
+    if _will_end(await store.inbox(journal.goal_id), journal.state):
         await give_up(journal, tools)
     more, waits = True, False
     while more and not journal.has_let_go():
@@ -138,3 +139,10 @@ async def drain(journal: Journal, store: StateStore, tools: Mapping[str, Tool], 
             waits = (await journal.commit(release=True)).inbox_waiting
             found = await store.inbox(journal.goal_id)
             more = waits and not (found and all(_is_approval(row) for row in found))
+
+
+def _will_end(rows: Sequence[InboxRow], state: GoalState) -> bool:
+    """Tell whether a cancel among the rows ends the goal; the second of two cancels does."""
+    cancels = [row for row in rows if row.kind == "cancel"]
+    bodies = [body for row in cancels for body in _bodies_of(row, state, is_running=False)]
+    return len(cancels) > 1 or any(isinstance(body, Termination) for body in bodies)

@@ -105,11 +105,13 @@ class Journal:
 
         With `takes_key_of`, the first commit takes the start key from that goal. See StateStore.append_event.
 
-        Raises: Conflict when the parent has ended there already.
+        Raises: Conflict when the parent has ended there already, or was cancelled.
         """
         state = fold(parent)
         if state.termination is not None:
             raise Conflict(f"{state.goal_id} has ended at event {state.tip.seq}; fork it before that.")
+        if state.cancel is not None:
+            raise Conflict(f"{state.goal_id} was cancelled at event {state.cancel_seq}; fork it before that.")
         left, left_hash = ForkedFrom(state.goal_id, state.tip.seq), state.tip.hash
         voided = tuple(state.open_calls)
         body = replace(state.begun, limits=state.limits, forked_from=left, parent=None, voided=voided)

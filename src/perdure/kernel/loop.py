@@ -17,18 +17,21 @@ from perdure.kernel import guards
 from perdure.kernel.admission import admit, tool_for
 from perdure.kernel.cancellation import cancelled as cancelled_outcome
 from perdure.kernel.children import child_of, open_children
+from perdure.kernel.cleanup import end_of, is_cleaning_up, overdue
 from perdure.kernel.events import Body, Decision, Happened, OutcomeUnknown, ToolCall, ToolError, ToolOutput, moment_us
 from perdure.kernel.fold import GoalState
-from perdure.kernel.inbox import take_posts
+from perdure.kernel.inbox import cut_short, take_posts
 from perdure.kernel.journal import Journal
 from perdure.kernel.ports import CallContext, Clock, Decided, KnownOutput, LeaseLost, Means, StateStore, Tool
-from perdure.kernel.recovery import EXHAUSTION, recover, settle_once, told, unknown_if_lost
+from perdure.kernel.recovery import EXHAUSTION, give_up, recover, settle_once, told, unknown_if_lost
 from perdure.kernel.tasks import end_tasks
 
 LONGEST_NAP_S = 10.0
 """A moment is waited for in naps no longer than this, because the clock may be set meanwhile."""
 _CHILDREN_US = 500_000
 """How often a goal that stays because its children run asks whether they still do."""
+
+TURN = "turn"
 
 log = logging.getLogger(__name__)
 
@@ -47,8 +50,8 @@ class Ran:
     """The queue that the goal is in."""
     is_recorded: bool = False
     """Whether the goal had ended before, so that nothing was run."""
-    waits_for: Sequence[Any] = ()
-    """The descendants that a goal waits for, where it waits for children."""
+    next_goals: Sequence[Any] = ()
+    """The goals to continue with: the descendants that a goal waits for, or the parent of one that has ended."""
 
 
 def _level() -> int:
@@ -80,14 +83,35 @@ class Loop:
         """The open calls whose children were created or found in this run."""
         self._unrecorded: list[ToolCall] = []
         self._wake = asyncio.Event()
+        self._is_waiting = False
+        self._wake_us: int | None = None
+        self._again_s: float | None = None
+        """When the mind wants to be asked again: at a moment, and after some time. See Decided."""
         self._is_stopping = False
         self._deciding: asyncio.Task[Any] | None = None
         self._has_posts = False
+        self._cleanup_us: int | None = None
+        """When the cleanup of the goal began, as far as its grace is concerned."""
         self._event_loop = asyncio.get_running_loop()
 
     @property
     def state(self) -> GoalState:
         return self.journal.state
+
+    @property
+    def active(self) -> Collection[str]:
+        """What goes on here, by name: the calls that run, work of the mind, a turn of the loop; nothing when it waits.
+
+        For a test that owns the clock, and moves it when nothing goes on.
+        """
+        is_at_rest = self._is_waiting and not self._wake.is_set()
+        return {*self._running, *(["mind"] if self._again_s is not None else []), *([] if is_at_rest else [TURN])}
+
+    @property
+    def due_us(self) -> int | None:
+        """The next moment at which the goal continues by itself."""
+        moments = [*self.state.timers().values(), *([] if self._wake_us is None else [self._wake_us])]
+        return min(moments, default=None)
 
     def stop(self) -> None:
         """Begin nothing new, let what runs finish, then give the goal back. A mind that still decides is cut short."""
@@ -121,7 +145,10 @@ class Loop:
         Raises: Conflict when the goal is no longer ours; what runs is ended then.
         """
         try:
-            if is_resumed:
+            if self._is_cleanup_over():
+                await give_up(self.journal, self._means.tools)
+                await self._end_cleanup()
+            elif is_resumed:
                 await self._means.mind.prepare(self.state)
                 await self.journal.commit_opening()  # not before the mind has found its own history in it
                 await recover(self.journal, self._means.tools, self._means.workdir, self._environment)
@@ -147,6 +174,9 @@ class Loop:
 
     async def _run(self) -> Ran:
         while not self.journal.has_let_go():
+            if self._is_cleanup_over():
+                await self._end_cleanup()
+                break
             wake_us = await self._decide()
             outcome = self._outcome(wake_us)
             if outcome == "waiting" and await self._stays_for_children():
@@ -158,6 +188,7 @@ class Loop:
             if self._has_posts or done.inbox_waiting:  # before anything begins: it may be a cancel
                 self._has_posts = False
                 await self._record_news()
+                was_cancelled = is_cleaning_up(self.state)
                 await take_posts(
                     self.journal,
                     self._store,
@@ -165,7 +196,7 @@ class Loop:
                     is_expected=done.inbox_waiting,
                     cancelling=self._cancelling,
                 )
-                if not self.journal.has_let_go():
+                if not self.journal.has_let_go() and is_cleaning_up(self.state) == was_cancelled:
                     self._start_new()
             else:
                 self._start_new()
@@ -181,13 +212,19 @@ class Loop:
         A flow that is run again meets them in this order: the steps that it asked for after a sleep of its own keep
         their numbers, and a call that a deadline cancelled is cancelled, though it ended in the same moment.
         """
-        if self._means.mind.has_news():
-            await self._decide()
+        is_over = self.state.termination is not None or self._is_stopping or self.state.reached_limit is not None
+        if is_over or not self._means.mind.has_news():
+            return
+        decided = await self._decided()
+        self._record_decided(replace(decided, end=None))  # the end is decided again when all is recorded
+        self._cancel_calls(decided.cancelled)
 
     async def _decide(self) -> int | None:
         """Ask the mind, and record what it wants; return when it wants to be asked again."""
+        self._wake_us = self._again_s = None
         state = self.state
-        if state.termination is not None or self._is_stopping or state.reached_limit is not None:
+        is_limited = state.reached_limit is not None and not is_cleaning_up(state)
+        if state.termination is not None or self._is_stopping or is_limited:
             return None
         end = guards.verdict(state)
         if end is not None:
@@ -197,9 +234,11 @@ class Loop:
         while decided.end is None and decided.cancelled:
             self._record_decided(decided)  # first: the mind wanted it before it knew of the cancelled calls' end
             if not self._cancel_calls(decided.cancelled):
+                self._wake_us, self._again_s = decided.wake_us, decided.again_s
                 return decided.wake_us
             decided = await self._decided()
         self._cancel_calls(decided.cancelled)
+        self._wake_us, self._again_s = decided.wake_us, decided.again_s
         if not self._record_decided(decided):
             return decided.wake_us
         return decided.wake_us if self.state.open_calls else 0  # nothing came of it: ask again, at once
@@ -209,7 +248,7 @@ class Loop:
         self._unrecorded += decided.unrecorded
         bodies = admit(decided.actions, self.state, self._means.tools, self._means.policy)
         if decided.end is not None:
-            bodies.append(decided.end)
+            bodies.append(end_of(self.state, decided.end))
         self.journal.record(*bodies, is_decision=bool(bodies))
         return bool(bodies)
 
@@ -219,13 +258,14 @@ class Loop:
         A call that runs is settled when what it has begun has ended.
         """
         is_settled = False
+        self._unrecorded = [call for call in self._unrecorded if call.call_id not in cancelled]
         for call_id in cancelled:
             running, found = self._running.get(call_id), self.state.open_calls.get(call_id)
             if running is not None and call_id not in self._cancelling:
                 self._cancelling.add(call_id)
                 call = self._started[call_id]
                 self._watch(call, self._cancel_call(call, running))
-            elif running is None and found is not None and found.is_child:
+            elif running is None and found is not None and isinstance(found.call, ToolCall) and found.is_child:
                 self._cancelling.add(call_id)
                 self._watch(found.call, self._cancel_child(found.call))
             elif running is None and found is not None:
@@ -244,11 +284,13 @@ class Loop:
         found = self.state.open_calls.get(call.call_id)
         if found is None:
             return call, []  # a pure call: nothing of it is recorded, and nothing has to be
-        bodies = running.result()[1] if not left and not running.cancelled() else []
+        bodies = [] if left or running.cancelled() else running.result()[1]
         done = [body for body in bodies if isinstance(body, ToolOutput) and body.ok]
         if done:
             return call, [replace(cancelled_outcome(found, self._clock.now_us(), "yes"), output=done[0].output)]
         happened, output = await self._happened(call) if call.effect == "once" and not left else (None, None)
+        if happened == "no" and any(isinstance(body, OutcomeUnknown) for body in bodies):
+            happened = "unknown"  # it may still run on a thread, and have its effect later
         outcome = cancelled_outcome(found, self._clock.now_us(), happened)
         return call, [outcome if output is None else replace(outcome, output=output)]
 
@@ -274,13 +316,15 @@ class Loop:
         """Ask the mind; one that is cut short by a stop has decided nothing."""
         self._deciding = task = asyncio.current_task()
         try:
-            return await self._means.mind.decide(self.state, self._clock.now_us())
+            decided = await self._means.mind.decide(self.state, self._clock.now_us())
         except asyncio.CancelledError:
             if task is None or not self._is_stopping or task.uncancel() > 0:
                 raise
             return Decided()
         finally:
             self._deciding = None
+        self.journal.record(*decided.markers)
+        return decided
 
     def _outcome(self, wake_us: int | None) -> Outcome | None:
         """Say whether this run is over: nothing runs, and nothing will by itself."""
@@ -291,11 +335,10 @@ class Loop:
             return None
         if self._is_stopping:
             return "interrupted"
-        if self._new_children():
-            return None
-        if state.reached_limit is not None:
+        if state.reached_limit is not None and not (is_cleaning_up(state) or self._new_children()):
             return "waiting"
-        if wake_us is not None:
+        is_asked_again = wake_us is not None or self._again_s is not None
+        if is_asked_again or is_cleaning_up(state) or self._new_children():
             return None
         timers = state.timers()
         sleeps_us = min(timers.values()) - self._clock.now_us() if timers else None
@@ -433,20 +476,55 @@ class Loop:
 
     async def _wait(self, wake_us: int | None) -> None:
         """Wait for an outcome, a stop, a post or a moment."""
-        moments = [*self.state.timers().values(), *([wake_us] if wake_us is not None else [])]
-        if moments:
-            pause_s = max(min(moments) - self._clock.now_us(), 0) / 1e6
-            others = {
-                asyncio.ensure_future(self._clock.sleep(min(pause_s, LONGEST_NAP_S))),
-                asyncio.ensure_future(self._wake.wait()),
-            }
-            try:
-                await asyncio.wait(others, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                await end_tasks(others)
-        else:
-            await self._wake.wait()
+        due_us = self._cleanup_due_us()
+        moments = [*self.state.timers().values(), *(each for each in (wake_us, due_us) if each is not None)]
+        pauses = [max(min(moments) - self._clock.now_us(), 0) / 1e6] if moments else []
+        if self._again_s is not None:
+            pauses.append(self._again_s)
+        self._is_waiting = True
+        try:
+            await self._wait_for(min(pauses, default=None))
+        finally:
+            self._is_waiting = False
         self._wake.clear()
+
+    async def _wait_for(self, pause_s: float | None) -> None:
+        if pause_s is None:
+            await self._wake.wait()
+            return
+        others = {
+            asyncio.ensure_future(self._clock.sleep(min(pause_s, LONGEST_NAP_S))),
+            asyncio.ensure_future(self._wake.wait()),
+        }
+        try:
+            await asyncio.wait(others, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await end_tasks(others)
+
+    def _cleanup_due_us(self) -> int | None:
+        """Return when the grace of a cleanup ends; None when the goal does not clean up.
+
+        It is counted from the cancel, over restarts. A goal that was cancelled while no worker had its code has all of
+        it: as long as nothing is recorded behind the cancel, the cleanup begins with this run.
+        """
+        state = self.state
+        if not is_cleaning_up(state):
+            return None
+        if self._cleanup_us is None:
+            self._cleanup_us = self._clock.now_us() if state.tip.seq == state.cancel_seq else state.cancel_us
+        return self._cleanup_us + round(self._means.cancel_grace_s * 1e6)
+
+    def _is_cleanup_over(self) -> bool:
+        """Tell whether the flow of a cancelled goal has had its time to clean up."""
+        due_us = self._cleanup_due_us()
+        return due_us is not None and due_us <= self._clock.now_us()
+
+    async def _end_cleanup(self) -> None:
+        """End a goal whose cleanup took too long, and all that still runs of it."""
+        unended = await self._finish_all()
+        self.journal.record(*cut_short(self.state, self._clock.now_us(), unended))
+        self.journal.record(overdue(self.state, self._means.cancel_grace_s))
+        await self.journal.commit(release=True)
 
     async def _finish_all(self) -> Collection[str]:
         """Record what has ended, and end what still runs; return the calls that do not let themselves be ended."""

@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields
 from typing import Any, Generic, TypeVar
 
+from perdure.kernel.frozen import constructor
+
 Content = dict[str, Any]
 B = TypeVar("B")
 _ALWAYS_FINITE = frozenset({str, int, bool, type(None)})
@@ -14,7 +16,7 @@ class Layout(Generic[B]):
     """How the values of one dataclass are written and read."""
 
     def __init__(self, kind: type[B], **nested: "Layout[Any] | type[tuple[Any, ...]]") -> None:
-        self.kind = kind
+        self._make: Callable[..., B] = kind
         self.defaults: Content = {
             each.name: _default(each) for each in fields(_dataclass(kind)) if _default(each) is not MISSING
         }
@@ -26,6 +28,11 @@ class Layout(Generic[B]):
         self._readers: tuple[tuple[str, Callable[[Any], Any]], ...] = tuple(
             (name, each.read if isinstance(each, Layout) else each) for name, each in nested.items()
         )
+
+    def be_quick(self) -> "Layout[B]":
+        """Make values by a quick constructor; it takes a moment to be made itself."""
+        self._make = constructor(self._make)
+        return self
 
     def write(self, value: B) -> Content:
         """Return a value as an object, without the fields that have their default."""
@@ -46,7 +53,7 @@ class Layout(Generic[B]):
             found = content.get(name)
             if found is not None:
                 content[name] = read(found)
-        return self.kind(**content)
+        return self._make(**content)
 
     def is_same(self, left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
         """Tell whether two objects say the same, whichever of their defaults are left out."""

@@ -7,6 +7,7 @@ from typing import Any, Literal, Protocol
 
 from perdure.errors import Conflict
 from perdure.kernel.children import NO_CHILDREN, Children
+from perdure.kernel.cleanup import GRACE_S
 from perdure.kernel.events import Action, Event, ForkedFrom, MindKind, ParentCall, Termination, ToolCall, ToolOutput
 from perdure.kernel.fold import FINAL, GoalState, Status, WaitingFor
 from perdure.kernel.summary import ALL_GOALS, GoalFilter, Summary
@@ -154,6 +155,11 @@ class Decided:
     """Calls that the mind no longer waits for: what runs of them is ended, and they are recorded as cancelled."""
     end: Termination | None = None
     wake_us: int | None = None
+    again_s: float | None = None
+    """The mind has work of its own that is not recorded: it is asked again after this time, whatever the clock shows.
+    """
+    markers: Sequence[ToolOutput] = ()
+    """Decisions of the mind's own code to record, before everything else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -478,6 +484,8 @@ class Means:
     """A goal that only sleeps for longer than this is given back, so that nothing is held meanwhile."""
     end_within_s: float = 10.0
     """A call that is told to end, and has not after so long, is left alone; a tool must have killed by then."""
+    cancel_grace_s: float = GRACE_S
+    """How long the flow of a cancelled goal may clean up."""
     keep: Callable[[object], None] = lambda _task: None
     """Is given what is left alone, and sees to it that it is never freed: its code would be entered once more for that,
     outside of any event loop, and code that swallows everything would never return."""

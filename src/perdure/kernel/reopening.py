@@ -5,10 +5,11 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from perdure.errors import Conflict
+from perdure.kernel.cancellation import is_cancelled_by_flow
 from perdure.kernel.events import Event, Limits, Reopened, Termination, ToolCall, Verdict, content_of, is_same_content
 from perdure.kernel.fold import CallState, GoalState
 from perdure.kernel.limits import raised_limits
-from perdure.kernel.step_names import branch_of
+from perdure.kernel.step_names import branch_of, is_marker, may_follow
 
 _MAY_HAVE_HAPPENED = frozenset({"timeout", "bad_result", "cancelled", "signal"})
 """Error codes after which the effect of a `once` call may be there all the same.
@@ -31,8 +32,9 @@ class NotRetried(Conflict):
 def plan_retry(state: GoalState, *, by: str, reason: str | None = None) -> Reopened:
     """Return the event that reopens a failed goal.
 
-    The steps that the end came from are called again. A call of theirs that may have had its effect is unknown
-    instead, and waits for a decision: a `once` step is never repeated without one.
+    The steps that the end came from are called again, and so is what the flow cancelled because of that end: a group
+    cancels its other members when one has failed. A call that may have had its effect is unknown instead, and waits
+    for a decision: a `once` step is never repeated without one.
 
     Raises: NotRetried when the goal has not failed, or a flow has begun other steps because of the failure.
     """
@@ -41,9 +43,10 @@ def plan_retry(state: GoalState, *, by: str, reason: str | None = None) -> Reope
         raise _not_failed(state)
     steps = _failed_calls(state) | _skipped_calls(state, end)
     named = _ended_by(state, end, steps)
+    calls = [steps[step] for step in named]
     if state.begun.mind.kind == "flow":
         _refuse_after_compensation(state, named)
-    calls = [steps[step] for step in named]
+        calls = [*calls, *_cancelled_by_failure(state, calls)]
     return Reopened(
         by=by,
         reason=reason,
@@ -115,7 +118,26 @@ def _may_have_happened(call: CallState) -> bool:
         return True
     error = call.outcome.error if call.outcome else None
     is_once = isinstance(call.call, ToolCall) and call.call.effect == "once"
+    if call.outcome is not None and call.outcome.happened == "no":
+        return False
     return is_once and error is not None and error.code in _MAY_HAVE_HAPPENED
+
+
+def _cancelled_by_failure(state: GoalState, failed: Sequence[CallState]) -> list[CallState]:
+    """Return the calls that a flow has cancelled because it was about to fail; it does not cancel them in a retry.
+
+    They are the last calls of their steps, ended after the first failure, and nothing was begun because of them. An
+    end that comes from no step leaves only the calls after whose end nothing was begun at all. A call that the flow
+    cancels for another reason, such as the loser of a race, is cancelled again when the flow is run again.
+    """
+    last = {call.call.step: call for call in state.calls.values()}
+    cancelled = [call for call in last.values() if not call.is_open and is_cancelled_by_flow(call)]
+    if not failed:
+        begun_seq = max((call.seq for call in state.calls.values()), default=0)
+        return [call for call in cancelled if (call.ended_seq or 0) > begun_seq]
+    first_seq = min(call.ended_seq or call.seq for call in failed)
+    after = [call for call in cancelled if (call.ended_seq or 0) > first_seq and call not in failed]
+    return [call for call in after if not _begun_because_of(state, call.call.step, call)]
 
 
 def _ended_by(state: GoalState, end: Termination, failed: Mapping[str, CallState]) -> Sequence[str]:
@@ -166,24 +188,5 @@ def _begun_because_of(state: GoalState, step: str, failed: CallState) -> list[st
     """Return the steps that a flow began after a step had failed, where it may have known of the failure."""
     ended_seq = failed.ended_seq or failed.seq
     later = (call.call.step for call in state.calls.values() if call.seq > ended_seq)
-    return list(dict.fromkeys(name for name in later if name != step and _may_follow(_branch(step), _branch(name))))
-
-
-def _may_follow(failed: Sequence[str], other: Sequence[str]) -> bool:
-    """Tell whether a call in a branch may be there because of a failure in another, which was before it.
-
-    Branches are paths of gathers: `g1.0.g2.1` is `["g1", "0", "g2", "1"]`. In the same branch, and in one that encloses
-    the failed step's or is enclosed by it, one thing comes after the other. Where two paths part, they part at the
-    number of a line of the same gather, and run side by side; or at different gathers of one branch, of which the
-    later was opened when the earlier had ended.
-    """
-    for one, two in zip(failed, other, strict=False):
-        if one != two:
-            return one.startswith("g") and two.startswith("g") and int(two[1:]) > int(one[1:])
-    return True
-
-
-def _branch(step: str) -> Sequence[str]:
-    """Return the branch of a flow's step `<branch>/<name>#<n>` as a path; the body of the flow is the empty path."""
-    branch = branch_of(step)
-    return branch.split(".") if branch else []
+    others = (name for name in later if name != step and not is_marker(name))
+    return list(dict.fromkeys(name for name in others if may_follow(branch_of(step), branch_of(name))))

@@ -7,6 +7,7 @@ from perdure.errors import Invalid, NotFound
 from perdure.kernel.fold import CallState, GoalState
 
 _LISTED = 20
+_MARKER = "version:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,34 @@ def _named(state: GoalState, name: str) -> NamedStep:
 def branch_of(step: str) -> str:
     """Return the branch of a flow's step `<branch>/<name>#<n>`; the body of the flow is the empty branch."""
     return step.rpartition("/")[0]
+
+
+def may_follow(branch: str, other: str) -> bool:
+    """Tell whether a later call in another branch of a flow may depend on a call in a branch.
+
+    Branches are paths of gathers: `g1.0.g2.1`. In the same branch, and in one that encloses the other, one thing comes
+    after the other. Where two paths part, they part at the number of a line of the same gather, and run side by side;
+    or at different gathers of one branch, of which the later was opened when the earlier had ended.
+    """
+    for one, two in zip(_path(branch), _path(other), strict=False):
+        if one != two:
+            return one.startswith("g") and two.startswith("g") and int(two[1:]) > int(one[1:])
+    return True
+
+
+def marker_step(branch: str, name: str) -> str:
+    """Name the marker that records which version of its code a flow has chosen."""
+    return f"{branch}/{_MARKER}{name}"
+
+
+def is_marker(step: str) -> bool:
+    """Tell whether a step is a marker, which the code of a flow need not ask for again."""
+    tail = step.rpartition("/")[2]
+    return tail.startswith(_MARKER) and "#" not in tail
+
+
+def _path(branch: str) -> list[str]:
+    return branch.split(".") if branch else []
 
 
 def _short_names(step: str) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from perdure.kernel.cleanup import describe_cleanup
 from perdure.kernel.events import ForkedFrom, ParentCall
 from perdure.kernel.fold import FINAL, GoalState, Status, WaitingFor
 from perdure.kernel.holding import describe_hold
@@ -24,7 +25,8 @@ class Summary:
     cost_usd: float = 0.0
     reason: str | None = None
     detail: str | None = None
-    """The beginning of the termination's detail; of a goal on hold, why it is."""
+    """The beginning of the termination's detail; of a goal on hold or one that cleans up, why it is not run or has
+    not ended."""
     waiting_for: WaitingFor | None = None
     bot: str | None = None
     flow: str | None = None
@@ -130,11 +132,14 @@ def _storable(text: str) -> str:
 
 
 def _detail(state: GoalState) -> str | None:
-    if state.termination is None:
-        detail = None if state.hold is None else describe_hold(state.hold)
-    else:
-        detail = state.termination.detail
+    detail = _detail_of_open(state) if state.termination is None else state.termination.detail
     return None if detail is None else _storable(detail)[:_LONGEST_DETAIL]
+
+
+def _detail_of_open(state: GoalState) -> str | None:
+    if state.hold is not None:
+        return describe_hold(state.hold)
+    return None if state.cancel is None else describe_cleanup(state.cancel)
 
 
 def _due_us(state: GoalState, waiting_for: WaitingFor | None) -> int | None:

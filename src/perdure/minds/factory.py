@@ -12,6 +12,7 @@ from perdure.minds.flows.flow import Flow
 from perdure.minds.flows.mind import FlowMind
 from perdure.minds.flows.registry import find_flow
 from perdure.minds.flows.requests import NO_FORKS, StepForks
+from perdure.minds.flows.step_calls import DIRECT, StepCalls
 from perdure.minds.plan import PlanMind
 from perdure.minds.plan_file import parse_plan
 
@@ -27,9 +28,16 @@ class Made:
 
 
 def make_mind(
-    spec: MindSpec, text: str, jobs: int, forks: StepForks = NO_FORKS, flow: Flow[..., Any] | None = None
+    spec: MindSpec,
+    text: str,
+    jobs: int,
+    forks: StepForks = NO_FORKS,
+    flow: Flow[..., Any] | None = None,
+    calls: StepCalls = DIRECT,
 ) -> Made:
-    """Make the mind that a goal was started with; `forks` knows the processes that steps of a flow fork.
+    """Make the mind that a goal was started with.
+
+    `forks` knows the processes that steps of a flow fork, `calls` how their functions are called.
 
     A caller that has the flow already gives it; else it is found by what the goal says.
 
@@ -44,7 +52,7 @@ def make_mind(
         case "plan":
             raise Invalid("A goal of kind plan needs the text of its plan, found none.")
         case "flow" if spec.at is not None:
-            mind = FlowMind(flow or find_flow(spec.at, spec.flow), spec.args, forks)
+            mind = FlowMind(flow or find_flow(spec.at, spec.flow), spec.args, forks, calls)
             return Made(mind, {mind.tool.name: mind.tool})
         case _:
             raise Invalid(f"Expected a goal of kind command, plan or flow, found {spec.kind}.")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from perdure.kernel.cancellation import CANCELLED
+from perdure.kernel.cancellation import CANCELLED, is_cancelled_by_flow
 from perdure.kernel.events import Action, Decision, Message, ToolCall, ToolError, ToolOutput
 from perdure.kernel.fold import CallState, GoalState
 from perdure.kernel.recovery import BAD_RESULT
@@ -102,12 +102,9 @@ def attempt_of(call: Action) -> int:
     return int(call.call_id.removeprefix(f"{call.step}.") or 1)
 
 
-def is_cancelled_by_flow(call: CallState) -> bool:
-    """Tell whether a call ended because the flow did not want it any more."""
-    if call.decision is not None and call.decision.decision == "cancel":
-        return True
-    error = call.outcome.error if call.outcome is not None else None
-    return error is not None and error.code == CANCELLED
+def is_reopened(state: GoalState, call: CallState) -> bool:
+    """Tell whether a retry of the goal calls the step of a call again, and that call was its last before."""
+    return state.attempts_before.get(call.call.step, 0) == attempt_of(call.call)
 
 
 def standing(state: GoalState, step: str, retry: Retry = NO_RETRY, after: int = 0) -> Standing:
@@ -135,6 +132,8 @@ def _is_final(call: Action, code: str) -> bool:
 def _begun(state: GoalState, last: CallState, attempt: int, retry: Retry) -> Standing:
     if last.is_open:
         return Standing("open", attempt, last)
+    if is_reopened(state, last) and is_cancelled_by_flow(last):
+        return Standing("again", attempt, last, is_reopened=True)
     if last.outcome is not None:
         return _tried(state, last, last.outcome, attempt, retry)
     match last.decision:

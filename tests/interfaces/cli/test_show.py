@@ -95,6 +95,24 @@ def test_the_output_of_a_step_is_found_by_its_short_name(perdure: Terminal, monk
     assert "/str#0, /str#1" in perdure.err
 
 
+def test_what_a_step_used_and_recorded_is_shown(perdure: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("using.py").write_text(
+        "from perdure import current_step, flow\n"
+        "def use():\n"
+        "    current_step().usage(tokens=7, cost_usd=0.25)\n"
+        "    current_step().record(model='m-1')\n"
+        "@flow\n"
+        "async def using(goal):\n"
+        "    await goal.step(use)\n"
+    )
+    monkeypatch.syspath_prepend(str(Path.cwd()))
+    assert perdure("run", "--flow", "using:using") == 0
+    perdure("goal", "show", perdure.newest())
+    assert "$0.2500" in perdure.out
+    call = perdure.json("goal", "show", perdure.newest())["calls"][0]
+    assert (call["usage"], call["meta"]) == ({"tokens": 7, "cost_usd": 0.25}, {"model": "m-1"})
+
+
 def test_a_goal_that_sleeps_says_until_when(perdure: Terminal) -> None:
     assert begun(perdure, "goal: nap\nsteps: [{id: nap, wait: 2h}]") == 5
     goal = perdure.newest()

@@ -1,3 +1,4 @@
+# pyright: reportAny=false, reportUnusedParameter=false
 """Options come before the function and its arguments, so no option has the name of an argument."""
 
 from typing import Any, assert_type

@@ -4,7 +4,7 @@ from typing import assert_type
 
 import perdure.testing
 from perdure import Goal, GoalResult, Perdure, flow
-from perdure.testing import TestClock, TestHome
+from perdure.testing import ManualClock, TemporaryHome
 
 
 def charge(order: str, cents: int) -> str:
@@ -22,9 +22,9 @@ async def test_it() -> None:
         return f"{order}: {cents}"
 
     async with perdure.testing.home() as p:
-        assert_type(p, TestHome)
+        assert_type(p, TemporaryHome)
         opened: Perdure = p
-        clock: TestClock = p.clock
+        clock: ManualClock = p.clock
         with p.replace(charge, fake):
             handle = await opened.goals.start(checkout, "A-1")
             await clock.advance(24 * 3600)

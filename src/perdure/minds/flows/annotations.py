@@ -129,7 +129,7 @@ def annotations_of(fn: Callable[..., Any]) -> Annotations:
 
     They are cached on the function itself, so that the cache keeps nothing alive.
     """
-    function, made = _function_of(fn)
+    function, made = (fn, None) if type(fn) is types.FunctionType else _function_of(fn)
     if function is None:
         return Annotations({} if made is None else {"return": made}, {})
     known = function.__dict__.get(_CACHE)

@@ -13,9 +13,12 @@ _EMPTY: dict[str, Any] = {"args": [], "kwargs": {}}
 
 def recorded_arguments(given: Mapping[str, Any], effect: Effect) -> dict[str, Any]:
     """Return what is recorded of the arguments of a step, which are JSON already: what is empty is left out."""
-    recorded = {name: each for name, each in given.items() if each}
+    recorded = dict(given)
     if effect == "pure":
         recorded["digest"] = digest(given)
+    for name in _EMPTY:
+        if not recorded[name]:
+            del recorded[name]
     return recorded
 
 
@@ -28,8 +31,6 @@ def are_same_arguments(wanted: Mapping[str, Any], recorded: Mapping[str, Any]) -
     if "digest" in recorded:
         known = wanted.get("digest") or digest({**_EMPTY, **wanted})
         return bool(known == recorded["digest"])
-    return _text(wanted) == _text(recorded)
-
-
-def _text(arguments: Mapping[str, Any]) -> bytes:
-    return orjson.dumps([arguments.get("args"), arguments.get("kwargs")], option=orjson.OPT_SORT_KEYS)
+    if "digest" in wanted:
+        wanted = {name: each for name, each in wanted.items() if name != "digest"}
+    return orjson.dumps(wanted, option=orjson.OPT_SORT_KEYS) == orjson.dumps(recorded, option=orjson.OPT_SORT_KEYS)

@@ -9,10 +9,7 @@ def is_same(given: Any, read: Any) -> bool:
     """Tell whether a value that was read is the one that was given: of one type, and equal in all that is compared."""
     kind = type(given)
     if isinstance(given, dict) and isinstance(read, dict):
-        pairs = zip(given.items(), read.items(), strict=False)
-        return len(given) == len(read) and all(
-            is_same(old, new) for pair in pairs for old, new in zip(*pair, strict=True)
-        )
+        return given.keys() == read.keys() and all(is_same(item, read[key]) for key, item in given.items())
     if isinstance(given, list | tuple) and isinstance(read, list | tuple):
         return len(given) == len(read) and all(map(is_same, given, read)) and _is_array_of(read, kind)
     if dataclasses.is_dataclass(kind):

@@ -1,7 +1,7 @@
 """Exceptions of steps, made again of what was recorded, so that a flow catches them by their own class.
 
 The class is looked up among what is loaded already. Its module is never imported for this, and of its code only
-`__new__` is run: attributes that `__init__` would set are missing, as after `copyreg`. Builtin exceptions, and ours
+`__new__` is run: attributes that `__init__` would set are missing. Builtin exceptions, and ours
 that only have a text, are made as usual.
 """
 

@@ -2,19 +2,25 @@
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
+from random import Random
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar, overload
+from uuid import UUID
 
 from perdure.errors import StepFailed
 from perdure.kernel.events import Effect, Limits
+from perdure.kernel.frozen import constructor
 from perdure.minds.flows import validation as asked
 from perdure.minds.flows.arguments import recorded_arguments
 from perdure.minds.flows.children import child_goal, require_flow
 from perdure.minds.flows.deadlines import Deadline
+from perdure.minds.flows.determinism import next_random, next_uuid, time_of
 from perdure.minds.flows.failed_steps import tag_with_others
-from perdure.minds.flows.requests import Pause, Question, Work, step_context
+from perdure.minds.flows.requests import Pause, Question, Work
 from perdure.minds.flows.unawaited import Unawaited, must_be_awaited
 from perdure.minds.flows.values import arguments_to_json, reader_of
+from perdure.minds.flows.versions import choose_version
 from perdure.minds.retry import NO_RETRY, Retry, retry_of
 
 if TYPE_CHECKING:
@@ -56,7 +62,7 @@ class Goal:
     def __repr__(self) -> str:
         return f"<goal {self.id}>"
 
-    def options(
+    def options(  # noqa: PLR0913 (each is an option of a call)
         self,
         *,
         effect: Effect = "once",
@@ -82,7 +88,7 @@ class Goal:
         """
         asked.step_options(effect, name, id, timeout_s, check)
         asked.child_options(key, limits)
-        return CallOptions(self, effect, name, id, retry_of(retry), timeout_s, check, key, limits)
+        return _call_options(self, effect, name, id, retry_of(retry), timeout_s, check, key, limits)
 
     @overload
     async def step(self, fn: Callable[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
@@ -196,8 +202,49 @@ class Goal:
         """
         return CallOptions(self).child(flow, *args, **kwargs)
 
+    @must_be_awaited
+    async def version(self, name: str, latest: int, oldest: int = 1) -> int:
+        """Return which version of a changed part of the code this goal runs.
 
-@dataclass(frozen=True)
+        if await goal.version("invoice-by-mail", 2) == 1:
+            await goal.step(print_invoice)
+        else:
+            await goal.step(mail_invoice)
+
+        It is 1 when the history has steps ahead that code without this call has recorded, else `latest`. The goal keeps
+        the version. A call that no running goal needs any more may be removed, and `oldest` raised.
+
+        Raises: Invalid. When the goal runs a version below `oldest` or above `latest`, its run ends with Conflict.
+        """
+        return await choose_version(self.mind, name, latest, oldest)
+
+    def now(self) -> datetime:
+        """Return the time (UTC) of the event that the flow reacts to: the start, or the newest result that it has got.
+
+        It is the same in every run of the goal, and costs no event. It does not advance between two results.
+
+        Raises: Invalid outside of the flow.
+        """
+        return time_of(self.mind)
+
+    def uuid(self) -> UUID:
+        """Return a new id that is the same in every run of the goal. It can be predicted: it is not a secret.
+
+        A fork gets other ids from the point where it was forked.
+
+        Raises: Invalid outside of the flow.
+        """
+        return next_uuid(self.mind)
+
+    def random(self) -> Random:
+        """Return a new random generator that gives the same numbers in every run of the goal.
+
+        Raises: Invalid outside of the flow.
+        """
+        return next_random(self.mind)
+
+
+@dataclass(frozen=True, slots=True)
 class CallOptions:
     """How a call of a goal is made; created by `goal.options(…)`."""
 
@@ -240,10 +287,12 @@ class CallOptions:
         called = self.name or getattr(fn, "__name__", type(fn).__name__).strip("<>")
         given = arguments_to_json(called, fn, args, kwargs)
         arguments = recorded_arguments(given, self.effect)
-        context = step_context()
-        work = Work(fn, args, kwargs, arguments, self.effect, self.timeout_s, self.check, reader_of(fn), context)
+        work = Work(fn, args, kwargs, arguments, self.effect, self.timeout_s, self.check, reader_of(fn))
         value = await self.goal.mind.request(called, work, self.retry, id=self.id)
         try:
             return work.read(value)
         except ValueError as error:
             raise StepFailed("invalid", f"What {called} returned is not what it says it returns: {error}") from error
+
+
+_call_options = constructor(CallOptions)

@@ -37,6 +37,13 @@ class NoJsonForm(ValueError):
         return f"{self._reason} (at {''.join(self._place)})" if self._place else self._reason
 
 
+class UnknownType(NoJsonForm):
+    """A value, or a part of it, has a type without a JSON form; an annotation may give it one."""
+
+    def __init__(self, value: object) -> None:
+        super().__init__(f"a value of type {_name(value)}")
+
+
 @dataclass(frozen=True)
 class Form:
     """How a value is written where JSON leaves a choice."""
@@ -57,15 +64,22 @@ ANNOTATED = Form(has_text_keys=False)
 
 def is_json(value: Any) -> bool:
     """Tell whether a value has exactly the types of JSON: it comes back from JSON as it is."""
+    try:
+        return _is_json(value)
+    except RecursionError:  # it contains itself
+        return False
+
+
+def _is_json(value: Any) -> bool:
     kind = type(value)
     if kind in _EXACT:
         return True
     if kind is float:
         return math.isfinite(value)
     if kind is list:
-        return all(map(is_json, value))
+        return all(map(_is_json, value))
     if kind is dict:
-        return all([type(key) is str for key in value]) and all(map(is_json, value.values()))  # noqa: C419 (faster)
+        return all([type(key) is str for key in value]) and all(map(_is_json, value.values()))  # noqa: C419 (faster)
     return False
 
 
@@ -242,7 +256,7 @@ def _known_to_pydantic(value: Any, form: Form) -> Any:
     Raises: NoJsonForm when pydantic does not know the type.
     """
     if isinstance(value, type) or callable(value):
-        raise NoJsonForm(f"a value of type {_name(value)}")
+        raise UnknownType(value)
     return _as_pydantic_writes(value, form)
 
 
@@ -255,13 +269,13 @@ def _as_pydantic_writes(value: Any, form: Form) -> Any:
     except MemoryError:
         raise
     except Exception as error:
-        raise NoJsonForm(f"a value of type {_name(value)}") from error
+        raise UnknownType(value) from error
     return _array(written, form) if isinstance(written, list) else _written(value, written, form)
 
 
 def _written(value: Any, written: Any, form: Form) -> Any:
     if not isinstance(written, str | int | float | dict | None):
-        raise NoJsonForm(f"a value of type {_name(value)}")
+        raise UnknownType(value)
     return json_form(written, form)
 
 

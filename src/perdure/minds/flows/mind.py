@@ -12,18 +12,21 @@ from contextlib import suppress
 from contextvars import Context, copy_context
 from typing import Any
 
-from perdure.errors import Invalid, StepFailed
+from perdure.errors import Conflict, Invalid, StepFailed
+from perdure.kernel.cancellation import is_cancelled_by_flow
 from perdure.kernel.events import Action, Termination, ToolCall, encode, iso
-from perdure.kernel.fold import CallState
+from perdure.kernel.fold import CallState, Origin
 from perdure.kernel.ports import Decided, GoalState
+from perdure.kernel.step_names import is_marker
+from perdure.kernel.tasks import leave_alone
+from perdure.minds.flows.cleanup import Cleanup
 from perdure.minds.flows.current import STEP
 from perdure.minds.flows.endings import ended_without, ending_of, failure_from, value_for
 from perdure.minds.flows.event_loop import FlowCallbacks
 from perdure.minds.flows.flow import Flow
 from perdure.minds.flows.goal import Goal
-from perdure.minds.flows.loop_clock import CLOCK, LoopClock
 from perdure.minds.flows.mistakes import is_interrupt
-from perdure.minds.flows.recorded import Recorded
+from perdure.minds.flows.recorded import ChangedFlow, Recorded
 from perdure.minds.flows.requests import (
     BRANCH,
     NO_FORKS,
@@ -34,14 +37,19 @@ from perdure.minds.flows.requests import (
     StepForks,
     Uncancellable,
     Wanted,
+    Work,
+    is_id,
+    step_context,
 )
+from perdure.minds.flows.step_calls import DIRECT, StepCalls
 from perdure.minds.flows.step_tool import StepTool
 from perdure.minds.flows.tracebacks import class_name, text_of
 from perdure.minds.flows.values import read_arguments, result_to_json, to_json
+from perdure.minds.flows.versions import Refusal, Versions
 from perdure.minds.retry import NO_RETRY, Retry
-from perdure.minds.standing import Standing, attempt_of, call_id, is_cancelled_by_flow, standing
+from perdure.minds.standing import Standing, attempt_of, call_id, is_reopened, standing
 
-_LOOK_AGAIN_US = 50_000
+_LOOK_AGAIN_S = 0.05
 _GRACE_S = 0.05
 """How long a goal is not parked after its flow did something, while the flow may wait for something unrecorded."""
 _REPLAY_PATIENCE_S = 30.0
@@ -57,7 +65,13 @@ log = logging.getLogger(__name__)
 class FlowMind:
     """Decides by running the function; see Mind."""
 
-    def __init__(self, flow: Flow[..., Any], arguments: Mapping[str, Any] | None, forks: StepForks = NO_FORKS) -> None:
+    def __init__(
+        self,
+        flow: Flow[..., Any],
+        arguments: Mapping[str, Any] | None,
+        forks: StepForks = NO_FORKS,
+        calls: StepCalls = DIRECT,
+    ) -> None:
         self._flow = flow
         self.goal: Goal | None = None
         """What the function is given, once it runs."""
@@ -69,6 +83,7 @@ class FlowMind:
         self._requests: dict[str, Request] = {}
         """What the function waits for, by step; a cancelled request stays until the end of its call is delivered."""
         self._asked: set[str] = set()
+        self._ids: set[str] = set()
         self._cancelled: set[str] = set()
         """The steps of cancelled requests whose calls are not delivered as ended yet."""
         self._abandoned: list[str] = []
@@ -81,10 +96,18 @@ class FlowMind:
         """How many of the settled calls of the state were delivered."""
         self._reached_us = 0
         """How far a function that is run again has come, by the clock of the first run."""
+        self.now_us = 0
+        """The time of the newest event that the function knows of."""
+        self.versions = Versions()
+        self.goal_id = ""
+        self.origins: Sequence[Origin] = ()
+        """The goals that wrote the history of this goal. See GoalState."""
+        self._refusal: Refusal | None = None
         self._is_replaying = False
         self._active_s = 0.0
         self._is_closed = False
-        self.tool = StepTool(self._requests, forks)
+        self._cleanup = Cleanup()
+        self.tool = StepTool(self._requests, forks, calls)
 
     async def prepare(self, state: GoalState) -> None:
         """See Mind.prepare. Runs the function from its beginning as far as the history goes.
@@ -93,39 +116,60 @@ class FlowMind:
         """
         recorded = self._recorded = Recorded(state)
         self._is_replaying, self._reached_us = True, state.created_us
+        self.versions.load(state)
         callbacks = self._launch(state)
         await callbacks.rest()
-        while self._end is None and not recorded.has_difference:
-            if self._delivered < len(state.settled):
-                if self._is_due(state) and self._deliver_next(state):
-                    await callbacks.rest()
-                elif await self._advance(callbacks):
-                    continue
-                elif not self._deliver_next(state):
-                    break
-                else:
-                    await callbacks.rest()
-            elif recorded.is_all_asked or not await self._advance(callbacks):
-                break
+        recorded.settle_doubts()
+        while await self._replay_next(state, recorded, callbacks):
+            recorded.settle_doubts()
         self._is_replaying = False
+        if self._refusal is not None:
+            raise self._refusal.error
         recorded.require_all_asked(self._flow.path, ended_without(self._end))
+
+    async def _replay_next(self, state: GoalState, recorded: Recorded, callbacks: FlowCallbacks) -> bool:
+        """Deliver what the history has next; tell whether there was anything, and the function could take it."""
+        if self._end is not None or self._refusal is not None or recorded.has_difference:
+            return False
+        if self._is_cancel_next(state):
+            is_delivered = recorded.has_asked_before(state.cancel_seq)
+            if is_delivered:
+                self._begin_cleanup(state)
+        elif self._delivered < len(state.settled):
+            is_delivered = self._is_due(state) and self._deliver_next(state)
+        elif recorded.is_all_asked:
+            return False
+        else:
+            is_delivered = False
+        if not is_delivered:
+            if await self._advance(callbacks):
+                return True
+            if self._delivered >= len(state.settled) or not (self._deliver_next(state) or self._deliver_by_id(state)):
+                return False
+        await callbacks.rest()
+        return True
 
     async def decide(self, state: GoalState, now_us: int) -> Decided:
         """See Mind.decide."""
         callbacks = self._launch(state) if self._callbacks is None else self._callbacks
         self._state = state
         await callbacks.rest()
-        while self._delivered < len(state.settled):
-            if not self._deliver_next(state):
+        while (is_cancel := self._is_cancel_next(state)) or self._delivered < len(state.settled):
+            if is_cancel:
+                self._begin_cleanup(state)
+            elif not self._deliver_next(state):
                 self._delivered += 1
             await callbacks.rest()
-        cancelled = self._cancelled_calls(state)
+        self._refuse_unasked()
+        if self._refusal is not None:
+            return self._refusal.decide(state, now_us)
+        cancelled, markers = self._cancelled_calls(state), self.versions.take_fresh()
         if self._end is not None:
-            return Decided(cancelled=cancelled, end=None if state.is_busy else self._end)
+            return Decided(cancelled=cancelled, end=None if state.is_busy else self._end, markers=markers)
         actions, unrecorded, wakes = self._begin_fresh(state, now_us)
-        again_us = self._look_again_us(callbacks, now_us)
-        wake_us = min([*wakes, *([] if again_us is None else [again_us])], default=None)
-        return Decided(actions, unrecorded, cancelled, wake_us=wake_us)
+        again_s = self._look_again_s(callbacks)
+        wake_us = min(wakes, default=None)
+        return Decided(actions, unrecorded, cancelled, wake_us=wake_us, again_s=again_s, markers=markers)
 
     def has_news(self) -> bool:
         """See Mind.has_news. A timer of the function has fired, or unrecorded work that it awaits has ended."""
@@ -146,8 +190,14 @@ class FlowMind:
             request.answer.cancel()
             if request.ended is not None and not request.ended.done():
                 request.ended.set_result(None)
-        await asyncio.wait([self._body], timeout=_UNWINDING_S)
-        if not self._body.done():
+        try:
+            await asyncio.wait([self._body], timeout=_UNWINDING_S)
+        finally:
+            self._leave_unended(self._body)
+
+    def _leave_unended(self, body: "asyncio.Task[None]") -> None:
+        if not body.done():
+            leave_alone(body)
             log.warning("the flow %s does not let itself be unwound; it is left alone", self._flow.path)
 
     async def request(
@@ -162,7 +212,11 @@ class FlowMind:
 
         When the function cancels the wait, its call is ended and recorded as cancelled before CancelledError is raised.
         """
+        if self._is_closed:
+            await self._cleanup.refuse()
         request = self.ask_for(name, wanted, retry, id=id)
+        if request.answer.done():
+            return request.answer.result()
         try:
             return await request.answer
         except asyncio.CancelledError:
@@ -190,19 +244,66 @@ class FlowMind:
             raise Invalid(f"{name} was asked for inside a step; only the flow itself has steps, questions and waits.")
         if self._is_closed:
             raise asyncio.CancelledError  # what the function asks for in `finally` is not run now
-        step = branch.next_step(name) if id is None else branch.step_with_id(id)
-        if step in self._asked:
-            raise Invalid(f"The id {id!r} was used twice: an id is unique in the goal.")
-        to_json([step, *_texts(wanted)], f"What {step} asks for")
-        request = Request(step, wanted, asyncio.get_running_loop().create_future(), retry)
+        step = branch.next_step(name) if id is None else self._step_with_id(branch, id)
+        _require_json(step, wanted)
+        loop = asyncio.get_running_loop()
+        request = Request(step, wanted, loop.create_future(), retry)
         self._asked.add(step)
-        self._note_activity()
+        self._note_activity(loop)
         if self._recorded is not None and not self._recorded.agrees(request):
             return request  # it is never answered: the function goes no further
         self._requests[step] = request
-        if not self._answer_at_once(request) and self._needs_call(request):
-            self._fresh.append(request)
+        if not self._answer_at_once(request):
+            self._keep(request)
         return request
+
+    def _keep(self, request: Request) -> None:
+        """Keep a request until its outcome is delivered, and begin it if the history has no call of it."""
+        if isinstance(request.wanted, Work):
+            request.wanted.context = step_context()
+        if self._needs_call(request):
+            self._fresh.append(request)
+        elif request.has_id and not self._is_replaying and self._state is not None:
+            found = standing(self._state, request.step, request.retry)
+            self._answer(request, found)  # its outcome has passed: the code was reordered
+
+    def branch(self, what: str) -> Branch:
+        """Return the branch that runs.
+
+        Raises: Invalid outside of the flow.
+        """
+        branch = BRANCH.get()
+        if branch is None or branch.owner is not self:
+            raise Invalid(f"{what} was called outside of its flow, for example inside a step. Call it in the flow.")
+        return branch
+
+    def ahead(self, branch: Branch) -> int | None:
+        """Return the first recorded event that a branch is still to ask for; None when it is not replayed any more."""
+        return self._recorded.ahead(branch.name) if self._recorded is not None else None
+
+    def refuse(self, error: Conflict) -> None:
+        """Let this run of the goal end with an error, and record nothing that the function asks for."""
+        self._refusal = self._refusal or Refusal(error)
+
+    def _step_with_id(self, branch: Branch, step_id: str) -> str:
+        """Name the step with an id.
+
+        Raises: Invalid when the id cannot be part of a step's name, or was used before.
+        """
+        step = branch.step_with_id(step_id)
+        if step_id in self._ids:
+            raise Invalid(f"The id {step_id!r} was used twice: an id is unique in the goal.")
+        self._ids.add(step_id)
+        return step
+
+    def _refuse_unasked(self) -> None:
+        """Refuse an end of the function before it has asked for a recorded step that could have come any time."""
+        if self._end is None or self._recorded is None or self._recorded.is_all_asked:
+            return
+        try:
+            self._recorded.require_all_asked(self._flow.path, ended_without(self._end))
+        except ChangedFlow as error:
+            self.refuse(error)
 
     def forget(self, request: Request) -> None:
         """Cancel what was asked for, without waiting for the record of it."""
@@ -255,10 +356,10 @@ class FlowMind:
         return [asyncio.create_task(run(branch, awaitable)) for branch, awaitable in pairs]
 
     def _launch(self, state: GoalState) -> FlowCallbacks:
-        self._state = state
-        clock = LoopClock()
-        self._callbacks = FlowCallbacks(self._is_own, clock)
-        self._body = asyncio.create_task(self._run(state.goal_id), context=_context_of(Branch(self), clock))
+        self._state, self.goal_id, self.origins = state, state.goal_id, state.origins
+        self.now_us = state.origins[0].created_us
+        self._callbacks = FlowCallbacks(self._is_own)
+        self._body = asyncio.create_task(self._run(state.goal_id), context=_context_of(Branch(self)))
         return self._callbacks
 
     def _is_own(self, context: Context) -> bool:
@@ -276,7 +377,7 @@ class FlowMind:
         except BaseException as error:
             if self._is_closed or is_interrupt(error):
                 raise
-            self._end = self._ending(error)
+            self._end = Termination("cancelled") if self._cleanup.is_ended_by(error) else self._ending(error)
 
     def _ending(self, error: BaseException) -> Termination:
         """Return how the function ended that raised: an end that can be recorded, whatever the exception does."""
@@ -299,8 +400,8 @@ class FlowMind:
             if not request.is_cancelled:
                 raise Invalid(f"The flow returned while {step} was in flight: await it, or use goal.gather.")
 
-    def _note_activity(self) -> None:
-        self._active_s = asyncio.get_running_loop().time()
+    def _note_activity(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._active_s = loop.time()
         if self._callbacks is not None:
             self._callbacks.note_activity()
 
@@ -316,40 +417,73 @@ class FlowMind:
         if not self._is_replaying or state is None or callbacks is None or self._delivered >= len(state.settled):
             return False
         call = state.calls[state.settled[self._delivered]]
-        task: Any = asyncio.current_task()
+        task: Any = asyncio.current_task(request.answer.get_loop())
         is_next = call.call.step == request.step and not task._must_cancel  # noqa: SLF001 (it would be cancelled first)
-        if not is_next or callbacks.has_ready() or not self._is_due(state):
+        is_in_doubt = self._recorded is not None and self._recorded.is_in_doubt
+        if not is_next or is_in_doubt or callbacks.has_ready() or self._is_cancel_next(state) or not self._is_due(state):
             return False
-        return self._deliver_next(state) and request.answer.done()
+        return self._deliver_and_count(state, call) and request.answer.done()
 
     def _is_due(self, state: GoalState) -> bool:
         """Tell whether a function that is run again is where it was when the next settled call was delivered."""
         ended_seq = state.calls[state.settled[self._delivered]].ended_seq
-        return self._recorded is None or ended_seq is None or self._recorded.is_asked_before(ended_seq)
+        return self._recorded is None or ended_seq is None or self._recorded.has_asked_before(ended_seq)
 
     def _deliver_next(self, state: GoalState) -> bool:
         """Deliver the next settled call to the function; tell whether the function can take it now."""
-        call = state.calls[state.settled[self._delivered]]
+        is_delivered = self._deliver_and_count(state, state.calls[state.settled[self._delivered]])
+        if is_delivered:
+            self._note_activity(asyncio.get_running_loop())
+        return is_delivered
+
+    def _deliver_and_count(self, state: GoalState, call: CallState) -> bool:
         if self._is_replaying and self._callbacks is not None:
             self._callbacks.date_timers(self._reached_us)
         if not self._deliver(state, call):
             return False
         self._delivered += 1
         self._reached_us = call.ended_us or 0
-        self._note_activity()
+        self._note_delivery(call)
         return True
+
+    def _deliver_by_id(self, state: GoalState) -> bool:
+        """Deliver what a function that now has its steps in another order waits for; tell whether there was anything.
+
+        A step with an id has no place in the order: nothing waits for its outcome, and it waits for no other outcome.
+        """
+        has_order = False
+        for name in state.settled[self._delivered :]:
+            call = state.calls[name]
+            step = call.call.step
+            is_free = is_id(step) or not has_order
+            if step not in self._requests:
+                has_order = has_order or not (step in self._asked or is_id(step) or is_marker(step))
+            elif is_free and self._deliver(state, call) and step not in self._requests:
+                self._note_delivery(call)
+                self._note_activity(asyncio.get_running_loop())
+                return True
+        return False
+
+    def _note_delivery(self, call: CallState) -> None:
+        if not is_marker(call.call.step):
+            self.now_us = max(self.now_us, call.ended_us or 0)
 
     def _deliver(self, state: GoalState, call: CallState) -> bool:
         step = call.call.step
         request = self._requests.get(step)
         if request is None:
-            return step in self._asked  # the function has cancelled it before it was begun, or has its answer
+            # The function has cancelled it before it was begun, or has its answer; nothing waits for a marker.
+            return step in self._asked or is_marker(step)
         if self._has_later_attempt(state, call):
             return True
         if request.is_cancelled:
             self._drop(request)
             return True
-        if is_cancelled_by_flow(call):
+        if call.outcome is not None and call.outcome.ok and call.decision is None:
+            _set_answer(request, call.outcome.output)  # what follows would do the same; a long history has many of them
+            self._requests.pop(step, None)
+            return True
+        if is_cancelled_by_flow(call) and not is_reopened(state, call):
             return False  # the function will cancel it
         self._answer(request, standing(state, step, request.retry))
         return True
@@ -376,6 +510,9 @@ class FlowMind:
 
     def _has_later_attempt(self, state: GoalState, call: CallState) -> bool:
         """Tell whether a step was tried again after a call: then the function never saw how the call ended."""
+        name = call.call.call_id
+        if name.endswith(".1"):
+            return f"{name[:-1]}2" in state.calls
         return call_id(call.call.step, attempt_of(call.call) + 1) in state.calls
 
     def _needs_call(self, request: Request) -> bool:
@@ -393,10 +530,24 @@ class FlowMind:
         request.ended = Uncancellable(loop=asyncio.get_running_loop())
         await request.ended
 
+    def _is_cancel_next(self, state: GoalState) -> bool:
+        """Tell whether the cancel of the goal is to be delivered now: never while the function waits for cancels.
+
+        A task that waits for the end of what it has cancelled would not notice a second cancel.
+        """
+        return not self._cancelled and self._cleanup.is_next(state, self._delivered)
+
+    def _begin_cleanup(self, state: GoalState) -> None:
+        if self._is_replaying and self._callbacks is not None:
+            self._callbacks.date_timers(self._reached_us)
+        self._reached_us = state.cancel_us
+        self._cleanup.begin(self._body)
+        self._note_activity(asyncio.get_running_loop())
+
     def _mark_cancelled(self, request: Request) -> None:
         request.is_cancelled = True
         self._cancelled.add(request.step)
-        self._note_activity()
+        self._note_activity(asyncio.get_running_loop())
 
     def _awaits_delivery(self, request: Request) -> bool:
         """Tell whether the last call of a request is open, or has an end that is not delivered yet."""
@@ -411,7 +562,7 @@ class FlowMind:
     def _drop(self, request: Request) -> None:
         """Forget a request that the function does not wait for any more."""
         request.answer.cancel()
-        self._note_activity()
+        self._note_activity(asyncio.get_running_loop())
         self._requests.pop(request.step, None)
         self._cancelled.discard(request.step)
         if request in self._fresh:
@@ -439,7 +590,7 @@ class FlowMind:
         fired_us = callbacks.fire_next_timer()
         if fired_us is not None:
             self._reached_us = max(self._reached_us, fired_us)
-            self._note_activity()
+            self._note_activity(asyncio.get_running_loop())
             await callbacks.rest()
             return True
         patience_s = _GRACE_S if self._requests else _REPLAY_PATIENCE_S
@@ -450,15 +601,15 @@ class FlowMind:
         await callbacks.rest()
         return True
 
-    def _look_again_us(self, callbacks: FlowCallbacks, now_us: int) -> int | None:
+    def _look_again_s(self, callbacks: FlowCallbacks) -> float | None:
         """Return when to look at the function again though nothing has been recorded: it has work of its own."""
         timer_s = callbacks.next_timer_s()
         if timer_s is not None:
-            return now_us + round(timer_s * 1e6) + 1_000
+            return timer_s + 0.001
         if not self._requests:
-            return now_us + _LOOK_AGAIN_US
+            return _LOOK_AGAIN_S
         is_fresh = asyncio.get_running_loop().time() - self._active_s < _GRACE_S
-        return now_us + _LOOK_AGAIN_US if is_fresh and not self._waits_for_requests() else None
+        return _LOOK_AGAIN_S if is_fresh and not self._waits_for_requests() else None
 
     def _waits_for_requests(self) -> bool:
         """Tell whether the body of the flow certainly waits for its requests, and for nothing else."""
@@ -490,9 +641,8 @@ class FlowMind:
         return actions, unrecorded, wakes
 
 
-def _context_of(branch: Branch, clock: LoopClock) -> Context:
+def _context_of(branch: Branch) -> Context:
     context = copy_context()
-    context.run(CLOCK.set, clock)
     context.run(BRANCH.set, branch)
     context.run(STEP.set, None)  # a step of another goal may have started this one
     return context
@@ -548,6 +698,15 @@ def _is_sleep(request: Request) -> bool:
     return isinstance(request.wanted, Pause) and request.wanted.seconds is not None
 
 
+def _require_json(step: str, wanted: Wanted) -> None:
+    """Check that what is asked for can be recorded; the arguments of a step are JSON already.
+
+    Raises: Invalid
+    """
+    if not (isinstance(wanted, Work) and step.isascii()):
+        to_json([step, *_texts(wanted)], f"What {step} asks for")
+
+
 def _texts(wanted: Wanted) -> Sequence[Any]:
     """Return what is to be recorded as it was said; the arguments of a step are JSON already."""
     match wanted:
@@ -557,3 +716,8 @@ def _texts(wanted: Wanted) -> Sequence[Any]:
             return (signal,)
         case _:
             return ()
+
+
+def _set_answer(request: Request, value: Any) -> None:
+    if not request.answer.done():
+        request.answer.set_result(value)

@@ -5,8 +5,8 @@ import shlex
 from perdure.errors import Conflict
 from perdure.kernel.events import Action, ToolCall
 from perdure.kernel.fold import CallState, GoalState
-from perdure.kernel.step_names import branch_of, short_name
-from perdure.minds.flows.requests import Request
+from perdure.kernel.step_names import branch_of, is_marker, may_follow, short_name
+from perdure.minds.flows.requests import Request, is_id
 
 
 class ChangedFlow(Conflict):
@@ -41,7 +41,8 @@ class Recorded:
         self._left: dict[str, CallState] = {}
         """The first call of each recorded step that the code has not asked for."""
         for call in state.calls.values():
-            self._left.setdefault(call.call.step, call)
+            if not is_marker(call.call.step):
+                self._left.setdefault(call.call.step, call)
         self._intents = [call for call in self._left.values() if not is_pure(call.call)]
         """The intents in their order; `_next_intent` is the first of them that the code may not have asked for."""
         self._next_intent = 0
@@ -50,6 +51,8 @@ class Recorded:
         self._last: dict[str, Request] = {}
         """What the code has asked for last, by branch."""
         self._found: dict[str, str] = {}
+        self._behind: dict[str, tuple[CallState, Request]] = {}
+        """Recorded steps that were asked for behind a step that was never recorded, which may be cancelled yet."""
 
     @property
     def is_all_asked(self) -> bool:
@@ -61,7 +64,7 @@ class Recorded:
         """Whether the code has asked for something else than what was recorded."""
         return bool(self._found)
 
-    def is_asked_before(self, seq: int) -> bool:
+    def has_asked_before(self, seq: int) -> bool:
         """Tell whether the code has asked for all whose intents were recorded before an event.
 
         In the first run it had asked for them when the outcome of that event was delivered. So a flow that is run again
@@ -72,27 +75,51 @@ class Recorded:
             self._next_intent += 1
         return self._next_intent == len(intents) or intents[self._next_intent].seq > seq
 
+    def ahead(self, branch: str) -> int | None:
+        """Return the first recorded event that a branch is still to ask for, or that comes after what it does."""
+        left = (call for step, call in self._left.items() if may_follow(branch, branch_of(step)))
+        return next((call.seq for call in left), None)
+
     def agrees(self, request: Request) -> bool:
         """Tell whether the history, where it has the step of a request, has the same."""
         step = request.step
-        self._last[branch_of(step)] = request
+        branch = branch_of(step)
+        self._last[branch] = request
         recorded = self._left.get(step)
         if recorded is None:
-            self._new.setdefault(branch_of(step), []).append(request)
+            self._new.setdefault(branch, []).append(request)
             return True
-        before = None if request.is_pure or request.has_id else self._asked_before(branch_of(step))
-        difference = request.differs_from(recorded.call) if before is None else f"the code asks for {before} before it"
-        if difference is None:
-            del self._left[step]
-            return True
-        self._found[step] = difference
-        return False
+        is_in_order = branch in self._new and not (request.is_pure or request.has_id)
+        before = self._asked_before(branch) if is_in_order else None
+        difference = request.differs_from(recorded.call)
+        if difference is not None:
+            self._found[step] = difference if before is None else _asked_for(before)
+            return False
+        if before is not None:
+            self._behind[step] = recorded, before
+        del self._left[step]
+        return True
 
-    def _asked_before(self, branch: str) -> str | None:
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether it is not known yet if the code has asked for something else before a recorded step."""
+        return bool(self._behind)
+
+    def settle_doubts(self) -> None:
+        """Find the differences that are left when every task of the flow waits.
+
+        A step that the flow has cancelled before it could begin was not recorded in the first run either.
+        """
+        for step, (recorded, before) in self._behind.items():
+            if not before.answer.done():
+                self._left[step] = recorded
+                self._found[step] = _asked_for(before)
+        self._behind.clear()
+
+    def _asked_before(self, branch: str) -> Request | None:
         """Return a step of a branch that waits to be begun, and would have been recorded before what is asked for."""
-        new = self._new.get(branch, ())
-        waiting = [each for each in new if not (each.answer.done() or each.is_pure or each.has_id)]
-        return waiting[0].step if waiting else None
+        waiting = [each for each in self._new[branch] if not (each.answer.done() or each.is_pure or each.has_id)]
+        return waiting[0] if waiting else None
 
     def require_all_asked(self, path: str, ended: str | None) -> None:
         """Check that the code has asked for all that the history has, as far as the recorded outcomes lead it.
@@ -102,7 +129,7 @@ class Recorded:
 
         Raises: ChangedFlow
         """
-        if not self._left:
+        if not self._left or (ended is None and self._may_be_asked_later()):
             return
         first = min(self._left.values(), key=lambda call: call.seq)
         step = first.call.step
@@ -113,8 +140,17 @@ class Recorded:
         )
         raise ChangedFlow(what, self._state.goal_id, short_name(self._state, step))
 
+    def _may_be_asked_later(self) -> bool:
+        """Tell whether only steps with ids are left, and the code is to begin something that may come before them."""
+        is_begun = any(not each.answer.done() for new in self._new.values() for each in new)
+        return is_begun and all(is_id(step) for step in self._left)
+
     def _instead(self, branch: str, ended: str | None) -> str:
         last = self._last.get(branch)
         if last is not None and not last.answer.done():
             return f"the code asks for {last.step}"
         return "the code does not ask for it" if ended is None else ended
+
+
+def _asked_for(before: Request) -> str:
+    return f"the code asks for {before.step} before it"

@@ -15,7 +15,7 @@ from perdure.minds.retry import NO_RETRY, Retry
 from perdure.minds.standing import call_id
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Work:
     """A function to run as a step, and how."""
 
@@ -28,8 +28,8 @@ class Work:
     timeout_s: float | None
     check: Callable[..., Any] | None
     read: Callable[[Any], Any]
-    context: Context
-    """The context variables of the call, without the branch of the flow."""
+    context: Context = field(init=False, repr=False, compare=False)
+    """The context variables of the call, without the branch of the flow; set unless the history has its outcome."""
 
 
 class StepForks(Protocol):
@@ -100,7 +100,7 @@ class Uncancellable(asyncio.Future[None]):
 Wanted = Work | Question | Pause | ChildGoal
 
 
-@dataclass
+@dataclass(slots=True, eq=False)
 class Request:
     """Something that a flow waits for."""
 
@@ -170,16 +170,19 @@ class Branch:
     name: str = ""
     gathers: int = 0
     names: Counter[str] = field(default_factory=Counter)
+    draws: Counter[str] = field(default_factory=Counter)
+    """How many ids and random generators it was given."""
 
     def next_step(self, name: str) -> str:
         """Name the next call of a name in this branch.
 
         Raises: Invalid when the name cannot be part of a step's.
         """
-        require_name(name)
-        step = f"{self.name}/{name}#{self.names[name]}"
-        self.names[name] += 1
-        return step
+        number = self.names[name]
+        if number == 0:
+            require_name(name)
+        self.names[name] = number + 1
+        return f"{self.name}/{name}#{number}"
 
     def step_with_id(self, step_id: str) -> str:
         """Name the call with an id.

@@ -17,6 +17,7 @@ from perdure.minds.flows.checks import answer_of
 from perdure.minds.flows.current import STEP, CurrentStep
 from perdure.minds.flows.mistakes import failure_of, is_interrupt
 from perdure.minds.flows.requests import NO_FORKS, Request, StepForks, Work
+from perdure.minds.flows.step_calls import DIRECT, StepCalls
 from perdure.minds.flows.step_thread import BrokenStart, StepThread
 from perdure.minds.flows.values import result_to_json
 from perdure.minds.standing import NOT_HAPPENED, TIMEOUT
@@ -30,9 +31,10 @@ class StepTool:
 
     name = "step"
 
-    def __init__(self, requests: Mapping[str, Request], forks: StepForks = NO_FORKS) -> None:
+    def __init__(self, requests: Mapping[str, Request], forks: StepForks = NO_FORKS, calls: StepCalls = DIRECT) -> None:
         self._requests = requests
         self._forks = forks
+        self._calls = calls
         self._threads: dict[str, StepThread] = {}
         """The thread of each call whose function is not async: it cannot be ended, and may outlive its call."""
 
@@ -93,8 +95,10 @@ class StepTool:
         self, context: CallContext, request: Request, work: Work, left_s: float | None
     ) -> tuple[Any, ToolError | None]:
         try:
-            async with asyncio.timeout(left_s) as limit:
-                result = await call(work.fn, work, partial(self._threads.__setitem__, context.call.call_id))
+            async with self._calls.timeout(left_s) as limit:
+                result = await call(
+                    self._calls.function(work.fn), work, partial(self._threads.__setitem__, context.call.call_id)
+                )
         except asyncio.CancelledError as raised:
             if not _is_being_cancelled():
                 failure = self._failure(raised, context, request)
@@ -158,7 +162,7 @@ class StepTool:
         own = work.context.copy()
         own.run(STEP.set, current_of(context, is_check=True))
         try:
-            answer = await asyncio.create_task(call(work.check, work), context=own)
+            answer = await asyncio.create_task(call(self._calls.function(work.check), work), context=own)
         except Exception:
             log.warning("the check of %s failed, and so knows nothing", context.call.step, exc_info=True)
             return "unknown"

@@ -21,14 +21,13 @@ class Unawaited:
     ) -> Coroutine[Any, Any, Any]:
         """Return a coroutine that calls `begin` when it is awaited, and is known until then."""
         token = object()
-
-        async def begun() -> Any:
-            del self._made[token]
-            return await begin()
-
-        coroutine = begun()
+        coroutine = self._begin(token, begin)
         self._made[token] = name, args, coroutine
         return coroutine
+
+    async def _begin(self, token: object, begin: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+        del self._made[token]
+        return await begin()
 
     def require_none(self) -> None:
         """See that everything was awaited; what was not is closed.

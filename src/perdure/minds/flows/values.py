@@ -11,11 +11,13 @@ import orjson
 from perdure.errors import Invalid
 from perdure.minds.flows.annotations import NONE, Annotation, annotations_of
 from perdure.minds.flows.comparison import is_same
-from perdure.minds.flows.json_form import ANNOTATED, BARE, NoJsonForm, is_json, json_form
+from perdure.minds.flows.json_form import ANNOTATED, BARE, NoJsonForm, UnknownType, is_json, json_form
 
 _DIGEST_BYTES = 12
 _DEPTH_OF_EVENT = 8
 """A value is tried inside so many lists, because it must still be JSON inside an event."""
+_MOST_SHALLOW = 400
+"""A text of so many bytes cannot be nested too deep: orjson allows 254 levels, and each of them takes two bytes."""
 
 
 def to_json(value: Any, what: str) -> Any:
@@ -89,10 +91,9 @@ def require_readable(fn: Callable[..., Any], args: list[Any], kwargs: dict[str, 
     known = annotations_of(fn).parameters
     for name, value in list(bound.arguments.items())[1:]:
         annotation, found = known.get(name, NONE), read.arguments.get(name)
-        if is_json(value):
-            continue
         if annotation.is_json:
-            _require_fitting(annotation, bound.signature.parameters[name], found, fn, name)
+            if not is_json(value):
+                _require_fitting(annotation, bound.signature.parameters[name], found, fn, name)
         elif not _is_kept(annotation, bound.signature.parameters[name], value, found):
             raise Invalid(f"The argument {name} of {fn.__qualname__} {_other(annotation)}.")
 
@@ -145,16 +146,16 @@ def _form(value: Any, annotation: Annotation, *, is_read: bool) -> Any:
         form = json_form(value, ANNOTATED)
         if not is_read or _comes_back(annotation, value, form):
             return form
-        found = NoJsonForm(f"a {type(value).__qualname__} that {_other(annotation)}")
-    except NoJsonForm as error:
+        found: NoJsonForm = NoJsonForm(f"a {type(value).__qualname__} that {_other(annotation)}")
+    except UnknownType as error:
         found = error
     try:
         form = json_form(annotation.dump(value), BARE)
+        if not is_read or is_same(value, annotation.read(form)):
+            return form
     except ValueError:
         raise found from None
-    if is_read and not _comes_back(annotation, value, form):
-        raise found
-    return form
+    raise found
 
 
 def _other(annotation: Annotation) -> str:
@@ -164,10 +165,10 @@ def _other(annotation: Annotation) -> str:
 def _comes_back(annotation: Annotation, value: Any, form: Any) -> bool:
     """Tell whether a value that is what its annotation says comes back; any other comes back as the annotation says."""
     try:
-        is_same = is_same(value, None if form is None else annotation.read(form))
+        has_come_back = is_same(value, None if form is None else annotation.read(form))
     except ValueError:
-        is_same = False
-    return is_same or not annotation.is_of_type(value)
+        has_come_back = False
+    return has_come_back or not annotation.is_of_type(value)
 
 
 def _is_kept(annotation: Annotation, parameter: inspect.Parameter, value: Any, read: Any) -> bool:
@@ -204,16 +205,22 @@ def _each(parameter: inspect.Parameter, read: Callable[[Any], Any], value: Any) 
             return read(value)
 
 
+def _inside_lists(value: Any, depth: int) -> Any:
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
 def _copied(value: Any, what: str, depth: int = _DEPTH_OF_EVENT) -> Any:
     """Return a copy of a JSON value.
 
     Raises: Invalid for a number over 64 bits, half a surrogate pair, or a value that is nested too deep for an event.
     """
-    deep = value
-    for _ in range(depth):
-        deep = [deep]
     try:
-        return orjson.loads(orjson.dumps(deep)[depth : -depth or None])
+        text = orjson.dumps(value)
+        if len(text) > _MOST_SHALLOW:
+            orjson.dumps(_inside_lists(value, depth))
+        return orjson.loads(text)
     except (TypeError, ValueError, RecursionError) as error:
         raise Invalid(f"{what} does not go through JSON: {error}.") from error
 

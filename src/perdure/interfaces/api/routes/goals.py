@@ -54,10 +54,11 @@ async def _wanted(  # noqa: PLR0913 (each is a parameter of the query)
     key: Annotated[str | None, Query(description="Start key.")] = None,
     bot: Annotated[str | None, Query(description="Slug of the bot.")] = None,
     tag: Annotated[str | None, Query(description="One of the goal's tags.")] = None,
+    parent: Annotated[str | None, Query(description="Id of the goal that started it as its child.")] = None,
     since: Annotated[str | None, Query(description=f"Created at this time or later: {_TIME}.")] = None,
     until: Annotated[str | None, Query(description=f"Created before this time: {_TIME}.")] = None,
 ) -> Filters:
-    return Filters(status=status, flow=flow, key=key, bot=bot, tag=tag, since=since, until=until)
+    return Filters(status=status, flow=flow, key=key, bot=bot, tag=tag, parent=parent, since=since, until=until)
 
 
 Wanted = Annotated[Filters, Depends(_wanted)]
@@ -176,12 +177,13 @@ async def cancel_goal(goal_id: GoalId, served: Served, once: Called, body: Cance
     """End a goal, and answer with it as it is then.
 
     What runs is ended first, for at most about eight seconds. A goal that still runs after that is answered as it is,
-    and `detail` says that the cancel is pending.
+    and `detail` says that the cancel is pending. The flow of a goal with `cleanup` cleans up before the goal ends; a
+    second cancel, or `now`, ends it at once.
     """
-    del body
+    wanted = body or CancelBody()
     goal = await served.p.goals.get(goal_id)
     async with _named(served, once, goal.id) as key:
-        cancelled = await served.p.goals.cancel(goal.id, key=key)
+        cancelled = await served.serving.cancel(goal.id, reason=wanted.reason, now=wanted.now, key=key)
     return await _reply(served, cancelled)
 
 

@@ -143,9 +143,15 @@ class ForkBody(BaseModel):
 
 
 class CancelBody(BaseModel):
-    """No options."""
+    """How a goal is cancelled."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra={"examples": [{}]})
+    model_config = ConfigDict(
+        extra="forbid", strict=True, json_schema_extra={"examples": [{"reason": "The order was withdrawn."}]}
+    )
+    reason: Annotated[str, Field(min_length=1, max_length=LONGEST_REASON)] | None = Field(
+        default=None, description="Why, for the history."
+    )
+    now: bool = Field(default=False, description="End the goal without running the cleanup of its flow.")
 
 
 class DecisionBody(BaseModel):

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from perdure.app import open_home
+from perdure.app.cancels import CLEANING_UP
 from perdure.app.goal_query import Filters
 from perdure.app.goals import Goals
 from perdure.app.run_options import Manner
@@ -60,15 +61,18 @@ class Verb:
         return "failed" if after.is_final else "waiting"
 
 
-async def cancel_one(goals: Goals, goal: GoalView) -> GoalView:
-    """Cancel a goal.
+def cancel_verb(reason: str | None = None, *, now: bool = False) -> Verb:
+    """Return the verb that cancels goals; a flow cleans up where it was started."""
 
-    Raises: Conflict when it has finished, or its worker has not ended it in time.
-    """
-    seen = await goals.cancel(goal.id)
-    if not seen.is_final:
-        raise Conflict(f"The cancel of {goal.id} is pending: its worker has not ended it yet.")
-    return seen
+    async def cancel_one(goals: Goals, goal: GoalView) -> GoalView:
+        with in_folder_of(goal.summary):
+            seen = await goals.cancel(goal.id, reason=reason, now=now)
+        if not seen.is_final:
+            pending = f"The cancel of {goal.id} is pending: its worker has not ended it yet."
+            raise Conflict(pending if seen.is_running else f"{goal.id}: {seen.note or CLEANING_UP}")
+        return seen
+
+    return Verb("cancel", "cancelled", ("open", "waiting"), cancel_one)
 
 
 async def delete_one(goals: Goals, goal: GoalView) -> None:
@@ -76,7 +80,6 @@ async def delete_one(goals: Goals, goal: GoalView) -> None:
     await goals.delete(goal.id)
 
 
-CANCEL = Verb("cancel", "cancelled", ("open", "waiting"), cancel_one)
 DELETE = Verb("delete", "deleted", ("done", "failed", "cancelled"), delete_one)
 
 

@@ -36,6 +36,9 @@ _OPTIONS: Mapping[str, Any] = {
         str | None,
         typer.Option("--tag", metavar="TAG", help="Only goals with this tag.", autocompletion=complete_tags),
     ],
+    "parent": Annotated[
+        str | None, typer.Option("--parent", metavar="ID", help="Only children that this goal has started.")
+    ],
     "since": Annotated[
         str | None, typer.Option("--since", metavar="TIME", help=f"Only goals created at this time or later: {_TIME}.")
     ],

@@ -62,7 +62,7 @@ def _cells(goal: GoalView, now_us: int, *, is_for_terminal: bool) -> list[str]:
         started,
         span(summary.created_us, summary.updated_us if goal.is_final else now_us),
         str(summary.steps),
-        one_line(summary.text),
+        one_line(summary.text if summary.parent is None else f"{summary.text} (child of {summary.parent.goal_id})"),
     ]
 
 

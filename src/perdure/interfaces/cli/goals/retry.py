@@ -1,5 +1,6 @@
 """`perdure goal retry`: reopen a failed goal, and run it."""
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -100,5 +101,5 @@ async def _of_script(options: Options, goal: str, reason: str | None, limits: Li
             return None
         with forks_offered(options):
             ran = await p.goals.reopen(found.id, reason=reason, limits=limits, key=key)
-    state, seen = ran.state, GoalView.of_state(ran.state, queue=ran.queue)
+    state, seen = ran.state, replace(GoalView.of_state(ran.state, queue=ran.queue), next_goals=ran.next_goals)
     return Answer({**seen.wire(), **details(state)}, [f"{headline(seen)}, reopened", *next_lines(options, seen)])

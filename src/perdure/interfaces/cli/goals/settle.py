@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from perdure.app import open_home
+from perdure.app.cancels import CLEANING_UP
 from perdure.app.goal_query import Filters
 from perdure.app.goals import Goals
 from perdure.app.next_commands import DECISIONS
@@ -17,10 +18,10 @@ from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.completion import complete_calls
 from perdure.interfaces.cli.exact import exact
-from perdure.interfaces.cli.goals.bulk import CANCEL, All, Yes, change_many, is_of_several
+from perdure.interfaces.cli.goals.bulk import All, Yes, cancel_verb, change_many, is_of_several
 from perdure.interfaces.cli.goals.filters import OF_SEVERAL, with_filters
 from perdure.interfaces.cli.goals.flags import Goal, MaybeGoal, Resume, filled
-from perdure.interfaces.cli.goals.flows import from_json, go_on, require_code
+from perdure.interfaces.cli.goals.flows import from_json, go_on, in_folder_of, prints_aside, require_code
 from perdure.interfaces.cli.goals.hints import next_lines
 from perdure.interfaces.cli.goals.shown_call import shown_call
 from perdure.interfaces.cli.goals.stage import Showing, Stage, staged
@@ -44,6 +45,11 @@ AnyCall = Annotated[
     ),
 ]
 
+Reason = Annotated[
+    str | None, typer.Option("--reason", metavar="TEXT", help="Why it is cancelled; recorded in the history.")
+]
+Now = Annotated[bool, typer.Option("--now", help="End it without running the cleanup of its flow.")]
+
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the tree."""
@@ -53,24 +59,42 @@ def register(app: typer.Typer) -> None:
 
 
 @with_filters(OF_SEVERAL)
-async def cancel(
-    options: Options, *, filters: Filters, goal: MaybeGoal = None, all_: All = False, yes: Yes = False
+async def cancel(  # noqa: PLR0913 (each is an option of the command)
+    options: Options,
+    *,
+    filters: Filters,
+    goal: MaybeGoal = None,
+    all_: All = False,
+    yes: Yes = False,
+    reason: Reason = None,
+    now: Now = False,
 ) -> Answer:
     """Cancel a goal, or all goals that match the filters, and wait until each has ended.
 
-    The worker that runs a goal ends the steps that it has started. Several goals are counted and confirmed first.
+    The worker that runs a goal ends the steps that it has started. The flow of a goal with cleanup runs its `finally`
+    blocks first, here if no worker runs the goal; a second cancel, or --now, ends it at once. Several goals are counted
+    and confirmed first.
     """
     if is_of_several(goal, filters, is_all=all_) or goal is None:
-        return await change_many(options, CANCEL, filters, yes=yes)
+        return await change_many(options, cancel_verb(reason, now=now), filters, yes=yes)
     async with open_home(options.settings(), debug=options.verbose) as p:
-        seen = await p.goals.cancel(goal)
+        found = await p.goals.get(goal)
+        with in_folder_of(found.summary), prints_aside(is_needed=options.json):
+            seen = await p.goals.cancel(found.id, reason=reason, now=now)
     if seen.reason == "cancelled":
         said = f"{seen.id} is cancelled."
     elif seen.is_final:
         said = headline(seen)
     else:
-        said = f"Stored for the worker that runs {seen.id}, which has not ended it yet."
+        said = _unended(seen)
     return Answer(seen.wire(), [said])
+
+
+def _unended(goal: GoalView) -> str:
+    """Say why a cancelled goal has not ended."""
+    if not goal.is_running:
+        return f"{goal.id}: {goal.note or CLEANING_UP}"
+    return f"Stored for the worker that runs {goal.id}, which has not ended it yet."
 
 
 async def approve(

@@ -4,6 +4,7 @@ import json
 import textwrap
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -16,6 +17,7 @@ from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.completion import complete_steps
 from perdure.interfaces.cli.goals.flags import SeenGoal, filled
 from perdure.interfaces.cli.goals.hints import caught_failures, failure_lines, next_lines
+from perdure.interfaces.cli.goals.listing import status_of
 from perdure.interfaces.cli.goals.outputs import output_of
 from perdure.interfaces.cli.goals.timeline import (
     call_object,
@@ -62,9 +64,12 @@ async def show(
         found = await p.goals.find(goal)
         events = await p.goals.history(found.id)
         pending = await p.goals.pending(found.id)
-    damage = _damage(events, found.id)
-    state = fold(events)
-    seen = GoalView.of_state(state, is_running=found.is_running, row=found.summary)
+        children = await p.goals.children_of(found.id)
+        damage = _damage(events, found.id)
+        state = fold(events)
+        seen = GoalView.of_state(state, is_running=found.is_running, row=found.summary)
+        if seen.summary.waiting_for == "child":
+            seen = replace(seen, next_goals=await p.goals.children.waiting(state))
     now_us = time.time_ns() // 1000
     data = {
         **seen.wire(),
@@ -76,10 +81,12 @@ async def show(
         "calls": [call_object(call) for call in state.calls.values()],
         "not_begun": [{"step": step, "state": said} for step, said in not_begun(state).items()],
         "pending": [pending_object(row) for row in pending],
+        "children": [child_object(child) for child in reversed(children)],
     }
     parts: list[str | Table] = [headline(seen), one_line(state.begun.text), *facts(seen, state, now_us)]
     is_over = state.termination is not None
     parts += [*failure_lines(seen.error), timeline(state, now_us=now_us if seen.is_running else None)]
+    parts += child_lines(children)
     parts += caught_failures(state)
     parts += [pending_line(row, is_over=is_over) for row in pending]
     if damage is not None:  # no command but those that the damage names can continue it
@@ -87,9 +94,25 @@ async def show(
     return Answer(data, [*parts, *next_lines(options, seen)])
 
 
+def child_object(child: GoalView) -> dict[str, str | None]:
+    """Return a child as a line of its parent has it."""
+    parent = child.summary.parent
+    call_id = None if parent is None else parent.call_id
+    return {"id": child.id, "call_id": call_id, "text": child.text, "status": child.status, "reason": child.reason}
+
+
+def child_lines(children: Sequence[GoalView]) -> list[str | Table]:
+    """List the children of a goal, the oldest first; nothing where it has none."""
+    if not children:
+        return []
+    now_us = time.time_ns() // 1000
+    rows = [[child.id, status_of(child, now_us), one_line(child.text)] for child in reversed(children)]
+    return [Table(("child", "status", "text"), rows)]
+
+
 def facts(seen: GoalView, state: GoalState, now_us: int) -> list[str]:
     """Return what is known of a goal beside its steps, one fact a line, each after its name."""
-    goal, origin = seen.summary, state.begun.forked_from
+    goal, origin, parent = seen.summary, state.begun.forked_from, state.begun.parent
     is_over = seen.is_final
     known = {
         "started": f"{whole_moment(goal.created_us)} ({age(goal.created_us, now_us)})",
@@ -99,6 +122,7 @@ def facts(seen: GoalView, state: GoalState, now_us: int) -> list[str]:
         "tags": ", ".join(goal.tags),
         "bot": goal.bot,
         "queue": goal.queue if goal.queue != "cli" else None,
+        "child of": f"{parent.goal_id} ({parent.call_id})" if parent else None,
         "fork of": f"{origin.goal_id} at event {origin.seq}" if origin else None,
         "value": _value(state),
         state.status: seen.detail,

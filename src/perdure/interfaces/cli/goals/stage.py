@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from perdure.app.goals import Goals
@@ -121,7 +121,7 @@ class Stage:
         Raises: Unavailable, BrokenPipeError when not all of the output could be written.
         """
         state = ran.state
-        seen = GoalView.of_state(state, queue=ran.queue)
+        seen = replace(GoalView.of_state(state, queue=ran.queue), next_goals=ran.next_goals)
         if self._goal_id != state.goal_id:
             self.view.show_again(state)
         why = state.termination.detail if state.termination else None

@@ -179,6 +179,8 @@ def call_object(call: CallState) -> dict[str, Any]:
         "ended_at": iso(call.ended_us) if call.ended_us is not None else None,
         "duration_ms": took_ms,
         "cost_usd": cost_of(call),
+        "usage": outcome.usage if outcome else None,
+        "meta": outcome.meta if outcome else None,
         "error": asdict(outcome.error) if outcome and outcome.error else None,
         "question": about.question if isinstance(about, Ask) else None,
         "options": list(about.options) if isinstance(about, Ask) and about.options is not None else None,

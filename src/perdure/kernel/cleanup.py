@@ -1,0 +1,64 @@
+"""Cancelling a goal whose flow cleans up first: when that happens, how long it may take, and how it ends."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from perdure.kernel.events import Body, Cancel, Released, Termination
+from perdure.kernel.fold import GoalState
+from perdure.kernel.holding import release
+
+GRACE_S = 60.0
+"""How long a cleanup may take."""
+
+
+def cancelled_by(state: GoalState, payload: Mapping[str, Any], *, is_running: bool) -> list[Body]:
+    """Return the events that a posted cancel becomes: the start of a cleanup, or the end of the goal.
+
+    The second cancel of a goal ends it, and so does one with `now`. A goal without any call, which no worker runs, has
+    nothing to clean up. A cancel releases a goal from hold, because a person wants its cleanup to run.
+    """
+    reason = payload.get("reason")
+    has_cleanup = state.begun.mind.cleanup and (is_running or state.calls)
+    if not has_cleanup or state.cancel is not None or payload.get("now"):
+        return [Termination("cancelled", _detail(state, reason))]
+    released: Sequence[Released] = release(state)
+    return [*released, Cancel(payload.get("by", "person"), reason)]
+
+
+def is_cleaning_up(state: GoalState) -> bool:
+    """Tell whether a goal was cancelled, and its flow has not cleaned up yet."""
+    return state.cancel is not None and state.termination is None
+
+
+def describe_cleanup(cancel: Cancel) -> str:
+    """Say why a goal that was cancelled has not ended."""
+    why = "" if cancel.reason is None else f" ({cancel.reason})"
+    return f"Cancelled by {cancel.by}{why}: its flow cleans up before the goal ends."
+
+
+def end_of(state: GoalState, end: Termination) -> Termination:
+    """Return the end to record for a goal: whatever the flow of a cancelled goal does, the goal ends as cancelled."""
+    if state.cancel is None:
+        return end
+    match end.reason:
+        case "cancelled":
+            how = None
+        case "done":
+            how = "the flow returned after the cancel"
+        case _:
+            how = f"the cleanup failed: {end.detail or end.reason}"
+    return replace(end, reason="cancelled", detail=_detail(state, how), value=None)
+
+
+def overdue(state: GoalState, grace_s: float) -> Termination:
+    """Return the end of a goal whose cleanup took too long."""
+    return Termination("cancelled", _detail(state, f"the cleanup did not end within {grace_s:g} s"))
+
+
+def _detail(state: GoalState, how: str | None) -> str | None:
+    """Write why a goal was cancelled, and what became of its cleanup."""
+    reason = None if state.cancel is None else state.cancel.reason
+    if reason is None or how is None:
+        return reason or how
+    return f"{reason} ({how})"

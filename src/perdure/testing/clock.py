@@ -1,0 +1,113 @@
+"""A clock that stands still until a test moves it."""
+
+import asyncio
+import math
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+from perdure.app.system import SystemClock
+from perdure.errors import Invalid
+
+_SHORTEST_NAP_S = 0.02
+"""A loop that waits for a moment looks at the clock again and again; this is how often at most."""
+
+
+class Timed(Protocol):
+    """What lives by the clock: the goals of a home."""
+
+    async def settle(self) -> None:
+        """Wait until nothing goes on, and nothing that is due was left."""
+        ...
+
+    async def next_due_us(self, until_us: int) -> int | None:
+        """Return the first moment after now, and not after another, at which something continues by itself."""
+        ...
+
+    def wake(self) -> None:
+        """Let everything that waits for a moment look at the clock."""
+        ...
+
+
+class ManualClock:
+    """The time of the goals of a home, which passes when `advance` is called and not otherwise. See Clock.
+
+    Leases, polling and steps themselves live in real time: a goal is not lost because a test advances a day.
+    """
+
+    def __init__(self, now: datetime, timed: Timed) -> None:
+        self._now_us = _us(now)
+        self._timed = timed
+        self._timeouts: dict[asyncio.Timeout, int] = {}
+        """The timeouts of steps that run, and when each passes."""
+        self._moving = asyncio.Lock()
+        self._machine = SystemClock()
+
+    @property
+    def now(self) -> datetime:
+        """The time as the goals have it, in UTC."""
+        return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=self._now_us)
+
+    async def advance(self, seconds: float) -> None:
+        """Let time pass, and wait until everything that became due has run and nothing more happens.
+
+        Sleeps, deadlines, timeouts and waits of retries come in their order, also those that begin on the way. With 0,
+        only wait until nothing more happens, for example after an answer was given.
+
+        Raises: Invalid when `seconds` is negative or not a number.
+        """
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < math.inf:
+            raise Invalid(f"A clock is advanced by 0 or more seconds, found {seconds!r}.")
+        async with self._moving:
+            await self._timed.settle()
+            end_us = self._now_us + round(seconds * 1e6)
+            while (due_us := await self._next_due_us(end_us)) is not None:
+                await self._move_to(due_us)
+            if self._now_us < end_us:
+                await self._move_to(end_us)
+
+    def now_us(self) -> int:
+        """See Clock.now_us."""
+        return self._now_us
+
+    def boottime_s(self) -> float:
+        """See Clock.boottime_s. The real one, which leases are measured by."""
+        return self._machine.boottime_s()
+
+    async def sleep(self, seconds: float) -> None:
+        """See Clock.sleep. A nap in real time; whoever waits for a moment looks at `now_us` after it."""
+        await self._machine.sleep(max(seconds, _SHORTEST_NAP_S) if seconds > 0 else 0)
+
+    def timeout(self, seconds: float | None) -> AbstractAsyncContextManager[asyncio.Timeout]:
+        """Return a block that is cancelled when this clock has advanced by some seconds. See StepCalls.timeout."""
+        return self._limited(seconds)
+
+    @asynccontextmanager
+    async def _limited(self, seconds: float | None) -> AsyncIterator[asyncio.Timeout]:
+        async with asyncio.timeout(None) as limit:
+            if seconds is not None:
+                self._timeouts[limit] = self._now_us + round(seconds * 1e6)
+            try:
+                yield limit
+            finally:
+                self._timeouts.pop(limit, None)
+
+    async def _next_due_us(self, until_us: int) -> int | None:
+        moments = [when_us for when_us in self._timeouts.values() if self._now_us < when_us <= until_us]
+        of_goals = await self._timed.next_due_us(until_us)
+        return min([*moments, *([] if of_goals is None else [of_goals])], default=None)
+
+    async def _move_to(self, now_us: int) -> None:
+        self._now_us = now_us
+        for limit in [limit for limit, when_us in self._timeouts.items() if when_us <= now_us]:
+            del self._timeouts[limit]
+            limit.reschedule(asyncio.get_running_loop().time())
+        self._timed.wake()
+        await self._timed.settle()
+
+
+def _us(moment: datetime) -> int:
+    if moment.tzinfo is None:
+        raise Invalid(f"The time of a clock needs a time zone, found {moment!r}; for example datetime.now(UTC).")
+    return (moment - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1)

@@ -1,0 +1,193 @@
+"""A home for one test, which can crash."""
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from perdure.app import Perdure
+from perdure.app.asked import app_queue
+from perdure.errors import Unavailable
+from perdure.kernel.loop import TURN
+from perdure.kernel.ports import Leases, StateStore
+from perdure.settings import Settings, load_settings
+from perdure.store.client import DatabaseClient
+from perdure.testing.clock import ManualClock
+from perdure.testing.replacements import Replacement, Replacements
+
+if TYPE_CHECKING:
+    from perdure.app.goals import Goals
+
+_PAUSE_S = 0.002
+_TURNS = 20
+"""How many turns of the event loop a task that was made just now gets to begin its goal."""
+_UNWIND_S = 15.0
+_LONGEST_S = 60.0
+_CLAIM = "claim"
+
+
+class TemporaryHome(Perdure):
+    """An open home that is removed after its test; `perdure.testing.home()` returns one.
+
+    Its goals are in the queue of an application that recovers: what parks is resumed when it is due or was answered.
+    """
+
+    def __init__(self, settings: Settings, database: DatabaseClient, *, now: datetime, patience_s: float) -> None:
+        super().__init__(settings, database, queue=app_queue("test", recover=True))
+        self.clock = ManualClock(now, self)
+        """The time of its goals."""
+        self._patience_s = patience_s
+        self._replacements = Replacements(self.clock)
+        self._line = _Line()
+        self._stuck: set[tuple[str, str]] = set()
+        """What goes on in a goal for longer than is waited for: it does not hold up the clock again."""
+
+    def replace(self, fn: Callable[..., object], fake: Callable[..., object]) -> Replacement:
+        """Call `fake` in every step, and every check, that would call `fn`: until the home ends, or for a `with` block.
+
+        `fn` is a function, a method of an object, or a method of a class, then for all its objects; `fake` is sync or
+        async. The name of the step stays that of `fn`.
+
+        Raises: Invalid when one of them is not a function.
+        """
+        return self._replacements.add(fn, fake)
+
+    async def crash(self) -> None:
+        """End all runs as if the process had been killed, and open the same home again, which recovers its goals.
+
+        Nothing more is recorded: a step that runs has no outcome, and its goal has an owner that is dead. Handles and
+        `p.goals` of before are of the old process. Unlike at a kill, `finally` blocks run, though no step of them; and
+        a sync function of a step, which cannot be stopped, finishes.
+        """
+        goals = self.goals
+        self._line.is_cut = True
+        await goals.end_runs()
+        async with asyncio.timeout(_UNWIND_S):
+            while goals.runs():  # noqa: ASYNC110 (their own tasks end them, one by one)
+                await asyncio.sleep(_PAUSE_S)
+        await self.close()
+        await self.database.close()
+        self.database = await DatabaseClient.create(self.settings.database_url)
+        self._forget()
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Wait until nothing goes on: every goal has ended, or waits for the clock, an answer or a signal.
+
+        What was left, answered or became due is resumed. A step or other work that goes on for longer than the
+        patience of the home is left running.
+        """
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
+        await self._rest()
+        while await self.goals.worker.poll() or self._active() - self._stuck:  # its own poll may have begun something
+            await self._rest()
+
+    async def next_due_us(self, until_us: int) -> int | None:
+        """See Timed.next_due_us."""
+        now_us = self.clock.now_us()
+        running = [loop.due_us for loop in self.goals.runs().values() if loop is not None]
+        parked = [goal.summary.due_us async for goal in self.goals.each_due(until_us=until_us)]
+        moments = [due_us for due_us in (*running, *parked) if due_us is not None and now_us < due_us <= until_us]
+        return min(moments, default=None)
+
+    def wake(self) -> None:
+        """See Timed.wake."""
+        for loop in self.goals.runs().values():
+            if loop is not None:
+                loop.look()
+
+    def _make_goals(self) -> "Goals":
+        from perdure.app.goals import Goals
+
+        store = cast("StateStore", _Cuttable(self.database.state_store(), self._line))
+        leases = cast("Leases", _Cuttable(self._leases(), self._line))
+        goals = Goals(
+            self.settings.home,
+            store,
+            leases,
+            clock=self.clock,
+            calls=self._replacements,
+            park_after_s=self.settings.park_after_s,
+            queue=self._queue,
+            imports=self.settings.imports,
+        )
+        goals.worker.recover()
+        return goals
+
+    def _forget(self) -> None:
+        """Forget the services of the process that has crashed."""
+        self._goals = self._memory = self._forge = self._bots = self._skills = None
+        self._line = _Line()
+        self._stuck.clear()
+
+    async def _rest(self) -> None:
+        time = asyncio.get_running_loop().time
+        begun_s = time()
+        while active := self._active():
+            self._stuck &= active
+            turns = {each for each in active if each[1] in (TURN, _CLAIM)}
+            if time() - begun_s > self._patience_s:
+                self._stuck |= active - turns
+            if time() - begun_s > _LONGEST_S:
+                raise Unavailable(f"The goals of this home do not come to rest: {sorted(active)}.")
+            if active == self._stuck:
+                return
+            await asyncio.sleep(_PAUSE_S)
+
+    def _active(self) -> set[tuple[str, str]]:
+        """Return what goes on in which goal; a goal that is being claimed or released is active."""
+        runs = self.goals.runs()
+        begun = {goal_id: runs.get(goal_id) for goal_id in {*runs, *self.goals.worker.running}}
+        return {(goal_id, what) for goal_id, loop in begun.items() for what in (loop.active if loop else [_CLAIM])}
+
+
+class _Line:
+    """The connection of one life of a home to its database."""
+
+    def __init__(self) -> None:
+        self.is_cut = False
+
+
+class _Cuttable:
+    """A store or its leases, until the line to it is cut."""
+
+    def __init__(self, real: object, line: _Line) -> None:
+        self._real = real
+        self._line = line
+
+    def __getattr__(self, name: str) -> object:
+        if self._line.is_cut:
+            raise Unavailable("This home has crashed, because its test wanted it so.")
+        return getattr(self._real, name)
+
+
+@asynccontextmanager
+async def home(
+    *, database_url: str | None = None, now: datetime | None = None, patience_s: float = 5.0
+) -> AsyncIterator[TemporaryHome]:
+    """Open a home in a temporary folder for the time of an `async with` block.
+
+    `database_url` is another database than a SQLite file in that folder; it is not removed. `now` is the time at which
+    the clock stands (default: the real time), `patience_s` how long `advance` waits for one step that runs.
+
+    Raises: Invalid when `now` has no time zone; as `Perdure.open`.
+    """
+    with tempfile.TemporaryDirectory(prefix="perdure-testing-") as folder:
+        place = Path(folder) / "home"
+        flags = {"home": str(place), "database_url": database_url or str(place / "perdure.db")}
+        settings = load_settings(flags, environment={})
+        place.mkdir()
+        database = await DatabaseClient.create(settings.database_url)
+        p = TemporaryHome(settings, database, now=now or datetime.now(UTC), patience_s=patience_s)
+        try:
+            p.goals.require_open()  # made here, where an event loop runs
+            yield p
+        finally:
+            try:
+                await p.close()
+            finally:
+                await p.database.close()

@@ -1,0 +1,98 @@
+"""A flow with values of every type, run by interpreters of their own; annotations are text, as in many programs."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import enum
+import os
+import signal
+import sys
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from uuid import UUID
+
+from pydantic import BaseModel
+
+from perdure import Goal, Perdure, failpoints, flow
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Model(BaseModel):
+    price: Decimal
+    names: set[str]
+
+
+@dataclasses.dataclass
+class Values:
+    at: datetime
+    day: date
+    wait: timedelta
+    price: Decimal
+    id: UUID
+    path: Path
+    colours: frozenset[Colour]
+    raw: bytes
+    pair: tuple[int, str]
+    by_day: dict[date, list[Model]]
+
+
+VALUES = Values(
+    at=datetime(2026, 11, 16, 1, 2, 3, 4, tzinfo=UTC),
+    day=date(2026, 11, 16),
+    wait=timedelta(days=-1, microseconds=7),
+    price=Decimal("0.10"),
+    id=UUID(int=5),
+    path=Path("a/b"),
+    colours=frozenset(Colour),
+    raw=b"\x00\xff",
+    pair=(1, "one"),
+    by_day={date(2026, 1, 1): [Model(price=Decimal("1.00"), names={f"name {n}" for n in range(20)})]},
+)
+
+
+def passed_on(values: Values, log: Path) -> Values:
+    with log.open("a") as file:
+        file.write(".")
+    return values
+
+
+def second(values: Values, names: set[str], log: Path) -> list[Values]:
+    assert names
+    return [passed_on(values, log)]
+
+
+@flow
+async def typed(goal: Goal, values: Values, log: Path) -> dict[str, list[Values]]:
+    assert values == VALUES
+    first = await goal.options(effect="idempotent").step(passed_on, values, log)
+    names = first.by_day[date(2026, 1, 1)][0].names
+    return {"found": await goal.options(effect="idempotent").step(second, first, names, log)}
+
+
+async def main(home: str, url: str, killed_at: int) -> None:
+    """Run the flow, or resume it, under one key; die by SIGKILL at the nth append, unless that is 0."""
+    left = killed_at
+
+    def blow() -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    async with Perdure.open(home, database_url=url) as p:
+        with failpoints.armed("kernel.append.after", blow):
+            done = await p.goals.options(key="typed").run(typed, VALUES, Path(home, "log"))
+    assert done.value == {"found": [VALUES]}
+    print("equal")
+
+
+if __name__ == "__main__":
+    from tests.crash.typed_flow import main as run  # so that the flow is of a module, not of a script
+
+    asyncio.run(run(sys.argv[1], sys.argv[2], int(sys.argv[3])))

@@ -1,0 +1,187 @@
+"""What the check of a `once` step says, and how long an attempt has left after a crash."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from perdure import Goal, Happened, failpoints
+from perdure.kernel.loop import Ran
+from tests.kernel.lives import Died
+from tests.kernel.world import World
+from tests.minds.test_flow import ended, run
+
+CALLS: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def no_calls() -> None:
+    CALLS.clear()
+
+
+@dataclass
+class Receipt:
+    number: int
+
+
+def pay() -> Receipt:
+    CALLS.append("pay")
+    return Receipt(1)
+
+
+async def hang() -> Receipt:
+    CALLS.append("hang")
+    await asyncio.Event().wait()
+    return Receipt(1)
+
+
+def die() -> None:
+    raise Died
+
+
+def number_of(receipt: Any) -> int | None:
+    return None if receipt is None else int(receipt.number)
+
+
+async def killed_and_resumed(world: World, answer: Any) -> Ran:
+    def was_paid() -> Any:
+        CALLS.append("check")
+        return answer
+
+    async def one(goal: Goal) -> Any:
+        return number_of(await goal.options(check=was_paid).step(pay))
+
+    with failpoints.armed("kernel.effect.after", die), pytest.raises(Died):
+        await run(world, one)
+    return await world.resume()
+
+
+async def test_a_check_that_knows_the_result_gives_it_after_a_crash_and_at_every_replay(world: World) -> None:
+    def was_paid() -> Happened[Receipt]:
+        return Happened(Receipt(7))
+
+    async def one(goal: Goal) -> Any:
+        paid = await goal.options(check=was_paid).step(pay)
+        await goal.ask("Go on?")
+        return paid.number
+
+    with failpoints.armed("kernel.effect.after", die), pytest.raises(Died):
+        await run(world, one)
+    ran = await world.resume()
+    outcome = ran.state.calls["/pay#0.1"].outcome
+    assert outcome is not None
+    assert (outcome.ok, outcome.output) == (True, {"number": 7})
+    await world.store.post(
+        "goal-a", "decision", {"call_id": "/ask#0.1", "decision": "answer", "value": "yes"}, key="answer"
+    )
+    assert ended(await world.resume()).value == 7
+    assert CALLS == ["pay"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"),
+    [(False, "done"), (None, "waiting"), ("yes", "waiting"), (1, "waiting"), (Happened(object()), "waiting")],
+)
+async def test_any_other_answer_runs_it_again_or_leaves_it_unknown(world: World, answer: Any, status: str) -> None:
+    ran = await killed_and_resumed(world, answer)
+    assert ran.state.status == status
+    assert (["pay", "check", "pay"] if answer is False else ["pay", "check"]) == CALLS
+
+
+async def test_a_value_that_cannot_be_stored_is_said(world: World) -> None:
+    unknown = (await killed_and_resumed(world, Happened(object()))).state.calls["/pay#0.1"].unknown
+    assert unknown is not None
+    assert "its check cannot tell: What the check of /pay#0 found" in unknown.why
+
+
+async def test_a_check_that_knows_the_result_gives_it_after_a_timeout(world: World) -> None:
+    async def one(goal: Goal) -> Any:
+        return (await goal.options(check=lambda: Happened(Receipt(7)), timeout_s=0.01).step(hang)).number
+
+    assert ended(await run(world, one)).value == 7
+
+
+async def test_a_value_that_cannot_be_stored_after_a_timeout_is_a_timeout_that_says_so(world: World) -> None:
+    async def one(goal: Goal) -> str:
+        try:
+            await goal.options(check=lambda: Happened(object()), timeout_s=0.01, retry=3).step(hang)
+        except TimeoutError as error:
+            return str(error)
+        return ""
+
+    assert "its check cannot tell" in ended(await run(world, one)).value
+    assert CALLS == ["hang"]
+
+
+async def test_a_check_that_knows_the_result_is_recorded_with_a_cancelled_step(world: World) -> None:
+    async def one(goal: Goal) -> str:
+        task = asyncio.create_task(goal.options(check=lambda: Happened(Receipt(7))).step(hang))
+        await goal.step(int)
+        task.cancel()
+        try:
+            await task
+        except asyncio.CancelledError:
+            return "cancelled"
+        return ""
+
+    ran = await run(world, one)
+    outcome = ran.state.calls["/hang#0.1"].outcome
+    assert outcome is not None
+    assert (ended(ran).value, outcome.happened, outcome.output) == ("cancelled", "yes", {"number": 7})
+
+
+@pytest.mark.parametrize(("passed_s", "is_run"), [(1, True), (600, False)])
+@pytest.mark.parametrize("effect", ["idempotent", "once"])
+async def test_an_attempt_that_is_repeated_after_a_crash_has_only_the_rest_of_its_time(
+    world: World, effect: Any, passed_s: int, *, is_run: bool
+) -> None:
+    async def one(goal: Goal) -> str:
+        try:
+            return str((await goal.options(effect=effect, timeout_s=60, check=lambda: False).step(pay)).number)
+        except TimeoutError as error:
+            return getattr(error.__cause__, "code", "")
+
+    with failpoints.armed("kernel.effect.before", die), pytest.raises(Died):
+        await run(world, one)
+    world.clock.now += passed_s * 1_000_000
+    late = "timeout" if effect == "idempotent" else "not_happened"
+    assert ended(await world.resume()).value == ("1" if is_run else late)
+    assert ["pay"] * is_run == CALLS
+
+
+async def test_another_attempt_after_a_crash_has_its_whole_time(world: World) -> None:
+    async def one(goal: Goal) -> int:
+        return (await goal.options(effect="idempotent", timeout_s=60, retry=2).step(pay)).number
+
+    with failpoints.armed("kernel.effect.before", die), pytest.raises(Died):
+        await run(world, one)
+    world.clock.now += 600_000_000
+    ran = await world.resume()
+    assert (ended(ran).value, CALLS, list(ran.state.calls)) == (1, ["pay"], ["/pay#0.1", "/pay#0.2"])
+
+
+async def test_a_clock_that_was_set_back_gives_no_more_time(world: World) -> None:
+    async def one(goal: Goal) -> str:
+        try:
+            await goal.options(effect="idempotent", timeout_s=0.05).step(hang)
+        except TimeoutError:
+            return "timed out"
+        return ""
+
+    with failpoints.armed("kernel.effect.before", die), pytest.raises(Died):
+        await run(world, one)
+    world.clock.now -= 3_600_000_000
+    async with asyncio.timeout(10):
+        assert ended(await world.resume()).value == "timed out"
+
+
+async def test_a_slow_commit_takes_nothing_from_the_time_of_an_attempt(world: World) -> None:
+    async def one(goal: Goal) -> int:
+        return (await goal.options(timeout_s=5).step(pay)).number
+
+    def be_slow() -> None:
+        world.clock.now += 60_000_000
+
+    with failpoints.armed("kernel.effect.before", be_slow):
+        assert ended(await run(world, one)).value == 1
