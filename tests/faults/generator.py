@@ -57,7 +57,7 @@ class Generator:
         make: Callable[..., Part] = self._chance.choice(nested)
         return make(depth - 1, can_fail=can_fail)
 
-    def _leaf(self, *, can_fail: bool) -> Part:
+    def _leaf(self, *, can_fail: bool) -> Part:  # noqa: PLR0911 (one for each kind)
         pick: Any = self._chance.choice
         match pick(["step"] * 6 + ["sleep", "pause", "ask", "signal", "unanswered", "handover"]):
             case "step":

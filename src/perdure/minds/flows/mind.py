@@ -131,23 +131,30 @@ class FlowMind:
         """Deliver what the history has next; tell whether there was anything, and the function could take it."""
         if self._end is not None or self._refusal is not None or recorded.has_difference:
             return False
+        has_more = self._delivered < len(state.settled)
         if self._is_cancel_next(state):
             is_delivered = recorded.has_asked_before(state.cancel_seq)
             if is_delivered:
                 self._begin_cleanup(state)
-        elif self._delivered < len(state.settled):
-            is_delivered = self._is_due(state) and self._deliver_next(state)
-        elif recorded.is_all_asked:
+        elif not has_more and recorded.is_all_asked:
             return False
         else:
-            is_delivered = False
+            is_delivered = has_more and self._is_due(state) and self._deliver_next(state)
         if not is_delivered:
             if await self._advance(callbacks):
                 return True
-            if self._delivered >= len(state.settled) or not (self._deliver_next(state) or self._deliver_by_id(state)):
+            if not (has_more and self._deliver_anyway(state)):
                 return False
         await callbacks.rest()
         return True
+
+    def _deliver_anyway(self, state: GoalState) -> bool:
+        """Deliver something to a function that can do nothing else; tell whether it could take anything.
+
+        It may have its steps with ids in another order now. Or a deadline of its own passed in the first run right
+        before an outcome, and the call that it cancelled had not ended yet.
+        """
+        return (not self._is_cancel_next(state) and self._deliver_next(state)) or self._deliver_by_id(state)
 
     async def decide(self, state: GoalState, now_us: int) -> Decided:
         """See Mind.decide."""
@@ -420,7 +427,13 @@ class FlowMind:
         task: Any = asyncio.current_task(request.answer.get_loop())
         is_next = call.call.step == request.step and not task._must_cancel  # noqa: SLF001 (it would be cancelled first)
         is_in_doubt = self._recorded is not None and self._recorded.is_in_doubt
-        if not is_next or is_in_doubt or callbacks.has_ready() or self._is_cancel_next(state) or not self._is_due(state):
+        if (
+            not is_next
+            or is_in_doubt
+            or callbacks.has_ready()
+            or self._is_cancel_next(state)
+            or not self._is_due(state)
+        ):
             return False
         return self._deliver_and_count(state, call) and request.answer.done()
 
