@@ -57,21 +57,21 @@ class Generator:
         make: Callable[..., Part] = self._chance.choice(nested)
         return make(depth - 1, can_fail=can_fail)
 
-    def _leaf(self, *, can_fail: bool) -> Part:
+    def _leaf(self, *, can_fail: bool) -> Part:  # noqa: PLR0911 (one for each kind)
         pick: Any = self._chance.choice
         match pick(["step"] * 6 + ["sleep", "pause", "ask", "signal", "unanswered", "handover"]):
             case "step":
                 return self._step(can_fail=can_fail)
             case "sleep":
-                return Sleep(pick([0, 0.5, 3.0, 90.0]))
+                return Sleep(pick([0, 0.557, 3.041, 90.013]))
             case "pause":
-                return Sleep(pick([0, 0.2, 2.0]), is_recorded=False)
+                return Sleep(pick([0, 0.217, 2.113]), is_recorded=False)
             case "ask":
                 return Ask(pick([None, LONG_S]))
             case "signal":
                 return Signal(pick([None, LONG_S]))
             case "unanswered":
-                return Unanswered(pick(["ask", "signal"]), pick([0.5, 5.0, 100.0]))
+                return Unanswered(pick(["ask", "signal"]), pick([0.543, 5.017, 100.019]))
             case _:
                 return Handover(pick([1, 2, 3]), pick(["pure", "idempotent", "once"]))
 
@@ -123,7 +123,7 @@ class Generator:
         kind: Any = self._chance.choice(_DEADLINES)
         if self._chance.random() < 0.4:
             return Timeout(self._line(depth, can_fail=can_fail), kind, LONG_S)
-        return Timeout(self._blocked(depth), kind, self._chance.choice([0.3, 2.0, 7.0]))
+        return Timeout(self._blocked(depth), kind, self._chance.choice([0.331, 2.073, 7.031]))
 
     def _first(self, depth: int, *, can_fail: bool) -> Part:
         lines = [self._blocked(depth) for _ in range(self._chance.randint(0, 2))]
@@ -143,7 +143,7 @@ class Generator:
     def _tight(self, depth: int, *, can_fail: bool) -> Part:
         """Make a deadline that may pass or not."""
         kind: Any = self._chance.choice(_DEADLINES)
-        return Timeout(self._line(depth, can_fail=can_fail), kind, self._chance.choice([0.1, 0.5, 1.0]))
+        return Timeout(self._line(depth, can_fail=can_fail), kind, self._chance.choice([0.137, 0.571, 1.039]))
 
 
 def program_of(seed: int) -> tuple[Line, bool]:

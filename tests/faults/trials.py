@@ -48,13 +48,14 @@ async def _try(stored: Stored, seed: int, program: Line, *, has_model: bool, kil
 
 async def _require_same_again(world: NamedWorld, lives: Lives, state: GoalState) -> None:
     """Fork the goal right before its end: the flow runs again on the whole history, and does nothing but end alike."""
-    before = _recorded_effects(lives, state)
+    before, all_before = _recorded_effects(lives, state), len(lives.outside.effects())
     fork_id = f"{lives.goal_id}-again"
     await world.fork(state.tip.seq - 1, lives.goal_id, fork_id)
     again = (await world.resume(fork_id)).state
     assert _recorded_effects(lives, state) == before, "a step was run again, though its outcome is recorded"
-    assert _value(again) == _value(state), "the recorded history leads to another result"
-    assert again.calls.keys() == state.calls.keys()
+    if len(lives.outside.effects()) == all_before:  # a pure step that was cancelled may end in time now
+        assert _value(again) == _value(state), "the recorded history leads to another result"
+        assert again.calls.keys() == state.calls.keys()
 
 
 def _recorded_effects(lives: Lives, state: GoalState) -> list[str]:

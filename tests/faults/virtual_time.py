@@ -14,7 +14,7 @@ _TURN_S = 1e-5
 """How long a turn of the loop takes: a flow that polls must see time pass."""
 
 
-class _JumpingSelector(selectors.DefaultSelector):  # type: ignore[valid-type,misc]  (which class it is depends on the system)
+class _JumpingSelector(selectors.SelectSelector):
     """Waits for real only while a thread works for the loop; else it moves the clock by the time it was to wait."""
 
     def __init__(self, is_busy: Callable[[], bool], jump: Callable[[float], None]) -> None:

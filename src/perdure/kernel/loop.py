@@ -212,8 +212,12 @@ class Loop:
         A flow that is run again meets them in this order: the steps that it asked for after a sleep of its own keep
         their numbers, and a call that a deadline cancelled is cancelled, though it ended in the same moment.
         """
-        if self._means.mind.has_news():
-            await self._decide()
+        is_over = self.state.termination is not None or self._is_stopping or self.state.reached_limit is not None
+        if is_over or not self._means.mind.has_news():
+            return
+        decided = await self._decided()
+        self._record_decided(replace(decided, end=None))  # the end is decided again when all is recorded
+        self._cancel_calls(decided.cancelled)
 
     async def _decide(self) -> int | None:
         """Ask the mind, and record what it wants; return when it wants to be asked again."""
@@ -233,8 +237,8 @@ class Loop:
                 self._wake_us, self._again_s = decided.wake_us, decided.again_s
                 return decided.wake_us
             decided = await self._decided()
-        self._wake_us, self._again_s = decided.wake_us, decided.again_s
         self._cancel_calls(decided.cancelled)
+        self._wake_us, self._again_s = decided.wake_us, decided.again_s
         if not self._record_decided(decided):
             return decided.wake_us
         return decided.wake_us if self.state.open_calls else 0  # nothing came of it: ask again, at once

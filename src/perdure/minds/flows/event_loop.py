@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator
 from contextvars import Context
 from typing import Any
 
-from perdure.minds.flows.loop_clock import LoopClock, show_flow_times
-
 _QUIET_TURNS = 12
 """How many turns of a loop that does not show its callbacks must pass without a request of the flow."""
 _MOST_TURNS, _PATIENCE_S = 1_000, 0.05
@@ -29,14 +27,13 @@ _REPEATED = "_deliver_cancellation"
 class FlowCallbacks:
     """The callbacks and timers of one flow on the event loop that runs now; `is_of_flow` knows the flow's contexts."""
 
-    def __init__(self, is_of_flow: Callable[[Context], bool], clock: LoopClock) -> None:
+    def __init__(self, is_of_flow: Callable[[Context], bool]) -> None:
         self._loop: Any = asyncio.get_running_loop()
         self._is_of_flow = is_of_flow
-        self._clock = clock
         self.shows_timers = hasattr(self._loop, "_ready") and hasattr(self._loop, "_scheduled")
         self._activity = 0
-        self._dates: dict[int, tuple[Any, float, float]] = {}
-        """When timers of a flow that is run again would have fired in the first run, and by the flow's own clock."""
+        self._dates: dict[int, tuple[Any, float]] = {}
+        """When timers of a flow that is run again would have fired in the first run, in seconds."""
 
     def note_activity(self) -> None:
         """Note that the flow did something."""
@@ -91,25 +88,30 @@ class FlowCallbacks:
         """
         for timer in self._timers():
             if id(timer) not in self._dates:
-                left_s = timer.when() - self._loop.time()
-                self._dates[id(timer)] = timer, now_us / 1e6 + left_s, timer.when() + self._clock.ahead_s
+                self._dates[id(timer)] = timer, now_us / 1e6 + timer.when() - self._loop.time()
 
     def fire_next_timer(self) -> int | None:
         """Call the next timer of the flow now, as if its time had come; return when that was in the first run.
 
-        Without a timer None is returned. All timers must have a date: see `date_timers`.
-
-        The clock of the flow is put ahead to the time of the timer: see `loop_clock`.
+        Without a timer None is returned. All timers must have a date: see `date_timers`. The loop shows the timer's own
+        time while it is called, and a scope of anyio gets its deadline now.
         """
         timer = min(self._timers(), key=self._date, default=None)
         if timer is None:
             return None
-        _, date_s, when_s = self._dates[id(timer)]
-        callback, args, context = timer._callback, timer._args, timer._context  # noqa: SLF001
+        date_s = self._date(timer)
+        callback, args, context, when = timer._callback, timer._args, timer._context, timer.when()  # noqa: SLF001
         timer.cancel()
-        show_flow_times(self._loop)
-        self._clock.ahead_s = max(self._clock.ahead_s, when_s - self._loop.time())
-        context.run(callback, *args)
+        scope = getattr(callback, "__self__", None)
+        if hasattr(scope, "deadline"):  # of anyio, which compares it with the clock again when the scope is left
+            context.run(setattr, scope, "deadline", self._loop.time())
+            return round(date_s * 1e6)
+        time = self._loop.time
+        self._loop.time = lambda: max(when, time())
+        try:
+            context.run(callback, *args)
+        finally:
+            del self._loop.time
         return round(date_s * 1e6)
 
     def _date(self, timer: Any) -> float:

@@ -8,6 +8,7 @@ on the same history asks for the same calls in the same order, with `asyncio.gat
 import asyncio
 import logging
 from collections.abc import Awaitable, Collection, Mapping, Sequence
+from contextlib import suppress
 from contextvars import Context, copy_context
 from typing import Any
 
@@ -24,7 +25,6 @@ from perdure.minds.flows.endings import ended_without, ending_of, failure_from, 
 from perdure.minds.flows.event_loop import FlowCallbacks
 from perdure.minds.flows.flow import Flow
 from perdure.minds.flows.goal import Goal
-from perdure.minds.flows.loop_clock import CLOCK, LoopClock
 from perdure.minds.flows.mistakes import is_interrupt
 from perdure.minds.flows.recorded import ChangedFlow, Recorded
 from perdure.minds.flows.requests import (
@@ -131,23 +131,30 @@ class FlowMind:
         """Deliver what the history has next; tell whether there was anything, and the function could take it."""
         if self._end is not None or self._refusal is not None or recorded.has_difference:
             return False
+        has_more = self._delivered < len(state.settled)
         if self._is_cancel_next(state):
-            is_delivered = recorded.is_asked_before(state.cancel_seq)
+            is_delivered = recorded.has_asked_before(state.cancel_seq)
             if is_delivered:
                 self._begin_cleanup(state)
-        elif self._delivered < len(state.settled):
-            is_delivered = self._is_due(state) and self._deliver_next(state)
-        elif recorded.is_all_asked:
+        elif not has_more and recorded.is_all_asked:
             return False
         else:
-            is_delivered = False
+            is_delivered = has_more and self._is_due(state) and self._deliver_next(state)
         if not is_delivered:
             if await self._advance(callbacks):
                 return True
-            if self._delivered >= len(state.settled) or not self._deliver_by_id(state):
+            if not (has_more and self._deliver_anyway(state)):
                 return False
         await callbacks.rest()
         return True
+
+    def _deliver_anyway(self, state: GoalState) -> bool:
+        """Deliver something to a function that can do nothing else; tell whether it could take anything.
+
+        It may have its steps with ids in another order now. Or a deadline of its own passed in the first run right
+        before an outcome, and the call that it cancelled had not ended yet.
+        """
+        return (not self._is_cancel_next(state) and self._deliver_next(state)) or self._deliver_by_id(state)
 
     async def decide(self, state: GoalState, now_us: int) -> Decided:
         """See Mind.decide."""
@@ -316,20 +323,25 @@ class FlowMind:
 
     async def side_by_side(self, awaitables: Sequence[Awaitable[Any]]) -> list[Any]:
         """Run awaitables in branches of their own, and return how each ended, in order."""
-        return await asyncio.gather(*self._lines("gather", awaitables), return_exceptions=True)
+        lines = self._lines("gather", awaitables)
+        await _end_of(lines)
+        return [_result_of(line) for line in lines]
 
     async def race(self, awaitables: Sequence[Awaitable[Any]]) -> tuple[int, Any]:
         """Run awaitables in branches of their own until one ends; return its place and its result. See `Goal.first`."""
         lines = self._lines("first", awaitables)
         try:
             await asyncio.wait(lines, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for line in lines:
-                line.cancel()
-            winner = next((place for place, line in enumerate(lines) if line.done()), None)
-            await asyncio.gather(*lines, return_exceptions=True)
-        if winner is None:
-            raise asyncio.CancelledError
+        except asyncio.CancelledError as cancelled:
+            _cancel_all(lines, cancelled)
+            with suppress(asyncio.CancelledError):
+                await _end_of(lines)
+            raise
+        winner = next(place for place, line in enumerate(lines) if line.done())
+        for line in lines:
+            line.cancel()
+        await _end_of(lines)
+        _hear(lines)
         return winner, lines[winner].result()
 
     def _lines(self, method: str, awaitables: Sequence[Awaitable[Any]]) -> "list[asyncio.Task[Any]]":
@@ -353,9 +365,8 @@ class FlowMind:
     def _launch(self, state: GoalState) -> FlowCallbacks:
         self._state, self.goal_id, self.origins = state, state.goal_id, state.origins
         self.now_us = state.origins[0].created_us
-        clock = LoopClock()
-        self._callbacks = FlowCallbacks(self._is_own, clock)
-        self._body = asyncio.create_task(self._run(state.goal_id), context=_context_of(Branch(self), clock))
+        self._callbacks = FlowCallbacks(self._is_own)
+        self._body = asyncio.create_task(self._run(state.goal_id), context=_context_of(Branch(self)))
         return self._callbacks
 
     def _is_own(self, context: Context) -> bool:
@@ -424,7 +435,7 @@ class FlowMind:
     def _is_due(self, state: GoalState) -> bool:
         """Tell whether a function that is run again is where it was when the next settled call was delivered."""
         ended_seq = state.calls[state.settled[self._delivered]].ended_seq
-        return self._recorded is None or ended_seq is None or self._recorded.is_asked_before(ended_seq)
+        return self._recorded is None or ended_seq is None or self._recorded.has_asked_before(ended_seq)
 
     def _deliver_next(self, state: GoalState) -> bool:
         """Deliver the next settled call to the function; tell whether the function can take it now."""
@@ -638,9 +649,8 @@ class FlowMind:
         return actions, unrecorded, wakes
 
 
-def _context_of(branch: Branch, clock: LoopClock) -> Context:
+def _context_of(branch: Branch) -> Context:
     context = copy_context()
-    context.run(CLOCK.set, clock)
     context.run(BRANCH.set, branch)
     context.run(STEP.set, None)  # a step of another goal may have started this one
     return context
@@ -654,6 +664,42 @@ def _waits_for(waiting: Any, answers: Collection[int]) -> bool:
     if isinstance(children, list):
         return all(child.done() or _waits_for(child, answers) for child in children)
     return id(waiting) in answers
+
+
+async def _end_of(lines: "Sequence[asyncio.Task[Any]]") -> None:
+    """Wait until lines have ended; when that is cancelled, cancel them, and raise the first cancel at their end.
+
+    `asyncio.gather` would raise the last one, which may be another: anyio knows a cancel of its own by its text.
+    """
+    first: asyncio.CancelledError | None = None
+    while any(not line.done() for line in lines):
+        try:
+            await asyncio.wait(lines)
+        except asyncio.CancelledError as cancelled:
+            first = first or cancelled
+            _cancel_all(lines, cancelled)
+    if first is not None:
+        _hear(lines)
+        raise first
+
+
+def _cancel_all(lines: "Sequence[asyncio.Task[Any]]", cancelled: asyncio.CancelledError) -> None:
+    for line in lines:
+        line.cancel(*cancelled.args[:1])
+
+
+def _hear(lines: "Sequence[asyncio.Task[Any]]") -> None:
+    """Take the exceptions of lines that nothing else takes, so that asyncio reports none of them."""
+    for line in lines:
+        _result_of(line)
+
+
+def _result_of(line: "asyncio.Task[Any]") -> Any:
+    """Return what a line that has ended returned, or what it raised."""
+    if line.cancelled():
+        return asyncio.CancelledError()
+    error = line.exception()
+    return line.result() if error is None else error
 
 
 def _is_sleep(request: Request) -> bool:

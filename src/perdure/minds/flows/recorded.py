@@ -64,12 +64,7 @@ class Recorded:
         """Whether the code has asked for something else than what was recorded."""
         return bool(self._found)
 
-    def ahead(self, branch: str) -> int | None:
-        """Return the first recorded event that a branch is still to ask for, or that comes after what it does."""
-        left = (call for step, call in self._left.items() if may_follow(branch, branch_of(step)))
-        return next((call.seq for call in left), None)
-
-    def is_asked_before(self, seq: int) -> bool:
+    def has_asked_before(self, seq: int) -> bool:
         """Tell whether the code has asked for all whose intents were recorded before an event.
 
         In the first run it had asked for them when the outcome of that event was delivered. So a flow that is run again
@@ -79,6 +74,11 @@ class Recorded:
         while self._next_intent < len(intents) and intents[self._next_intent].call.step not in self._left:
             self._next_intent += 1
         return self._next_intent == len(intents) or intents[self._next_intent].seq > seq
+
+    def ahead(self, branch: str) -> int | None:
+        """Return the first recorded event that a branch is still to ask for, or that comes after what it does."""
+        left = (call for step, call in self._left.items() if may_follow(branch, branch_of(step)))
+        return next((call.seq for call in left), None)
 
     def agrees(self, request: Request) -> bool:
         """Tell whether the history, where it has the step of a request, has the same."""
