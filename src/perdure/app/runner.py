@@ -79,7 +79,7 @@ class Runner:
         imports: Sequence[str] = (),
     ) -> None:
         self._home = home
-        self._imports = imports
+        self.imports = imports
         self._park_after_s = park_after_s
         self._store = store
         self._leases = leases
@@ -474,7 +474,7 @@ class Runner:
         """Return the flow of a goal, None for a goal of another kind. See `app.flows.flow_of`."""
         from perdure.app.flows import flow_of
 
-        return flow_of(begun, self._imports) if begun.mind.kind == "flow" else None
+        return flow_of(begun, self.imports) if begun.mind.kind == "flow" else None
 
     def _means(
         self, begun: GoalBegun, workdir: str, manner: Manner, thread: FlowThread | None, *, is_new: bool = False

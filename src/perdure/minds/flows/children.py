@@ -8,6 +8,7 @@ from perdure.errors import GoalCancelled, GoalFailed, Invalid
 from perdure.kernel.children import CHILD_FAILED, child_goal_id
 from perdure.kernel.events import CHILD, Limits, ToolCall, ToolError
 from perdure.minds.flows.failed_steps import tag_with_steps
+from perdure.minds.flows.registry import require_newest
 from perdure.minds.flows.values import arguments_to_json, digest, reader_of, require_readable
 from perdure.minds.standing import Standing
 
@@ -61,8 +62,10 @@ def child_goal(
 ) -> ChildGoal:
     """Return what a flow asks for with `goal.child`.
 
-    Raises: Invalid when the child flow does not take the arguments, or one does not go through JSON.
+    Raises: Invalid when the child flow does not take the arguments, one does not go through JSON, or another flow was
+    defined under its name since.
     """
+    require_newest(flow)
     given = arguments_to_json(flow.name, flow.fn, args, kwargs, is_given_goal=True)
     require_readable(flow.fn, args, kwargs, given)
     return ChildGoal(parent_id, flow.name, flow.path, given, reader_of(flow.fn), limits, key)
