@@ -19,7 +19,15 @@ async def test_goals_are_filtered_by_every_parameter(client: Client) -> None:
         return [goal["id"] async for goal in client.goals.each(**filters)]  # type: ignore[arg-type]
 
     assert await found(status=["failed", "done"], key="k-1", since="1h", until=soon) == [made["id"]]
-    for other in ({"status": "running"}, {"key": "k-2"}, {"flow": "f"}, {"bot": "b"}, {"tag": "t"}, {"parent": "p"}, {"since": soon}):
+    for other in (
+        {"status": "running"},
+        {"key": "k-2"},
+        {"flow": "f"},
+        {"bot": "b"},
+        {"tag": "t"},
+        {"parent": "p"},
+        {"since": soon},
+    ):
         assert await found(**other) == [], other
 
 

@@ -15,7 +15,7 @@ from perdure.errors import GoalFailed, Invalid, StepFailed
 from perdure.kernel.events import Action, Termination, ToolCall, encode, iso
 from perdure.kernel.fold import CallState
 from perdure.kernel.ports import Decided, GoalState
-from perdure.minds.flows.children import child_failure
+from perdure.minds.flows.children import child_ending, child_failure
 from perdure.minds.flows.event_loop import FlowCallbacks
 from perdure.minds.flows.failed_steps import failed_steps, tag_with_steps
 from perdure.minds.flows.flow import Flow
@@ -491,8 +491,8 @@ def _ending(error: BaseException, where: str, known: Collection[str]) -> Termina
     while members := members_of(error):
         error = members[0]  # what came first is why the others came
     failure = failure_of(error, where)
-    if isinstance(error, GoalFailed):
-        return Termination("failed", f"The child {error.id} failed: {error.detail}", error=failure, steps=steps)
+    if issubclass(type(error), GoalFailed):
+        return Termination("failed", child_ending(error), error=failure, steps=steps)
     if not issubclass(type(error), StepFailed):
         return Termination("fatal_error", f"{failure.code}: {failure.message}", error=failure, steps=steps)
     recorded = recorded_error(error) or failure
