@@ -134,8 +134,8 @@ async def leaves_a_child(goal: Goal) -> None:
 
 
 @flow
-async def stays(goal: Goal) -> None:
-    await goal.options(effect="idempotent").step(_forever)
+async def stays(goal: Goal) -> str:
+    return await goal.options(effect="idempotent").step(_forever)
 
 
 @flow
@@ -143,9 +143,10 @@ async def stays_below(goal: Goal) -> None:
     await goal.gather(goal.child(stays), goal.child(asks, "Publish?"))
 
 
-async def _forever() -> None:
+async def _forever() -> str:
     _calls.append("begun")
     await asyncio.Event().wait()
+    return ""
 
 
 async def _children(goals: Goals, goal_id: str) -> list[str]:
