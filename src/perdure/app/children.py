@@ -11,8 +11,9 @@ from perdure.app.run_options import Manner, Reopening
 from perdure.app.views import GoalView
 from perdure.errors import Conflict, Invalid, KeyTaken, NotFound, PerdureError
 from perdure.kernel.children import child_goal_id, child_of, open_children, outcome_of, start_key
-from perdure.kernel.events import GoalBegun, Limits, MindSpec, ParentCall, ToolCall, ToolError, ToolOutput
+from perdure.kernel.events import Event, GoalBegun, Limits, MindSpec, ParentCall, ToolCall, ToolError, ToolOutput
 from perdure.kernel.fold import CallState, GoalState
+from perdure.kernel.journal import Journal
 from perdure.kernel.loop import Ran
 from perdure.kernel.ports import Owned, StateStore
 from perdure.kernel.reopening import NotRetried, plan_retry
@@ -167,8 +168,19 @@ class HomeChildren:
                         return True
         return False
 
-    def has_ended(self, parent_id: str) -> None:
-        """Have the parent of a goal that has ended take its end; may be called on any thread."""
+    def listen_to(self, journal: Journal) -> None:
+        """Have the parent of a goal take its end as soon as it is durable."""
+        parent = journal.state.begun.parent
+
+        def ended(_events: Sequence[Event], state: GoalState) -> None:
+            if parent is not None and state.termination is not None:
+                self._has_ended(parent.goal_id)
+
+        if parent is not None:
+            journal.listen(ended)
+
+    def _has_ended(self, parent_id: str) -> None:
+        """Have the parent of a goal that has ended take its end; may be called on the thread of a flow."""
         self._runner.look(parent_id)
         if self.poller is not None and self._loop is not None:
             with suppress(RuntimeError):  # the event loop is closed

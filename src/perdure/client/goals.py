@@ -64,8 +64,8 @@ class Goals:
     ) -> AsyncIterator[Goal]:
         """Give all goals that match all filters, the newest first; a page has `limit` goals.
 
-        `flow` is the name of a flow, or `module:function`; `parent` the id of the goal that started children. `since`
-        and `until` choose by the time of creation: a datetime, or a text such as `2h`.
+        `flow` is the name of a flow, or `module:function`; `parent` is the id of the goal that started others as its
+        children. `since` and `until` choose by the time of creation: a datetime, or a text such as `2h`.
 
         Raises: Invalid
         """

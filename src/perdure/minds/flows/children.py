@@ -9,6 +9,7 @@ from perdure.kernel.children import CHILD_FAILED, child_goal_id
 from perdure.kernel.events import CHILD, Limits, ToolCall, ToolError
 from perdure.minds.flows.failed_steps import tag_with_steps
 from perdure.minds.flows.registry import require_newest
+from perdure.minds.flows.tracebacks import attribute_of
 from perdure.minds.flows.values import arguments_to_json, digest, reader_of, require_readable
 from perdure.minds.standing import Standing
 
@@ -81,6 +82,14 @@ def child_failure(step: str, found: Standing) -> GoalFailed | None:
     failed = kind(goal_id, reason, error.message, error.traceback)
     tag_with_steps(failed, [step])
     return failed
+
+
+def child_ending(error: BaseException) -> str:
+    """Say how a flow ended that did not catch the failure of its child."""
+    known = attribute_of(error, "__dict__")  # the class may be a user's: see tracebacks
+    goal_id, detail = dict.get(known, "id"), dict.get(known, "detail")
+    how = "was cancelled" if issubclass(type(error), GoalCancelled) else f"failed: {detail}"
+    return f"The child {goal_id} {how}" if type(goal_id) is str else f"A child {how}"
 
 
 def _origin(error: ToolError) -> tuple[str, str]:
