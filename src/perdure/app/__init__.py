@@ -71,7 +71,10 @@ class Perdure:
             home = self.settings.home
             leases = self.database.leases(boottime_s=SystemClock().boottime_s, is_dead=partial(is_dead, home))
             store, park_after_s = self.database.state_store(), self.settings.park_after_s
-            self._goals = Goals(home, store, leases, park_after_s=park_after_s, queue=self._queue)
+            grace_s = self.settings.cancel_grace_s
+            self._goals = Goals(
+                home, store, leases, park_after_s=park_after_s, cancel_grace_s=grace_s, queue=self._queue
+            )
         return self._goals
 
     @property

@@ -22,6 +22,7 @@ from perdure.app.views import GoalResult, GoalView
 from perdure.app.waits import unawaited_note
 from perdure.app.worker import LEASE_S
 from perdure.errors import Conflict, Invalid, KeyTaken
+from perdure.kernel.cleanup import GRACE_S
 from perdure.kernel.decisions import admit_decision, choose, refuse_while_cancelled
 from perdure.kernel.events import Event, Limits, Signal, content_of
 from perdure.kernel.loop import Outcome, Ran
@@ -47,7 +48,7 @@ class Goals(GoalReader):
         print(result.status, result.value)
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (where the goals are, and the settings of their runs)
         self,
         home: Path,
         store: StateStore,
@@ -55,13 +56,16 @@ class Goals(GoalReader):
         *,
         lease_s: float = LEASE_S,
         park_after_s: float = PARK_S,
+        cancel_grace_s: float = GRACE_S,
         queue: str = "cli",
     ) -> None:
         super().__init__(home, store, leases)
         self._queue = queue
         """The queue of the goals that are started or resumed here, unless their manner names another."""
         self._ids = SystemIds()
-        self._runner = Runner(home, store, leases, lease_s=lease_s, park_after_s=park_after_s)
+        self._runner = Runner(
+            home, store, leases, lease_s=lease_s, park_after_s=park_after_s, cancel_grace_s=cancel_grace_s
+        )
         self._posts = Posts(store, self._runner, self._clock, self._ids, self.find)
         self._others: frozenset[str] = frozenset()
         """Other workers that were alive, and owned goals, when the queue was last looked at."""

@@ -18,6 +18,7 @@ from perdure.app.system import SystemClock, SystemIds, WorkerIdentity, is_goal_i
 from perdure.app.views import GoalView
 from perdure.app.worker import LEASE_S, LocalWorker
 from perdure.errors import Invalid, NotFound, PerdureError
+from perdure.kernel.cleanup import GRACE_S
 from perdure.kernel.events import Event, GoalBegun, LimitRaised, Limits, MindSpec
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.holding import hold_after, is_held, release
@@ -63,10 +64,18 @@ class Runner:
     """The runs of goals in this process."""
 
     def __init__(
-        self, home: Path, store: StateStore, leases: Leases, *, lease_s: float = LEASE_S, park_after_s: float = PARK_S
+        self,
+        home: Path,
+        store: StateStore,
+        leases: Leases,
+        *,
+        lease_s: float = LEASE_S,
+        park_after_s: float = PARK_S,
+        cancel_grace_s: float = GRACE_S,
     ) -> None:
         self._home = home
         self._park_after_s = park_after_s
+        self._cancel_grace_s = cancel_grace_s
         self._store = store
         self._leases = leases
         self._clock = SystemClock()
@@ -448,7 +457,16 @@ class Runner:
             raise Invalid(f"There is no tool {missing}; known are {', '.join(sorted(known))}.")
         tools = {**self._tools(), **made.tools}
         is_ours = partial(_is_ours, self._worker, thread)
-        return Means(made.mind, tools, manner.policy, workdir, is_ours, self._park_after_s, keep=keep_for_ever)
+        return Means(
+            made.mind,
+            tools,
+            manner.policy,
+            workdir,
+            is_ours,
+            self._park_after_s,
+            cancel_grace_s=self._cancel_grace_s,
+            keep=keep_for_ever,
+        )
 
     @cached_property
     def _forks(self) -> ForkNotes:

@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field, RootModel
 from perdure.interfaces.api.schemas.envelopes import Moment
 from perdure.kernel.events import (
     Ask,
+    Cancel,
     Decision,
     GoalBegun,
     Hold,
@@ -110,6 +111,13 @@ class SignalEvent(_Head):
     payload: Signal
 
 
+class CancelEvent(_Head):
+    """A cancel of a goal whose flow cleans up before the goal ends."""
+
+    type: Literal["cancel"]
+    payload: Cancel
+
+
 class LimitEvent(_Head):
     """A raised limit."""
 
@@ -154,6 +162,7 @@ class Event(
             | OutcomeUnknownEvent
             | DecisionEvent
             | SignalEvent
+            | CancelEvent
             | LimitEvent
             | TerminationEvent
             | ReopenedEvent
