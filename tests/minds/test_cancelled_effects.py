@@ -45,7 +45,7 @@ def cancelling(fn: Any, check: Any = None, effect: Any = "once") -> FlowFunction
 
     async def cancels_its_step(goal: Goal) -> Any:
         task = asyncio.create_task(goal.options(effect=effect, check=check, id="risky").step(fn))
-        while not BEGUN.is_set():
+        while not BEGUN.is_set():  # noqa: ASYNC110 (a thread sets it)
             await asyncio.sleep(0.001)
         task.cancel()
         with suppress(asyncio.CancelledError):

@@ -74,8 +74,7 @@ class Runner:
         cancel_grace_s: float = GRACE_S,
     ) -> None:
         self._home = home
-        self._park_after_s = park_after_s
-        self._cancel_grace_s = cancel_grace_s
+        self._pauses = {"park_after_s": park_after_s, "cancel_grace_s": cancel_grace_s}
         self._store = store
         self._leases = leases
         self._clock = SystemClock()
@@ -457,16 +456,7 @@ class Runner:
             raise Invalid(f"There is no tool {missing}; known are {', '.join(sorted(known))}.")
         tools = {**self._tools(), **made.tools}
         is_ours = partial(_is_ours, self._worker, thread)
-        return Means(
-            made.mind,
-            tools,
-            manner.policy,
-            workdir,
-            is_ours,
-            self._park_after_s,
-            cancel_grace_s=self._cancel_grace_s,
-            keep=keep_for_ever,
-        )
+        return Means(made.mind, tools, manner.policy, workdir, is_ours, keep=keep_for_ever, **self._pauses)
 
     @cached_property
     def _forks(self) -> ForkNotes:

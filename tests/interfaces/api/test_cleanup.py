@@ -1,7 +1,5 @@
 """Cancelling goals whose flow cleans up, over HTTP."""
 
-from contextlib import aclosing
-
 import pytest
 
 from perdure import Conflict, Goal, GoalWaiting, flow
@@ -39,8 +37,7 @@ async def test_the_server_cleans_up_a_goal_that_no_worker_runs(client: Client, h
         seen = await client.goals.cancel(goal_id, reason="withdrawn", key=f"c-{goal_id}")
         assert (seen["status"], seen["detail"]) == ("cancelled", "withdrawn")
     assert EFFECTS == ["book", "undo"]
-    async with aclosing(client.goals.events(goal_id)) as events:
-        (cancel,) = [event async for event in events if event["type"] == "cancel"]
+    (cancel,) = [event async for event in client.goals.events(goal_id) if event["type"] == "cancel"]
     assert (cancel["payload"]["by"], cancel["payload"]["reason"]) == ("person", "withdrawn")
     with pytest.raises(Conflict):
         await client.goals.cancel(goal_id)
