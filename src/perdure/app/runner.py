@@ -19,6 +19,7 @@ from perdure.app.views import GoalView
 from perdure.app.worker import LEASE_S, LocalWorker
 from perdure.errors import Invalid, NotFound, PerdureError
 from perdure.kernel.children import NO_CHILDREN, Children
+from perdure.kernel.cleanup import GRACE_S
 from perdure.kernel.events import Event, GoalBegun, Limits, MindSpec
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.holding import hold_after, is_held, release
@@ -75,11 +76,12 @@ class Runner:
         calls: StepCalls = DIRECT,
         lease_s: float = LEASE_S,
         park_after_s: float = PARK_S,
+        cancel_grace_s: float = GRACE_S,
         imports: Sequence[str] = (),
     ) -> None:
         self._home = home
         self.imports = imports
-        self._park_after_s = park_after_s
+        self._pauses = {"park_after_s": park_after_s, "cancel_grace_s": cancel_grace_s}
         self._store = store
         self._leases = leases
         self._clock = clock
@@ -484,9 +486,9 @@ class Runner:
             manner.policy,
             workdir,
             is_ours,
-            self._park_after_s,
             keep=keep_for_ever,
             children=self._children_of(manner),
+            **self._pauses,
         )
 
     def _children_of(self, manner: Manner) -> Children:

@@ -184,8 +184,9 @@ class Goals:
     async def cancel(
         self, goal_id: str, *, reason: str | None = None, now: bool = False, key: str | None = None
     ) -> Goal:
-        """End a goal."""
-        return await self._goal("POST", f"/{plain_step(goal_id)}/cancel", {"reason": reason, "now": now}, key=key)
+        """End a goal; with `now`, without the cleanup of its flow."""
+        body = {name: value for name, value in {"reason": reason, "now": now or None}.items() if value is not None}
+        return await self._goal("POST", f"/{plain_step(goal_id)}/cancel", body, key=key)
 
     async def decide(
         self, goal_id: str, decision: str, *, call_id: str | None = None, value: Any = None, key: str | None = None

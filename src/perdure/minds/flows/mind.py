@@ -203,6 +203,8 @@ class FlowMind:
             self._leave_unended(self._body)
 
     def _leave_unended(self, body: "asyncio.Task[None]") -> None:
+        if self._callbacks is not None:
+            self._callbacks.close()
         if not body.done():
             leave_alone(body)
             log.warning("the flow %s does not let itself be unwound; it is left alone", self._flow.path)
