@@ -1,6 +1,7 @@
 """Flows on an event loop that does not show its timers: all that is recorded works, and deadlines of asyncio do not."""
 
 import asyncio
+import gc
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -88,6 +89,7 @@ def test_a_flow_on_uvloop_ends_alike_wherever_it_dies(fn: FlowFunction, value: A
     [deadline_of_asyncio, deadline_of_wait_for, deadline_of_anyio, deadline_that_fails, waits_with_a_timeout],
     ids=lambda fn: fn.__name__,
 )
+@pytest.mark.filterwarnings("ignore:coroutine 'Unawaited:RuntimeWarning")  # asyncio.wait_for fails before it awaits
 def test_deadlines_of_asyncio_are_refused_on_uvloop(fn: FlowFunction) -> None:
     async def run() -> list[GoalState]:
         return [await run_to_end(fn, die_at) for die_at in (None, 1, 2)]
@@ -96,6 +98,7 @@ def test_deadlines_of_asyncio_are_refused_on_uvloop(fn: FlowFunction) -> None:
         assert state.termination is not None
         assert state.termination.reason == "fatal_error"
         assert "goal.timeout(seconds)" in (state.termination.detail or "")
+    gc.collect()
 
 
 def test_others_on_the_same_loop_keep_their_deadlines_and_the_loop_is_restored() -> None:
