@@ -226,8 +226,7 @@ class Cancel(Part):
             other = await in_order(self.other, goal, f"{place}.o", outside)
         finally:
             task.cancel()
-            with suppress(asyncio.CancelledError, Exception):
-                await task
+            await asyncio.wait([task])  # to await the task itself would hide a cancel of this line
         if task.cancelled():
             return ["cancelled", other]
         return ["failed" if task.exception() else task.result(), other]
