@@ -9,7 +9,7 @@ from perdure import Conflict, Goal, GoalCancelled, GoalWaiting, KeyTaken, Perdur
 from perdure.app.goals import Goals
 from perdure.app.next_commands import next_commands
 from perdure.errors import Invalid
-from perdure.minds.flows import flow as flows
+from perdure.minds.flows import registry
 from tests.app.parked import until_waiting
 
 EFFECTS: list[str] = []
@@ -112,7 +112,7 @@ async def test_a_goal_without_its_code_stays_cancelled_and_interrupted(
 ) -> None:
     goal_id = await parked(goals)
     with monkeypatch.context() as gone:
-        gone.delitem(flows._FLOWS, booking.path)
+        gone.delitem(registry._FLOWS, booking.key)
         seen = await goals.cancel(goal_id, reason="withdrawn")
         assert seen.status == "interrupted"
         assert seen.note is not None
