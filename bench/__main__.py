@@ -7,8 +7,21 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import appends, beside, counted, drafts, flow_counts, goals, listing, memory, server, starts, store
-from bench.compared import comparison_table
+from bench import (
+    appends,
+    beside,
+    counted,
+    drafts,
+    flow_counts,
+    goals,
+    listing,
+    memory,
+    resumes,
+    server,
+    starts,
+    store,
+)
+from bench.compared import bytes_beside, comparison_table
 from bench.environments import cache
 from bench.page import Measured, page
 from bench.plot import draw
@@ -27,7 +40,7 @@ def main() -> None:
         sys.exit(_say_what_does_not_hold(_remember(options).held))
     if options.only == "server":
         sys.exit(_say_what_does_not_hold(_serve(options.repeats)[0]))
-    held = [*counted.measure(), *flow_counts.measure()]
+    held = [*counted.measure(), *flow_counts.measure(), *resumes.measure()]
     if options.check:
         held += memory.count()
         print(counted_table(held))
@@ -44,6 +57,7 @@ def main() -> None:
     if options.peers:
         comparison = beside.measure()
         print(f"\n{comparison_table(comparison)}")
+        held = [*held, bytes_beside(comparison)]
         measured = Measured(datetime.now(UTC), held, timed, comparison, remembered, options.n, options.repeats)
         _kept().write_bytes(pickle.dumps(measured))
         _write(measured)
@@ -95,6 +109,7 @@ def _timed(n: int, repeats: int) -> list[Timed]:
         *listing.measure(repeats),
         *drafts.measure(repeats),
         *starts.measure(repeats),
+        *resumes.timed(repeats),
         *store.measure(max(n // 5, 1), repeats),
     ]
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Literal
 
-from bench.table import markdown
+from bench.table import Counted, Target, markdown
 
 Place = Literal["tmpfs", "disk", "PostgreSQL"]
 Way = Literal["run", "bytes", "flushes"]
@@ -48,8 +48,9 @@ FLOW = Contender("Perdure, flow", "flow")
 APPEND = Contender("Perdure, append", "append", leaves_out={"list": "as the flow"})
 _LANGGRAPH = ("langgraph", "langgraph-checkpoint-sqlite", "langgraph-checkpoint-postgres", "psycopg[binary,pool]")
 _SAME = "as LangGraph"
+DBOS = Contender("DBOS", "dbos", ("dbos", "psycopg[binary]"))
 PEERS = (
-    Contender("DBOS", "dbos", ("dbos", "psycopg[binary]")),
+    DBOS,
     Contender("LangGraph", "langgraph", _LANGGRAPH),
     Contender("LangGraph, all kept", "langgraph", _LANGGRAPH, "all", {"many": _SAME, "list": _SAME, "cold": _SAME}),
     Contender("eventsourcing", "eventsourcing", ("eventsourcing[postgres]", "psycopg[binary]"), "", {"list": "none"}),
@@ -168,6 +169,15 @@ def _is_better(case: Case, theirs: Found, ours: Found) -> bool:
     if not (ours.values and theirs.values):
         return False
     return theirs.middle > ours.middle if case.more_is_better else theirs.middle < ours.middle
+
+
+def bytes_beside(comparison: Comparison) -> Counted:
+    """Compare the bytes of a step on SQLite with those of DBOS, in the same run."""
+    [case] = [case for case in CASES if case.name == "bytes a step, SQLite"]
+    ours, theirs = comparison.of(case, FLOW), comparison.of(case, DBOS)
+    ratio = ours.middle / theirs.middle if ours.values and theirs.values else None
+    shown = f"{ours.shown(case.unit)} beside {theirs.shown(case.unit)}"
+    return Counted("bytes a step on SQLite, beside DBOS", ratio, Target("value", "≤", 1), shown)
 
 
 def comparison_table(comparison: Comparison, contest: Contest = GOALS) -> str:

@@ -40,9 +40,8 @@ _RESUME = (
     " the fold would shorten the reading, not the running."
 )
 _BYTES = (
-    "A step is two events, intent and outcome, each with an id, a time, a hash of 32 bytes and keys that are written"
-    " out. Leaving out what is null, a default or follows from the step, and the digest of arguments that are there,"
-    " would save a fifth."
+    "A step is two events, intent and outcome, each a row with an id, a time and a hash of 32 bytes; what is null, a"
+    " default or follows from the id of the call is not written. A `pure` step is one event."
 )
 _FLUSHES = "One commit a step is what being durable before the next step costs; goals that run at once share it."
 CHANGES: dict[str, str] = {
@@ -101,6 +100,8 @@ good as ratios; what is counted is exact.
 - **bytes on disk** is what the file has grown by once the log is back in it; 64 goals append in turn, one event a step,
   or run as flows at once. **payload** is the JSON text of the events: a step of a flow has an intent and an outcome,
   a `pure` one only the outcome, and the last column tells what that is beside the answer of the step alone.
+- A **resume** reads, verifies and folds the history, and runs the flow from its beginning through all that is recorded.
+  Instructions of Python's bytecode are counted, because their number is the same in every run.
 
 ## Timed
 

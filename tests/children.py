@@ -70,9 +70,9 @@ def run(job: Callable[..., Coroutine[Any, Any, object]], *arguments: object) -> 
     assert end_of(child) == 0
 
 
-def run_until(point: str, job: Callable[..., Coroutine[Any, Any, object]], *arguments: object) -> None:
-    """Run an async job in a child that is killed with SIGKILL when it reaches a fail-point, which it must."""
-    child = context().Process(target=_run_until, args=(point, job, arguments))
+def run_until(point: str, job: Callable[..., Coroutine[Any, Any, object]], *arguments: object, hits: int = 1) -> None:
+    """Run an async job in a child that is killed with SIGKILL at the nth hit of a fail-point, which it must reach."""
+    child = context().Process(target=_run_until, args=(point, job, arguments, hits))
     child.start()
     assert end_of(child) == -signal.SIGKILL, f"{point} was never reached"
 
@@ -92,8 +92,18 @@ def _run(job: Callable[..., Coroutine[Any, Any, object]], arguments: tuple[objec
     asyncio.run(job(*arguments))
 
 
-def _run_until(point: str, job: Callable[..., Coroutine[Any, Any, object]], arguments: tuple[object, ...]) -> None:
-    with failpoints.armed(point, lambda: os.kill(os.getpid(), signal.SIGKILL)):
+def _run_until(
+    point: str, job: Callable[..., Coroutine[Any, Any, object]], arguments: tuple[object, ...], hits: int
+) -> None:
+    left = hits
+
+    def blow() -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    with failpoints.armed(point, blow):
         asyncio.run(job(*arguments))
 
 

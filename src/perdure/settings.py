@@ -141,6 +141,15 @@ DEFINITIONS = (
         is_place=False,
     ),
     Definition(
+        name="goals.cancel_grace_s",
+        flag=None,
+        environment=("PERDURE_GOALS_CANCEL_GRACE_S",),
+        is_in_config=True,
+        help="Seconds that the flow of a cancelled goal may clean up with @flow(cleanup=True) before the goal ends.",
+        default=lambda _home: "60",
+        is_place=False,
+    ),
+    Definition(
         name="memory.enabled",
         flag=None,
         environment=("MEMORY_ENABLED",),
@@ -202,6 +211,14 @@ class Settings:
     def park_after_s(self) -> float:
         """Raises: Invalid when it is no number of seconds."""
         return _seconds("park_after_s", self._value("park_after_s"))
+
+    @property
+    def cancel_grace_s(self) -> float:
+        """How long the flow of a cancelled goal may clean up.
+
+        Raises: Invalid when it is not a number of seconds.
+        """
+        return _seconds("goals.cancel_grace_s", self._value("goals.cancel_grace_s"))
 
     @property
     def keep_days(self) -> int:

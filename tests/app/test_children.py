@@ -124,6 +124,31 @@ async def tree(goal: Goal, depth: int, width: int) -> int:
     return sum(await goal.gather(*(goal.child(tree, depth - 1, width) for _ in range(width))))
 
 
+@flow
+async def leaves_a_child(goal: Goal) -> None:
+    waiting = asyncio.create_task(goal.child(asks, "Publish?"))
+    await goal.step(_note, "begun")
+    await goal.step(_note, "and")
+    if not waiting.done():
+        raise ValueError("gone")
+
+
+@flow
+async def stays(goal: Goal) -> str:
+    return await goal.options(effect="idempotent").step(_forever)
+
+
+@flow
+async def stays_below(goal: Goal) -> None:
+    await goal.gather(goal.child(stays), goal.child(asks, "Publish?"))
+
+
+async def _forever() -> str:
+    _calls.append("begun")
+    await asyncio.Event().wait()
+    return ""
+
+
 async def _children(goals: Goals, goal_id: str) -> list[str]:
     return [child.id for child in reversed(await goals.children_of(goal_id))]
 
@@ -260,6 +285,26 @@ async def test_a_child_that_the_flow_gives_up_is_cancelled(goals: Goals) -> None
     assert child.status == "cancelled"
     outputs = [event.content() for event in await goals.history(done.id) if event.type == "tool_output"]
     assert outputs[0]["error"]["code"] == "cancelled"
+
+
+async def test_a_child_that_a_failed_flow_leaves_is_cancelled(goals: Goals) -> None:
+    with pytest.raises(GoalFailed, match="gone") as failed:
+        await goals.run(leaves_a_child)
+    [child] = await goals.children_of(failed.value.id)
+    assert child.status == "cancelled"
+
+
+async def test_the_cancel_of_a_parent_that_runs_ends_children_that_run(goals: Goals) -> None:
+    handle = await goals.start(stays_below)
+    async with asyncio.timeout(20):
+        await _leaf(goals)
+        while not _calls:  # noqa: ASYNC110 (the step is in another task)
+            await asyncio.sleep(0.01)
+        assert (await handle.cancel()).status == "cancelled"
+    children = await goals.children_of(handle.id)
+    assert [child.status for child in children] == ["cancelled", "cancelled"]
+    ended = (await goals.get(handle.id)).summary.updated_us
+    assert all(child.summary.updated_us <= ended for child in children)
 
 
 @pytest.mark.parametrize("option", ["effect", "retry", "timeout_s", "key", "limits"])

@@ -115,7 +115,7 @@ async def test_a_value_that_does_not_fit_changed_code_is_an_error_and_is_not_los
 
     with monkeypatch.context() as patch:
         patch.setattr(checkout, "fn", changed)
-        with pytest.raises(Conflict, match=rf"{done.id} is done, but its recorded value does not fit .* goal show"):
+        with pytest.raises(Conflict, match=rf"{done.id} is done, but its result cannot be read by .* goal show"):
             await goals.resume(done.id)
     assert (await goals.resume(done.id)).value == {1: PAID}
 
@@ -182,6 +182,32 @@ async def test_a_value_that_does_not_fit_the_step_fails_it_and_a_retry_asks_agai
     await goals.decide(goal_id, "skip", value=PAID_AS_JSON)
     assert (await goals.resume(goal_id)).value == PAID
     assert CALLS["charge"] == 1
+
+
+def quote() -> Paid:
+    CALLS["quote"] += 1
+    sums: Any = {"EUR": Decimal("12.50")}
+    return sums  # type: ignore[no-any-return] # not what it says
+
+
+@flow
+async def quoting(goal: Goal) -> Any:
+    return await goal.step(quote)
+
+
+async def test_a_result_that_does_not_fit_its_annotation_is_stored_and_a_retry_with_other_code_reads_it(
+    goals: Goals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(GoalFailed, match=r"The result of quote cannot be read: .* Paid: order: ") as failed:
+        await goals.run(quoting)
+
+    def corrected() -> dict[str, Decimal]:
+        return {}
+
+    monkeypatch.setitem(quote.__annotations__, "return", corrected.__annotations__["return"])
+    monkeypatch.setattr(quote, "__dict__", {})
+    assert (await goals.retry(failed.value.id)).value == {"EUR": "12.50"}
+    assert CALLS["quote"] == 1
 
 
 async def test_a_step_that_is_skipped_without_a_value_has_none(goals: Goals) -> None:

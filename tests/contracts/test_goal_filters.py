@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from perdure.kernel.events import GoalBegun, Message, MindSpec, Termination
-from perdure.kernel.ports import GoalFilter
+from perdure.kernel.ports import GoalFilter, ParentCall
 from tests.contracts.histories import NOW, History, Stored, begin
 
 HOUR_US = 3_600_000_000
@@ -27,7 +27,9 @@ async def several(stored: Stored) -> Stored:
     await add(stored, "a", "done", flow="nightly", start_key="n-1", tags=("eu", "big"), created_us=NOW - 3 * HOUR_US)
     await add(stored, "b", "failed", flow="nightly", start_key="n-2", bot="ada", created_us=NOW - 2 * HOUR_US)
     await add(stored, "c", flow="import", bot="ada", tags=("eur",), created_us=NOW - HOUR_US, queue="server")
-    await add(stored, "d", "cancelled", tags=("eu",), created_us=NOW, updated_us=NOW + HOUR_US)
+    await add(
+        stored, "d", "cancelled", tags=("eu",), created_us=NOW, updated_us=NOW + HOUR_US, parent=ParentCall("a", "x.1")
+    )
     return stored
 
 
@@ -40,6 +42,8 @@ CASES: list[tuple[dict[str, Any], str]] = [
     ({"flow": "nightly"}, "ba"),
     ({"start_key": "n-1"}, "a"),
     ({"bot": "ada"}, "cb"),
+    ({"parent": "a"}, "d"),
+    ({"parent": "b"}, ""),
     ({"tag": "eu"}, "da"),
     ({"tag": "eur"}, "c"),
     ({"tag": "e"}, ""),

@@ -274,6 +274,16 @@ async def test_a_row_of_another_goal_cannot_be_taken(stored: Stored) -> None:
     assert await stored.store.inbox("other") == [row]
 
 
+@pytest.mark.parametrize("before", [{"name": "n", "payload": None}, {"name": "n"}])
+async def test_a_post_with_its_defaults_is_the_same_as_one_without(stored: Stored, before: dict[str, Any]) -> None:
+    """A client that repeats a post after an upgrade writes it differently."""
+    await begin(stored)
+    assert await stored.store.post("g", "signal", before, key="k")
+    assert not await stored.store.post("g", "signal", content_of(Signal("n")), key="k")
+    with pytest.raises(Conflict):
+        await stored.store.post("g", "signal", content_of(Signal("n", 0)), key="k")
+
+
 async def test_a_key_is_posted_once_whether_it_is_still_in_the_inbox_or_in_the_history(stored: Stored) -> None:
     goal = await begin(stored)
     told = content_of(Signal("n", {"b": 1, "a": [2]}))

@@ -33,6 +33,16 @@ async def blocked(goal: Goal, folder: str) -> str:
     return str(await goal.step(note, folder, "after"))
 
 
+@flow(cleanup=True)
+async def cleaning(goal: Goal, folder: str) -> str:
+    """Book something, and undo that when the goal is cancelled."""
+    await goal.options(effect="idempotent").step(note, folder, "book")
+    try:
+        return str(await goal.ask("Keep it?"))
+    finally:
+        await goal.options(effect="idempotent").step(note, folder, "undo")
+
+
 def note(folder: str, name: str) -> str:
     with Path(folder, name).open("a") as file:
         file.write(".\n")

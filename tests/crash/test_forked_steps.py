@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from perdure import Conflict, failpoints, flow
+from perdure import Conflict, Perdure, failpoints, flow
 from perdure.app.goals import Goals
 from perdure.app.new_goal import new_goal
 from perdure.minds.flows.goal import Goal
@@ -290,3 +290,27 @@ async def test_what_a_killed_server_has_forked_is_ended_by_the_next(folder: Path
             while (await client.goals.get(goal["id"]))["status"] != "waiting":  # noqa: ASYNC110 (another process does it)
                 await asyncio.sleep(0.05)
     assert not is_running(orphan)
+
+
+@flow
+async def cancels_its_fork(goal: Goal, folder: str, manner: str) -> str:
+    """Cancel a step that has forked, and go on."""
+    task = asyncio.create_task(goal.step(fork_and_wait, folder, manner))
+    while not (Path(folder) / "told").exists():  # noqa: ASYNC110 (another process writes it)
+        await asyncio.sleep(0.01)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    return await goal.options(effect="idempotent").step(str, "went on")
+
+
+@pytest.mark.parametrize("manner", ["waits", "forks again", "ignores TERM"])
+async def test_the_forks_of_a_step_that_the_flow_cancels_are_ended(tmp_path: Path, manner: str) -> None:
+    async with Perdure.open(tmp_path / "home") as p:
+        result = await p.goals.run(cancels_its_fork, str(tmp_path), manner)
+        call = (await p.goals.state(result.id)).calls[STEP]
+    assert result.value == "went on"
+    assert call.outcome is not None
+    assert (call.outcome.error.code if call.outcome.error else None, call.outcome.happened) == ("cancelled", "unknown")
+    told = [int(line) for line in (tmp_path / "told").read_text().split()]
+    assert told
+    assert not [pid for pid in told if is_running(pid)]

@@ -49,7 +49,7 @@ VALUES = Values(
     price=Decimal("0.10"),
     id=UUID(int=5),
     path=Path("a/b"),
-    colours=frozenset(Colour),
+    colours=frozenset({Colour.RED, Colour.BLUE}),
     raw=b"\x00\xff",
     pair=(1, "one"),
     by_day={date(2026, 1, 1): [Model(price=Decimal("1.00"), names={f"name {n}" for n in range(20)})]},

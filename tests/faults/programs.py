@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import anyio
 
@@ -378,7 +378,7 @@ def parts_of(line: Line) -> Iterator[Part]:
     """Return every part of a line, those inside of others too."""
     for part in line:
         yield part
-        for field in fields(part):  # type: ignore[arg-type]  (every part is a dataclass)
+        for field in fields(cast("Any", part)):
             inner = getattr(part, field.name)
             if isinstance(inner, tuple):
                 for each in inner if inner and isinstance(inner[0], tuple) else (inner,):
@@ -389,7 +389,8 @@ async def _gather_or_cancel(lines: list[Coroutine[Any, Any, list[Any]]]) -> list
     """Gather, and when one has failed cancel the others, as careful code does."""
     tasks = [asyncio.create_task(line) for line in lines]
     try:
-        return await asyncio.gather(*tasks)
+        results: list[Any] = await asyncio.gather(*tasks)
+        return results
     finally:
         for task in tasks:
             task.cancel()

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from perdure.kernel.events import ToolCall
 from perdure.kernel.fold import GoalState
 from tests.contracts.histories import Stored
 from tests.faults.checks import is_step, require_promised_effects, require_whole
@@ -60,7 +61,11 @@ async def _require_same_again(world: NamedWorld, lives: Lives, state: GoalState)
 
 def _recorded_effects(lives: Lives, state: GoalState) -> list[str]:
     """Return the effects of all steps but the pure ones, which leave no trace when they are cancelled."""
-    intents = {call.call.arguments["args"][0] for call in state.calls.values() if is_step(call)}
+    intents = {
+        call.call.arguments["args"][0]
+        for call in state.calls.values()
+        if isinstance(call.call, ToolCall) and is_step(call)
+    }
     return [place for place, _key in lives.outside.effects() if place in intents]
 
 

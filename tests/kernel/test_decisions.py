@@ -1,14 +1,28 @@
 """Decisions of people: posted to the inbox, taken once, in order, by the goal's owner; refused when they fit none."""
 
 import asyncio
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
 
 from perdure import Conflict, Damaged, Invalid, Unavailable
-from perdure.kernel.decisions import admit_decision, choose
-from perdure.kernel.events import Decision, Limits, Termination, ToolCall, decode, encode, fingerprint
+from perdure.kernel.decisions import admit_decision, choose, events_of
+from perdure.kernel.events import (
+    Decision,
+    GoalBegun,
+    Limits,
+    MindSpec,
+    Termination,
+    Tip,
+    ToolCall,
+    content_of,
+    decode,
+    encode,
+    fingerprint,
+    seal,
+)
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.ports import Check, Decided, InboxRow
 from tests.contracts.histories import Stored
@@ -282,3 +296,14 @@ async def test_an_inbox_that_is_counted_full_and_is_empty_is_named_and_not_waite
     for verb in (world.resume, world.settle):
         with pytest.raises(Damaged, match="is empty"):
             await verb()
+
+
+def test_an_approval_is_of_the_payload_as_it_is_stored() -> None:
+    """An event that was written with every field would be written without its defaults now."""
+    begun = seal(GoalBegun("x", MindSpec("model")), Tip("g"), event_id="1", iteration=0, timestamp_us=1)
+    asked = seal(CALL, Tip("g", 1, begun.hash), event_id="2", iteration=1, timestamp_us=2)
+    stored = json.dumps({"kind": "tool_call", **asdict(CALL)})
+    state = fold([begun, replace(asked, payload=stored)])
+    decision = choose(state, "approve", None)
+    assert decision.shown_sha256 == fingerprint(stored) != fingerprint(asked.payload)
+    assert events_of(state, content_of(decision)) == [decision]

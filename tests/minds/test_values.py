@@ -9,6 +9,7 @@ import subprocess
 import sys
 import typing
 import weakref
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
@@ -30,11 +31,13 @@ from pydantic import (
     PlainSerializer,
     RootModel,
     SecretStr,
-    field_serializer,
 )
 
+from perdure import failpoints
 from perdure.errors import Invalid
+from perdure.kernel.decisions import choose
 from perdure.minds.flows.comparison import is_same
+from perdure.minds.flows.goal import Goal
 from perdure.minds.flows.values import (
     arguments_to_json,
     digest,
@@ -45,6 +48,9 @@ from perdure.minds.flows.values import (
     result_to_json,
     to_json,
 )
+from tests.kernel.test_decisions import post
+from tests.kernel.world import World
+from tests.minds.test_flow import ended, run
 
 T = TypeVar("T")
 UserId = NewType("UserId", UUID)
@@ -214,7 +220,10 @@ def test_the_arguments_of_a_flow_come_back_equal(order: Order, receipt: Receipt)
     args, kwargs = [order, order], {"receipt": receipt, "other": receipt}
     stored = through_text(arguments_to_json("ship", ship, args, kwargs, is_given_goal=True))
     require_readable(ship, args, kwargs, stored)
-    assert read_arguments(ship, stored["args"], stored["kwargs"]) == (args, kwargs)
+    read_args, read_kwargs = read_arguments(ship, stored["args"], stored["kwargs"])
+    assert (read_args, read_kwargs) == (args, kwargs)
+    assert read_args[0].placed.utcoffset() == order.placed.utcoffset()
+    assert [item.sku for item in read_args[1].items] == [item.sku for item in order.items]
 
 
 @pytest.mark.parametrize(
@@ -224,7 +233,7 @@ def test_the_arguments_of_a_flow_come_back_equal(order: Order, receipt: Receipt)
         ({3, 20, 100}, [100, 20, 3]),
         ({"b": {Decimal("1.10")}}, {"b": ["1.10"]}),
         (Pair(Decimal(1), b"\xff"), ["1", "_w=="]),
-        (Size.LARGE, 2),
+        ({Colour.RED: Size.LARGE, Colour.BLUE: Size.SMALL}.get(Colour.BLUE), 1),
         (bytearray(b"a"), "YQ=="),
         (time(1, 2, tzinfo=UTC), "01:02:00+00:00"),
         (timedelta(days=-1, microseconds=5), "-P0DT86399.999995S"),
@@ -308,11 +317,7 @@ class Secret(BaseModel):
 
 
 class Rounded(BaseModel):
-    value: float
-
-    @field_serializer("value")
-    def rounded(self, value: float) -> float:
-        return round(value, 1)
+    value: Annotated[float, PlainSerializer(lambda value: round(value, 1))]
 
 
 class OldBytes(BaseModel):
@@ -335,7 +340,7 @@ LMT = timezone(timedelta(minutes=53, seconds=28))
         (str | bytes, b"abc"),
         (dict[int | str, int], {1: 2}),
         (dict[tuple[int, int], str], {(1, 2): "a"}),
-        (Shape, Circle("c", 2.0)),
+        (Shape, Circle("c", radius=2.0)),
         (list[Shape], [Shape("s"), Circle("c", 2.0)]),
         (Secret, Secret(token=SecretStr("hunter2"))),
         (Rounded, Rounded(value=1.25)),
@@ -350,6 +355,11 @@ LMT = timezone(timedelta(minutes=53, seconds=28))
 def test_a_value_that_would_come_back_as_another_is_refused(annotation: Any, value: Any) -> None:
     with pytest.raises(Invalid, match=r"It does not go through JSON"):
         result_to_json(returns(annotation), value, "It")
+
+
+def test_the_fields_of_a_subclass_are_stored_where_no_annotation_drops_them() -> None:
+    circle = Circle("c", radius=2.0)
+    assert to_json(circle, "It") == {"name": "c", "radius": circle.radius}
 
 
 def test_two_keys_that_are_one_text_are_refused() -> None:
@@ -594,3 +604,34 @@ def test_json_values_skip_pydantic_and_are_copied() -> None:
     assert stored == {"args": [{"a": [1, {"b": None}]}], "kwargs": {"more": {"a": [1, {"b": None}]}}}
     assert digest(stored) == digest({"kwargs": stored["kwargs"], "args": stored["args"]})
     assert typing.get_type_hints(returns(int)) == {"return": int}
+
+
+@pytest.mark.parametrize("point", ["kernel.append.before", "kernel.append.after"])
+async def test_a_once_step_whose_result_cannot_be_stored_is_unknown_when_its_worker_dies_beside_the_record(
+    world: World, point: str
+) -> None:
+    calls: Counter[str] = Counter()
+
+    def connect() -> Any:
+        calls["connect"] += 1
+        return Opaque()
+
+    async def connecting(goal: Goal) -> Any:
+        return await goal.step(connect)
+
+    def die() -> None:
+        if calls["connect"]:
+            raise Death
+
+    with failpoints.armed(point, die), pytest.raises(Death):
+        await run(world, connecting)
+    ran = await world.resume()
+    assert ran.state.waiting_for == "person"
+    assert calls["connect"] == 1
+    await post(world, choose(ran.state, "skip", None, "connected"))
+    assert ended(await world.resume()).value == "connected"
+    assert calls["connect"] == 1
+
+
+class Death(BaseException):
+    """The end of a worker."""

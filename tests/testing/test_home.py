@@ -98,11 +98,12 @@ async def limited(goal: Goal, timeout_s: float) -> str:
 
 @flow
 async def in_time(goal: Goal, seconds: float) -> str:
+    limit = goal.timeout(seconds)
     try:
-        async with goal.timeout(seconds):
+        async with limit:
             return str(await goal.signal("paid"))
     except TimeoutError:
-        return "late"
+        return "late" if limit.has_passed else "another timeout"
 
 
 @flow
@@ -129,6 +130,13 @@ async def charging_once(goal: Goal) -> str:
 async def own_sleep(goal: Goal) -> str:
     await asyncio.sleep(0.15)
     return await goal.step(note, "slept")
+
+
+@flow
+async def telling_time(goal: Goal) -> list[datetime]:
+    before = goal.now()
+    await goal.sleep(DAY_S)
+    return [before, goal.now()]
 
 
 @flow
@@ -248,6 +256,12 @@ async def test_a_run_that_parks_is_resumed_when_it_is_due(p: TemporaryHome) -> N
     await p.clock.advance(DAY_S)
     assert CALLS == ["tick 0"]
     assert (await p.goals.options(key="a").run(ticking, 1, DAY_S)).value == ["tick 0"]
+
+
+async def test_a_flow_tells_the_time_of_the_clock(p: TemporaryHome) -> None:
+    handle = await p.goals.start(telling_time)
+    await p.clock.advance(DAY_S)
+    assert (await handle.result(timeout_s=5)).value == [START, START + timedelta(days=1)]
 
 
 async def test_children_live_by_the_same_clock(p: TemporaryHome) -> None:

@@ -71,10 +71,15 @@ class Perdure:
     def _make_goals(self) -> "Goals":
         from perdure.app.goals import Goals
 
-        store, park_after_s = self.database.state_store(), self.settings.park_after_s
-        imports = self.settings.imports
+        settings = self.settings
         return Goals(
-            self.settings.home, store, self._leases(), park_after_s=park_after_s, queue=self._queue, imports=imports
+            settings.home,
+            self.database.state_store(),
+            self._leases(),
+            park_after_s=settings.park_after_s,
+            cancel_grace_s=settings.cancel_grace_s,
+            queue=self._queue,
+            imports=settings.imports,
         )
 
     def _leases(self) -> "Leases":

@@ -11,8 +11,9 @@ from perdure.app.run_options import Manner, Reopening
 from perdure.app.views import GoalView
 from perdure.errors import Conflict, Invalid, KeyTaken, NotFound, PerdureError
 from perdure.kernel.children import child_goal_id, child_of, open_children, outcome_of, start_key
-from perdure.kernel.events import Limits, ParentCall, ToolCall, ToolError, ToolOutput
+from perdure.kernel.events import Event, GoalBegun, Limits, MindSpec, ParentCall, ToolCall, ToolError, ToolOutput
 from perdure.kernel.fold import CallState, GoalState
+from perdure.kernel.journal import Journal
 from perdure.kernel.loop import Ran
 from perdure.kernel.ports import Owned, StateStore
 from perdure.kernel.reopening import NotRetried, plan_retry
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from perdure.app.goals import Goals
     from perdure.app.new_goal import NewGoal
     from perdure.app.runner import Runner
+    from perdure.minds.flows.flow import Flow
 
 T = TypeVar("T")
 _AT_ONCE = 16
@@ -102,7 +104,7 @@ class HomeChildren:
         """Create a child and have it run; return the outcome of its call when it cannot be created."""
         goal_id = str(call.arguments["goal_id"])
         try:
-            await self._runner.enqueue(_new_goal(parent, call), Manner(queue=queue))
+            await self._runner.enqueue(_new_goal(parent, call, self._flow(call)), Manner(queue=queue))
         except (Owned, NotRetried):
             raise
         except (Invalid, NotFound, Conflict) as error:
@@ -113,6 +115,16 @@ class HomeChildren:
             return _not_started(call, "conflict", f"The key {key!r} has started {owner.goal_id}, which is no child.")
         self._run(await self._goals.get(goal_id))
         return None
+
+    def _flow(self, call: ToolCall) -> "Flow[..., Any]":
+        """Return the flow that a call starts; it is found as that of any goal.
+
+        Raises: NotFound; Invalid when its module fails.
+        """
+        from perdure.app.flows import flow_of
+
+        spec = MindSpec("flow", flow=call.arguments["flow"], at=call.arguments["at"])
+        return flow_of(GoalBegun("a child", spec), self._runner.imports)
 
     async def _resume(self, child: GoalView) -> bool:
         """Have a child run if it can continue; tell whether it runs or will."""
@@ -156,8 +168,19 @@ class HomeChildren:
                         return True
         return False
 
-    def has_ended(self, parent_id: str) -> None:
-        """Have the parent of a goal that has ended take its end; may be called on any thread."""
+    def listen_to(self, journal: Journal) -> None:
+        """Have the parent of a goal take its end as soon as it is durable."""
+        parent = journal.state.begun.parent
+
+        def ended(_events: Sequence[Event], state: GoalState) -> None:
+            if parent is not None and state.termination is not None:
+                self._has_ended(parent.goal_id)
+
+        if parent is not None:
+            journal.listen(ended)
+
+    def _has_ended(self, parent_id: str) -> None:
+        """Have the parent of a goal that has ended take its end; may be called on the thread of a flow."""
         self._runner.look(parent_id)
         if self.poller is not None and self._loop is not None:
             with suppress(RuntimeError):  # the event loop is closed
@@ -240,17 +263,15 @@ def _not_started(call: ToolCall, code: str, why: str) -> ToolOutput:
     return ToolOutput(call.call_id, ok=False, error=ToolError(code, f"The child was not started. {why}"))
 
 
-def _new_goal(parent: GoalState, call: ToolCall) -> "NewGoal":
-    """Return the goal that a call starts.
+def _new_goal(parent: GoalState, call: ToolCall, flow: "Flow[..., Any]") -> "NewGoal":
+    """Return the goal of a flow that a call starts.
 
-    Raises: Invalid; NotFound when its flow is not here.
+    Raises: Invalid
     """
-    from perdure.app.flows import load_flow
     from perdure.app.new_goal import of_flow
     from perdure.minds.flows.values import read_arguments
 
     asked = call.arguments
-    flow = load_flow(asked["at"])
     args, kwargs = read_arguments(flow.fn, asked["args"]["args"], asked["args"]["kwargs"])
     return replace(
         of_flow(flow, args, kwargs),

@@ -34,10 +34,10 @@ def result_of(ran: Ran, on_failed: OnFailed = "raise", *, home: Path | None = No
     try:
         return GoalResult.of(ran.state, ran.queue, _reader(ran.state))
     except ValueError as error:
+        goal_id, flow = ran.state.goal_id, ran.state.begun.mind.flow
         raise Conflict(
-            f"{ran.state.goal_id} is done, but its recorded value does not fit the annotation of"
-            f" {ran.state.begun.mind.flow} any more: {error}. Nothing is lost: `perdure goal show"
-            f" {ran.state.goal_id}` prints the value."
+            f"{goal_id} is done, but its result cannot be read by the code of {flow}: {error}."
+            f" `perdure goal show {goal_id}` prints the value."
         ) from error
 
 

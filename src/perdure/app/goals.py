@@ -24,6 +24,7 @@ from perdure.app.views import GoalResult, GoalView
 from perdure.app.waits import unawaited_note
 from perdure.app.worker import LEASE_S
 from perdure.errors import Conflict, Invalid, KeyTaken
+from perdure.kernel.cleanup import GRACE_S
 from perdure.kernel.decisions import admit_decision, choose, refuse_while_cancelled
 from perdure.kernel.events import Event, Limits, Signal, content_of
 from perdure.kernel.loop import Loop, Outcome, Ran
@@ -60,6 +61,7 @@ class Goals(GoalReader):
         calls: StepCalls = DIRECT,
         lease_s: float = LEASE_S,
         park_after_s: float = PARK_S,
+        cancel_grace_s: float = GRACE_S,
         queue: str = "cli",
         imports: Sequence[str] = (),
     ) -> None:
@@ -69,7 +71,15 @@ class Goals(GoalReader):
         """The queue of the goals that are started or resumed here, unless their manner names another."""
         self._ids = SystemIds()
         self._runner = Runner(
-            home, store, leases, clock=clock, calls=calls, lease_s=lease_s, park_after_s=park_after_s, imports=imports
+            home,
+            store,
+            leases,
+            clock=clock,
+            calls=calls,
+            lease_s=lease_s,
+            park_after_s=park_after_s,
+            cancel_grace_s=cancel_grace_s,
+            imports=imports,
         )
         self.children = self._runner.children = HomeChildren(self, store, self._runner)
         self._posts = Posts(store, self._runner, self._clock, self._ids, self.find)

@@ -65,7 +65,10 @@ class NewGoal:
 
 
 def _difference_of_flows(was: MindSpec, now: MindSpec, *, has_name: bool) -> str | None:
-    """Say in what two goals of flows differ. Their texts follow from the names, and one may have been added since."""
+    """Say in what two goals of flows differ.
+
+    Their texts do not count: a name may have been added since, and a set is shown in any order.
+    """
     if not _is_same_flow(was, now, has_name=has_name):
         return f"which is the flow {_flow_shown(was)}, and not {_flow_shown(now)}"
     if was.args != now.args:

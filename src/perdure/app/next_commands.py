@@ -10,7 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from perdure.kernel.cancellation import is_cancelled_by_flow
 from perdure.kernel.children import open_children
+from perdure.kernel.cleanup import is_cleaning_up
 from perdure.kernel.events import Ask, LimitName, Reopened, Wait, iso
 from perdure.kernel.fold import CallState, GoalState
 from perdure.kernel.reopening import NotRetried, plan_retry
@@ -84,16 +86,21 @@ def at_home(command: str, home: str) -> str:
 def _unfinished(goal: Summary, state: GoalState | None, *, is_running: bool, now_us: int) -> Iterator[NextCommand]:
     if state is not None and goal.waiting_for != "hold":
         for call in state.open_calls.values():
-            yield from _settling(goal, state, call, is_running=is_running)
+            if call.seq > state.cancel_seq:  # a flow that cleans up cancels what it waited for
+                yield from _settling(goal, state, call, is_running=is_running)
     if is_running:
         yield NextCommand(_perdure("goal", "watch", goal.goal_id), "Follow it while it runs.")
     elif goal.status == "waiting":
         yield from _waiting(goal, state, now_us)
     elif goal.queue != "server":  # the server runs its own
-        yield _resume(goal, state, _why_interrupted(goal))
+        yield _resume(goal, state, _why_interrupted(goal, state))
+    if state is not None and is_cleaning_up(state):
+        yield NextCommand(_perdure("goal", "cancel", goal.goal_id, "--now"), "End it without the rest of its cleanup.")
 
 
-def _why_interrupted(goal: Summary) -> str:
+def _why_interrupted(goal: Summary, state: GoalState | None) -> str:
+    if state is not None and is_cleaning_up(state):
+        return "It is cancelled, and its flow has not cleaned up. Resume it where its code is."
     app = goal.queue.removeprefix("app.")
     if app != goal.queue:
         return f"Resume it here. The application {app!r} resumes it by itself when it runs."
@@ -250,9 +257,11 @@ def _after_cancel(goal: Summary, state: GoalState | None) -> NextCommand:
     """Offer a fork at the first step that the cancellation cut off, else after the last one."""
     if state is None:
         return _show(goal, "Show its steps. A cancelled goal continues only as a fork.")
-    for call in state.calls.values():
-        error = call.outcome.error if call.outcome is not None else None
-        if call.is_open or (error is not None and error.code == "cancelled"):
+    if state.cancel is not None and not _cut_off(state):
+        command = _perdure("goal", "fork", state.goal_id, "--at", str(state.cancel_seq - 1))
+        return NextCommand(command, "Continue as a new goal from where it was cancelled.")
+    for call in _cut_off(state) if state.cancel is not None else state.calls.values():
+        if call.is_open or is_cancelled_by_flow(call):
             command = _perdure("goal", "fork", state.goal_id, "--before", call.call.step)
             return NextCommand(command, f"Continue as a new goal before {call.call.step}, which was cut off.")
     last = next(reversed(state.calls.values()), None)
@@ -260,6 +269,12 @@ def _after_cancel(goal: Summary, state: GoalState | None) -> NextCommand:
         return NextCommand(_perdure("goal", "fork", state.goal_id, "--at", "1"), "Begin again as a new goal.")
     command = _perdure("goal", "fork", state.goal_id, "--after", last.call.step)
     return NextCommand(command, f"Continue as a new goal after {last.call.step}, the last step.")
+
+
+def _cut_off(state: GoalState) -> list[CallState]:
+    """Return the calls that were open when a goal was cancelled, which then cleaned up."""
+    begun = [call for call in state.calls.values() if call.seq < state.cancel_seq]
+    return [call for call in begun if call.ended_seq is None or call.ended_seq > state.cancel_seq]
 
 
 def _show(goal: Summary, why: str) -> NextCommand:

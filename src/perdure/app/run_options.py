@@ -1,12 +1,15 @@
-"""How a goal is to be run, and how a failed one is to be retried."""
+"""How a goal is to be run, how a failed one is to be retried, and which limits that raises."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from perdure.app import asked
-from perdure.kernel.events import Limits
+from perdure.errors import Invalid
+from perdure.kernel.events import LimitRaised, Limits
+from perdure.kernel.fold import GoalState
+from perdure.kernel.limits import raised_limits
 from perdure.kernel.loop import Loop
 from perdure.kernel.ports import Policy
 from perdure.tools.policy import AllowAll
@@ -68,3 +71,18 @@ class Reopening:
         asked.reason(self.reason)
         asked.limits(self.limits)
         asked.key(self.key)
+
+
+def raised(state: GoalState, limits: Limits) -> Sequence[LimitRaised]:
+    """Return the limits that were raised on purpose.
+
+    Raises: Invalid when one is not above what was used already.
+    """
+    found = raised_limits(limits)
+    for each in found:
+        used = getattr(state.used, each.name)
+        if each.value is not None and each.value <= used:
+            raise Invalid(
+                f"{state.goal_id} has used {used:g} {each.name} already; a limit of {each.value:g} lets it do nothing."
+            )
+    return found

@@ -12,19 +12,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from perdure.app.flow_threads import FlowThread
-from perdure.app.run_options import Manner, Reopening, Tell
+from perdure.app.run_options import Manner, Reopening, Tell, raised
 from perdure.app.script_interrupts import Interrupted, cut_off_steps
 from perdure.app.system import SystemIds, WorkerIdentity, is_goal_id, keep_for_ever, observer
 from perdure.app.views import GoalView
 from perdure.app.worker import LEASE_S, LocalWorker
 from perdure.errors import Invalid, NotFound, PerdureError
 from perdure.kernel.children import NO_CHILDREN, Children
-from perdure.kernel.events import Event, GoalBegun, LimitRaised, Limits, MindSpec
+from perdure.kernel.cleanup import GRACE_S
+from perdure.kernel.events import Event, GoalBegun, Limits, MindSpec
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.holding import hold_after, is_held, release
 from perdure.kernel.inbox import drain
 from perdure.kernel.journal import Desk, Journal
-from perdure.kernel.limits import raised_limits
 from perdure.kernel.loop import Loop, Outcome, Ran
 from perdure.kernel.ports import Clock, Leases, Means, OwnerSilent, StateStore, Tool, Worker
 from perdure.kernel.reopening import plan_retry
@@ -76,11 +76,12 @@ class Runner:
         calls: StepCalls = DIRECT,
         lease_s: float = LEASE_S,
         park_after_s: float = PARK_S,
+        cancel_grace_s: float = GRACE_S,
         imports: Sequence[str] = (),
     ) -> None:
         self._home = home
-        self._imports = imports
-        self._park_after_s = park_after_s
+        self.imports = imports
+        self._pauses = {"park_after_s": park_after_s, "cancel_grace_s": cancel_grace_s}
         self._store = store
         self._leases = leases
         self._clock = clock
@@ -129,7 +130,7 @@ class Runner:
             if manner.is_automatic and await self._hold(journal):
                 outcome: Outcome = "waiting" if journal.state.termination is None else "ended"
                 return Ran(outcome, journal.state, journal.queue)
-            journal.record(*release(journal.state), *_raised(journal.state, limits))
+            journal.record(*release(journal.state), *raised(journal.state, limits))
             begun = journal.state.begun
             workdir = self._workdir(journal.state)
             async with self._thread_for(begun.mind, manner) as thread:
@@ -184,9 +185,9 @@ class Runner:
             self._claimed(goal_id, worker, queue, tell, is_woken=False, reopen=True) as journal,
         ):
             reopened = plan_retry(journal.state, by=again.by, reason=again.reason)
-            raised = _raised(journal.state, again.limits)
+            limits = raised(journal.state, again.limits)
             late = [row.id for row in await self._store.inbox(goal_id) if row.kind == "cancel"]
-            journal.reopen(reopened, *raised, key=again.key, dropped=late)
+            journal.reopen(reopened, *limits, key=again.key, dropped=late)
             yield worker, journal
 
     async def _begun(self, goal_id: str) -> GoalBegun:
@@ -216,7 +217,7 @@ class Runner:
         ):
             if queue is not None:
                 journal.record(*release(journal.state))
-            journal.record(*_raised(journal.state, limits or Limits()))
+            journal.record(*raised(journal.state, limits or Limits()))
             await drain(journal, self._store, self._tools(), self._children_of(Manner()))
             return GoalView.of_state(journal.state, queue=journal.queue)
 
@@ -286,7 +287,8 @@ class Runner:
         After a crash between the two, the folder is made when the goal is resumed.
         """
         journal = Journal.begin(self._desk(worker, manner.queue), new.begun, new.goal_id, start_key=key)
-        self._tell_parent(journal)
+        if self.children is not None:
+            self.children.listen_to(journal)
         if (folder := new.folder) is not None:
             journal.listen(lambda events, _state: ensure_folder(folder) if events and events[0].seq == 1 else None)
         return journal
@@ -400,21 +402,10 @@ class Runner:
         except BaseException:
             await self._release(goal_id, worker, epoch)
             raise
-        self._tell_parent(journal)
+        if self.children is not None:
+            self.children.listen_to(journal)
         async with self._given_back(journal, worker):
             yield journal
-
-    def _tell_parent(self, journal: Journal) -> None:
-        """Have the parent of a goal take its end at once, if it runs here."""
-        parent, children = journal.state.begun.parent, self.children
-        if parent is None or children is None:
-            return
-
-        def ended(_events: Sequence[Event], state: GoalState) -> None:
-            if state.termination is not None:
-                children.has_ended(parent.goal_id)
-
-        journal.listen(ended)
 
     async def _claim(
         self, goal_id: str, worker: Worker, queue: str | None, tell: Tell | None, *, reopen: bool
@@ -474,7 +465,7 @@ class Runner:
         """Return the flow of a goal, None for a goal of another kind. See `app.flows.flow_of`."""
         from perdure.app.flows import flow_of
 
-        return flow_of(begun, self._imports) if begun.mind.kind == "flow" else None
+        return flow_of(begun, self.imports) if begun.mind.kind == "flow" else None
 
     def _means(
         self, begun: GoalBegun, workdir: str, manner: Manner, thread: FlowThread | None, *, is_new: bool = False
@@ -495,9 +486,9 @@ class Runner:
             manner.policy,
             workdir,
             is_ours,
-            self._park_after_s,
             keep=keep_for_ever,
             children=self._children_of(manner),
+            **self._pauses,
         )
 
     def _children_of(self, manner: Manner) -> Children:
@@ -528,18 +519,3 @@ def _stays(queue: str, wanted: str | None) -> bool:
 async def _called(thread: FlowThread | None, fn: Callable[[], T]) -> T:
     """Call a function that may run code of a user: on the thread of its flow, if it has one."""
     return fn() if thread is None else await thread.call(fn)
-
-
-def _raised(state: GoalState, limits: Limits) -> Sequence[LimitRaised]:
-    """Return the limits that were raised on purpose.
-
-    Raises: Invalid when one is not above what was used already.
-    """
-    raised = raised_limits(limits)
-    for each in raised:
-        used = getattr(state.used, each.name)
-        if each.value is not None and each.value <= used:
-            raise Invalid(
-                f"{state.goal_id} has used {used:g} {each.name} already; a limit of {each.value:g} lets it do nothing."
-            )
-    return raised

@@ -64,8 +64,8 @@ class Goals:
     ) -> AsyncIterator[Goal]:
         """Give all goals that match all filters, the newest first; a page has `limit` goals.
 
-        `flow` is the name of a flow, or `module:function`; `parent` the id of the goal that started children. `since`
-        and `until` choose by the time of creation: a datetime, or a text such as `2h`.
+        `flow` is the name of a flow, or `module:function`; `parent` is the id of the goal that started others as its
+        children. `since` and `until` choose by the time of creation: a datetime, or a text such as `2h`.
 
         Raises: Invalid
         """
@@ -184,8 +184,9 @@ class Goals:
     async def cancel(
         self, goal_id: str, *, reason: str | None = None, now: bool = False, key: str | None = None
     ) -> Goal:
-        """End a goal."""
-        return await self._goal("POST", f"/{plain_step(goal_id)}/cancel", {"reason": reason, "now": now}, key=key)
+        """End a goal; with `now`, without the cleanup of its flow."""
+        body = {name: value for name, value in {"reason": reason, "now": now or None}.items() if value is not None}
+        return await self._goal("POST", f"/{plain_step(goal_id)}/cancel", body, key=key)
 
     async def decide(
         self, goal_id: str, decision: str, *, call_id: str | None = None, value: Any = None, key: str | None = None

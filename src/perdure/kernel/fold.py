@@ -242,14 +242,14 @@ def _begin(event: Event) -> GoalState:
 
 def _take(state: GoalState, body: Body, event: Event) -> None:
     match body:
-        case GoalBegun():
-            _fork(state, body, event)
-        case Message(text=text):
-            state.messages.append(text)
         case ToolCall() | Ask() | Wait():
             _open(state, body, event)
         case ToolOutput() | OutcomeUnknown() | Decision():
             _answer(state, body, event)
+        case GoalBegun():
+            _fork(state, body, event)
+        case Message(text=text):
+            state.messages.append(text)
         case Signal():
             _signal(state, body, event)
         case LimitRaised(name=name, value=value):

@@ -228,7 +228,7 @@ class Loop:
             return None
         end = guards.verdict(state)
         if end is not None:
-            self.journal.record(end)
+            self._record_decided(Decided(end=end))
             return None
         decided = await self._decided()
         while decided.end is None and decided.cancelled:
@@ -247,7 +247,7 @@ class Loop:
         """Record what the mind wants; tell whether that was anything."""
         self._unrecorded += decided.unrecorded
         bodies = admit(decided.actions, self.state, self._means.tools, self._means.policy)
-        if decided.end is not None:
+        if decided.end is not None and not self._cancel_children():
             bodies.append(end_of(self.state, decided.end))
         self.journal.record(*bodies, is_decision=bool(bodies))
         return bool(bodies)
@@ -266,12 +266,18 @@ class Loop:
                 call = self._started[call_id]
                 self._watch(call, self._cancel_call(call, running))
             elif running is None and found is not None and isinstance(found.call, ToolCall) and found.is_child:
-                self._cancelling.add(call_id)
+                self._cancelling.add(call_id)  # its child ends before it
                 self._watch(found.call, self._cancel_child(found.call))
             elif running is None and found is not None:
                 is_settled = True
                 self.journal.record(cancelled_outcome(found, self._clock.now_us()))
         return is_settled
+
+    def _cancel_children(self) -> bool:
+        """Cancel the children of a goal that is about to end; tell whether there are any, which end first."""
+        left = [call.call.call_id for call in open_children(self.state).values()]
+        self._cancel_calls(left)
+        return bool(left)
 
     async def _cancel_call(self, call: ToolCall, running: "asyncio.Task[Ended]") -> Ended:
         """End a call that runs, and return what to record of it: cancelled, also when it has a result by then.

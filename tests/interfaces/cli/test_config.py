@@ -30,6 +30,7 @@ def test_every_setting_is_shown_with_its_origin(
         "flows": ("", "default"),
         "wake_cli_goals": ("true", "default"),
         "goals.keep_days": ("0", "default"),
+        "goals.cancel_grace_s": ("60", "default"),
         "memory.enabled": ("true", "default"),
         "memory.retention_days": ("90", "default"),
         "memory.max_matches": ("3", "default"),

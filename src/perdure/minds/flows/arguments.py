@@ -16,9 +16,10 @@ def recorded_arguments(given: Mapping[str, Any], effect: Effect) -> dict[str, An
     recorded = dict(given)
     if effect == "pure":
         recorded["digest"] = digest(given)
-    for name in _EMPTY:
-        if not recorded[name]:
-            del recorded[name]
+    if not recorded["args"]:
+        del recorded["args"]
+    if not recorded["kwargs"]:
+        del recorded["kwargs"]
     return recorded
 
 

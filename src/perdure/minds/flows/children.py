@@ -8,7 +8,9 @@ from perdure.errors import GoalCancelled, GoalFailed, Invalid
 from perdure.kernel.children import CHILD_FAILED, child_goal_id
 from perdure.kernel.events import CHILD, Limits, ToolCall, ToolError
 from perdure.minds.flows.failed_steps import tag_with_steps
-from perdure.minds.flows.values import arguments_to_json, digest, read_arguments, reader_of
+from perdure.minds.flows.registry import require_newest
+from perdure.minds.flows.tracebacks import attribute_of
+from perdure.minds.flows.values import arguments_to_json, digest, reader_of, require_readable
 from perdure.minds.standing import Standing
 
 if TYPE_CHECKING:
@@ -61,10 +63,12 @@ def child_goal(
 ) -> ChildGoal:
     """Return what a flow asks for with `goal.child`.
 
-    Raises: Invalid when the child flow does not take the arguments, or one does not go through JSON.
+    Raises: Invalid when the child flow does not take the arguments, one does not go through JSON, or another flow was
+    defined under its name since.
     """
+    require_newest(flow)
     given = arguments_to_json(flow.name, flow.fn, args, kwargs, is_given_goal=True)
-    read_arguments(flow.fn, given["args"], given["kwargs"])
+    require_readable(flow.fn, args, kwargs, given)
     return ChildGoal(parent_id, flow.name, flow.path, given, reader_of(flow.fn), limits, key)
 
 
@@ -78,6 +82,14 @@ def child_failure(step: str, found: Standing) -> GoalFailed | None:
     failed = kind(goal_id, reason, error.message, error.traceback)
     tag_with_steps(failed, [step])
     return failed
+
+
+def child_ending(error: BaseException) -> str:
+    """Say how a flow ended that did not catch the failure of its child."""
+    known = attribute_of(error, "__dict__")  # the class may be a user's: see tracebacks
+    goal_id, detail = dict.get(known, "id"), dict.get(known, "detail")
+    how = "was cancelled" if issubclass(type(error), GoalCancelled) else f"failed: {detail}"
+    return f"The child {goal_id} {how}" if type(goal_id) is str else f"A child {how}"
 
 
 def _origin(error: ToolError) -> tuple[str, str]:

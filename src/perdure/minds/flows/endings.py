@@ -5,7 +5,7 @@ from typing import Any
 
 from perdure.errors import GoalFailed, StepFailed
 from perdure.kernel.events import Termination, ToolError
-from perdure.minds.flows.children import child_failure
+from perdure.minds.flows.children import child_ending, child_failure
 from perdure.minds.flows.exceptions import rebuilt
 from perdure.minds.flows.failed_steps import failed_steps, tag_with_steps
 from perdure.minds.flows.mistakes import failure_of
@@ -23,8 +23,8 @@ def ending_of(error: BaseException, where: str, known: Collection[str]) -> Termi
     failure, recorded = failure_of(error, where), recorded_error(error)
     if recorded is not None:
         return Termination("failed", f"{recorded.code}: {recorded.message}", error=recorded, steps=steps)
-    if isinstance(error, GoalFailed):
-        return Termination("failed", f"The child {error.id} failed: {error.detail}", error=failure, steps=steps)
+    if issubclass(type(error), GoalFailed):
+        return Termination("failed", child_ending(error), error=failure, steps=steps)
     if issubclass(type(error), StepFailed):
         return Termination("failed", f"{failure.code}: {text_of(error)}", error=failure, steps=steps)
     return Termination("fatal_error", f"{failure.code}: {failure.message}", error=failure, steps=steps)

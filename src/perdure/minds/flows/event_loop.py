@@ -8,8 +8,10 @@ their callbacks; for another loop (uvloop) the only way is to let it turn until 
 
 import asyncio
 from collections.abc import Callable, Iterator
-from contextvars import Context
+from contextvars import Context, copy_context
 from typing import Any
+
+from perdure.minds.flows.hidden_timers import refuse_deadlines
 
 _QUIET_TURNS = 12
 """How many turns of a loop that does not show its callbacks must pass without a request of the flow."""
@@ -31,6 +33,7 @@ class FlowCallbacks:
         self._loop: Any = asyncio.get_running_loop()
         self._is_of_flow = is_of_flow
         self.shows_timers = hasattr(self._loop, "_ready") and hasattr(self._loop, "_scheduled")
+        self._end_refusal = None if self.shows_timers else refuse_deadlines(self._loop, self._is_of_flow_now)
         self._activity = 0
         self._dates: dict[int, tuple[Any, float]] = {}
         """When timers of a flow that is run again would have fired in the first run, in seconds."""
@@ -39,10 +42,18 @@ class FlowCallbacks:
         """Note that the flow did something."""
         self._activity += 1
 
+    def close(self) -> None:
+        """Leave the event loop as it was; the flow has ended."""
+        if self._end_refusal is not None:
+            self._end_refusal()
+
+    def _is_of_flow_now(self, context: Context | None) -> bool:
+        return self._is_of_flow(copy_context() if context is None else context)
+
     def has_ready(self) -> bool:
-        """Tell whether a callback of the flow is about to run. Not known of a loop that does not show its callbacks."""
+        """Tell whether a callback of the flow is about to run, as it may be on a loop that does not show them."""
         if not self.shows_timers:
-            return False
+            return True
         for handle in self._loop._ready:  # noqa: SLF001 (see the docstring of the module)
             is_own = not handle._cancelled and self._is_of_flow(handle._context)  # noqa: SLF001
             if is_own and getattr(handle._callback, "__name__", "") != _REPEATED:  # noqa: SLF001

@@ -14,6 +14,8 @@ from perdure.minds.flows.registry import register, require_flow_name
 P = ParamSpec("P")
 T = TypeVar("T")
 _LONGEST_CALL = 200
+_FLOW = "__perdure_flow__"
+"""The attribute of a function that refers to its flow."""
 
 
 class Flow(Generic[P, T]):
@@ -37,9 +39,9 @@ class Flow(Generic[P, T]):
         self.cleanup = cleanup
         """Whether its `finally` blocks run steps when its goal is cancelled."""
         self.path = f"{fn.__module__}:{fn.__qualname__}"
-        self.__dict__.pop("__perdure_flow__", None)  # of another flow of the same function
+        vars(self).pop(_FLOW, None)  # of another flow of the same function
         with suppress(AttributeError):  # a method: it lives as long as its flow
-            fn.__perdure_flow__ = self  # type: ignore[attr-defined] # a flow is found as long as its function lives
+            setattr(fn, _FLOW, self)  # a flow is found as long as its function lives
         register(self)
 
     @property

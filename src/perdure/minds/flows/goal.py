@@ -279,11 +279,12 @@ class CallOptions:
         try:
             return wanted.read(value)
         except ValueError as error:
-            raise StepFailed("invalid", f"What {flow.name} returned is not what it says it returns: {error}") from error
+            raise StepFailed("invalid", f"The result of {flow.name} cannot be read: {error}.") from error
 
     async def _step(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         asked.step_function(fn)
-        asked.only_for("step", self, ("goal", "effect", "name", "id", "retry", "timeout_s", "check"))
+        if self.key is not None or self.limits is not None:
+            asked.only_for("step", self, ("goal", "effect", "name", "id", "retry", "timeout_s", "check"))
         called = self.name or getattr(fn, "__name__", type(fn).__name__).strip("<>")
         given = arguments_to_json(called, fn, args, kwargs)
         arguments = recorded_arguments(given, self.effect)
@@ -292,7 +293,7 @@ class CallOptions:
         try:
             return work.read(value)
         except ValueError as error:
-            raise StepFailed("invalid", f"What {called} returned is not what it says it returns: {error}") from error
+            raise StepFailed("invalid", f"The result of {called} cannot be read: {error}.") from error
 
 
 _call_options = constructor(CallOptions)

@@ -203,6 +203,8 @@ class FlowMind:
             self._leave_unended(self._body)
 
     def _leave_unended(self, body: "asyncio.Task[None]") -> None:
+        if self._callbacks is not None:
+            self._callbacks.close()
         if not body.done():
             leave_alone(body)
             log.warning("the flow %s does not let itself be unwound; it is left alone", self._flow.path)
@@ -427,13 +429,8 @@ class FlowMind:
         task: Any = asyncio.current_task(request.answer.get_loop())
         is_next = call.call.step == request.step and not task._must_cancel  # noqa: SLF001 (it would be cancelled first)
         is_in_doubt = self._recorded is not None and self._recorded.is_in_doubt
-        if (
-            not is_next
-            or is_in_doubt
-            or callbacks.has_ready()
-            or self._is_cancel_next(state)
-            or not self._is_due(state)
-        ):
+        is_due = self._is_due(state) and not self._is_cancel_next(state)
+        if not is_next or is_in_doubt or not is_due or callbacks.has_ready():
             return False
         return self._deliver_and_count(state, call) and request.answer.done()
 

@@ -74,8 +74,7 @@ def child_options(key: Any, limits: Any) -> None:
 
     Raises: Invalid
     """
-    is_key = isinstance(key, str) and bool(key.strip()) and len(key) <= _LONGEST_KEY and key.isprintable()
-    if key is not None and not is_key:
+    if key is not None and not _is_key(key):
         raise Invalid(f"A key is a text of 1 to {_LONGEST_KEY} printable characters, found {key!r}.")
     if limits is None:
         return
@@ -84,6 +83,10 @@ def child_options(key: Any, limits: Any) -> None:
     for name, value in dataclasses.asdict(limits).items():
         if value is not None and not (_is_number(value) and value > 0):
             raise Invalid(f"Invalid limit {name}: expected a number above 0, found {value!r}.")
+
+
+def _is_key(given: Any) -> bool:
+    return isinstance(given, str) and bool(given.strip()) and len(given) <= _LONGEST_KEY and given.isprintable()
 
 
 def only_for(call: str, options: Any, allowed: Collection[str]) -> None:

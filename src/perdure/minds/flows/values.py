@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import orjson
@@ -80,13 +81,15 @@ def read_arguments(fn: Callable[..., Any], args: list[Any], kwargs: dict[str, An
     return list(bound.args[1:]), bound.kwargs
 
 
-def require_readable(fn: Callable[..., Any], args: list[Any], kwargs: dict[str, Any], given: Mapping[str, Any]) -> None:
+def require_readable(
+    fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], given: Mapping[str, Any]
+) -> None:
     """Check that a flow gets its arguments as they were given, once they are read from their JSON form.
 
     Raises: Invalid, naming the argument that does not fit, or that comes back as another value.
     """
-    bound = inspect.signature(fn).bind(None, *args, **kwargs)
     read_args, read_kwargs = read_arguments(fn, given["args"], given["kwargs"])
+    bound = inspect.signature(fn).bind(None, *args, **kwargs)
     read = inspect.signature(fn).bind(None, *read_args, **read_kwargs)
     known = annotations_of(fn).parameters
     for name, value in list(bound.arguments.items())[1:]:
@@ -102,10 +105,22 @@ def reader_of(fn: Callable[..., Any]) -> Callable[[Any], Any]:
     """Return what makes a function's result of its JSON form: as the return annotation says, else the JSON form.
 
     Nothing is always None: a step that was skipped, or whose check says that it happened, has no value.
-    The reader raises: ValueError when the value does not fit.
+    The reader raises: ValueError, which says what to do, when the value does not fit.
     """
     annotation = annotations_of(fn).result
-    return lambda value: None if value is None else annotation.read(value)
+    return _as_it_is if annotation.is_json else partial(_read_result, annotation)
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _read_result(annotation: Annotation, value: Any) -> Any:
+    try:
+        return None if value is None else annotation.read(value)
+    except ValueError as error:
+        what = f"the recorded value does not fit the annotation {annotation.name}: {error}"
+        raise ValueError(f"{what}. The value is kept: correct the annotation") from error
 
 
 def require_result(fn: Callable[..., Any], value: Any) -> None:

@@ -118,7 +118,7 @@ class SignalEvent(_Head):
 
 
 class CancelEvent(_Head):
-    """The goal is being cancelled, and its flow cleans up."""
+    """A cancel of a goal whose flow cleans up before the goal ends."""
 
     type: Literal["cancel"]
     payload: Cancel

@@ -10,7 +10,7 @@ from perdure.app.views import GoalView
 from perdure.interfaces.cli.answer import Table
 from perdure.interfaces.cli.terminal import one_line
 from perdure.interfaces.cli.times import in_words
-from perdure.kernel.events import Ask, Reopened, ToolCall, Wait, iso, moment_us
+from perdure.kernel.events import Ask, Happened, Reopened, ToolCall, Wait, iso, moment_us
 from perdure.kernel.fold import CallState, GoalState
 from perdure.kernel.loop import Ran
 from perdure.kernel.ports import InboxRow
@@ -25,6 +25,13 @@ _DECIDED = {
     "abort": "unknown, aborted",
     "elapsed": "waited",
     "deny": "denied",
+    "cancel": "cancelled",
+}
+_CANCELLED: dict[Happened | None, str] = {
+    None: "cancelled",
+    "yes": "cancelled, effect happened",
+    "no": "cancelled, no effect",
+    "unknown": "cancelled, effect unknown",
 }
 
 
@@ -143,6 +150,8 @@ def _ended(call: CallState) -> str:
     code = outcome.error.code if outcome.error else "error"
     if code == "denied":
         return "denied"
+    if code == "cancelled":
+        return _CANCELLED[outcome.happened]
     exit_code = outcome.output.get("exit_code") if isinstance(outcome.output, dict) else None
     return f"failed: exit {exit_code}" if code == "exit" else f"failed: {code}"
 
@@ -182,6 +191,7 @@ def call_object(call: CallState) -> dict[str, Any]:
         "usage": outcome.usage if outcome else None,
         "meta": outcome.meta if outcome else None,
         "error": asdict(outcome.error) if outcome and outcome.error else None,
+        "happened": outcome.happened if outcome else None,
         "question": about.question if isinstance(about, Ask) else None,
         "options": list(about.options) if isinstance(about, Ask) and about.options is not None else None,
         "answer": call.decision.value if call.decision and call.decision.decision == "answer" else None,

@@ -1,0 +1,99 @@
+"""Children on the command line: how a parent waits for one, what is printed, and how both are continued."""
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.interfaces.cli.terminal import Terminal
+from tests.interfaces.cli.test_flows import forget
+
+FLOWS = """
+from perdure import flow
+
+
+@flow
+async def approval(goal, question):
+    return await goal.ask(question, ["yes", "no"])
+
+
+@flow
+async def quick(goal, number):
+    return number
+
+
+@flow
+async def parent(goal):
+    return [await goal.child(quick, 3), await goal.child(approval, "Publish?")]
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_module(ready: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A module of this test alone."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    (ready / "family.py").write_text(FLOWS)
+    importlib.invalidate_caches()
+    forget("family")
+    yield
+    forget("family")
+
+
+def started(perdure: Terminal) -> tuple[str, str]:
+    """Run the parent until its child asks; return the ids of both."""
+    assert perdure("run", "--flow", "family:parent") == 5
+    [parent] = perdure.goals("--flow", "parent")
+    [child] = perdure.goals("--flow", "approval")
+    return parent["id"], child["id"]
+
+
+def test_a_parent_that_waits_names_the_commands_of_its_child(perdure: Terminal) -> None:
+    assert perdure("run", "--flow", "family:parent") == 5
+    said = perdure.err
+    [child] = perdure.goals("--flow", "approval")
+    assert f"goal answer {child['id']} ANSWER" in said
+    assert child["parent"]["call_id"] == "/approval#0.1"
+
+
+def test_show_and_list_name_children_and_parents(perdure: Terminal) -> None:
+    parent, child = started(perdure)
+
+    shown = perdure.json("goal", "show", parent)
+    assert [(each["id"], each["status"]) for each in shown["children"]][-1] == (child, "waiting")
+    assert [each["call_id"] for each in shown["children"]] == ["/quick#0.1", "/approval#0.1"]
+    assert f"goal answer {child}" in shown["next"][0]["command"]
+    perdure("goal", "show", child)
+    assert f"child of  {parent}" in perdure.out
+    perdure("goal", "list")
+    assert f"child of {parent}" in perdure.out or f"(child of {parent[:20]}" in perdure.out
+    assert {goal["text"] for goal in perdure.goals("--parent", parent)} == {"quick(3)", "approval('Publish?')"}
+
+
+def test_a_child_that_is_answered_alone_offers_to_resume_its_parent(perdure: Terminal) -> None:
+    parent, child = started(perdure)
+
+    assert perdure("goal", "answer", child, "yes", "--resume") == 0
+    assert f"goal resume {parent}" in perdure.err
+    assert perdure("goal", "resume", parent) == 0
+    assert perdure.json("goal", "show", parent)["output"] == [3, "yes"]
+
+
+def test_a_resume_of_the_parent_continues_an_answered_child(perdure: Terminal) -> None:
+    parent, child = started(perdure)
+
+    assert perdure("goal", "answer", child, "no") == 0
+    assert perdure("goal", "resume", parent) == 0
+    assert perdure.json("goal", "show", parent)["output"] == [3, "no"]
+
+
+def test_a_cancelled_parent_takes_its_child_along_and_both_are_deleted(perdure: Terminal) -> None:
+    parent, child = started(perdure)
+
+    assert perdure("goal", "delete", parent, "--yes") == 4
+    perdure("goal", "cancel", parent)
+    assert {goal["status"] for goal in perdure.goals("--parent", parent)} == {"cancelled", "done"}
+    assert perdure("goal", "delete", parent, "--yes") == 0
+    assert perdure("goal", "show", child) == 3
