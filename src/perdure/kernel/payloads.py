@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields
 from typing import Any, Generic, TypeVar
 
+from perdure.kernel.frozen import constructor
+
 Content = dict[str, Any]
 B = TypeVar("B")
 _ALWAYS_FINITE = frozenset({str, int, bool, type(None)})
@@ -26,6 +28,11 @@ class Layout(Generic[B]):
         self._readers: tuple[tuple[str, Callable[[Any], Any]], ...] = tuple(
             (name, each.read if isinstance(each, Layout) else each) for name, each in nested.items()
         )
+
+    def be_quick(self) -> "Layout[B]":
+        """Make values by a quick constructor; it takes a moment to be made itself."""
+        self._make = constructor(self._make)
+        return self
 
     def write(self, value: B) -> Content:
         """Return a value as an object, without the fields that have their default."""
