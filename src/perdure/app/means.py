@@ -10,7 +10,8 @@ from perdure.app.system import keep_for_ever, observer
 from perdure.errors import Invalid, NotFound
 from perdure.kernel.children import Children
 from perdure.kernel.events import GoalBegun
-from perdure.kernel.ports import Means, Tool
+from perdure.kernel.means import Means
+from perdure.kernel.tool import Tool
 from perdure.minds.flows.scripts import is_of_script
 from perdure.minds.flows.step_calls import StepCalls
 from perdure.tools.exec import ExecTool

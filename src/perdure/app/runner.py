@@ -27,7 +27,8 @@ from perdure.kernel.holding import hold_after, is_held, release
 from perdure.kernel.inbox import drain
 from perdure.kernel.journal import Journal
 from perdure.kernel.loop import Loop, Outcome, Ran
-from perdure.kernel.ports import Clock, Leases, Means, StateStore, Worker
+from perdure.kernel.means import Means
+from perdure.kernel.ports import Clock, Leases, StateStore, Worker
 from perdure.kernel.reopening import plan_retry
 from perdure.minds.flows.step_calls import DIRECT, StepCalls
 from perdure.settings import ensure_folder
