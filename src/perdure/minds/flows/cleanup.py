@@ -41,4 +41,4 @@ class Cleanup:
 
     def is_ended_by(self, error: BaseException) -> bool:
         """Tell whether an exception of the body is the one that the cancel has raised."""
-        return self.has_begun and isinstance(error, asyncio.CancelledError)
+        return self.has_begun and issubclass(type(error), asyncio.CancelledError)
