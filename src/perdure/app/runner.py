@@ -26,9 +26,11 @@ from perdure.kernel.holding import hold_after, is_held, release
 from perdure.kernel.inbox import drain
 from perdure.kernel.journal import Desk, Journal
 from perdure.kernel.loop import Loop, Outcome, Ran
-from perdure.kernel.ports import Clock, Leases, Means, OwnerSilent, StateStore, Tool, Worker
+from perdure.kernel.means import Means
+from perdure.kernel.ports import Clock, Leases, OwnerSilent, StateStore, Worker
 from perdure.kernel.reopening import plan_retry
 from perdure.kernel.replay import require_unchanged
+from perdure.kernel.tool import Tool
 from perdure.minds.flows.scripts import is_of_script
 from perdure.minds.flows.step_calls import DIRECT, StepCalls
 from perdure.settings import ensure_folder

@@ -22,9 +22,12 @@ from perdure.kernel.events import Body, Decision, Happened, OutcomeUnknown, Tool
 from perdure.kernel.fold import GoalState
 from perdure.kernel.inbox import cut_short, take_posts
 from perdure.kernel.journal import Journal
-from perdure.kernel.ports import CallContext, Clock, Decided, KnownOutput, LeaseLost, Means, StateStore, Tool
+from perdure.kernel.means import Means
+from perdure.kernel.mind import Decided
+from perdure.kernel.ports import Clock, LeaseLost, StateStore
 from perdure.kernel.recovery import EXHAUSTION, give_up, recover, settle_once, told, unknown_if_lost
 from perdure.kernel.tasks import end_tasks
+from perdure.kernel.tool import CallContext, KnownOutput, Tool
 
 LONGEST_NAP_S = 10.0
 """A moment is waited for in naps no longer than this, because the clock may be set meanwhile."""

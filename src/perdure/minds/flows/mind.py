@@ -16,7 +16,8 @@ from perdure.errors import Conflict, Invalid, StepFailed
 from perdure.kernel.cancellation import is_cancelled_by_flow
 from perdure.kernel.events import Action, Termination, ToolCall, encode, iso
 from perdure.kernel.fold import CallState, Origin
-from perdure.kernel.ports import Decided, GoalState
+from perdure.kernel.mind import Decided
+from perdure.kernel.ports import GoalState
 from perdure.kernel.step_names import is_marker
 from perdure.kernel.tasks import leave_alone
 from perdure.minds.flows.cleanup import Cleanup
