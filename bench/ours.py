@@ -24,7 +24,10 @@ from perdure.kernel.events import (
 from perdure.kernel.fold import GoalState
 from perdure.kernel.journal import Desk, Journal
 from perdure.kernel.loop import Loop
-from perdure.kernel.ports import CallContext, Check, Decided, Means, Mind, StateStore, Status, Summary, Tool, Worker
+from perdure.kernel.means import Means
+from perdure.kernel.mind import Decided, Mind
+from perdure.kernel.ports import StateStore, Status, Summary, Worker
+from perdure.kernel.tool import CallContext, Check, Tool
 from perdure.tools.policy import AllowAll
 
 WORKER = Worker("bench", "host", "home", "boot")

@@ -109,7 +109,7 @@ async def is_approved(goal: Goal, order: Order) -> bool:
 
 @flow
 async def checkout(goal: Goal, order: Order, pause_s: float = 0.1) -> Receipt | None:
-    patient = Retry(attempts=3, initial=0.5, factor=2)
+    patient = Retry(3, initial=0.5, factor=2)
     async with asyncio.TaskGroup() as group:
         for item in order.items:
             group.create_task(goal.options(effect="idempotent", retry=patient).step(reserve, order.id, item))

@@ -226,7 +226,7 @@ class Cancel(Part):
             other = await in_order(self.other, goal, f"{place}.o", outside)
         finally:
             task.cancel()
-            await asyncio.wait([task])  # to await the task itself would hide a cancel of this line
+            await _wait_until_done(task)
         if task.cancelled():
             return ["cancelled", other]
         return ["failed" if task.exception() else task.result(), other]
@@ -395,6 +395,19 @@ async def _gather_or_cancel(lines: list[Coroutine[Any, Any, list[Any]]]) -> list
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _wait_until_done(task: "asyncio.Task[Any]") -> None:
+    """Wait until a task has ended, also when this line is cancelled meanwhile: anyio does that again and again."""
+    cancelled = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancelled = cancelled or error
+            task.cancel()
+    if cancelled is not None:
+        raise cancelled
 
 
 _End = Callable[[], Any]

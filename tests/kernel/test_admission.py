@@ -3,7 +3,7 @@
 import pytest
 
 from perdure.kernel.events import Ask, Body, Decision, Event, Message, Termination, ToolCall, ToolOutput, decode
-from perdure.kernel.ports import Decided
+from perdure.kernel.mind import Decided
 from tests.kernel.world import FixedPolicy, World
 
 

@@ -13,8 +13,8 @@ from perdure.kernel.decisions import choose
 from perdure.kernel.events import Event, OutcomeUnknown, Termination, ToolOutput, decode
 from perdure.kernel.fold import GoalState
 from perdure.kernel.loop import Loop
-from perdure.kernel.ports import CallContext, Check
 from perdure.kernel.replay import replay
+from perdure.kernel.tool import CallContext, Check
 from tests.kernel.test_decisions import post
 from tests.kernel.world import CountingTool, World
 

@@ -24,7 +24,9 @@ from perdure.kernel.events import (
     seal,
 )
 from perdure.kernel.fold import GoalState, fold
-from perdure.kernel.ports import Check, Decided, InboxRow
+from perdure.kernel.mind import Decided
+from perdure.kernel.ports import InboxRow
+from perdure.kernel.tool import Check
 from tests.contracts.histories import Stored
 from tests.kernel.test_loop import ASKING, PLAN, Died, die
 from tests.kernel.world import FixedPolicy, ScriptedMind, World

@@ -9,8 +9,8 @@ from perdure.app import open_ephemeral
 from perdure.app.new_goal import NewGoal
 from perdure.kernel.decisions import choose
 from perdure.kernel.events import MindSpec, ToolError
-from perdure.kernel.ports import CallContext
 from perdure.kernel.replay import replay
+from perdure.kernel.tool import CallContext
 from tests.kernel.test_decisions import END, parked, post
 from tests.kernel.test_faults import ONE_BY_ONE
 from tests.kernel.world import ScriptedMind, World

@@ -14,19 +14,11 @@ from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.inbox import drain
 from perdure.kernel.journal import Desk, Journal
 from perdure.kernel.loop import Loop, Ran
-from perdure.kernel.ports import (
-    CallContext,
-    Check,
-    Decided,
-    Leases,
-    Means,
-    Mind,
-    Policy,
-    StateStore,
-    Verdict,
-    Worker,
-)
+from perdure.kernel.means import Means
+from perdure.kernel.mind import Decided, Mind
+from perdure.kernel.ports import Leases, StateStore, Worker
 from perdure.kernel.reopening import plan_retry
+from perdure.kernel.tool import CallContext, Check, Policy, Verdict
 from perdure.minds.factory import make_mind
 
 

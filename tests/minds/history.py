@@ -14,7 +14,8 @@ from perdure.kernel.events import (
     seal,
 )
 from perdure.kernel.fold import apply, fold
-from perdure.kernel.ports import Decided, GoalState, Mind
+from perdure.kernel.mind import Decided, Mind
+from perdure.kernel.ports import GoalState
 
 SECOND_US = 1_000_000
 START_US = 1_800_000_000 * SECOND_US

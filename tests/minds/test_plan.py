@@ -6,7 +6,7 @@ import pytest
 
 from perdure import Invalid
 from perdure.kernel.events import Ask, Termination, ToolCall, ToolError, ToolOutput, Wait, iso
-from perdure.kernel.ports import Decided
+from perdure.kernel.mind import Decided
 from perdure.minds.handed import ALL_OUT_BYTES, OUT_BYTES
 from perdure.minds.plan import PlanMind
 from perdure.minds.plan_file import parse_plan

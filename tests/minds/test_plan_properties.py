@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from perdure.kernel.events import Action, Ask, ToolCall, Verdict
 from perdure.kernel.fold import CallState, GoalState
-from perdure.kernel.ports import Decided
+from perdure.kernel.mind import Decided
 from perdure.minds.plan import PlanMind
 from perdure.minds.plan_shape import Condition, Ending, Exec, Pause, Plan, PlanStep, Question, Work
 from perdure.minds.retry import Retry

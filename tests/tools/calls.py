@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from perdure.kernel.events import ToolCall, ToolOutput
-from perdure.kernel.ports import CallContext, Tool
+from perdure.kernel.tool import CallContext, Tool
 from perdure.tools.exec import ExecTool
 from perdure.tools.notes import Home, Note
 from perdure.tools.processes import Birth, birth_of

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.kernel.ports import Means
+from perdure.kernel.means import Means
 from perdure.tools.child import PATIENCE_S
 from perdure.tools.exec import ExecTool
 from perdure.tools.processes import birth_of, lineage_of

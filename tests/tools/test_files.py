@@ -16,7 +16,7 @@ import pytest
 
 from perdure.errors import Conflict, Invalid
 from perdure.kernel.events import ToolOutput
-from perdure.kernel.ports import CallContext, Tool
+from perdure.kernel.tool import CallContext, Tool
 from perdure.tools import files
 from perdure.tools.confine import descend
 from perdure.tools.files import ReadFileTool, WriteFileTool

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.kernel.events import ToolCall
-from perdure.kernel.ports import Policy, Verdict
+from perdure.kernel.tool import Policy, Verdict
 from perdure.tools.policy import AllowAll, Rule, Rules
 
 GIT = Rule("exec", "allow", {"argv.0": "git"})

@@ -11,7 +11,7 @@ from perdure.kernel.events import LimitRaised, Limits
 from perdure.kernel.fold import GoalState
 from perdure.kernel.limits import raised_limits
 from perdure.kernel.loop import Loop
-from perdure.kernel.ports import Policy
+from perdure.kernel.tool import Policy
 from perdure.tools.policy import AllowAll
 
 if TYPE_CHECKING:

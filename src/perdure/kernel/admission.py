@@ -12,7 +12,7 @@ from perdure.errors import Invalid, PerdureError
 from perdure.kernel.decisions import denied
 from perdure.kernel.events import Action, Ask, Body, Decision, Termination, ToolCall, ToolError, ToolOutput, encode
 from perdure.kernel.fold import GoalState
-from perdure.kernel.ports import Policy, Tool
+from perdure.kernel.tool import Policy, Tool
 
 
 def admit(actions: Sequence[Action], state: GoalState, tools: Mapping[str, Tool], policy: Policy) -> list[Body]:

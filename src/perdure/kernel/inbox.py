@@ -20,8 +20,9 @@ from perdure.kernel.events import (
 )
 from perdure.kernel.fold import GoalState
 from perdure.kernel.journal import Journal
-from perdure.kernel.ports import InboxRow, StateStore, Tool
+from perdure.kernel.ports import InboxRow, StateStore
 from perdure.kernel.recovery import give_up
+from perdure.kernel.tool import Tool
 
 _LIMITS = get_args(LimitName)
 

@@ -1,14 +1,15 @@
-"""What the kernel asks of the outside, and the values that cross the border. The docstrings are the specification."""
+"""What the kernel asks of the store, of other workers and of the clock. The docstrings are the specification.
+
+What decides and acts in one goal has ports of its own: `kernel.mind`, `kernel.tool`, together `kernel.means`.
+"""
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from perdure.errors import Conflict
-from perdure.kernel.children import NO_CHILDREN, Children
-from perdure.kernel.cleanup import GRACE_S
-from perdure.kernel.events import Action, Event, ForkedFrom, MindKind, ParentCall, Termination, ToolCall, ToolOutput
+from perdure.kernel.events import Event, ForkedFrom, MindKind, ParentCall
 from perdure.kernel.fold import FINAL, GoalState, Status, WaitingFor
 from perdure.kernel.summary import ALL_GOALS, GoalFilter, Summary
 
@@ -17,10 +18,8 @@ __all__ = [
     "FINAL",
     "Admit",
     "Appended",
-    "CallContext",
     "Changes",
     "Clock",
-    "Decided",
     "Ended",
     "Event",
     "ForkedFrom",
@@ -29,38 +28,19 @@ __all__ = [
     "IdempotencyKeys",
     "Ids",
     "InboxRow",
-    "KnownOutput",
     "Leases",
-    "Means",
-    "Mind",
     "MindKind",
     "Once",
     "Owned",
     "OwnerSilent",
     "ParentCall",
-    "Policy",
     "Queue",
     "StateStore",
     "Status",
     "Summary",
-    "Tool",
-    "Verdict",
     "WaitingFor",
     "Worker",
 ]
-
-Verdict = Literal["allow", "ask", "deny"]
-
-
-@dataclass(frozen=True, slots=True)
-class KnownOutput:
-    """The answer of a check that a call happened, and what its output is."""
-
-    output: Any
-
-
-Check = Literal["happened", "not_happened", "unknown"] | KnownOutput
-"""Whether a call had its effect. `happened` alone leaves the output of the call unknown: it is recorded as null."""
 
 
 class Owned(Conflict):
@@ -122,44 +102,6 @@ class Worker:
     host: str
     home_id: str
     boot_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class CallContext:
-    """What a tool is told about the call that it runs."""
-
-    goal_id: str
-    call: ToolCall
-    workdir: str
-    environment: Mapping[str, str] = field(default_factory=dict)
-    left_s: Callable[[], float | None] = lambda: None
-    """Returns how many seconds the call has left by its recorded timeout, by the clock; None without one."""
-    require_ours: Callable[[], None] = lambda: None
-    """To be called right before something irrevocable begins. Raises: LeaseLost, which nobody but the loop catches."""
-
-    @property
-    def idempotency_key(self) -> str:
-        return f"{self.goal_id}/{self.call.call_id}"
-
-
-@dataclass(frozen=True, slots=True)
-class Decided:
-    """What a mind wants: calls to begin, the end, or to be asked again at a moment. Nothing: wait for what runs.
-
-    A call in `unrecorded` is pure and has no intent: only its outcome is recorded, and says which step it was.
-    """
-
-    actions: Sequence[Action] = ()
-    unrecorded: Sequence[ToolCall] = ()
-    cancelled: Sequence[str] = ()
-    """Calls that the mind no longer waits for: what runs of them is ended, and they are recorded as cancelled."""
-    end: Termination | None = None
-    wake_us: int | None = None
-    again_s: float | None = None
-    """The mind has work of its own that is not recorded: it is asked again after this time, whatever the clock shows.
-    """
-    markers: Sequence[ToolOutput] = ()
-    """Decisions of the mind's own code to record, before everything else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,107 +331,6 @@ class IdempotencyKeys(Protocol):
     async def forget(self, once: Once) -> None:
         """Free the key of a call that was refused, and has changed nothing; another call's key stays."""
         ...
-
-
-class Mind(Protocol):
-    """What decides. It is never asked again for a decision that is in the history."""
-
-    async def prepare(self, state: GoalState) -> None:
-        """Get ready to go on from a history, before anything of it is recovered.
-
-        Raises: Conflict when this mind cannot have written it.
-        """
-        ...
-
-    async def close(self) -> None:
-        """Let go of everything; nothing is decided any more."""
-        ...
-
-    async def decide(self, state: GoalState, now_us: int) -> Decided:
-        """Look at the state and say what comes next. Calls that are open in the state are running or waiting."""
-        ...
-
-    def has_news(self) -> bool:
-        """Tell whether the mind has decided something by itself since it was asked last.
-
-        It is asked again then, before an outcome is recorded: what it decided without that outcome comes before it.
-        """
-        ...
-
-    def environment(self, state: GoalState, call: ToolCall) -> Mapping[str, str]:
-        """Return what a call gets to see of earlier outcomes."""
-        ...
-
-
-class Tool(Protocol):
-    """What acts."""
-
-    @property
-    def name(self) -> str: ...
-
-    def validate(self, arguments: Mapping[str, Any]) -> None:
-        """See whether arguments make sense, before the intent to run them is recorded; nothing is touched.
-
-        Raises: Invalid, saying what was expected.
-        """
-        ...
-
-    async def run(self, context: CallContext) -> ToolOutput:
-        """Run a call to its end, and return its outcome. Cancelling ends all that was begun.
-
-        Every outcome that is known is returned, failures included. An exception says that the effect may have begun and
-        that its outcome is not known, whatever the exception is: the caller records a `once` call as unknown then, and
-        never as a failure, because a failure may be retried. So an error before the effect is returned as a failure,
-        and an error of bookkeeping after a known outcome changes nothing about that outcome.
-        """
-        ...
-
-    async def check(self, context: CallContext) -> Check:
-        """Find out, after a crash, whether a call that was begun has had its effect.
-
-        Raises: a PerdureError that says why nothing can be found out.
-        """
-        ...
-
-    async def reap(self, goal_id: str, call_id: str) -> None:
-        """End what was left running of a call, by an earlier process or by a run that raised; return when it is gone.
-
-        Raises: Conflict when something may still run and is not provably ours to end; Unavailable when it does not end.
-        """
-        ...
-
-
-class Policy(Protocol):
-    """What may be done without asking."""
-
-    @property
-    def name(self) -> str:
-        """Who has decided, as it is recorded."""
-        ...
-
-    def judge(self, call: ToolCall) -> Verdict: ...
-
-
-@dataclass(frozen=True)
-class Means:
-    """What a goal is run with: who decides, what acts, what may be done without asking, and in which folder."""
-
-    mind: Mind
-    tools: Mapping[str, Tool]
-    policy: Policy
-    workdir: str
-    is_ours: Callable[[], bool] = lambda: True
-    """Tells whether the lease is so fresh that nobody else can have the goal: a process may have been stopped."""
-    park_after_s: float = 60.0
-    """A goal that only sleeps for longer than this is given back, so that nothing is held meanwhile."""
-    end_within_s: float = 10.0
-    """A call that is told to end, and has not after so long, is left alone; a tool must have killed by then."""
-    cancel_grace_s: float = GRACE_S
-    """How long the flow of a cancelled goal may clean up."""
-    keep: Callable[[object], None] = lambda _task: None
-    """Is given what is left alone, and sees to it that it is never freed: its code would be entered once more for that,
-    outside of any event loop, and code that swallows everything would never return."""
-    children: Children = NO_CHILDREN
 
 
 class Clock(Protocol):

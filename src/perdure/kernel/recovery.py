@@ -6,7 +6,7 @@ from perdure.errors import Conflict, PerdureError
 from perdure.kernel.admission import tool_for
 from perdure.kernel.events import Body, Decision, OutcomeUnknown, ToolCall, ToolOutput
 from perdure.kernel.journal import Journal
-from perdure.kernel.ports import CallContext, KnownOutput, Tool
+from perdure.kernel.tool import CallContext, KnownOutput, Tool
 
 Environment = Callable[[ToolCall], Mapping[str, str]]
 EXHAUSTION = (OSError, RuntimeError, MemoryError)

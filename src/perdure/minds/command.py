@@ -5,7 +5,8 @@ from typing import Any
 
 from perdure.errors import Invalid
 from perdure.kernel.events import Termination, ToolCall
-from perdure.kernel.ports import Decided, GoalState
+from perdure.kernel.mind import Decided
+from perdure.kernel.ports import GoalState
 from perdure.minds.standing import call_id, standing
 from perdure.minds.words import split_words
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from perdure.errors import Invalid
 from perdure.kernel.events import MindSpec
-from perdure.kernel.ports import Mind, Tool
+from perdure.kernel.mind import Mind
+from perdure.kernel.tool import Tool
 from perdure.minds.command import CommandMind
 from perdure.minds.flows.flow import Flow
 from perdure.minds.flows.mind import FlowMind

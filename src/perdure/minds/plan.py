@@ -5,7 +5,8 @@ from typing import Any, assert_never
 
 from perdure.errors import Invalid
 from perdure.kernel.events import Action, Ask, Termination, ToolCall, Wait, iso
-from perdure.kernel.ports import Decided, GoalState
+from perdure.kernel.mind import Decided
+from perdure.kernel.ports import GoalState
 from perdure.minds.handed import handed
 from perdure.minds.plan_graph import Graph
 from perdure.minds.plan_shape import Exec, Pause, Plan, PlanStep, Question, UseTool

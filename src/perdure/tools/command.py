@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from perdure.errors import Denied, Invalid, NotFound
-from perdure.kernel.ports import CallContext
+from perdure.kernel.tool import CallContext
 from perdure.tools.confine import confined, require_path
 
 _KEYS = frozenset({"argv", "shell", "timeout_s", "env", "cwd", "check"})

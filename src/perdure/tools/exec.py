@@ -11,8 +11,8 @@ from typing import Any
 
 from perdure.errors import Conflict, PerdureError, Unavailable
 from perdure.kernel.events import ToolError, ToolOutput
-from perdure.kernel.ports import CallContext, Check
 from perdure.kernel.recovery import EXHAUSTION
+from perdure.kernel.tool import CallContext, Check
 from perdure.tools import child
 from perdure.tools.command import Command, home_mark, key_mark, parse_arguments, parse_command
 from perdure.tools.notes import Folders, Home, Note, note_path, read_note, remove_note, write_note

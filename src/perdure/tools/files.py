@@ -16,8 +16,8 @@ from typing import Any
 from perdure import failpoints
 from perdure.errors import Conflict, Invalid, PerdureError, Unavailable
 from perdure.kernel.events import ToolOutput
-from perdure.kernel.ports import CallContext, Check
 from perdure.kernel.recovery import EXHAUSTION
+from perdure.kernel.tool import CallContext, Check
 from perdure.tools.confine import opened_folder, require_path
 from perdure.tools.outcome import failed
 

@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from perdure.kernel.events import ToolCall
-from perdure.kernel.ports import Verdict
+from perdure.kernel.tool import Verdict
 
 
 @dataclass(frozen=True, slots=True)

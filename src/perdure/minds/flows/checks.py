@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from perdure.kernel.ports import Check, KnownOutput
+from perdure.kernel.tool import Check, KnownOutput
 
 T = TypeVar("T")
 

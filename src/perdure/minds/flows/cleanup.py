@@ -15,12 +15,15 @@ class Cleanup:
         self.has_begun = False
         self._refused = 0
 
-    async def refuse(self) -> None:
+    async def refuse(self, body: "asyncio.Task[Any] | None") -> None:
         """Raise CancelledError in a flow that is being unwound; one that never stops asking waits for ever instead.
 
-        Without that, a loop that swallows every CancelledError would block the event loop.
+        Without that, a loop that swallows every CancelledError would block the event loop. A task beside the body that
+        ends in this way is no failure to a task group, and its siblings may wait for it: so the body is cancelled again.
         """
         self._refused += 1
+        if body is not None and asyncio.current_task() is not body:
+            body.cancel()
         if self._refused > _MOST_REFUSED:
             await asyncio.get_running_loop().create_future()
         raise asyncio.CancelledError
@@ -41,4 +44,4 @@ class Cleanup:
 
     def is_ended_by(self, error: BaseException) -> bool:
         """Tell whether an exception of the body is the one that the cancel has raised."""
-        return self.has_begun and isinstance(error, asyncio.CancelledError)
+        return self.has_begun and issubclass(type(error), asyncio.CancelledError)

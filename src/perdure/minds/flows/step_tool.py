@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 from perdure.errors import Invalid, Unavailable
 from perdure.kernel.events import ToolError, ToolOutput
-from perdure.kernel.ports import CallContext, Check, KnownOutput
 from perdure.kernel.recovery import BAD_RESULT
+from perdure.kernel.tool import CallContext, Check, KnownOutput
 from perdure.minds.flows.checks import answer_of
 from perdure.minds.flows.current import STEP, CurrentStep
 from perdure.minds.flows.mistakes import failure_of, is_interrupt

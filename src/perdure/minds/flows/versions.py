@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from perdure.errors import Conflict, Invalid
 from perdure.kernel.events import ToolOutput
 from perdure.kernel.fold import GoalState
-from perdure.kernel.ports import Decided
+from perdure.kernel.mind import Decided
 from perdure.kernel.step_names import branch_of, is_marker, marker_step
 from perdure.minds.flows.requests import require_name
 from perdure.minds.standing import call_id

@@ -1,0 +1,58 @@
+"""The port of what decides: a mind, and what it returns."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from perdure.kernel.events import Action, Termination, ToolCall, ToolOutput
+from perdure.kernel.fold import GoalState
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What a mind wants: calls to begin, the end, or to be asked again at a moment. Nothing: wait for what runs.
+
+    A call in `unrecorded` is pure and has no intent: only its outcome is recorded, and says which step it was.
+    """
+
+    actions: Sequence[Action] = ()
+    unrecorded: Sequence[ToolCall] = ()
+    cancelled: Sequence[str] = ()
+    """Calls that the mind no longer waits for: what runs of them is ended, and they are recorded as cancelled."""
+    end: Termination | None = None
+    wake_us: int | None = None
+    again_s: float | None = None
+    """The mind has work of its own that is not recorded: it is asked again after this time, whatever the clock shows.
+    """
+    markers: Sequence[ToolOutput] = ()
+    """Decisions of the mind's own code to record, before everything else."""
+
+
+class Mind(Protocol):
+    """What decides. It is never asked again for a decision that is in the history."""
+
+    async def prepare(self, state: GoalState) -> None:
+        """Get ready to go on from a history, before anything of it is recovered.
+
+        Raises: Conflict when this mind cannot have written it.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Let go of everything; nothing is decided any more."""
+        ...
+
+    async def decide(self, state: GoalState, now_us: int) -> Decided:
+        """Look at the state and say what comes next. Calls that are open in the state are running or waiting."""
+        ...
+
+    def has_news(self) -> bool:
+        """Tell whether the mind has decided something by itself since it was asked last.
+
+        It is asked again then, before an outcome is recorded: what it decided without that outcome comes before it.
+        """
+        ...
+
+    def environment(self, state: GoalState, call: ToolCall) -> Mapping[str, str]:
+        """Return what a call gets to see of earlier outcomes."""
+        ...

@@ -1,0 +1,87 @@
+"""The ports of what acts: tools, and the policy that says which calls need an approval."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from perdure.kernel.events import ToolCall, ToolOutput
+
+Verdict = Literal["allow", "ask", "deny"]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownOutput:
+    """The answer of a check that a call happened, and what its output is."""
+
+    output: Any
+
+
+Check = Literal["happened", "not_happened", "unknown"] | KnownOutput
+"""Whether a call had its effect. `happened` alone leaves the output of the call unknown: it is recorded as null."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallContext:
+    """What a tool is told about the call that it runs."""
+
+    goal_id: str
+    call: ToolCall
+    workdir: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+    left_s: Callable[[], float | None] = lambda: None
+    """Returns how many seconds the call has left by its recorded timeout, by the clock; None without one."""
+    require_ours: Callable[[], None] = lambda: None
+    """To be called right before something irrevocable begins. Raises: LeaseLost, which nobody but the loop catches."""
+
+    @property
+    def idempotency_key(self) -> str:
+        return f"{self.goal_id}/{self.call.call_id}"
+
+
+class Tool(Protocol):
+    """What acts."""
+
+    @property
+    def name(self) -> str: ...
+
+    def validate(self, arguments: Mapping[str, Any]) -> None:
+        """See whether arguments make sense, before the intent to run them is recorded; nothing is touched.
+
+        Raises: Invalid, saying what was expected.
+        """
+        ...
+
+    async def run(self, context: CallContext) -> ToolOutput:
+        """Run a call to its end, and return its outcome. Cancelling ends all that was begun.
+
+        Every outcome that is known is returned, failures included. An exception says that the effect may have begun and
+        that its outcome is not known, whatever the exception is: the caller records a `once` call as unknown then, and
+        never as a failure, because a failure may be retried. So an error before the effect is returned as a failure,
+        and an error of bookkeeping after a known outcome changes nothing about that outcome.
+        """
+        ...
+
+    async def check(self, context: CallContext) -> Check:
+        """Find out, after a crash, whether a call that was begun has had its effect.
+
+        Raises: a PerdureError that says why nothing can be found out.
+        """
+        ...
+
+    async def reap(self, goal_id: str, call_id: str) -> None:
+        """End what was left running of a call, by an earlier process or by a run that raised; return when it is gone.
+
+        Raises: Conflict when something may still run and is not provably ours to end; Unavailable when it does not end.
+        """
+        ...
+
+
+class Policy(Protocol):
+    """What may be done without asking."""
+
+    @property
+    def name(self) -> str:
+        """Who has decided, as it is recorded."""
+        ...
+
+    def judge(self, call: ToolCall) -> Verdict: ...

@@ -1,0 +1,95 @@
+"""Flows with unrecorded sleeps, deadlines and tasks of their own: run again, they meet everything in the same order.
+
+Each was found by `tests/faults`, and failed before.
+"""
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+import anyio
+import pytest
+
+from perdure import Goal
+from tests.minds.test_flow_cancellation import FlowFunction, forever, once, quick, run_to_end
+
+
+async def takes(seconds: float, number: int) -> int:
+    await asyncio.sleep(seconds)
+    return number
+
+
+async def deadline_that_never_began(goal: Goal) -> Any:
+    async with goal.timeout(5):
+        pass
+    return await once(goal, quick, 1)
+
+
+async def sleep_beside_a_step(goal: Goal) -> Any:
+    async def sleeps() -> Any:
+        await asyncio.sleep(0.01)
+        return await once(goal, quick, 2)
+
+    async def steps() -> Any:
+        return [await once(goal, takes, 0.05, 3), await once(goal, quick, 4)]
+
+    return await asyncio.gather(sleeps(), steps())
+
+
+async def sleep_inside_a_deadline(goal: Goal) -> Any:
+    async with asyncio.timeout(100):
+        first = await once(goal, quick, 5)
+        await asyncio.sleep(0.01)
+        return [first, await once(goal, quick, 6)]
+
+
+async def two_timers_at_once(goal: Goal) -> Any:
+    async def times_out() -> Any:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.02):
+                await goal.signal("never")
+        return await once(goal, quick, 7)
+
+    async def sleeps() -> Any:
+        await asyncio.sleep(0.02)
+        return await once(goal, quick, 8)
+
+    async with asyncio.TaskGroup() as group:
+        lines = [group.create_task(times_out()), group.create_task(sleeps())]
+    return [line.result() for line in lines]
+
+
+async def gather_in_a_scope_of_anyio(goal: Goal) -> Any:
+    async def cleans_up() -> None:
+        try:
+            await once(goal, forever)
+        finally:
+            await asyncio.sleep(0)
+
+    with anyio.move_on_after(0.02) as scope:
+        await goal.gather(cleans_up(), once(goal, quick, 9))
+    return [scope.cancelled_caught, await once(goal, quick, 10)]
+
+
+async def step_beside_a_pure_step(goal: Goal) -> Any:
+    position, value = await goal.first(goal.options(effect="pure").step(forever), once(goal, quick, 11))
+    return [position, value]
+
+
+FLOWS: list[tuple[FlowFunction, Any]] = [
+    (deadline_that_never_began, 1),
+    (sleep_beside_a_step, [2, [3, 4]]),
+    (sleep_inside_a_deadline, [5, 6]),
+    (two_timers_at_once, [7, 8]),
+    (gather_in_a_scope_of_anyio, [True, 10]),
+    (step_beside_a_pure_step, [1, 11]),
+]
+
+
+@pytest.mark.parametrize(("fn", "value"), FLOWS, ids=lambda each: getattr(each, "__name__", ""))
+async def test_a_flow_meets_everything_in_the_same_order_wherever_it_dies(fn: FlowFunction, value: Any) -> None:
+    for die_at in range(12):
+        state = await asyncio.wait_for(run_to_end(fn, die_at), 20)
+        assert state.termination is not None
+        assert (state.termination.reason, state.termination.value) == ("done", value), (die_at, state.termination)
+        assert not state.open_calls
