@@ -348,7 +348,7 @@ LMT = timezone(timedelta(minutes=53, seconds=28))
         (Odd, Odd.PAIR),
         (datetime, datetime(1900, 1, 1, tzinfo=LMT)),
         (set[Decimal], {Decimal("NaN")}),
-        (dict[int, Any], {1: {2: 3}} | {1: Opaque()}),
+        pytest.param(dict[int, Any], {1: {2: 3}} | {1: Opaque()}, id="dict-of-opaque"),
     ],
     ids=str,
 )

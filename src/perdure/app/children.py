@@ -124,7 +124,7 @@ class HomeChildren:
         from perdure.app.flows import flow_of
 
         spec = MindSpec("flow", flow=call.arguments["flow"], at=call.arguments["at"])
-        return flow_of(GoalBegun("a child", spec), self._runner.imports)
+        return flow_of(GoalBegun("a child", spec), self._runner.means.imports)
 
     async def _resume(self, child: GoalView) -> bool:
         """Have a child run if it can continue; tell whether it runs or will."""
@@ -197,6 +197,17 @@ class HomeChildren:
             if not (is_polled or found.is_final or found.is_running):
                 return await self._runner.settle(parent.goal_id)
         return None
+
+    async def after_run(self, ran: Ran) -> Ran:
+        """Record the end of a child in its parent, and name the goals that come next: the parent, or the children."""
+        parent = await self.settle_parent(ran.state)
+        return await self.with_waits(ran) if parent is None else replace(ran, next_goals=(parent,))
+
+    async def with_waits(self, ran: Ran) -> Ran:
+        """Name the children that a goal waits for."""
+        if ran.state.waiting_for != "child":
+            return ran
+        return replace(ran, next_goals=await self.waiting(ran.state))
 
     async def waiting(self, state: GoalState) -> list[GoalView]:
         """Return the goals that a goal waits for in the end: its children, or theirs, each with its state."""
