@@ -1,7 +1,5 @@
 """The child calls of one run of a goal: whose children were created, and whether the goal stays for them."""
 
-from collections.abc import Collection
-
 from perdure import failpoints
 from perdure.kernel.children import open_children
 from perdure.kernel.events import ToolCall
@@ -22,8 +20,10 @@ class ChildCalls:
 
     def new(self) -> list[ToolCall]:
         """Return the open child calls whose children this run has not looked at yet."""
-        known: Collection[str] = self._begun | self._running.cancelling
-        calls = (found.call for found in self._journal.state.open_calls.values() if found.is_child)
+        calls = [found.call for found in self._journal.state.open_calls.values() if found.is_child]
+        if not calls:
+            return []
+        known = self._begun | self._running.cancelling
         return [call for call in calls if isinstance(call, ToolCall) and call.call_id not in known]
 
     async def start_new(self) -> bool:

@@ -223,7 +223,8 @@ class Loop:
 
     def _record_decided(self, decided: Decided) -> bool:
         """Record what the mind wants; tell whether that was anything."""
-        self._calls.add_unrecorded(decided.unrecorded)
+        if decided.unrecorded:
+            self._calls.add_unrecorded(decided.unrecorded)
         bodies = admit(decided.actions, self.state, self._means.tools, self._means.policy)
         if decided.end is not None and not self._children.cancel_all():
             bodies.append(end_of(self.state, decided.end))

@@ -98,6 +98,8 @@ class RunningCalls:
 
         A call that runs is settled when what it has begun has ended.
         """
+        if not cancelled:
+            return False
         is_settled = False
         self._unrecorded = [call for call in self._unrecorded if call.call_id not in cancelled]
         for call_id in cancelled:

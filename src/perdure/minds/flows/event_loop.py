@@ -97,6 +97,8 @@ class FlowCallbacks:
 
         In the first run time passed between two events. Timers are fired in the order that they had there.
         """
+        if self.shows_timers and not self._loop._scheduled:  # noqa: SLF001 (most flows have none at most outcomes)
+            return
         for timer in self._timers():
             if id(timer) not in self._dates:
                 self._dates[id(timer)] = timer, now_us / 1e6 + timer.when() - self._loop.time()

@@ -17,6 +17,7 @@ from perdure.minds.flows.children import child_goal, require_flow
 from perdure.minds.flows.deadlines import Deadline
 from perdure.minds.flows.determinism import next_random, next_uuid, time_of
 from perdure.minds.flows.failed_steps import tag_with_others
+from perdure.minds.flows.lines import race, side_by_side
 from perdure.minds.flows.requests import Pause, Question, Work
 from perdure.minds.flows.unawaited import Unawaited, must_be_awaited
 from perdure.minds.flows.values import arguments_to_json, reader_of
@@ -162,7 +163,7 @@ class Goal:
         list, so a type checker knows of each element only that it is one of the results; `asyncio.gather` on steps
         works, too, and keeps the types apart.
         """
-        done = await self.mind.side_by_side(asked.awaitables("gather", awaitables))
+        done = await side_by_side(asked.awaitables("gather", awaitables))
         failures = [result for result in done if isinstance(result, BaseException)]
         if failures:
             raise tag_with_others(failures)
@@ -188,7 +189,7 @@ class Goal:
 
         The others are cancelled, and have ended when this returns. If the first to finish failed, that is raised.
         """
-        position, value = await self.mind.race(asked.awaitables("first", awaitables))
+        position, value = await race(asked.awaitables("first", awaitables))
         return First(position, value)
 
     def child(self, flow: "Flow[P, T]", /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
