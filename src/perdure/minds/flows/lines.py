@@ -14,6 +14,22 @@ from perdure.minds.flows.requests import BRANCH, Branch
 from perdure.minds.flows.tracebacks import class_name, text_of
 
 
+class Join(asyncio.Future[None]):
+    """A future that is done when a number of lines have ended. What it waits for can be seen, see `waiting`."""
+
+    def __init__(self, lines: "Sequence[asyncio.Task[Any]]", count: int) -> None:
+        super().__init__(loop=asyncio.get_running_loop())
+        self.lines = lines
+        self._left = count
+        for line in lines:
+            line.add_done_callback(self._count)
+
+    def _count(self, _line: "asyncio.Task[Any]") -> None:
+        self._left -= 1
+        if self._left <= 0 and not self.done():
+            self.set_result(None)
+
+
 async def side_by_side(awaitables: Sequence[Awaitable[Any]]) -> list[Any]:
     """Run awaitables in branches of their own, and return how each ended, in order."""
     lines = _lines("gather", awaitables)
@@ -25,7 +41,7 @@ async def race(awaitables: Sequence[Awaitable[Any]]) -> tuple[int, Any]:
     """Run awaitables in branches of their own until one ends; return its place and its result. See `Goal.first`."""
     lines = _lines("first", awaitables)
     try:
-        await asyncio.wait(lines, return_when=asyncio.FIRST_COMPLETED)
+        await Join(lines, 1)
     except asyncio.CancelledError as cancelled:
         _cancel_all(lines, cancelled)
         with suppress(asyncio.CancelledError):
@@ -66,7 +82,7 @@ async def _end_of(lines: "Sequence[asyncio.Task[Any]]") -> None:
     first: asyncio.CancelledError | None = None
     while any(not line.done() for line in lines):
         try:
-            await asyncio.wait(lines)
+            await Join(lines, len(lines))
         except asyncio.CancelledError as cancelled:
             first = first or cancelled
             _cancel_all(lines, cancelled)

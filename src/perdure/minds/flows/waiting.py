@@ -13,6 +13,7 @@ from collections.abc import Collection
 from typing import Any
 
 from perdure.minds.flows.event_loop import FlowCallbacks
+from perdure.minds.flows.lines import Join
 from perdure.minds.flows.progress import Progress
 
 _LOOK_AGAIN_S = 0.05
@@ -21,7 +22,7 @@ _GRACE_S = 0.05
 _REPLAY_PATIENCE_S = 30.0
 """How long a resume waits for unrecorded work of a flow that has to finish before the flow asks for what is recorded.
 """
-_REPLAY_GRACE_S = 2.0
+_REPLAY_GRACE_S = 1.0
 """The same for a flow that also waits for requests: more likely its code was changed."""
 _REPLAY_PAUSE_S = 0.01
 
@@ -71,7 +72,7 @@ def _waits_for(waiting: Any, answers: Collection[int]) -> bool:
     """Tell whether a future, a task or a gather certainly waits for some answers only; their ids are given."""
     while isinstance(waiting, asyncio.Task) and not waiting.done():
         waiting = getattr(waiting, "_fut_waiter", None)  # what a task waits for has no public name
-    children = getattr(waiting, "_children", None)  # of asyncio.gather
+    children = waiting.lines if isinstance(waiting, Join) else getattr(waiting, "_children", None)  # of asyncio.gather
     if isinstance(children, list):
         return all(child.done() or _waits_for(child, answers) for child in children)
     return id(waiting) in answers
