@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from perdure import Goal, Invalid, NotFound, Perdure, Unavailable, flow
-from perdure.app.goals import Goals
+from perdure.app.goal_queues import GoalQueues
 from perdure.app.new_goal import of_flow
 from perdure.app.run_options import Manner
 from perdure.kernel.events import Limits
@@ -216,7 +216,7 @@ async def test_polling_that_fails_is_logged_once_and_works_again_later(
 
     async with shop.recovering() as p:
         with monkeypatch.context() as patched, caplog.at_level(logging.WARNING, "perdure.app.background"):
-            patched.setattr(Goals, "unheld", fail)
+            patched.setattr(GoalQueues, "unheld", fail)
 
             def nudged() -> bool:
                 p.goals.worker.nudge()
@@ -256,12 +256,12 @@ async def test_a_home_stops_being_a_worker_when_its_background_cannot_be_closed(
 async def test_a_background_resume_that_cannot_load_its_code_is_logged(
     shop: Shop, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def missing(*_given: object) -> None:
+    def missing(*_given: object, **_options: object) -> None:
         raise NotFound("No flow of this name is known.")
 
     async with shop.open() as p:
         goal_id = (await parked(p.goals.options(key="k").run(asking))).id
         with monkeypatch.context() as patched:
-            patched.setattr(p.goals._runner, "_means", missing)
+            patched.setattr(p.goals._runner.means, "make", missing)
             await p.goals.options(key="k").start(asking)
             await until(lambda: f"{goal_id} was given up here" in caplog.text)

@@ -29,6 +29,10 @@ class StuckGoals:
     polls: int = 0
     runs: list[str] = field(default_factory=list)
 
+    @property
+    def queues(self) -> "StuckGoals":
+        return self
+
     async def unheld(self, **_options: Any) -> list[GoalView]:
         self.polls += 1
         return [GoalView.of_state(begun(), queue="server")]

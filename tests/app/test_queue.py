@@ -10,10 +10,10 @@ import pytest
 from perdure import Conflict, Exhausted, Invalid, Perdure, Unavailable, failpoints
 from perdure.app.background import LOOK_S
 from perdure.app.new_goal import NewGoal, of_command, of_plan_text
-from perdure.app.runner import WORK
 from perdure.app.serving import Serving
 from perdure.app.system import SystemClock
 from perdure.app.views import QUEUED, GoalView
+from perdure.app.workdirs import WORK
 from perdure.kernel.events import Limits
 from perdure.kernel.ports import Worker
 from perdure.store.goals.leases import owned
@@ -156,7 +156,7 @@ async def test_concurrent_starts_do_not_exceed_what_the_queue_holds(p: Perdure) 
         started = await asyncio.gather(*(serving.start(of_command("true")) for _ in range(40)), return_exceptions=True)
         assert sum(isinstance(each, GoalView) for each in started) == 5
         assert sum(isinstance(each, Exhausted) for each in started) == 35
-        assert await p.goals.count_queued(queue="server") == 5
+        assert await p.goals.queues.count_queued(queue="server") == 5
 
 
 async def test_a_place_in_the_queue_is_free_again_after_a_start_that_failed(p: Perdure) -> None:
@@ -206,7 +206,7 @@ async def test_no_more_of_the_queue_is_read_than_there_is_room_for(p: Perdure, o
     async with at_work(p, most=0) as serving:
         for _ in range(30):
             await serving.start(of_command("true"))
-    found = await other.goals.unheld(queue="server", limit=3)
+    found = await other.goals.queues.unheld(queue="server", limit=3)
     assert [goal.id for goal in found] == [goal.id for goal in reversed(await p.goals.list())][:3]
 
 

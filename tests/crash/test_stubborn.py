@@ -114,9 +114,9 @@ SCRIPT = """
 import asyncio
 from functools import partial
 from perdure import Perdure, flow
-from perdure.app import runner
+from perdure.app import means
 
-runner.Means = partial(runner.Means, end_within_s=0.1)
+means.Means = partial(means.Means, end_within_s=0.1)
 
 begun = asyncio.Event()
 

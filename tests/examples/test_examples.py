@@ -1,9 +1,11 @@
 """Each example is killed with SIGKILL again and again, beside each of its effects, and has each of them once."""
 
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Literal
 
@@ -25,7 +27,9 @@ def work(tmp_path: Path, migrated_sqlite: str, monkeypatch: pytest.MonkeyPatch) 
     folder.mkdir()
     monkeypatch.chdir(folder)
     yield folder
-    assert perdure(["goal", "replay", "20"]) == 0, "its history is whole"
+    with closing(sqlite3.connect(tmp_path / "home" / "perdure.db")) as connection:
+        goal_ids = [goal_id for (goal_id,) in connection.execute("SELECT id FROM goals")]
+    assert [perdure(["goal", "replay", goal_id]) for goal_id in goal_ids] == [0] * len(goal_ids), "they are whole"
 
 
 def killed(when: Literal["before", "after"], effect: int, name: str, example: str, *arguments: str) -> bool:
@@ -73,6 +77,23 @@ def test_a_report_is_written_approved_and_sent_once(work: Path, capsys: pytest.C
     assert killed("after", 1, "outbox", *day)
     assert run(*day).endswith(": done sent report-2026-11-15.json\n")
     assert (work / "outbox.txt").read_text() == "report-2026-11-15.json\n"
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_checkout_is_approved_charged_and_shipped_once(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ledger = str(work / "ledger")
+    assert [killed(when, 1, ledger, "checkout.py") for when in BOTH] == [True, True], "it reserves"
+    goal_id, *asked = run("checkout.py").split()
+    assert " ".join(asked).startswith("waits for a person: 'Approve 104.40 for 17?' (yes, no).")
+    assert perdure(["goal", "answer", goal_id, "yes"]) == 0
+    assert [killed(when, 1, ledger, "checkout.py") for when in BOTH] == [True, True], "it charges"
+    assert killed("before", 1, ledger, "checkout.py"), "its child ships"
+    assert killed("after", 1, ledger, "checkout.py")
+    receipt = "Receipt(order='17', paid=Decimal('104.40'), parcel='parcel-17')\n"
+    assert run("checkout.py") == receipt
+    *reserved, charged, sent = (work / "ledger.txt").read_text().splitlines()
+    assert sorted(line.split()[-1] for line in reserved) == ["bulb", "lamp"]
+    assert [charged, sent] == ["charge 17 104.40", "parcel 17"]
     assert "Traceback" not in capsys.readouterr().err
 
 

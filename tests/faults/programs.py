@@ -405,6 +405,7 @@ async def _wait_until_done(task: "asyncio.Task[Any]") -> None:
             await asyncio.wait([task])
         except asyncio.CancelledError as error:
             cancelled = cancelled or error
+            task.cancel()
     if cancelled is not None:
         raise cancelled
 

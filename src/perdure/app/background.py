@@ -212,7 +212,7 @@ class BackgroundRuns:
         found: list[GoalView] = []
         for _ in range(_MOST_PAGES):
             limit = most + len(self._running)
-            page = await self._goals.unheld(queue=self._queue_name, limit=limit, after=self._place)
+            page = await self._goals.queues.unheld(queue=self._queue_name, limit=limit, after=self._place)
             found += [goal for goal in page if self._can_be_tried(goal)]
             is_last = len(page) < limit
             self._place = None if is_last or len(found) >= most else page[-1].id

@@ -1,6 +1,6 @@
 """Reads goals: lists, histories, live events, replays and comparisons."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -86,7 +86,7 @@ class GoalReader:
         size = limit if is_whole else max(limit, _PAGE)
         found: list[GoalView] = []
         while page := await self._store.list_goals(where=query.where, limit=size, before=before):
-            for goal in await self._seen(page):
+            for goal in await self.views_of(page):
                 if len(found) < limit and query.has(goal) and await self._is_of_flow(goal, query.flow_at):
                     found.append(goal)
             before = page[-1].goal_id
@@ -121,13 +121,13 @@ class GoalReader:
         while page := await self._store.list_goals(where=GoalFilter(parent=goal_id), limit=_PAGE, before=before):
             found += page
             before = page[-1].goal_id
-        return await self._seen(found)
+        return await self.views_of(found)
 
     async def finished_before(self, moment_us: int, *, limit: int, before: str | None = None) -> Sequence[GoalView]:
         """Return finished goals that were last updated before a moment, the newest first."""
         self.require_open()
         where = GoalFilter(status=("done", "failed", "cancelled"), updated_before_us=moment_us)
-        return await self._seen(await self._store.list_goals(where=where, limit=limit, before=before))
+        return await self.views_of(await self._store.list_goals(where=where, limit=limit, before=before))
 
     async def newest_open(self, workdir: Path) -> GoalView:
         """Return the newest goal of a folder that is interrupted or waits.
@@ -143,7 +143,7 @@ class GoalReader:
     async def due(self, *, limit: int = 50) -> Sequence[GoalView]:
         """Return the goals that sleep and are due, the longest due first."""
         self.require_open()
-        return await self._seen(await self._store.due(self._clock.now_us(), limit=limit))
+        return await self.views_of(await self._store.due(self._clock.now_us(), limit=limit))
 
     async def each_due(
         self, *, queue: str | None = None, after: GoalView | None = None, until_us: int | None = None
@@ -155,7 +155,7 @@ class GoalReader:
         self.require_open()
         due_us, last = until_us or self._clock.now_us(), None if after is None else after.summary
         while page := await self._store.due(due_us, queue=queue, limit=_PAGE, after=last):
-            for view in await self._seen(page):
+            for view in await self.views_of(page):
                 yield view
             last = page[-1]
 
@@ -164,14 +164,14 @@ class GoalReader:
 
         Raises: NotFound; Conflict when there are several.
         """
-        return (await self._seen([await self._found(prefix)]))[0]
+        return (await self.views_of([await self._found(prefix)]))[0]
 
     async def get(self, goal_id: str) -> GoalView:
         """Return the goal with an id; a prefix of it is not enough.
 
         Raises: NotFound
         """
-        return (await self._seen([await self._whole(goal_id)]))[0]
+        return (await self.views_of([await self._whole(goal_id)]))[0]
 
     async def look_into(self, goal: GoalView) -> GoalView:
         """Return a goal with its folded state, as it was when it was seen; a damaged one that has not ended, without.
@@ -324,8 +324,12 @@ class GoalReader:
             before = page[-1].summary.goal_id
         return None
 
-    async def _seen(self, summaries: Sequence[Summary]) -> Sequence[GoalView]:
-        """Tell the running from the interrupted, by one query for all."""
+    async def views_of(self, summaries: Sequence[Summary]) -> Sequence[GoalView]:
+        """Return goals as they are shown; one query for all finds which of them a live worker runs."""
         owners = {goal.worker for goal in summaries if goal.worker is not None and not goal.is_final}
-        living = await self._leases.living(owners, observer(self._home)) if owners else frozenset()
+        living = await self.living(owners)
         return [GoalView(goal, is_running=goal.worker in living) for goal in summaries]
+
+    async def living(self, workers: Collection[str]) -> frozenset[str]:
+        """Return which of some workers are alive."""
+        return await self._leases.living(workers, observer(self._home)) if workers else frozenset()

@@ -1,4 +1,4 @@
-"""What can be done with goals: run, resume, look, decide, signal, fork, cancel, replay."""
+"""The goals of a home: start, resume, retry, decide, signal, cancel, fork and delete them."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -14,12 +14,14 @@ from perdure.app.children import HomeChildren
 from perdure.app.deletion import GoalDeletion
 from perdure.app.goal_errors import result_of
 from perdure.app.goal_forks import GoalForks, fork_request
+from perdure.app.goal_queues import GoalQueues
 from perdure.app.goal_reader import GoalReader
+from perdure.app.goal_retries import GoalRetries
 from perdure.app.posts import CANCEL_WAIT_S, Posts
 from perdure.app.run_options import Manner, Reopening
 from perdure.app.runner import PARK_S, Runner
 from perdure.app.script_interrupts import Interrupted
-from perdure.app.system import SystemClock, SystemIds, observer
+from perdure.app.system import SystemClock, SystemIds
 from perdure.app.views import GoalResult, GoalView
 from perdure.app.waits import unawaited_note
 from perdure.app.worker import LEASE_S
@@ -29,7 +31,6 @@ from perdure.kernel.decisions import admit_decision, choose, refuse_while_cancel
 from perdure.kernel.events import Event, Limits, Signal, content_of
 from perdure.kernel.loop import Loop, Outcome, Ran
 from perdure.kernel.ports import Clock, Ended, InboxRow, Leases, StateStore
-from perdure.kernel.reopening import is_retry_as_given
 from perdure.minds.flows.step_calls import DIRECT, StepCalls
 
 if TYPE_CHECKING:
@@ -83,8 +84,8 @@ class Goals(GoalReader):
         )
         self.children = self._runner.children = HomeChildren(self, store, self._runner)
         self._posts = Posts(store, self._runner, self._clock, self._ids, self.find)
-        self._others: frozenset[str] = frozenset()
-        """Other workers that were alive, and owned goals, when the queue was last looked at."""
+        self.retries = GoalRetries(self, store, self._runner)
+        self.queues = GoalQueues(self, store)
 
     def __repr__(self) -> str:
         return f"<goals of {self._home}>"
@@ -179,22 +180,12 @@ class Goals(GoalReader):
         return replace(manner or Manner(queue=self._queue), flow=new.flow)
 
     async def begin(self, new: "NewGoal", manner: Manner | None = None) -> Ran:
-        """Start a goal and run it until it ends, waits for somebody, or is stopped.
+        """Start a goal and run it until it ends, waits, or is stopped.
 
         Raises: Invalid when it makes no sense; Conflict when its key was used; nothing is stored then.
         """
         self.require_open()
-        return await self._after(await self._runner.start(new, self.manner_of(new, manner)))
-
-    async def _after(self, ran: Ran) -> Ran:
-        """Record the end of a child in its parent; name the children that a goal waits for."""
-        parent = await self.children.settle_parent(ran.state)
-        return await self._with_waits(ran) if parent is None else replace(ran, next_goals=(parent,))
-
-    async def _with_waits(self, ran: Ran) -> Ran:
-        if ran.state.waiting_for != "child":
-            return ran
-        return replace(ran, next_goals=await self.children.waiting(ran.state))
+        return await self.children.after_run(await self._runner.start(new, self.manner_of(new, manner)))
 
     async def begin_once(self, new: "NewGoal", manner: Manner | None = None) -> Ran:
         """Start a goal, or resume the one that its key started; one that has ended or is on hold is returned unchanged.
@@ -210,7 +201,7 @@ class Goals(GoalReader):
             try:
                 return await self.begin(new, manner)
             except Conflict:
-                known = await self._started(new)  # somebody else was quicker with the same key
+                known = await self._started(new)  # another caller was quicker with the same key
                 if known is None:
                     raise
         if (await self.get(known)).summary.waiting_for == "hold":
@@ -218,7 +209,7 @@ class Goals(GoalReader):
         return await self.go_on(known, manner)
 
     async def go_on(self, goal_id: str, manner: Manner | None = None, limits: Limits | None = None) -> Ran:
-        """Go on with a goal, with limits raised where they are given; one that has ended is left as it is.
+        """Resume a goal, with limits raised where they are given; a finished goal is returned unchanged.
 
         Raises: NotFound; Conflict when another live worker runs it; Invalid when a limit is not above what was used.
         """
@@ -229,14 +220,15 @@ class Goals(GoalReader):
                 return Ran("ended", state, summary.queue, is_recorded=True)
             with suppress(Ended):  # another worker ended it after the first read
                 ran = await self._runner.go_on(goal_id, manner or Manner(queue=self._queue), limits or Limits())
-                return await self._after(ran)
+                return await self.children.after_run(ran)
 
     async def ran(self, goal_id: str, outcome: Outcome) -> Ran:
         """Return how a run of a goal ended, for a goal that is only read.
 
         Raises: NotFound; Damaged.
         """
-        return await self._with_waits(Ran(outcome, await self.state(goal_id), (await self._whole(goal_id)).queue))
+        ran = Ran(outcome, await self.state(goal_id), (await self._whole(goal_id)).queue)
+        return await self.children.with_waits(ran)
 
     async def reopen(
         self,
@@ -253,68 +245,18 @@ class Goals(GoalReader):
         A goal whose code is in a script elsewhere is reopened and not run.
         """
         again = Reopening(reason, asked.limits(limits), key, by)
-        goal_id = (await self._whole(goal_id)).goal_id
-        manner = manner or Manner(queue=self._queue)
-        if await self.has_retried(goal_id, again):
-            return await self._continue_retry(goal_id, manner)
-        await self._reopen_children(goal_id, again)
-        try:
-            return await self._after(await self._runner.reopen(goal_id, manner, again))
-        except Conflict:
-            if not await self.has_retried(goal_id, again):
-                raise
-        return await self._continue_retry(goal_id, manner)  # the same call, made twice at once
-
-    async def enqueue_reopened(self, goal_id: str, again: Reopening, *, queue: str = "server") -> GoalView:
-        """Reopen a failed goal for the workers of a queue; it does not run yet. See `retry`."""
-        goal_id = (await self._whole(goal_id)).goal_id
-        if not await self.has_retried(goal_id, again):
-            await self._reopen_children(goal_id, again)
-            try:
-                await self._runner.enqueue_reopened(goal_id, Manner(queue=queue), again)
-            except Conflict:
-                if not await self.has_retried(goal_id, again):
-                    raise
-        return await self.find(goal_id)
-
-    async def has_retried(self, goal_id: str, again: Reopening) -> bool:
-        """Tell whether the key of a retry has retried a goal before; without a key it has not.
-
-        Raises: KeyTaken when the key was used for something else.
-        """
-        known = None if again.key is None else await self._store.posted_as(goal_id, again.key)
-        if known is None:
-            return False
-        events = await self._store.load(goal_id)
-        if not is_retry_as_given(events, known, reason=again.reason, limits=again.limits):
-            what = "another retry" if known[0] in ("reopened", "limit") else f"something else: a {known[0]}"
-            raise KeyTaken(f"The key {again.key!r} was used for {what}. Use another key.")
-        return True
+        return await self.retries.reopen(goal_id, manner or Manner(queue=self._queue), again)
 
     async def require_code(self, goal_id: str) -> None:
         """Check that the code of a goal is here, if it is a flow.
 
         Raises: NotFound; Invalid when its module fails.
         """
-        self._runner.find_flow(await self.begun(goal_id))
+        self._runner.means.find_flow(await self.begun(goal_id))
 
     async def is_elsewhere(self, goal_id: str) -> bool:
-        """Tell whether only another process can run a goal: the script that defines its flow."""
-        return self._runner.is_elsewhere(await self.begun(goal_id))
-
-    async def _reopen_children(self, goal_id: str, again: Reopening) -> None:
-        """Reopen the failed children that a failed goal has ended by.
-
-        Raises: NotRetried when the goal or a child cannot be retried; Damaged.
-        """
-        await self.children.reopen_failed(await self.state(goal_id), again)
-
-    async def _continue_retry(self, goal_id: str, manner: Manner) -> Ran:
-        """Resume a goal that was retried; one whose code is in a script elsewhere is returned, as by its retry."""
-        if await self.is_elsewhere(goal_id):
-            is_final = (await self.get(goal_id)).is_final
-            return await self.ran(goal_id, "ended" if is_final else "interrupted")
-        return await self.go_on(goal_id, manner)
+        """Return whether only another process can run a goal: the script that defines its flow."""
+        return self._runner.means.is_elsewhere(await self.begun(goal_id))
 
     async def enqueue(self, new: "NewGoal", *, queue: str = "server") -> GoalView:
         """Store a new goal for the workers of a queue, which runs it when it has room.
@@ -326,7 +268,7 @@ class Goals(GoalReader):
         return await self.find(state.goal_id)
 
     async def enqueue_again(self, goal_id: str, limits: Limits, *, queue: str = "server") -> GoalView:
-        """Leave a goal that nobody runs to the workers of a queue, with limits raised where they are given.
+        """Leave a goal that no worker runs to the workers of a queue, with limits raised where they are given.
 
         Raises: NotFound; Conflict when another live worker runs it; Invalid when a limit is not above what was used.
         """
@@ -334,39 +276,17 @@ class Goals(GoalReader):
         await self._runner.settle(goal_id, queue=queue, limits=limits)
         return await self.find(goal_id)
 
-    async def unheld(self, *, queue: str, limit: int, after: str | None = None) -> Sequence[GoalView]:
-        """Return open goals of a queue that no other live worker owns, the oldest first.
-
-        Goals of live workers are left out by the query, so that it ends after `limit` goals however many wait. Which
-        workers live is learnt from the goals that are found: at most once more for each that was not known.
-        """
-        self.require_open()
-        known = self._others
-        self._others = await self._leases.living(known, observer(self._home)) if known else known
-        while True:
-            page = await self._store.unheld(queue=queue, held_by=self._others, limit=limit, after=after)
-            seen = await self._seen(page)
-            others = [goal.summary.worker for goal in seen if goal.is_running and not self.is_of_this_process(goal)]
-            if not others:
-                return seen
-            self._others |= {worker for worker in others if worker is not None}
-
     def is_of_this_process(self, goal: GoalView) -> bool:
-        """Tell whether the worker that owns a goal is this process."""
+        """Return whether the worker that owns a goal is this process."""
         return goal.summary.worker is not None and goal.summary.worker == self._runner.worker_id
 
     def is_held_here(self, goal_id: str) -> bool:
-        """Tell whether this process works on a goal now, in the background or for a caller."""
+        """Return whether this process works on a goal now, in the background or for a caller."""
         return self._runner.is_held(goal_id)
 
     def runs(self) -> Mapping[str, Loop | None]:
         """Return the goals that this process works on, each with its loop if that runs."""
         return self._runner.runs()
-
-    async def count_queued(self, *, queue: str) -> int:
-        """Return how many open goals of a queue wait for a worker."""
-        self.require_open()
-        return await self._store.count_queued(queue=queue)
 
     async def started(self, new: "NewGoal") -> GoalView | None:
         """Return the goal that was started with the same key, if there is one.
@@ -380,7 +300,7 @@ class Goals(GoalReader):
     async def decide(
         self, goal_id: str, decision: str, *, call_id: str | None = None, value: Any = None, key: str | None = None
     ) -> GoalView:
-        """Settle an open call, durably; the goal does not run because of it, unless somebody runs it anyway.
+        """Settle an open call, durably; it does not start a run of the goal.
 
         Without a call's id, the only one that the decision fits is meant. The same key decides once. Of two decisions
         on one call at the same moment, one is accepted.
@@ -459,13 +379,13 @@ class Goals(GoalReader):
         """
         payload = cancel_payload(reason, now=now)
         goal = await self._whole(goal_id)
-        if not (await self._seen([goal]))[0].is_running:
+        if not (await self.views_of([goal]))[0].is_running:
             await self._require_unchanged(goal)
-        told = await self._posts.post(goal.goal_id, "cancel", payload, key=asked.key(key))
-        is_ours = is_cleaned_up_here and told.summary.queue == self._queue == "cli"
-        left = await clean_up(told, self.go_on) if is_ours else None
-        seen = await self._posts.wait_for_end(told, wait_s) if left is None else left
-        return replace(seen, is_news=told.is_news)
+        posted = await self._posts.post(goal.goal_id, "cancel", payload, key=asked.key(key))
+        is_ours = is_cleaned_up_here and posted.summary.queue == self._queue == "cli"
+        cleaned_up = await clean_up(posted, self.go_on) if is_ours else None
+        ended = cleaned_up or await self._posts.wait_for_end(posted, wait_s)
+        return replace(ended, is_news=posted.is_news)
 
     async def wait_for_end(self, goal_id: str, wait_s: float = CANCEL_WAIT_S) -> GoalView:
         """Wait for the end of a goal that was cancelled, for some seconds, and return it as it is then."""
@@ -493,7 +413,7 @@ class Goals(GoalReader):
         effect, or a key was used; Damaged when the point lies behind a damaged event.
         """
         request = fork_request(at, before, after, repeat)
-        forks = GoalForks(self._store, self._runner, self._seen)
+        forks = GoalForks(self._store, self._runner, self.views_of)
         return await forks.fork(await self._whole(goal_id), request, take_key=take_key, key=asked.key(key))
 
     async def delete(self, goal_id: str) -> str:

@@ -3,53 +3,42 @@
 import asyncio
 import contextlib
 import logging
-import math
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from perdure.app.flow_threads import FlowThread
+from perdure.app.means import MeansFactory
+from perdure.app.ownership import Ownership
 from perdure.app.run_options import Manner, Reopening, Tell, raised
 from perdure.app.script_interrupts import Interrupted, cut_off_steps
-from perdure.app.system import SystemIds, WorkerIdentity, is_goal_id, keep_for_ever, observer
+from perdure.app.system import SystemIds, WorkerIdentity
 from perdure.app.views import GoalView
+from perdure.app.workdirs import existing_workdir, own_workdir
 from perdure.app.worker import LEASE_S, LocalWorker
-from perdure.errors import Invalid, NotFound, PerdureError
 from perdure.kernel.children import NO_CHILDREN, Children
 from perdure.kernel.cleanup import GRACE_S
 from perdure.kernel.events import Event, GoalBegun, Limits, MindSpec
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.holding import hold_after, is_held, release
 from perdure.kernel.inbox import drain
-from perdure.kernel.journal import Desk, Journal
+from perdure.kernel.journal import Journal
 from perdure.kernel.loop import Loop, Outcome, Ran
 from perdure.kernel.means import Means
-from perdure.kernel.ports import Clock, Leases, OwnerSilent, StateStore, Worker
+from perdure.kernel.ports import Clock, Leases, StateStore, Worker
 from perdure.kernel.reopening import plan_retry
-from perdure.kernel.replay import require_unchanged
-from perdure.kernel.tool import Tool
-from perdure.minds.flows.scripts import is_of_script
 from perdure.minds.flows.step_calls import DIRECT, StepCalls
 from perdure.settings import ensure_folder
-from perdure.tools.exec import ExecTool
-from perdure.tools.files import ReadFileTool, WriteFileTool
-from perdure.tools.forks import ForkNotes
 
 if TYPE_CHECKING:
     from perdure.app.children import HomeChildren
     from perdure.app.new_goal import NewGoal
-    from perdure.minds.flows.flow import Flow
 
 T = TypeVar("T")
 PARK_S = 60.0
-WORK = "work"
-"""The folder of a home in which each goal of a server has a folder of its own."""
-_PATIENCE_S = 2.0
-_LOOK_S = 1.0
-"""How often the heartbeat of an owner is looked at that may be dead."""
 
 log = logging.getLogger(__name__)
 
@@ -82,21 +71,19 @@ class Runner:
         imports: Sequence[str] = (),
     ) -> None:
         self._home = home
-        self.imports = imports
-        self._pauses = {"park_after_s": park_after_s, "cancel_grace_s": cancel_grace_s}
         self._store = store
-        self._leases = leases
         self._clock = clock
-        self._calls = calls
         self._ids = SystemIds()
         self.interrupted: dict[str, Interrupted] = {}
         """The goals whose last run here was cancelled."""
         self.children: HomeChildren | None = None
         """What runs the children of goals; None where goals have none."""
-        self._worker = LocalWorker(lambda: WorkerIdentity(home), store, leases, self._clock, lease_s=lease_s)
+        self.means = MeansFactory(home, calls, imports, park_after_s=park_after_s, cancel_grace_s=cancel_grace_s)
+        self._worker = LocalWorker(lambda: WorkerIdentity(home), store, leases, clock, lease_s=lease_s)
+        self._ownership = Ownership(store, leases, clock, self._ids, self._worker, self.means.end_forks)
 
     async def start(self, new: "NewGoal", manner: Manner) -> Ran:
-        """Start a goal and run it until it ends, waits for somebody, or is stopped.
+        """Start a goal and run it until it ends, waits, or is stopped.
 
         Raises: Invalid when it makes no sense; Conflict when its key was used; nothing is stored then.
         """
@@ -125,19 +112,12 @@ class Runner:
 
         Raises: NotFound; Conflict when another live worker runs it; Invalid when a limit is not above what was used.
         """
-        async with (
-            self._worker.holding(goal_id) as worker,
-            self._claimed(goal_id, worker, manner.queue, manner.tell, is_woken=manner.is_woken) as journal,
-        ):
+        async with self._owning(goal_id, manner.queue, manner.tell, is_woken=manner.is_woken) as (worker, journal):
             if manner.is_automatic and await self._hold(journal):
                 outcome: Outcome = "waiting" if journal.state.termination is None else "ended"
                 return Ran(outcome, journal.state, journal.queue)
             journal.record(*release(journal.state), *raised(journal.state, limits))
-            begun = journal.state.begun
-            workdir = self._workdir(journal.state)
-            async with self._thread_for(begun.mind, manner) as thread:
-                means = partial(self._means, begun, workdir, manner, thread)
-                return await self._run(journal, worker, means, manner, thread, is_resumed=True)
+            return await self._resume(journal, worker, manner)
 
     async def reopen(self, goal_id: str, manner: Manner, again: Reopening) -> Ran:
         """Retry a failed goal: reopen it, and run it. A goal whose code is in a script elsewhere is only reopened.
@@ -147,13 +127,10 @@ class Runner:
         Raises: NotFound; Conflict when it cannot be retried, or another live worker has it; Invalid as `go_on`.
         """
         begun = await self._begun(goal_id)
-        if self.is_elsewhere(begun):
+        if self.means.is_elsewhere(begun):
             return await self._reopen_only(goal_id, None, again)
         async with self._reopening(goal_id, manner.queue, manner.tell, again) as (worker, journal):
-            workdir = self._workdir(journal.state)
-            async with self._thread_for(begun.mind, manner) as thread:
-                means = partial(self._means, journal.state.begun, workdir, manner, thread)
-                return await self._run(journal, worker, means, manner, thread, is_resumed=True)
+            return await self._resume(journal, worker, manner)
 
     async def enqueue_reopened(self, goal_id: str, manner: Manner, again: Reopening) -> Ran:
         """Reopen a failed goal for the workers of a queue; it does not run yet.
@@ -161,18 +138,43 @@ class Runner:
         Raises: as `reopen`.
         """
         begun = await self._begun(goal_id)
-        if self.is_elsewhere(begun):
+        if self.means.is_elsewhere(begun):
             return await self._reopen_only(goal_id, None, again)
         async with self._thread_for(begun.mind, manner) as thread:
-            await _called(thread, partial(self.find_flow, begun))
+            await _called(thread, partial(self.means.find_flow, begun))
         return await self._reopen_only(goal_id, manner.queue, again)
 
     async def _reopen_only(self, goal_id: str, queue: str | None, again: Reopening) -> Ran:
         """Reopen a failed goal without running it."""
         async with self._reopening(goal_id, queue, None, again) as (_, journal):
             await journal.commit_opening()
-            await drain(journal, self._store, self._tools(), self._children_of(Manner()))
+            await self._drain(journal)
             return Ran("interrupted", journal.state, journal.queue)
+
+    @asynccontextmanager
+    async def _owning(
+        self, goal_id: str, queue: str | None, tell: Tell | None, *, is_woken: bool, reopen: bool = False
+    ) -> AsyncIterator[tuple[Worker, Journal]]:
+        """Own a goal for the time of the block; its end is passed on to its parent. See Ownership.claimed."""
+        async with (
+            self._worker.holding(goal_id) as worker,
+            self._ownership.claimed(goal_id, worker, queue, tell, is_woken=is_woken, reopen=reopen) as journal,
+        ):
+            if self.children is not None:
+                self.children.listen_to(journal)
+            yield worker, journal
+
+    async def _resume(self, journal: Journal, worker: Worker, manner: Manner) -> Ran:
+        """Run a goal that is owned and has run before."""
+        begun = journal.state.begun
+        workdir = existing_workdir(self._home, begun)
+        async with self._thread_for(begun.mind, manner) as thread:
+            means = self._means_of(begun, workdir, manner, thread)
+            return await self._run(journal, worker, means, manner, thread, is_resumed=True)
+
+    async def _drain(self, journal: Journal) -> None:
+        """Record what was posted to a goal that is owned, without running it."""
+        await drain(journal, self._store, self.means.tools(), self._children_of(Manner()))
 
     @asynccontextmanager
     async def _reopening(
@@ -182,10 +184,7 @@ class Runner:
 
         A cancel that was posted too late to end the goal the first time does not end its retry: it is dropped.
         """
-        async with (
-            self._worker.holding(goal_id) as worker,
-            self._claimed(goal_id, worker, queue, tell, is_woken=False, reopen=True) as journal,
-        ):
+        async with self._owning(goal_id, queue, tell, is_woken=False, reopen=True) as (worker, journal):
             reopened = plan_retry(journal.state, by=again.by, reason=again.reason)
             limits = raised(journal.state, again.limits)
             late = [row.id for row in await self._store.inbox(goal_id) if row.kind == "cancel"]
@@ -195,16 +194,6 @@ class Runner:
     async def _begun(self, goal_id: str) -> GoalBegun:
         return fold(await self._store.load(goal_id, upto=1)).begun
 
-    def is_elsewhere(self, begun: GoalBegun) -> bool:
-        """Tell whether only another process can run a goal: the script that defines its flow."""
-        if not is_of_script(begun.mind):
-            return False
-        try:
-            self.find_flow(begun)
-        except NotFound:
-            return True
-        return False
-
     async def settle(self, goal_id: str, *, queue: str | None = None, limits: Limits | None = None) -> GoalView:
         """Record what was posted to a goal that no worker runs, without running it.
 
@@ -213,14 +202,11 @@ class Runner:
 
         Raises: Conflict when a worker runs it, which takes what was posted; Invalid as `go_on`.
         """
-        async with (
-            self._worker.holding(goal_id) as worker,
-            self._claimed(goal_id, worker, queue, None, is_woken=queue is None) as journal,
-        ):
+        async with self._owning(goal_id, queue, None, is_woken=queue is None) as (_, journal):
             if queue is not None:
                 journal.record(*release(journal.state))
             journal.record(*raised(journal.state, limits or Limits()))
-            await drain(journal, self._store, self._tools(), self._children_of(Manner()))
+            await self._drain(journal)
             return GoalView.of_state(journal.state, queue=journal.queue)
 
     @property
@@ -229,7 +215,7 @@ class Runner:
         return self._worker.id
 
     def is_held(self, goal_id: str) -> bool:
-        """Tell whether this process works on a goal now."""
+        """Return whether this process works on a goal now."""
         return self._worker.is_held(goal_id)
 
     def runs(self) -> Mapping[str, Loop | None]:
@@ -261,7 +247,7 @@ class Runner:
         """
         goal_id = self._ids.goal_id(fold(events).begun.text)
         async with self._worker.holding(goal_id) as worker:
-            journal = Journal.fork(self._desk(worker), events, goal_id, key, takes_key_of=takes_key_of)
+            journal = Journal.fork(self._ownership.desk(worker), events, goal_id, key, takes_key_of=takes_key_of)
             await journal.commit(key=call_key, release=True)
             return journal.state
 
@@ -275,12 +261,12 @@ class Runner:
         Raises: Invalid
         """
         goal_id = new.goal_id or self._ids.goal_id(new.text)
-        workdir = str(new.workdir or self._home / WORK / goal_id)
+        workdir = str(new.workdir or own_workdir(self._home, goal_id))
         begun = GoalBegun(new.text, new.mind, new.bot, new.limits, workdir, parent=new.parent, tags=new.tags)
-        means = await _called(thread, partial(self._means, begun, workdir, manner, thread, is_new=True))
+        means = await _called(thread, self._means_of(begun, workdir, manner, thread, is_new=True))
         if new.workdir is not None:
             return _New(goal_id, begun, means, None)
-        ensure_folder(self._home / WORK)  # a home in which no folder can be made is found before the goal is stored
+        ensure_folder(Path(workdir).parent)  # a home in which no folder can be made is found before the goal is stored
         return _New(goal_id, begun, means, Path(workdir))
 
     def _journal(self, new: "_New", worker: Worker, manner: Manner, key: str | None) -> Journal:
@@ -288,7 +274,7 @@ class Runner:
 
         After a crash between the two, the folder is made when the goal is resumed.
         """
-        journal = Journal.begin(self._desk(worker, manner.queue), new.begun, new.goal_id, start_key=key)
+        journal = Journal.begin(self._ownership.desk(worker, manner.queue), new.begun, new.goal_id, start_key=key)
         if self.children is not None:
             self.children.listen_to(journal)
         if (folder := new.folder) is not None:
@@ -306,7 +292,12 @@ class Runner:
         is_resumed: bool,
     ) -> Ran:
         with self._noting_interrupts(journal, is_resumed=is_resumed):
-            return await self._run_loop(journal, worker, means, manner, thread, is_resumed=is_resumed)
+            async with self._ownership.releasing(journal, worker), self._worker.renewing(worker):
+                loop = await self._loop(journal, means, manner, thread)
+                manner.watch(loop)
+                if (thread is not None or manner.commits_start) and not is_resumed:
+                    await journal.commit()  # the flow may block before it asks for anything
+                return await self._worker.run(worker, loop, is_resumed=is_resumed, thread=thread)
 
     @contextmanager
     def _noting_interrupts(self, journal: Journal, *, is_resumed: bool) -> Iterator[None]:
@@ -320,23 +311,6 @@ class Runner:
                 begun, cut_off = journal.state.begun, cut_off_steps(journal.state)
                 self.interrupted[journal.goal_id] = Interrupted(journal.goal_id, begun, is_found_again, cut_off)
             raise
-
-    async def _run_loop(
-        self,
-        journal: Journal,
-        worker: Worker,
-        means: Callable[[], Means],
-        manner: Manner,
-        thread: FlowThread | None,
-        *,
-        is_resumed: bool,
-    ) -> Ran:
-        async with self._given_back(journal, worker), self._worker.renewing(worker):
-            loop = await self._loop(journal, means, manner, thread)
-            manner.watch(loop)
-            if (thread is not None or manner.commits_start) and not is_resumed:
-                await journal.commit()  # the flow may block before it asks for anything
-            return await self._worker.run(worker, loop, is_resumed=is_resumed, thread=thread)
 
     async def _loop(
         self, journal: Journal, means: Callable[[], Means], manner: Manner, thread: FlowThread | None
@@ -363,159 +337,30 @@ class Runner:
             yield thread
 
     async def _hold(self, journal: Journal) -> bool:
-        """Tell whether a goal is on hold, or put there now; what was posted to it is recorded, and it is given back."""
+        """Put a goal that killed its workers on hold; return whether it is on hold. Then its posts are recorded."""
         holds = hold_after(journal.state, journal.deaths)
         for hold in holds:
             log.warning("%s is put on hold: its worker died %d times in a row", journal.goal_id, hold.deaths)
         journal.record(*holds)
         if not is_held(journal.state):
             return False
-        await drain(journal, self._store, self._tools(), self._children_of(Manner()))
+        await self._drain(journal)
         return True
 
-    @asynccontextmanager
-    async def _claimed(
-        self,
-        goal_id: str,
-        worker: Worker,
-        queue: str | None,
-        tell: Tell | None,
-        *,
-        is_woken: bool,
-        reopen: bool = False,
-    ) -> AsyncIterator[Journal]:
-        """Own a goal for the time of the block, with its history as it was written.
-
-        What steps of a dead owner have forked is ended before anything of the goal is settled or repeated.
-
-        Raises: Damaged when an event was changed: what is wrong is not built upon; Unavailable.
-        """
-        epoch, owner = await self._claim(goal_id, worker, None if is_woken else queue, tell, reopen=reopen)
-        try:
-            if owner is not None and owner != worker.id:
-                await self._forks.end_goal(goal_id)
-            summary = await self._store.find(goal_id)
-            woken_us = summary.due_us if is_woken else None
-            events = await self._store.load(goal_id)
-            require_unchanged(events, goal_id)
-            journal = Journal(
-                self._desk(worker, summary.queue), fold(events), epoch, woken_us=woken_us, deaths=summary.deaths
-            )
-        except BaseException:
-            await self._release(goal_id, worker, epoch)
-            raise
-        if self.children is not None:
-            self.children.listen_to(journal)
-        async with self._given_back(journal, worker):
-            yield journal
-
-    async def _claim(
-        self, goal_id: str, worker: Worker, queue: str | None, tell: Tell | None, *, reopen: bool
-    ) -> tuple[int, str | None]:
-        """Claim a goal, and return the epoch and the id of the worker that owned it before.
-
-        While it is not certain that the owner is dead, watch its heartbeat, if `tell` is there to say so.
-
-        Raises: Conflict as soon as the owner gives a sign of life.
-        """
-        is_told = False
-        while True:
-            before = await self._store.find(goal_id)
-            moved_to = None if _stays(before.queue, queue) else queue
-            try:
-                return await self._leases.claim(goal_id, worker, moved_to, reopen=reopen), before.worker
-            except OwnerSilent as silent:
-                if tell is None:
-                    raise
-                owner, left_s = silent.owner, silent.left_s
-            if not is_told:
-                tell(f"waiting up to {math.ceil(left_s)} s for a sign of life of worker {owner.id} on {owner.host}")
-                is_told = True
-            await self._clock.sleep(min(left_s, _LOOK_S))
-            await self._worker.stay(worker)
-
-    @asynccontextmanager
-    async def _given_back(self, journal: Journal, worker: Worker) -> AsyncIterator[None]:
-        """Let others have the goal at once when the block ends early; if that fails, the end of the lease does it."""
-        try:
-            yield
-        finally:
-            if not journal.has_let_go() and not self._worker.is_left(journal.goal_id):
-                await self._release(journal.goal_id, worker, journal.epoch)
-
-    async def _release(self, goal_id: str, worker: Worker, epoch: int) -> None:
-        with suppress(PerdureError, TimeoutError):
-            async with asyncio.timeout(_PATIENCE_S):
-                await self._leases.release(goal_id, worker, epoch)
-
-    def _desk(self, worker: Worker, queue: str = "cli") -> Desk:
-        return Desk(self._store, self._clock, self._ids, worker, queue)
-
-    def _workdir(self, state: GoalState) -> str:
-        """Return the folder of a goal; one that lies in the home that started it is looked for in this home.
-
-        A home may have been copied, moved or restored elsewhere: a goal of a copy must not write into the original.
-        """
-        place = Path(state.begun.workdir or self._home)
-        if place.parent.name != WORK or not is_goal_id(place.name):
-            return str(place)
-        ours = self._home / WORK / place.name
-        ensure_folder(ours)
-        return str(ours)
-
-    def find_flow(self, begun: GoalBegun) -> "Flow[..., Any] | None":
-        """Return the flow of a goal, None for a goal of another kind. See `app.flows.flow_of`."""
-        from perdure.app.flows import flow_of
-
-        return flow_of(begun, self.imports) if begun.mind.kind == "flow" else None
-
-    def _means(
+    def _means_of(
         self, begun: GoalBegun, workdir: str, manner: Manner, thread: FlowThread | None, *, is_new: bool = False
-    ) -> Means:
-        from perdure.minds.factory import make_mind  # who only looks at goals needs no YAML
-
-        flow = manner.flow or self.find_flow(begun)
-        made = make_mind(begun.mind, begun.text, manner.jobs, self._forks, flow, self._calls)
-        known = {*self._tools(), "ask", "done"}
-        if is_new and not made.wants <= known:
-            missing = ", ".join(sorted(made.wants - known))
-            raise Invalid(f"There is no tool {missing}; known are {', '.join(sorted(known))}.")
-        tools = {**self._tools(), **made.tools}
+    ) -> Callable[[], Means]:
+        """Return what makes the means of a run, on the thread on which that is called. See MeansFactory.make."""
         is_ours = partial(_is_ours, self._worker, thread)
-        return Means(
-            made.mind,
-            tools,
-            manner.policy,
-            workdir,
-            is_ours,
-            keep=keep_for_ever,
-            children=self._children_of(manner),
-            **self._pauses,
-        )
+        return partial(self.means.make, begun, workdir, manner, self._children_of(manner), is_ours, is_new=is_new)
 
     def _children_of(self, manner: Manner) -> Children:
         return NO_CHILDREN if self.children is None else self.children.of_run(manner)
 
-    @cached_property
-    def _forks(self) -> ForkNotes:
-        return ForkNotes(self._home / "run", self._home_id())
-
-    def _home_id(self) -> str:
-        return observer(self._home).home_id
-
-    def _tools(self) -> dict[str, Tool]:
-        tools: Sequence[Tool] = (ExecTool(self._home / "run", self._home_id), ReadFileTool(), WriteFileTool())
-        return {tool.name: tool for tool in tools}
-
 
 def _is_ours(worker: LocalWorker, thread: FlowThread | None) -> bool:
-    """Tell whether a run may begin something: the lease is fresh, and its thread was not told to end."""
+    """Return whether a run may begin something: the lease is fresh, and its thread was not asked to end."""
     return worker.is_sure() and not (thread is not None and thread.is_left)
-
-
-def _stays(queue: str, wanted: str | None) -> bool:
-    """Tell whether a goal stays in its queue: one of an application does, or the application would not resume it."""
-    return wanted is None or (queue.startswith("app.") and not wanted.startswith("app."))
 
 
 async def _called(thread: FlowThread | None, fn: Callable[[], T]) -> T:

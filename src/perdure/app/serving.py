@@ -106,13 +106,13 @@ class Serving(BackgroundRuns):
         """
         goal = await self._goals.get(goal_id)
         try:
-            if await self._goals.has_retried(goal.id, again):
+            if await self._goals.retries.has_retried(goal.id, again):
                 return await self._resume_retried(goal)
             if self._must_queue():
-                return await self._queue(lambda: self._goals.enqueue_reopened(goal.id, again))
+                return await self._queue(lambda: self._goals.retries.enqueue(goal.id, again))
             return await self._begun(Run(goal.id, is_stored=False), lambda manner: self._reopen(goal.id, manner, again))
         except Owned:
-            if not await self._goals.has_retried(goal.id, again):
+            if not await self._goals.retries.has_retried(goal.id, again):
                 raise
             return await self._goals.get(goal.id)  # the same call, made twice at once
 
@@ -187,7 +187,7 @@ class Serving(BackgroundRuns):
         Raises: Exhausted when the queue is full.
         """
         in_flight, admitted = self._being_queued, self._ever_admitted
-        queued = await self._goals.count_queued(queue="server")
+        queued = await self._goals.queues.count_queued(queue="server")
         queued += in_flight + self._ever_admitted - admitted
         if queued >= self.most_queued:
             raise Exhausted(f"{queued} goals are queued already; at most {self.most_queued} may be. Try again later.")

@@ -1,6 +1,6 @@
 """Cancelling a goal whose flow cleans up first: when that happens, how long it may take, and how it ends."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,8 +27,34 @@ def cancelled_by(state: GoalState, payload: Mapping[str, Any], *, is_running: bo
 
 
 def is_cleaning_up(state: GoalState) -> bool:
-    """Tell whether a goal was cancelled, and its flow has not cleaned up yet."""
+    """Return whether a goal was cancelled, and its flow has not cleaned up yet."""
     return state.cancel is not None and state.termination is None
+
+
+class CleanupGrace:
+    """How long the cleanup of one goal may take, in one run of the goal."""
+
+    def __init__(self, grace_s: float, now_us: Callable[[], int]) -> None:
+        self._now_us = now_us
+        self._grace_us = round(grace_s * 1e6)
+        self._began_us: int | None = None
+
+    def due_us(self, state: GoalState) -> int | None:
+        """Return when the grace of a cleanup ends; None when the goal does not clean up.
+
+        It is counted from the cancel, over restarts. A goal that was cancelled while no worker had its code has all of
+        it: as long as nothing is recorded behind the cancel, the cleanup begins with this run.
+        """
+        if not is_cleaning_up(state):
+            return None
+        if self._began_us is None:
+            self._began_us = self._now_us() if state.tip.seq == state.cancel_seq else state.cancel_us
+        return self._began_us + self._grace_us
+
+    def is_over(self, state: GoalState) -> bool:
+        """Tell whether the flow of a cancelled goal has had its time to clean up."""
+        due_us = self.due_us(state)
+        return due_us is not None and due_us <= self._now_us()
 
 
 def describe_cleanup(cancel: Cancel) -> str:

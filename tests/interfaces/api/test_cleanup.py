@@ -38,7 +38,7 @@ async def test_the_server_cleans_up_a_goal_that_no_worker_runs(client: Client, h
         assert (seen["status"], seen["detail"]) == ("cancelled", "withdrawn")
     assert EFFECTS == ["book", "undo"]
     (cancel,) = [event async for event in client.goals.events(goal_id) if event["type"] == "cancel"]
-    assert (cancel["payload"]["by"], cancel["payload"]["reason"]) == ("person", "withdrawn")
+    assert cancel["payload"] == {"reason": "withdrawn"}, "it is by a person unless it names another"
     with pytest.raises(Conflict):
         await client.goals.cancel(goal_id)
 

@@ -28,6 +28,7 @@ def test_every_setting_is_shown_with_its_origin(
         "memory_state_dir": ("/memory", "user config.toml"),
         "park_after_s": ("60", "default"),
         "flows": ("", "default"),
+        "imports": ("", "default"),
         "wake_cli_goals": ("true", "default"),
         "goals.keep_days": ("0", "default"),
         "goals.cancel_grace_s": ("60", "default"),

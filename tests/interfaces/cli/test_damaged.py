@@ -71,7 +71,7 @@ def test_a_fork_whose_parent_is_marked_deleted_is_damaged(perdure: Terminal, goa
 
 EDITS = {
     "missing": "DELETE FROM events WHERE seq = 3",
-    "changed": "UPDATE events SET payload = replace(payload, 'true', 'false') WHERE seq = 3",
+    "changed": "UPDATE events SET payload = replace(payload, ':0,', ':1,') WHERE seq = 3",
     "no JSON": "UPDATE events SET payload = '{' WHERE seq = 3",
     "another time": f"UPDATE events SET timestamp = {LAST} WHERE seq = 3",
 }

@@ -318,5 +318,6 @@ def test_a_failure_that_the_flow_caught_is_shown_with_its_traceback(perdure: Ter
 def test_a_traceback_that_is_part_of_the_goals_own_is_shown_once(perdure: Terminal) -> None:
     assert perdure("run", "--flow", "flows:wraps", "--args", "[{}]") == 1
     perdure("goal", "show", perdure.newest())
-    assert perdure.out.count("    KeyError: 'price'\n") == 1
+    assert perdure.out.count('        return item["price"]\n') == 1, "the traceback of the step"
+    assert perdure.out.count("    KeyError: 'price'\n") == 2, "of the step, and of goal.step in the flow"
     assert "    RuntimeError: gave up\n" in perdure.out

@@ -37,7 +37,7 @@ def decisions(perdure: Terminal) -> list[tuple[str, str, Any]]:
     """Return what was decided on the newest goal, in order."""
     perdure("goal", "export", perdure.newest())
     found = [event["payload"] for event in perdure.events if event["type"] == "decision"]
-    return [(each["call_id"], each["decision"], each["value"]) for each in found]
+    return [(each["call_id"], each["decision"], each.get("value")) for each in found]
 
 
 def status(perdure: Terminal) -> str:

@@ -15,12 +15,15 @@ class Cleanup:
         self.has_begun = False
         self._refused = 0
 
-    async def refuse(self) -> None:
+    async def refuse(self, body: "asyncio.Task[Any] | None") -> None:
         """Raise CancelledError in a flow that is being unwound; one that never stops asking waits for ever instead.
 
-        Without that, a loop that swallows every CancelledError would block the event loop.
+        Without that, a loop that swallows every CancelledError would block the event loop. A task beside the body that
+        ends in this way is not a failure to a task group, and siblings may wait for it: the body is cancelled again.
         """
         self._refused += 1
+        if body is not None and asyncio.current_task() is not body:
+            body.cancel()
         if self._refused > _MOST_REFUSED:
             await asyncio.get_running_loop().create_future()
         raise asyncio.CancelledError

@@ -60,6 +60,10 @@ _REPLAY_PAUSE_S = 0.01
 _UNWINDING_S = 10.0
 """How long a function may take to leave its `finally` blocks."""
 
+_LEFT_ALONE: "list[asyncio.Task[None]]" = []
+"""Bodies of flows that do not end. They are never freed: their code would be entered once more for that, and would run
+outside of any event loop."""
+
 log = logging.getLogger(__name__)
 
 
@@ -208,6 +212,7 @@ class FlowMind:
             self._callbacks.close()
         if not body.done():
             leave_alone(body)
+            _LEFT_ALONE.append(body)
             log.warning("the flow %s does not let itself be unwound; it is left alone", self._flow.path)
 
     async def request(
@@ -223,7 +228,7 @@ class FlowMind:
         When the function cancels the wait, its call is ended and recorded as cancelled before CancelledError is raised.
         """
         if self._is_closed:
-            await self._cleanup.refuse()
+            await self._cleanup.refuse(self._body)
         request = self.ask_for(name, wanted, retry, id=id)
         if request.answer.done():
             return request.answer.result()

@@ -43,7 +43,7 @@ class Recorded:
         for call in state.calls.values():
             if not is_marker(call.call.step):
                 self._left.setdefault(call.call.step, call)
-        self._intents = [call for call in self._left.values() if not (is_pure(call.call) or is_id(call.call.step))]
+        self._intents = [call for call in self._left.values() if not is_pure(call.call)]
         """The intents in their order; `_next_intent` is the first of them that the code may not have asked for."""
         self._next_intent = 0
         self._new: dict[str, list[Request]] = {}
