@@ -1,7 +1,6 @@
 """Flows that cancel what they wait for: it is recorded, and a flow that is run again does the same."""
 
 import asyncio
-import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any
@@ -291,18 +290,6 @@ async def cancelled_step_without_end(goal: Goal) -> Any:
     return [first, await once(goal, quick, 42)]
 
 
-async def deadline_that_passes_as_others_are_let_run(goal: Goal) -> Any:
-    """Block the event loop, and have a timer that fires in the turn that others are given for it."""
-    task = asyncio.create_task(once(goal, forever))
-    await once(goal, quick, 44)
-    time.sleep(0.011)  # noqa: ASYNC251 (this is the case)
-    try:
-        async with asyncio.timeout(1e-6):
-            await task
-    except TimeoutError:
-        return await once(goal, quick, 43)
-
-
 async def stubborn() -> None:
     while True:
         with suppress(asyncio.CancelledError):
@@ -322,7 +309,6 @@ FLOWS: list[tuple[FlowFunction, Any]] = [
     (task_that_is_cancelled_before_its_call, 39),
     (agent_with_tools, [[1, 1], 40]),
     (cancelled_step_without_end, [41, 42]),
-    (deadline_that_passes_as_others_are_let_run, 43),
     (deadline_of_asyncio, 1),
     (deadline_of_wait_for, 1),
     (deadline_of_anyio, [True, 2]),
