@@ -206,7 +206,7 @@ class Loop:
             return None
         end = guards.verdict(state)
         if end is not None:
-            self._record_decided(Decided(end=end))
+            self.journal.record(end)  # of the guard, not a decision of the mind; governed goals have no children
             return None
         decided = await self._decided()
         while decided.end is None and decided.cancelled:

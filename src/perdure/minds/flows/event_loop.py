@@ -71,20 +71,23 @@ class FlowCallbacks:
     async def rest(self) -> None:
         """Let the event loop turn until nothing of the flow is about to run, unless the flow never rests."""
         if self.shows_timers:
-            turns, since_s, quiet, seen = 0, self._loop.time(), 0, self._activity
-            while turns < _MOST_TURNS or self._loop.time() - since_s < _PATIENCE_S:
-                is_being_cancelled = self._is_being_cancelled()
-                if quiet >= _CANCELLING_TURNS if is_being_cancelled else not self.has_ready():
-                    break
-                await asyncio.sleep(0)
-                turns += 1
-                quiet, seen = (quiet + 1 if self._activity == seen else 0), self._activity
-            if self._loop.time() - since_s > _BLOCKED_S:
-                await asyncio.sleep(0)  # the flow blocked its loop: a stop that was sent meanwhile comes first
+            await self._turn_until_rest()
             return
         quiet, seen = 0, self._activity
         while quiet < _QUIET_TURNS:
             await asyncio.sleep(0)
+            quiet, seen = (quiet + 1 if self._activity == seen else 0), self._activity
+
+    async def _turn_until_rest(self) -> None:
+        turns, since_s, quiet, seen = 0, self._loop.time(), 0, self._activity
+        has_let_others_run = False
+        while turns < _MOST_TURNS or self._loop.time() - since_s < _PATIENCE_S:
+            if quiet >= _CANCELLING_TURNS if self._is_being_cancelled() else not self.has_ready():
+                if has_let_others_run or self._loop.time() - since_s <= _BLOCKED_S:
+                    return
+                has_let_others_run = True  # the flow blocked its loop: a stop that was sent meanwhile comes first
+            await asyncio.sleep(0)  # a timer of the flow may fire in any turn, so look again after each
+            turns += 1
             quiet, seen = (quiet + 1 if self._activity == seen else 0), self._activity
 
     def next_timer_s(self) -> float | None:
