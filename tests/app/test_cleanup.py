@@ -1,6 +1,7 @@
 """Goals of a program that clean up when they are cancelled, on each kind of store."""
 
 import asyncio
+import sys
 from pathlib import Path
 
 import pytest
@@ -113,6 +114,7 @@ async def test_a_goal_without_its_code_stays_cancelled_and_interrupted(
     goal_id = await parked(goals)
     with monkeypatch.context() as gone:
         gone.delitem(registry._FLOWS, booking.key)
+        gone.delattr(sys.modules[__name__], "booking")
         seen = await goals.cancel(goal_id, reason="withdrawn")
         assert seen.status == "interrupted"
         assert seen.note is not None

@@ -33,7 +33,7 @@ async def clean_up(goal: GoalView, go_on: Callable[[str], Awaitable[Ran]]) -> Go
     try:
         ran = await go_on(goal.id)
     except Owned:
-        return None  # a worker has claimed it meanwhile, and cleans up
+        return None  # a worker has claimed it meanwhile, and runs the cleanup
     except PerdureError as error:
         return replace(goal, note=f"{CLEANING_UP} That is not possible here: {error.detail}")
     return replace(GoalView.of_state(ran.state, queue=ran.queue), termination=ran.state.termination)

@@ -112,7 +112,9 @@ class HomeChildren:
             owner = None if key is None else await self._store.started(key)
             if owner is None or isinstance(error, KeyTaken):
                 return _not_started(call, error.code, error.detail)
-            return _not_started(call, "conflict", f"The key {key!r} has started {owner.goal_id}, which is no child.")
+            return _not_started(
+                call, "conflict", f"The key {key!r} has started {owner.goal_id}, which is not a child of this goal."
+            )
         self._run(await self._goals.get(goal_id))
         return None
 
@@ -127,13 +129,13 @@ class HomeChildren:
         return flow_of(GoalBegun("a child", spec), self._runner.means.imports)
 
     async def _resume(self, child: GoalView) -> bool:
-        """Have a child run if it can continue; tell whether it runs or will."""
+        """Have a child run if it can continue; return whether it runs or will."""
         if child.is_running:
             return True
         return await self._goals.can_continue(child) and self._run(child)
 
     def _run(self, child: GoalView) -> bool:
-        """Have an open child run here; tell whether it will."""
+        """Have an open child run here; return whether it will."""
         if self.poller is not None and self.poller.queue_name == child.summary.queue:
             self.poller.nudge()
             return self.poller.would_run(child)
@@ -143,7 +145,7 @@ class HomeChildren:
         return await self._goals.go_on(goal_id, replace(manner, is_automatic=True))
 
     def _has_left(self, child: GoalView) -> None:
-        """Have the parent of a child look whether the child still runs."""
+        """Have the parent of a child check whether the child still runs."""
         if child.summary.parent is not None:
             self._runner.look(child.summary.parent.goal_id)
 
@@ -264,7 +266,7 @@ class HomeChildren:
 
 
 def _is_own_child(state: GoalState, call: CallState) -> bool:
-    """Tell whether a call is of a child that this goal started itself, and not the goal that it was forked from."""
+    """Return whether a call is of a child that this goal started itself, and not the goal that it was forked from."""
     if not call.is_child or not isinstance(call.call, ToolCall):
         return False
     return child_of(call) == child_goal_id(state.goal_id, call.call.step, str(call.call.arguments.get("flow")))

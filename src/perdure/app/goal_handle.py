@@ -86,12 +86,12 @@ class GoalHandle(Generic[T]):
         return await self._goals.cancel(self.id, reason=reason, now=now)
 
     async def _has_ended(self) -> bool:
-        """Tell whether the goal has ended, and the run in this process, which may retry it, too."""
+        """Return whether the goal has ended, and so has its run in this process, which may retry it."""
         is_running_here = self._task is not None and not self._task.done()
         return not is_running_here and (await self._goals.get(self.id)).is_final
 
     async def _standing(self) -> str:
-        """Say what the goal does, or waits for, now."""
+        """Return a sentence on what the goal does, or waits for, now."""
         goal = await self._goals.get(self.id)
         wait = wait_of(await self._goals.ran(self.id, "waiting")) if goal.status == "waiting" else None
         return f"{self.id} is {goal.status}" if wait is None else wait.detail.removesuffix(".")

@@ -1,4 +1,4 @@
-"""What can be done with goals: run, resume, look, decide, signal, fork, cancel, replay."""
+"""The goals of a home: start, resume, retry, decide, signal, cancel, fork and delete them."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -180,7 +180,7 @@ class Goals(GoalReader):
         return replace(manner or Manner(queue=self._queue), flow=new.flow)
 
     async def begin(self, new: "NewGoal", manner: Manner | None = None) -> Ran:
-        """Start a goal and run it until it ends, waits for somebody, or is stopped.
+        """Start a goal and run it until it ends, waits, or is stopped.
 
         Raises: Invalid when it makes no sense; Conflict when its key was used; nothing is stored then.
         """
@@ -201,7 +201,7 @@ class Goals(GoalReader):
             try:
                 return await self.begin(new, manner)
             except Conflict:
-                known = await self._started(new)  # somebody else was quicker with the same key
+                known = await self._started(new)  # another caller was quicker with the same key
                 if known is None:
                     raise
         if (await self.get(known)).summary.waiting_for == "hold":
@@ -209,7 +209,7 @@ class Goals(GoalReader):
         return await self.go_on(known, manner)
 
     async def go_on(self, goal_id: str, manner: Manner | None = None, limits: Limits | None = None) -> Ran:
-        """Go on with a goal, with limits raised where they are given; one that has ended is left as it is.
+        """Resume a goal, with limits raised where they are given; a finished goal is returned unchanged.
 
         Raises: NotFound; Conflict when another live worker runs it; Invalid when a limit is not above what was used.
         """
@@ -255,7 +255,7 @@ class Goals(GoalReader):
         self._runner.means.find_flow(await self.begun(goal_id))
 
     async def is_elsewhere(self, goal_id: str) -> bool:
-        """Tell whether only another process can run a goal: the script that defines its flow."""
+        """Return whether only another process can run a goal: the script that defines its flow."""
         return self._runner.means.is_elsewhere(await self.begun(goal_id))
 
     async def enqueue(self, new: "NewGoal", *, queue: str = "server") -> GoalView:
@@ -268,7 +268,7 @@ class Goals(GoalReader):
         return await self.find(state.goal_id)
 
     async def enqueue_again(self, goal_id: str, limits: Limits, *, queue: str = "server") -> GoalView:
-        """Leave a goal that nobody runs to the workers of a queue, with limits raised where they are given.
+        """Leave a goal that no worker runs to the workers of a queue, with limits raised where they are given.
 
         Raises: NotFound; Conflict when another live worker runs it; Invalid when a limit is not above what was used.
         """
@@ -277,11 +277,11 @@ class Goals(GoalReader):
         return await self.find(goal_id)
 
     def is_of_this_process(self, goal: GoalView) -> bool:
-        """Tell whether the worker that owns a goal is this process."""
+        """Return whether the worker that owns a goal is this process."""
         return goal.summary.worker is not None and goal.summary.worker == self._runner.worker_id
 
     def is_held_here(self, goal_id: str) -> bool:
-        """Tell whether this process works on a goal now, in the background or for a caller."""
+        """Return whether this process works on a goal now, in the background or for a caller."""
         return self._runner.is_held(goal_id)
 
     def runs(self) -> Mapping[str, Loop | None]:
@@ -300,7 +300,7 @@ class Goals(GoalReader):
     async def decide(
         self, goal_id: str, decision: str, *, call_id: str | None = None, value: Any = None, key: str | None = None
     ) -> GoalView:
-        """Settle an open call, durably; the goal does not run because of it, unless somebody runs it anyway.
+        """Settle an open call, durably; it does not start a run of the goal.
 
         Without a call's id, the only one that the decision fits is meant. The same key decides once. Of two decisions
         on one call at the same moment, one is accepted.
@@ -381,11 +381,11 @@ class Goals(GoalReader):
         goal = await self._whole(goal_id)
         if not (await self.views_of([goal]))[0].is_running:
             await self._require_unchanged(goal)
-        told = await self._posts.post(goal.goal_id, "cancel", payload, key=asked.key(key))
-        is_ours = is_cleaned_up_here and told.summary.queue == self._queue == "cli"
-        left = await clean_up(told, self.go_on) if is_ours else None
-        seen = await self._posts.wait_for_end(told, wait_s) if left is None else left
-        return replace(seen, is_news=told.is_news)
+        posted = await self._posts.post(goal.goal_id, "cancel", payload, key=asked.key(key))
+        is_ours = is_cleaned_up_here and posted.summary.queue == self._queue == "cli"
+        cleaned_up = await clean_up(posted, self.go_on) if is_ours else None
+        ended = cleaned_up or await self._posts.wait_for_end(posted, wait_s)
+        return replace(ended, is_news=posted.is_news)
 
     async def wait_for_end(self, goal_id: str, wait_s: float = CANCEL_WAIT_S) -> GoalView:
         """Wait for the end of a goal that was cancelled, for some seconds, and return it as it is then."""

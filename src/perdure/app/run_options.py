@@ -23,7 +23,7 @@ Tell = Callable[[str], None]
 log = logging.getLogger("perdure.app.runner")
 
 
-def nobody(_loop: Loop) -> None:
+def watch_nothing(_loop: Loop) -> None:
     """Watch nothing."""
 
 
@@ -33,9 +33,9 @@ class Manner:
 
     jobs: int = 4
     policy: Policy = field(default_factory=AllowAll)
-    watch: Watch = nobody
+    watch: Watch = watch_nothing
     is_woken: bool = False
-    """The goal goes on because it was due, and nobody is there: if we die, the next who wakes goals goes on with it."""
+    """The goal is resumed because it was due: if this process dies, the next poll for due goals resumes it again."""
     is_automatic: bool = False
     """No person asked for this run. A goal that killed its last workers is put on hold then, and not run."""
     queue: str = "cli"
@@ -51,7 +51,7 @@ class Manner:
     flow: "Flow[..., Any] | None" = None
     """The flow that the caller has given, which is run; None: the flow is found by what the goal says."""
     tell: Tell | None = log.info
-    """Is told that the run waits for proof that the goal's last worker is dead; None: raise OwnerSilent instead."""
+    """Called when the run waits for proof that the goal's last worker is dead; None: raise OwnerSilent instead."""
 
 
 @dataclass(frozen=True)

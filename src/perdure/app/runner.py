@@ -83,7 +83,7 @@ class Runner:
         self._ownership = Ownership(store, leases, clock, self._ids, self._worker, self.means.end_forks)
 
     async def start(self, new: "NewGoal", manner: Manner) -> Ran:
-        """Start a goal and run it until it ends, waits for somebody, or is stopped.
+        """Start a goal and run it until it ends, waits, or is stopped.
 
         Raises: Invalid when it makes no sense; Conflict when its key was used; nothing is stored then.
         """
@@ -215,7 +215,7 @@ class Runner:
         return self._worker.id
 
     def is_held(self, goal_id: str) -> bool:
-        """Tell whether this process works on a goal now."""
+        """Return whether this process works on a goal now."""
         return self._worker.is_held(goal_id)
 
     def runs(self) -> Mapping[str, Loop | None]:
@@ -292,7 +292,12 @@ class Runner:
         is_resumed: bool,
     ) -> Ran:
         with self._noting_interrupts(journal, is_resumed=is_resumed):
-            return await self._run_loop(journal, worker, means, manner, thread, is_resumed=is_resumed)
+            async with self._ownership.releasing(journal, worker), self._worker.renewing(worker):
+                loop = await self._loop(journal, means, manner, thread)
+                manner.watch(loop)
+                if (thread is not None or manner.commits_start) and not is_resumed:
+                    await journal.commit()  # the flow may block before it asks for anything
+                return await self._worker.run(worker, loop, is_resumed=is_resumed, thread=thread)
 
     @contextmanager
     def _noting_interrupts(self, journal: Journal, *, is_resumed: bool) -> Iterator[None]:
@@ -306,23 +311,6 @@ class Runner:
                 begun, cut_off = journal.state.begun, cut_off_steps(journal.state)
                 self.interrupted[journal.goal_id] = Interrupted(journal.goal_id, begun, is_found_again, cut_off)
             raise
-
-    async def _run_loop(
-        self,
-        journal: Journal,
-        worker: Worker,
-        means: Callable[[], Means],
-        manner: Manner,
-        thread: FlowThread | None,
-        *,
-        is_resumed: bool,
-    ) -> Ran:
-        async with self._ownership.releasing(journal, worker), self._worker.renewing(worker):
-            loop = await self._loop(journal, means, manner, thread)
-            manner.watch(loop)
-            if (thread is not None or manner.commits_start) and not is_resumed:
-                await journal.commit()  # the flow may block before it asks for anything
-            return await self._worker.run(worker, loop, is_resumed=is_resumed, thread=thread)
 
     async def _loop(
         self, journal: Journal, means: Callable[[], Means], manner: Manner, thread: FlowThread | None
@@ -349,7 +337,7 @@ class Runner:
             yield thread
 
     async def _hold(self, journal: Journal) -> bool:
-        """Tell whether a goal is on hold, or put there now; what was posted to it is recorded, and it is given back."""
+        """Put a goal that killed its workers on hold; return whether it is on hold. Then its posts are recorded."""
         holds = hold_after(journal.state, journal.deaths)
         for hold in holds:
             log.warning("%s is put on hold: its worker died %d times in a row", journal.goal_id, hold.deaths)
@@ -371,7 +359,7 @@ class Runner:
 
 
 def _is_ours(worker: LocalWorker, thread: FlowThread | None) -> bool:
-    """Tell whether a run may begin something: the lease is fresh, and its thread was not told to end."""
+    """Return whether a run may begin something: the lease is fresh, and its thread was not asked to end."""
     return worker.is_sure() and not (thread is not None and thread.is_left)
 
 

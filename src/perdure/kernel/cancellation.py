@@ -34,7 +34,7 @@ def _known_from_check(call: CallState) -> Happened:
 
 
 def is_cancelled_by_flow(call: CallState) -> bool:
-    """Tell whether a call ended because the flow did not want it any more."""
+    """Return whether a call ended because the flow did not want it any more."""
     if call.decision is not None and call.decision.decision == "cancel":
         return True
     error = call.outcome.error if call.outcome is not None else None

@@ -40,7 +40,7 @@ class Children(Protocol):
         ...
 
     async def are_active(self, goal_ids: Collection[str]) -> bool:
-        """Tell whether the parent has to stay, because one of its children runs or is about to run.
+        """Return whether the parent has to stay, because one of its children runs or is about to run.
 
         A parent that must not occupy a worker meanwhile is released: its workers resume it when a child has ended.
         """

@@ -27,7 +27,7 @@ def cancelled_by(state: GoalState, payload: Mapping[str, Any], *, is_running: bo
 
 
 def is_cleaning_up(state: GoalState) -> bool:
-    """Tell whether a goal was cancelled, and its flow has not cleaned up yet."""
+    """Return whether a goal was cancelled, and its flow has not cleaned up yet."""
     return state.cancel is not None and state.termination is None
 
 

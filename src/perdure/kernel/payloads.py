@@ -56,7 +56,7 @@ class Layout(Generic[B]):
         return self._make(**content)
 
     def is_same(self, left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
-        """Tell whether two objects say the same, whichever of their defaults are left out."""
+        """Return whether two objects say the same, whichever of their defaults are left out."""
         return {**self.defaults, **left} == {**self.defaults, **right}
 
 

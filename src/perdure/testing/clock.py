@@ -11,14 +11,14 @@ from perdure.app.system import SystemClock
 from perdure.errors import Invalid
 
 _SHORTEST_NAP_S = 0.02
-"""A loop that waits for a moment looks at the clock again and again; this is how often at most."""
+"""A loop that waits for a moment polls the clock, at most this often."""
 
 
 class Timed(Protocol):
     """What lives by the clock: the goals of a home."""
 
     async def settle(self) -> None:
-        """Wait until nothing goes on, and nothing that is due was left."""
+        """Wait until nothing runs, and nothing that is due is left."""
         ...
 
     async def next_due_us(self, until_us: int) -> int | None:
@@ -26,7 +26,7 @@ class Timed(Protocol):
         ...
 
     def wake(self) -> None:
-        """Let everything that waits for a moment look at the clock."""
+        """Have everything that waits for a moment read the clock."""
         ...
 
 
@@ -76,7 +76,7 @@ class ManualClock:
         return self._machine.boottime_s()
 
     async def sleep(self, seconds: float) -> None:
-        """See Clock.sleep. A nap in real time; whoever waits for a moment looks at `now_us` after it."""
+        """See Clock.sleep. A nap in real time; the caller reads `now_us` after it."""
         await self._machine.sleep(max(seconds, _SHORTEST_NAP_S) if seconds > 0 else 0)
 
     def timeout(self, seconds: float | None) -> AbstractAsyncContextManager[asyncio.Timeout]:

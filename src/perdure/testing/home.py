@@ -43,7 +43,7 @@ class TemporaryHome(Perdure):
         self._replacements = Replacements(self.clock)
         self._line = _Line()
         self._stuck: set[tuple[str, str]] = set()
-        """What goes on in a goal for longer than is waited for: it does not hold up the clock again."""
+        """What has run in a goal for longer than the patience of the home: the clock does not wait for it again."""
 
     def replace(self, fn: Callable[..., object], fake: Callable[..., object]) -> Replacement:
         """Call `fake` in every step, and every check, that would call `fn`: until the home ends, or for a `with` block.
@@ -75,9 +75,9 @@ class TemporaryHome(Perdure):
         await self.settle()
 
     async def settle(self) -> None:
-        """Wait until nothing goes on: every goal has ended, or waits for the clock, an answer or a signal.
+        """Wait until nothing runs: every goal has ended, or waits for the clock, an answer or a signal.
 
-        What was left, answered or became due is resumed. A step or other work that goes on for longer than the
+        What was left, answered or became due is resumed. A step or other work that takes longer than the
         patience of the home is left running.
         """
         for _ in range(_TURNS):
@@ -133,13 +133,13 @@ class TemporaryHome(Perdure):
             if time() - begun_s > self._patience_s:
                 self._stuck |= active - turns
             if time() - begun_s > _LONGEST_S:
-                raise Unavailable(f"The goals of this home do not come to rest: {sorted(active)}.")
+                raise Unavailable(f"The goals of this home did not settle within {_LONGEST_S:g} s: {sorted(active)}.")
             if active == self._stuck:
                 return
             await asyncio.sleep(_PAUSE_S)
 
     def _active(self) -> set[tuple[str, str]]:
-        """Return what goes on in which goal; a goal that is being claimed or released is active."""
+        """Return what runs in which goal; a goal that is being claimed or released is active."""
         runs = self.goals.runs()
         begun = {goal_id: runs.get(goal_id) for goal_id in {*runs, *self.goals.worker.running}}
         return {(goal_id, what) for goal_id, loop in begun.items() for what in (loop.active if loop else [_CLAIM])}
@@ -161,7 +161,7 @@ class _Cuttable:
 
     def __getattr__(self, name: str) -> object:
         if self._line.is_cut:
-            raise Unavailable("This home has crashed, because its test wanted it so.")
+            raise Unavailable("This home has crashed: its test called `crash()`.")
         return getattr(self._real, name)
 
 

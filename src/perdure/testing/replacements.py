@@ -67,7 +67,7 @@ class Replacements:
 
 
 def _is_same(one: object, other: object) -> bool:
-    """Tell whether two names are of one function; each access of a method makes a new object."""
+    """Return whether two objects are one function; each access of a method makes a new object."""
     if isinstance(one, MethodType) and isinstance(other, MethodType):
         return one.__func__ is other.__func__ and one.__self__ is other.__self__
     return one is other

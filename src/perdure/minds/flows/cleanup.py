@@ -19,7 +19,7 @@ class Cleanup:
         """Raise CancelledError in a flow that is being unwound; one that never stops asking waits for ever instead.
 
         Without that, a loop that swallows every CancelledError would block the event loop. A task beside the body that
-        ends in this way is no failure to a task group, and its siblings may wait for it: so the body is cancelled again.
+        ends in this way is not a failure to a task group, and siblings may wait for it: the body is cancelled again.
         """
         self._refused += 1
         if body is not None and asyncio.current_task() is not body:
