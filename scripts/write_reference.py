@@ -9,7 +9,7 @@ import typer
 
 from perdure.interfaces.cli.command import COMMON
 from perdure.interfaces.cli.tree import build
-from perdure.settings import DEFINITIONS
+from perdure.setting_definitions import DEFINITIONS
 from perdure.store.schema import metadata
 from scripts.write_api_reference import api_page
 from scripts.write_python_reference import client_page, python_page

@@ -18,7 +18,8 @@ from perdure.interfaces.cli.edge import run
 from perdure.minds.plan_file import ONLY_FOR, STEP_KEYS, parse_plan
 from perdure.minds.plan_shape import Condition
 from perdure.minds.retry import KEYS, Retry
-from perdure.settings import DEFINITIONS, MemorySettings, load_settings
+from perdure.setting_definitions import DEFINITIONS
+from perdure.settings import MemorySettings, load_settings
 from scripts.write_reference import pages
 from tests.interfaces.cli.on_terminal import DOWN, ENTER, Program
 from tests.memory.repositories import GitRepository

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.errors import Invalid, PerdureError
+from perdure.setting_definitions import DEFINITIONS
 from perdure.settings import (
-    DEFINITIONS,
     MemorySettings,
     Setting,
     Settings,

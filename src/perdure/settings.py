@@ -15,9 +15,9 @@ from functools import partial
 from pathlib import Path
 
 from perdure.errors import Invalid, from_os_error
+from perdure.setting_definitions import DEFINITIONS, Definition
 
 CONFIG_FILE = "config.toml"
-DATABASE_FILE = "perdure.db"
 FOLDER_MODE = 0o700
 FILE_MODE = 0o600
 
@@ -47,136 +47,6 @@ class Setting:
     def shown(self) -> str:
         """The value as it may be shown."""
         return shown_location(self.value)
-
-
-@dataclass(frozen=True)
-class Definition:
-    """What there is to know about a setting before anybody has set it."""
-
-    name: str
-    flag: str | None
-    environment: tuple[str, ...]
-    is_in_config: bool
-    help: str
-    default: Callable[[Path], str]
-    is_place: bool = True
-    """Whether the value is a path or a URL, which is made absolute."""
-    is_flag: bool = False
-    """Whether the value is true or false, which TOML writes without quotes."""
-    is_list: bool = False
-    """Whether the value is several names separated by commas; TOML may have an array of texts."""
-
-
-DEFINITIONS = (
-    Definition(
-        name="home",
-        flag="--home",
-        environment=("PERDURE_HOME",),
-        is_in_config=False,
-        help="The folder that holds everything.",
-        default=str,
-    ),
-    Definition(
-        name="database_url",
-        flag=None,
-        environment=("PERDURE_DATABASE_URL", "DATABASE_PATH"),
-        is_in_config=True,
-        help="The database: a PostgreSQL URL, or a SQLite file.",
-        default=lambda home: str(home / DATABASE_FILE),
-    ),
-    Definition(
-        name="memory_state_dir",
-        flag=None,
-        environment=("MEMORY_STATE_DIR",),
-        is_in_config=True,
-        help="The folder of the memory log.",
-        default=lambda home: str(home / "state"),
-    ),
-    Definition(
-        name="park_after_s",
-        flag=None,
-        environment=("PERDURE_PARK_AFTER_S",),
-        is_in_config=True,
-        help="A goal that only sleeps for longer than so many seconds is given back, and resumed when it is due.",
-        default=lambda _home: "60",
-        is_place=False,
-    ),
-    Definition(
-        name="flows",
-        flag=None,
-        environment=("PERDURE_FLOWS",),
-        is_in_config=True,
-        help="The flows that may be started over the API: module:function or names, separated by commas.",
-        default=lambda _home: "",
-        is_place=False,
-        is_list=True,
-    ),
-    Definition(
-        name="imports",
-        flag="--import",
-        environment=("PERDURE_IMPORTS",),
-        is_in_config=True,
-        help="Modules that define flows, separated by commas; where a goal finds its flow when the code was moved.",
-        default=lambda _home: "",
-        is_place=False,
-        is_list=True,
-    ),
-    Definition(
-        name="wake_cli_goals",
-        flag=None,
-        environment=("PERDURE_WAKE_CLI_GOALS",),
-        is_in_config=True,
-        help="Whether `perdure serve` wakes goals of the command line whose timer is due: true or false.",
-        default=lambda _home: "true",
-        is_place=False,
-        is_flag=True,
-    ),
-    Definition(
-        name="goals.keep_days",
-        flag=None,
-        environment=("PERDURE_GOALS_KEEP_DAYS",),
-        is_in_config=True,
-        help="A server deletes finished goals without forks this many days after their last event: 0 (never) to 36500.",
-        default=lambda _home: "0",
-        is_place=False,
-    ),
-    Definition(
-        name="goals.cancel_grace_s",
-        flag=None,
-        environment=("PERDURE_GOALS_CANCEL_GRACE_S",),
-        is_in_config=True,
-        help="Seconds that the flow of a cancelled goal may clean up with @flow(cleanup=True) before the goal ends.",
-        default=lambda _home: "60",
-        is_place=False,
-    ),
-    Definition(
-        name="memory.enabled",
-        flag=None,
-        environment=("MEMORY_ENABLED",),
-        is_in_config=True,
-        help="Whether the memory takes records in and finds them: true or false.",
-        default=lambda _home: "true",
-        is_place=False,
-    ),
-    Definition(
-        name="memory.retention_days",
-        flag=None,
-        environment=("MEMORY_RETENTION_DAYS",),
-        is_in_config=True,
-        help="For so many days a record is found as related history, and kept by compaction: 1 to 365.",
-        default=lambda _home: "90",
-        is_place=False,
-    ),
-    Definition(
-        name="memory.max_matches",
-        flag=None,
-        environment=("MEMORY_MAX_MATCHES",),
-        is_in_config=True,
-        help="So many related records are shown at most: 1 to 20.",
-        default=lambda _home: "3",
-        is_place=False,
-    ),
-)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import pytest
 from perdure.kernel.events import (
     Ask,
     Body,
+    Cancel,
     Decision,
     ForkedFrom,
     GoalBegun,
@@ -57,13 +58,14 @@ BODIES: list[Body] = [
     Reopened("person", "fixed", 12, again=("c1",), unknown=("c4",)),
     Hold("crash_loop", 3, ("build",)),
     Released("person"),
+    Cancel("person", "withdrawn"),
 ]
 FORMS = {"type", "$ref", "anyOf", "const", "enum"}
 FREE = {
     *("GoalBody.args", "ToolCallAction.arguments", "Approval.arguments", "MindSpec.args"),
     *("Decision.value", "DecisionBody.value", "Signal.payload", "SignalBody.payload", "Termination.value"),
-    *("Goal.output", "ToolOutput.output", "ToolOutput.usage", "RecordBody.metadata", "MemoryRecord.metadata"),
-    *("Problem.current", "ToolError.args"),
+    *("Goal.output", "ToolOutput.output", "ToolOutput.usage", "ToolOutput.meta"),
+    *("RecordBody.metadata", "MemoryRecord.metadata", "Problem.current", "ToolError.args"),
 }
 """Values of callers, tools and flows; and the state that a conflict is about, which may be any resource."""
 

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from perdure.errors import Unavailable
-from perdure.settings import DEFINITIONS, Settings, load_settings
+from perdure.setting_definitions import DEFINITIONS
+from perdure.settings import Settings, load_settings
 
 LEDGER = "ledger.txt"
 WIDTH = 80
