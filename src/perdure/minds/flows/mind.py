@@ -92,7 +92,7 @@ class FlowMind:
         Raises: Conflict when the function does not ask for what was recorded; nothing is recorded then.
         """
         recorded = self._progress.recorded = Recorded(state)
-        self._progress.is_replaying, self._progress.reached_us = True, state.created_us
+        self._progress.is_replaying, self._progress.reached_us = True, state.origins[0].created_us
         self.versions.load(state)
         callbacks = self._launch(state)
         await callbacks.rest()
