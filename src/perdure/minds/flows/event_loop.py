@@ -22,6 +22,8 @@ _CANCELLING_TURNS = 25
 turns: what it asks for in `finally` is cancelled by one of these, and a task group of asyncio never stops to wake up.
 """
 _BLOCKED_S = 0.01
+_ONE_MOMENT_S = 0.001
+"""Timers whose times differ by less had fired in one turn of the loop, or nearly so."""
 _REPEATED = "_deliver_cancellation"
 """anyio repeats this callback in every turn of the loop until the cancelled task has ended."""
 
@@ -106,29 +108,35 @@ class FlowCallbacks:
             if id(timer) not in self._dates:
                 self._dates[id(timer)] = timer, now_us / 1e6 + timer.when() - self._loop.time()
 
-    def fire_next_timer(self) -> int | None:
-        """Call the next timer of the flow now, as if its time had come; return when that was in the first run.
+    def fire_next_timers(self) -> int | None:
+        """Call the next timers of the flow now, as if their time had come; return when that was in the first run.
 
-        Without a timer None is returned. All timers must have a date: see `date_timers`. The loop shows the timer's own
-        time while it is called, and a scope of anyio gets its deadline now.
+        Without a timer None is returned. All timers must have a date: see `date_timers`. Timers of one moment fire
+        together, as in the turn of the loop that they had fired in.
         """
-        timer = min(self._timers(), key=self._date, default=None)
-        if timer is None:
+        timers = sorted(self._timers(), key=self._date)
+        if not timers:
             return None
-        date_s = self._date(timer)
+        first_s = self._date(timers[0])
+        for timer in timers:
+            if self._date(timer) <= first_s + _ONE_MOMENT_S and not timer.cancelled():
+                self._fire(timer)
+        return round(first_s * 1e6)
+
+    def _fire(self, timer: Any) -> None:
+        """Call a timer. The loop shows its own time meanwhile, and a scope of anyio gets its deadline now."""
         callback, args, context, when = timer._callback, timer._args, timer._context, timer.when()  # noqa: SLF001
         timer.cancel()
         scope = getattr(callback, "__self__", None)
         if hasattr(scope, "deadline"):  # of anyio, which compares it with the clock again when the scope is left
             context.run(setattr, scope, "deadline", self._loop.time())
-            return round(date_s * 1e6)
+            return
         time = self._loop.time
         self._loop.time = lambda: max(when, time())
         try:
             context.run(callback, *args)
         finally:
             del self._loop.time
-        return round(date_s * 1e6)
 
     def _date(self, timer: Any) -> float:
         return self._dates[id(timer)][1]
