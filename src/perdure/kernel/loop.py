@@ -265,7 +265,9 @@ class Loop:
         return None if is_short else "waiting"
 
     def _collect(self) -> None:
-        """Record the outcomes that are there, and the timers that have run out."""
+        """Record the outcomes that are there, and the timers that have run out; nothing follows the end of the goal."""
+        if self.state.termination is not None:
+            return
         self._calls.collect()
         timers = self.state.timers()
         now_us = self._clock.now_us() if timers else 0
