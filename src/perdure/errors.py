@@ -157,9 +157,10 @@ class GoalWaiting(Waiting):
         next: Sequence[SuggestedCommand] = (),  # noqa: A002 (as on the wire)
         *,
         unknown: Sequence[str] = (),
+        deadlines: Mapping[str, str] | None = None,
         children: Sequence[str] = (),
     ) -> None:
-        waits = _waited_for(waiting_for, questions, signals, due_at, unknown)
+        waits = _waited_for(waiting_for, _asked(questions, deadlines or {}), signals, due_at, unknown, deadlines or {})
         if waiting_for == "child":
             waits = "; ".join(["a child", *children])
         super().__init__(f"{id} waits for {waits}.")
@@ -238,17 +239,18 @@ def _suggested(commands: Sequence[SuggestedCommand]) -> list[str]:
 
 def _waited_for(
     waiting_for: str,
-    questions: Sequence[OpenQuestion],
+    asked: str,
     signals: Sequence[str],
     due_at: datetime | None,
     unknown: Sequence[str],
+    deadlines: Mapping[str, str],
 ) -> str:
     if waiting_for == "person" and unknown:
         decided = f"a decision about {', '.join(unknown)}, whose outcome is unknown"
-        return f"{decided}; and for an answer: {_asked(questions)}" if questions else decided
+        return f"{decided}; and for an answer: {asked}" if asked else decided
     listed = {
-        "person": _asked(questions),
-        "signal": ", ".join(signals),
+        "person": asked,
+        "signal": ", ".join(f"{name}{_until(name, deadlines)}" for name in signals),
         "timer": "" if due_at is None else f"due at {due_at.isoformat(timespec='seconds')}",
     }.get(waiting_for)
     others = {"limit": "a limit to be raised", "hold": "its release after a crash loop"}
@@ -256,8 +258,14 @@ def _waited_for(
     return f"{what}: {listed}" if listed else what
 
 
-def _asked(questions: Sequence[OpenQuestion]) -> str:
-    return ", ".join(f"{each.question!r}{_offered(each.options)}" for each in questions)
+def _asked(questions: Sequence[OpenQuestion], deadlines: Mapping[str, str]) -> str:
+    return ", ".join(
+        f"{each.question!r}{_offered(each.options)}{_until(each.call_id, deadlines)}" for each in questions
+    )
+
+
+def _until(name: str, deadlines: Mapping[str, str]) -> str:
+    return f", until {deadlines[name]}" if name in deadlines else ""
 
 
 def _offered(options: Sequence[str] | None) -> str:

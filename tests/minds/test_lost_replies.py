@@ -1,6 +1,7 @@
 """A `once` step that had its effect and raised all the same: its check is asked before anything is repeated."""
 
 import asyncio
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +12,6 @@ from perdure import Goal, Happened, Retry, current_step, failpoints
 from perdure.interfaces.cli.goals.timeline import call_object, state_of
 from perdure.kernel.fold import GoalState
 from perdure.kernel.reopening import plan_retry
-from perdure.minds.flows.step_thread import StepThread
 from tests.kernel.lives import Died
 from tests.kernel.world import World
 from tests.minds.cleanup_life import FlowFunction
@@ -183,17 +183,19 @@ async def test_a_step_that_may_be_repeated_is_not_checked(world: World, effect: 
 async def test_a_function_that_no_thread_could_be_started_for_is_not_checked(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    started = iter([False])
-    run_thread = StepThread.run
+    start = threading.Thread.start
+    refused: list[str] = []
 
-    async def no_thread_at_first(thread: StepThread) -> Any:
-        if not next(started, True):
+    def no_step_at_first(thread: threading.Thread) -> None:
+        if thread.name == "perdure-step" and not refused:
+            refused.append(thread.name)
             raise RuntimeError("can't start new thread")
-        return await run_thread(thread)
+        start(thread)
 
-    monkeypatch.setattr(StepThread, "run", no_thread_at_first)
+    monkeypatch.setattr(threading.Thread, "start", no_step_at_first)
     BANK.lost = 0
-    assert ended(await run(world, paying(charge, was_charged))).value == "receipt 1"
+    ran = await run(world, paying(charge, was_charged))
+    assert (ended(ran).value, list(ran.state.calls)) == ("receipt 1", ["/@pay.1", "/@pay.2"])
     assert BANK.asked == []
 
 

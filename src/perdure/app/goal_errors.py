@@ -9,7 +9,7 @@ from perdure.app.asked import OnFailed
 from perdure.app.next_commands import NextCommand, next_commands, with_home
 from perdure.app.views import GoalResult, GoalView
 from perdure.errors import Conflict, GoalCancelled, GoalFailed, GoalWaiting
-from perdure.kernel.events import Ask, Termination, Wait
+from perdure.kernel.events import Ask, Termination, Wait, moment
 from perdure.kernel.fold import GoalState
 from perdure.kernel.loop import Ran
 from perdure.kernel.summary import summarise
@@ -91,8 +91,18 @@ def wait_of(ran: Ran, home: Path | None = None) -> GoalWaiting | None:
         due_at=None if due_us is None else _moment(due_us),
         next=_next(ran, home),
         unknown=unknown,
+        deadlines=_deadlines(state),
         children=[wait.detail.removesuffix(".") for wait in below],
     )
+
+
+def _deadlines(state: GoalState) -> dict[str, str]:
+    """Return until when the questions, by call id, and the signals, by name, are waited for."""
+    found = {}
+    for call_id, due_us in state.timers().items():
+        call = state.open_calls[call_id].call
+        found[call.signal if isinstance(call, Wait) and call.signal is not None else call_id] = moment(due_us)
+    return found
 
 
 def _wait_below(child: GoalView) -> GoalWaiting | None:

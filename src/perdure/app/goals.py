@@ -313,11 +313,17 @@ class Goals(GoalReader):
         if (known := await self._decided(goal_id, key, given)) is not None:
             return known
         try:
-            state = await self.state(goal_id)
-            chosen = choose(state, decision, call_id, value)
+            state, now_us = await self.state(goal_id), self._clock.now_us()
+            chosen = choose(state, decision, call_id, value, now_us=now_us)
             admit = admit_decision(state, chosen)
             return await self._posts.post(
-                goal_id, "decision", content_of(chosen), key=key, after=state.tip.seq, admit=admit
+                goal_id,
+                "decision",
+                content_of(chosen),
+                key=key,
+                after=state.tip.seq,
+                admit=admit,
+                created_us=now_us,  # the one moment by which it is in time: for the check above, and for the owner
             )
         except Conflict:
             if (known := await self._decided(goal_id, key, given)) is not None:
@@ -351,7 +357,7 @@ class Goals(GoalReader):
             refuse_while_cancelled(goal_id, pending)
 
         content = content_of(Signal(name, payload))
-        note = unawaited_note(await self.state(goal.goal_id), name)
+        note = unawaited_note(await self.state(goal.goal_id), name, self._clock.now_us())
         sent = await self._posts.post(goal.goal_id, "signal", content, key=key, after=goal.last_seq, admit=admit)
         return replace(sent, note=note if sent.is_news and not sent.is_final else None)
 

@@ -13,7 +13,11 @@ from pathlib import Path
 from perdure.kernel.cancellation import is_cancelled_by_flow
 from perdure.kernel.children import open_children
 from perdure.kernel.cleanup import is_cleaning_up
+<<<<<<< HEAD
 from perdure.kernel.events import Ask, LimitName, Reopened, ToolCall, Wait, iso
+=======
+from perdure.kernel.events import Ask, LimitName, Reopened, Wait, moment, moment_us
+>>>>>>> x2
 from perdure.kernel.fold import CallState, GoalState
 from perdure.kernel.reopening import NotRetried, plan_retry
 from perdure.kernel.summary import Summary
@@ -153,13 +157,14 @@ def _settling(goal: Summary, state: GoalState, call: CallState, *, is_running: b
         options = "" if about.options is None else f" ({', '.join(about.options)})"
         named = (about.call_id,) if _asks_several(state) else ()
         command = _perdure("goal", "answer", goal_id, *named, "ANSWER", *resume)
-        yield NextCommand(command, f"{about.step} asks: {about.question}{options}")
+        yield NextCommand(command, f"{about.step} asks: {about.question}{options}{_until(about)}")
     elif isinstance(about, Wait) and about.signal is not None:
         words = (about.signal, "JSON", *resume)
         if about.signal.startswith("-"):
             words = (*resume, "--", about.signal, "JSON")
         command = _perdure("goal", "signal", goal_id, *words)
-        yield NextCommand(command, f"{about.step} waits for the signal {about.signal}. Leave JSON out to send null.")
+        why = f"{about.step} waits for the signal {about.signal}{_until(about)}."
+        yield NextCommand(command, f"{why} Leave JSON out to send null.")
     elif call.unknown is not None:
         cause = f"The outcome of {about.call_id} is unknown. {call.unknown.why} "
         for decision, meaning in DECISIONS.items():
@@ -169,6 +174,10 @@ def _settling(goal: Summary, state: GoalState, call: CallState, *, is_running: b
     elif call.awaits_approval:
         for verb, meaning in (("approve", "needs approval: it is run"), ("deny", "needs approval: it is not run")):
             yield NextCommand(_perdure("goal", verb, goal_id, about.call_id, *resume), f"{about.call_id} {meaning}.")
+
+
+def _until(about: Ask | Wait) -> str:
+    return "" if about.until is None else f", until {moment(moment_us(about.until))}"
 
 
 def _asks_several(state: GoalState) -> bool:
@@ -209,12 +218,6 @@ def _wake(goal: Summary, state: GoalState | None, now_us: int) -> NextCommand:
         owner = "the server" if goal.queue == "server" else "its application"
         return NextCommand(_perdure("goal", "watch", goal.goal_id), f"{slept} Follow it: {owner} resumes it.")
     return _resume(goal, state, f"{slept} Resume it{'' if is_overdue else ' then'}.")
-
-
-def moment(us: int) -> str:
-    """Write a moment for people."""
-    text = iso(us)
-    return f"{text[:10]} {text[11:19]} UTC"
 
 
 def _raise_limit(state: GoalState, name: LimitName) -> NextCommand:

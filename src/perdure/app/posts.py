@@ -31,7 +31,7 @@ class Posts:
         self._ids = ids
         self._find = find
 
-    async def post(
+    async def post(  # noqa: PLR0913 (what is posted, its key, its check and its moment)
         self,
         goal_id: str,
         kind: str,
@@ -40,15 +40,21 @@ class Posts:
         key: str | None = None,
         after: int = 0,
         admit: Admit | None = None,
+        created_us: int | None = None,
     ) -> GoalView:
         """Put something into a goal's inbox, durably, and record it at once when no worker runs the goal.
+
+        `created_us` is the moment at which the caller checked it; without it, now.
 
         Raises: NotFound; Conflict when the goal has ended, or `admit` rejects it; KeyTaken when the key was used for
         something else.
         """
         post_key = key or self._ids.event_id()
+        at_us = self._clock.now_us() if created_us is None else created_us
         try:
-            is_news = await self._store.post(goal_id, kind, payload, key=post_key, after=after, admit=admit)
+            is_news = await self._store.post(
+                goal_id, kind, payload, key=post_key, after=after, admit=admit, created_us=at_us
+            )
         except Conflict as error:
             if key is not None and await self._store.posted_as(goal_id, key) is not None:
                 raise KeyTaken(error.detail) from error

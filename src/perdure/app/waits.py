@@ -1,12 +1,14 @@
 """What a goal waits for now, in words."""
 
+from perdure.kernel.decisions import elapsed
 from perdure.kernel.events import Ask, Wait
 from perdure.kernel.fold import CallState, GoalState
 
 
-def unawaited_note(state: GoalState, name: str) -> str | None:
+def unawaited_note(state: GoalState, name: str, now_us: int) -> str | None:
     """Say that nothing waits for a signal now, and what the goal waits for; None when something does."""
-    calls = state.open_calls.values()
+    late = {each.call_id for each in elapsed(state, now_us)}
+    calls = [call for call_id, call in state.open_calls.items() if call_id not in late]
     if any(isinstance(call.call, Wait) and call.call.signal == name for call in calls):
         return None
     waits = [_about(call) for call in calls] or ["nothing"]
@@ -17,12 +19,12 @@ def unawaited_note(state: GoalState, name: str) -> str | None:
 
 def _about(call: CallState) -> str:
     match call.call:
-        case Wait(signal=str(signal)):
-            return f"signal {signal!r}"
+        case Wait(signal=str(signal), until=until):
+            return f"signal {signal!r}{'' if until is None else f' until {until}'}"
         case Wait(until=until):
             return f"a timer until {until}"
-        case Ask(step=step):
-            return f"an answer to {step}"
+        case Ask(step=step, until=until):
+            return f"an answer to {step}{'' if until is None else f' until {until}'}"
         case about if call.awaits_approval:
             return f"the approval of {about.call_id}"
         case about if call.unknown is not None:

@@ -4,7 +4,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from perdure.errors import Conflict, Invalid
-from perdure.kernel.events import Ask, Body, Decision, Event, ToolError, ToolOutput, Verdict, Wait, fingerprint
+from perdure.kernel.events import (
+    Ask,
+    Body,
+    Decision,
+    Event,
+    ToolCall,
+    ToolError,
+    ToolOutput,
+    Verdict,
+    Wait,
+    fingerprint,
+    moment,
+    moment_us,
+)
 from perdure.kernel.fold import CallState, GoalState, apply
 from perdure.kernel.ports import Admit, InboxRow
 
@@ -13,15 +26,26 @@ BY_PERSON: tuple[Verdict, ...] = ("approve", "deny", "answer", "retry", "skip", 
 """What somebody may decide; a timer's `elapsed` is the kernel's own."""
 
 
-def choose(state: GoalState, verdict: str, call_id: str | None, value: Any = None) -> Decision:
+def choose(
+    state: GoalState, verdict: str, call_id: str | None, value: Any = None, *, now_us: int | None = None
+) -> Decision:
     """Make the decision that settles a call; without an id, the only one that it fits.
+
+    A question whose deadline has passed at `now_us` takes no answer, also when that is not recorded yet.
 
     Raises: Invalid when it is no decision, or no answer to the question; Conflict when it fits nothing that is open.
     """
     if verdict not in BY_PERSON:
         raise Invalid(f"{verdict!r} is no decision; known are {', '.join(BY_PERSON)}.")
-    fitting = [call for call in state.open_calls.values() if _fits(call, verdict)]
+    late = _timed_out(state, now_us)
+    fitting = [call for call in state.open_calls.values() if _fits(call, verdict) and call not in late]
     chosen = [call for call in fitting if call_id in (None, call.call.call_id)]
+    if (
+        not chosen
+        and verdict == "answer"
+        and (missed := [call for call in late if call_id in (None, call.call.call_id)])
+    ):
+        raise Conflict(f"{timed_out(missed[-1])}.")
     if len(chosen) != 1:
         raise _refusal(state, verdict, call_id, [call.call.call_id for call in fitting])
     call = chosen[0].call
@@ -87,6 +111,30 @@ def denied(decision: Decision) -> ToolOutput:
     return ToolOutput(decision.call_id, ok=False, error=ToolError("denied", f"Denied by {decision.by}{why}."))
 
 
+def elapsed(state: GoalState, at_us: int) -> list[Decision]:
+    """Return the end of every wait whose moment has come, in the order of these moments."""
+    due = sorted((due_us, call_id) for call_id, due_us in state.timers().items() if due_us <= at_us)
+    return [Decision(call_id, "elapsed", by="timer") for _, call_id in due]
+
+
+def takes_posts(call: CallState) -> bool:
+    """Tell whether something that is posted can settle an open call: it does not run, and is not only a sleep."""
+    return not call.runs and not (isinstance(call.call, Wait) and call.call.signal is None)
+
+
+def _timed_out(state: GoalState, now_us: int | None) -> list[CallState]:
+    """Return the open questions whose deadline has passed."""
+    due = [] if now_us is None else elapsed(state, now_us)
+    calls = [state.open_calls[each.call_id] for each in due]
+    return [call for call in calls if isinstance(call.call, Ask)]
+
+
+def timed_out(call: CallState) -> str:
+    """Say when a wait with a deadline timed out."""
+    until = None if isinstance(call.call, ToolCall) else call.call.until
+    return f"{call.call.call_id} timed out at {moment(moment_us(until))}" if until else f"{call.call.call_id} timed out"
+
+
 def _fits(call: CallState, verdict: str) -> bool:
     match verdict:
         case "approve" | "deny":
@@ -122,9 +170,16 @@ def _refusal(state: GoalState, verdict: str, call_id: str | None, fitting: list[
 
 
 def _no_question(state: GoalState) -> str:
-    """Say that a goal asks nothing, and what is open instead."""
+    """Say that a goal asks nothing, or that its last question timed out, and what is open instead."""
     now = [f"{call.call.step} {_doing(call)}" for call in state.open_calls.values()]
-    return f"{state.goal_id} has not asked a question{'; ' if now else ''}{', '.join(now)}."
+    asked = [call for call in state.calls.values() if isinstance(call.call, Ask)]
+    is_late = bool(asked) and _has_timed_out(asked[-1])
+    before = timed_out(asked[-1]) if is_late else f"{state.goal_id} has not asked a question"
+    return f"{before}{'; ' if now else ''}{', '.join(now)}."
+
+
+def _has_timed_out(call: CallState) -> bool:
+    return call.decision is not None and call.decision.decision == "elapsed"
 
 
 def _doing(call: CallState) -> str:
@@ -145,6 +200,8 @@ def _settled(call: CallState) -> str | None:
     call_id = call.call.call_id
     if call.is_open and call.unknown is not None:
         return None
+    if _has_timed_out(call):
+        return timed_out(call)
     if call.decision is not None:
         by = "" if call.decision.by == "person" else f" (by {call.decision.by})"
         return f"{call_id} was already decided: {_named(call.decision.decision, call.decision.value)}{by}"

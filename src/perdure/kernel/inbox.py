@@ -7,9 +7,10 @@ from typing import get_args
 from perdure.errors import Damaged
 from perdure.kernel.children import Children, open_children, outcome_of
 from perdure.kernel.cleanup import cancelled_by
-from perdure.kernel.decisions import events_of
+from perdure.kernel.decisions import elapsed, events_of
 from perdure.kernel.events import (
     Body,
+    Decision,
     LimitName,
     LimitRaised,
     OutcomeUnknown,
@@ -25,6 +26,8 @@ from perdure.kernel.recovery import give_up
 from perdure.kernel.tool import Tool
 
 _LIMITS = get_args(LimitName)
+_SETTLING = ("decision", "signal", "child")
+"""The kinds of rows that can settle an open call."""
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +45,7 @@ async def take_posts(
 
     An approval is left to whoever runs the goal, and recorded right before the call begins: so a call that was approved
     and has no outcome is one that was begun. The end of a child whose call is in `cancelling` is dropped: the call is
-    recorded as cancelled.
+    recorded as cancelled. A deadline that had passed when a row was posted is recorded before that row.
 
     Raises: Conflict when the goal is no longer ours.
     """
@@ -52,6 +55,7 @@ async def take_posts(
     for row in rows:
         if not is_running and _is_approval(row):
             continue
+        journal.record(*_elapsed_before(row, journal))
         if row.kind == "child":
             bodies = await _end_of_child(row, journal.state, store, cancelling)
         else:
@@ -66,6 +70,15 @@ async def take_posts(
         await journal.commit(key=row.key if bodies else None, taken=[row.id], release=is_end)
         if is_end:
             return
+
+
+def _elapsed_before(row: InboxRow, journal: Journal) -> list[Decision]:
+    """Return the deadlines that had passed when a row was posted: what comes too late settles nothing.
+
+    The clock of the one who posted it may be ahead: it was not posted after now.
+    """
+    is_settling = row.kind in _SETTLING and bool(journal.state.timers())
+    return elapsed(journal.state, min(row.created_us, journal.now_us())) if is_settling else []
 
 
 def _warn_dropped(row: InboxRow, goal_id: str) -> None:

@@ -14,7 +14,7 @@ from perdure.kernel import guards
 from perdure.kernel.admission import admit
 from perdure.kernel.child_calls import ChildCalls
 from perdure.kernel.cleanup import CleanupGrace, end_of, is_cleaning_up, overdue
-from perdure.kernel.events import Decision
+from perdure.kernel.decisions import elapsed, takes_posts
 from perdure.kernel.fold import GoalState
 from perdure.kernel.inbox import cut_short, take_posts
 from perdure.kernel.journal import Journal
@@ -176,12 +176,13 @@ class Loop:
                 )
                 if not self.journal.has_let_go() and is_cleaning_up(self.state) == was_cancelled:
                     self._calls.start_new()
+                self._collect()
             else:
                 self._calls.start_new()
                 if not await self._children.start_new():
                     await self._wait(wake_us)
                     await self._record_news()
-            self._collect()
+                self._collect_unless_posted()
         return Ran("ended", self.state, self.journal.queue)
 
     async def _record_news(self) -> None:
@@ -265,13 +266,25 @@ class Loop:
         return None if is_short else "waiting"
 
     def _collect(self) -> None:
-        """Record the outcomes that are there, and the timers that have run out."""
+        """Record the outcomes that are there, and the timers that have run out; nothing follows the end of the goal."""
+        if self.state.termination is not None:
+            return
         self._calls.collect()
+        if self.state.timers() and self.state.termination is None:
+            self.journal.record(*elapsed(self.state, self._clock.now_us()))
+
+    def _collect_unless_posted(self) -> None:
+        """Record what has come; a timer that is due only after the inbox, if a post can settle what is open.
+
+        What was posted before a deadline is in time, also when it is taken after it.
+        """
         timers = self.state.timers()
-        now_us = self._clock.now_us() if timers else 0
-        for call_id, due_us in timers.items():
-            if due_us <= now_us:
-                self.journal.record(Decision(call_id, "elapsed", by="timer"))
+        is_due = bool(timers) and min(timers.values()) <= self._clock.now_us()
+        if is_due and any(takes_posts(call) for call in self.state.open_calls.values()):
+            self._calls.collect()
+            self._has_posts = True
+        else:
+            self._collect()
 
     async def _wait(self, wake_us: int | None) -> None:
         """Wait for an outcome, a stop, a post or a moment."""

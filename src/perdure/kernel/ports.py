@@ -223,7 +223,7 @@ class StateStore(Queue, Protocol):
         """
         ...
 
-    async def post(
+    async def post(  # noqa: PLR0913 (what is posted, its key, its check and its moment)
         self,
         goal_id: str,
         kind: str,
@@ -232,8 +232,11 @@ class StateStore(Queue, Protocol):
         key: str,
         after: int = 0,
         admit: Admit | None = None,
+        created_us: int | None = None,
     ) -> bool:
         """Put something into a goal's inbox, durably; tell whether that was news.
+
+        `created_us` is when it was posted, by the clock of the one who posts it; without it, the store reads its own.
 
         What the inbox or the history has under the same key is not posted again, also when the goal has ended.
         `admit` is called in the transaction of the post, with the events after seq `after` and the pending inbox rows.

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from perdure import Perdure
-from perdure.app.next_commands import moment
 from perdure.app.server_mark import marked_as_server
 from perdure.interfaces.cli.answer import Table, print_table
 from perdure.interfaces.cli.goals.timeline import STATE_COLUMN, timeline
-from perdure.kernel.events import GoalBegun, MindSpec, Tip, seal
+from perdure.kernel.events import GoalBegun, MindSpec, Tip, moment, seal
 from perdure.minds.plan import PlanMind
 from perdure.minds.plan_file import parse_plan
 from perdure.settings import load_settings
@@ -56,7 +55,7 @@ def test_a_program_is_told_what_a_goal_waits_for(perdure: Terminal) -> None:
     begun(perdure, BRANCHES, "--json")
     goal = json.loads(perdure.out)
     assert goal["questions"] == [
-        {"call_id": "sure.1", "step": "sure", "question": "Publish?", "options": ["yes", "no"]}
+        {"call_id": "sure.1", "step": "sure", "question": "Publish?", "options": ["yes", "no"], "until": None}
     ]
     assert (goal["error"], goal["unknown"], goal["limit"], goal["due_at"]) == (None, [], None, None)
     assert perdure.json("goal", "show", goal["id"])["questions"] == goal["questions"]

@@ -70,7 +70,7 @@ class FlowCallbacks:
         """Tell whether a callback of the flow is about to run, as it may be on a loop that does not show them."""
         if not self.shows_timers:
             return True
-        for handle in self._loop._ready:  # noqa: SLF001 (see the docstring of the module)
+        for handle in self._loop._ready.copy():  # noqa: SLF001 (other threads append to it, see the module)
             is_own = not handle._cancelled and self._is_of_flow(handle._context)  # noqa: SLF001
             if is_own and getattr(handle._callback, "__name__", "") != _REPEATED:  # noqa: SLF001
                 return True
@@ -80,7 +80,7 @@ class FlowCallbacks:
         """Tell whether anyio repeats a cancel of the flow."""
         return any(
             getattr(handle._callback, "__name__", "") == _REPEATED and self._is_of_flow(handle._context)  # noqa: SLF001
-            for handle in self._loop._ready  # noqa: SLF001
+            for handle in self._loop._ready.copy()  # noqa: SLF001
             if not handle._cancelled  # noqa: SLF001
         )
 

@@ -220,7 +220,7 @@ class InMemoryStateStore:
             replace(goal.summary, text="", bot=None, workdir=None, flow=None, detail=None, tags=()), is_deleted=True
         )
 
-    async def post(
+    async def post(  # noqa: PLR0913 (what is posted, its key, its check and its moment)
         self,
         goal_id: str,
         kind: str,
@@ -229,10 +229,12 @@ class InMemoryStateStore:
         key: str,
         after: int = 0,
         admit: Admit | None = None,
+        created_us: int | None = None,
     ) -> bool:
         """See StateStore.post."""
         require_key(key)
-        row = InboxRow(str(uuid7()), kind, orjson.loads(json_text(payload)), key, self._now_us())
+        at_us = self._now_us() if created_us is None else created_us
+        row = InboxRow(str(uuid7()), kind, orjson.loads(json_text(payload)), key, at_us)
         goal = self._goal(goal_id)
         for known_kind, known_payload in _posts(goal, key):
             require_same_post(goal_id, row, known_kind, known_payload)

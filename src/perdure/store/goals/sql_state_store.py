@@ -158,7 +158,7 @@ class SqlStateStore:
         """See StateStore.delete."""
         await self._database.write_raw(lambda raw: _delete(raw, goal_id, self._now_us()))
 
-    async def post(
+    async def post(  # noqa: PLR0913 (what is posted, its key, its check and its moment)
         self,
         goal_id: str,
         kind: str,
@@ -167,10 +167,12 @@ class SqlStateStore:
         key: str,
         after: int = 0,
         admit: Admit | None = None,
+        created_us: int | None = None,
     ) -> bool:
         """See StateStore.post."""
         require_key(key)
-        row = InboxRow("", kind, orjson.loads(json_text(payload)), key, self._now_us())
+        at_us = self._now_us() if created_us is None else created_us
+        row = InboxRow("", kind, orjson.loads(json_text(payload)), key, at_us)
         return await self._database.write_raw(lambda raw: _post(raw, goal_id, row, after, admit))
 
     async def inbox(self, goal_id: str) -> list[InboxRow]:

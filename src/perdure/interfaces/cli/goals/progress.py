@@ -4,9 +4,8 @@ import json
 import sys
 from typing import Protocol
 
-from perdure.app.next_commands import moment
 from perdure.interfaces.cli.answer import Table, print_table
-from perdure.interfaces.cli.goals.timeline import duration_ms, told, tries_again
+from perdure.interfaces.cli.goals.timeline import deadline, duration_ms, told, tries_again, waits
 from perdure.interfaces.cli.goals.writer import Writer
 from perdure.interfaces.cli.terminal import lines, one_line, wrapped_for
 from perdure.interfaces.cli.times import in_words
@@ -28,7 +27,6 @@ from perdure.kernel.events import (
     ToolOutput,
     Wait,
     decode,
-    moment_us,
 )
 from perdure.kernel.fold import Call, GoalState
 from perdure.kernel.holding import describe_hold
@@ -229,9 +227,9 @@ def _opening(call: Call) -> str:
         case ToolCall(attempt=attempt):
             return "started" if attempt == 1 else f"started, attempt {attempt}"
         case Ask(question=question):
-            return f"asks: {question}"
-        case Wait(until=until, signal=signal):
-            return f"waits until {moment(moment_us(until))}" if until else f"waits for signal {signal}"
+            return f"asks: {question}{deadline(call)}"
+        case Wait():
+            return waits(call)
 
 
 def _line_about_call(body: ToolOutput | OutcomeUnknown | Decision, state: GoalState) -> str | None:

@@ -5,12 +5,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from perdure.app.next_commands import moment
 from perdure.app.views import GoalView
 from perdure.interfaces.cli.answer import Table
 from perdure.interfaces.cli.terminal import one_line
 from perdure.interfaces.cli.times import in_words
-from perdure.kernel.events import Ask, Happened, Reopened, ToolCall, Wait, iso, moment_us
+from perdure.kernel.events import Ask, Happened, Reopened, ToolCall, Wait, iso, moment, moment_us
 from perdure.kernel.fold import CallState, GoalState
 from perdure.kernel.loop import Ran
 from perdure.kernel.ports import InboxRow
@@ -88,7 +87,7 @@ def told(state: GoalState, call: CallState) -> str:
     said = state_of(call)
     match call.call:
         case Ask(question=question) if call.is_open:
-            return f"{said}: {question}"
+            return f"{said}: {question}{deadline(call.call)}"
         case Ask() if call.decision is not None and call.decision.decision == "answer":
             return f"{said}: {call.decision.value}"
         case _:
@@ -130,16 +129,34 @@ def state_of(call: CallState) -> str:
     if call.outcome is not None:
         return _ended(call)
     if call.decision is not None and call.decision.decision in _DECIDED:
-        return _DECIDED[call.decision.decision]
+        return "timed out" if _has_timed_out(call) else _DECIDED[call.decision.decision]
     if call.unknown is not None or call.signal is not None:
         return "signalled" if call.signal is not None else "outcome unknown"
     match call.call:
         case Ask():
             return "asks"
-        case Wait(until=until, signal=signal):
-            return f"waits until {moment(moment_us(until))}" if until else f"waits for signal {signal}"
+        case Wait() as about:
+            return waits(about)
         case ToolCall():
             return "needs approval" if call.awaits_approval else "open"
+
+
+def _has_timed_out(call: CallState) -> bool:
+    """Tell whether nothing came in time: no answer, or no signal."""
+    is_waited_for = isinstance(call.call, Ask) or (isinstance(call.call, Wait) and call.call.signal is not None)
+    return is_waited_for and call.decision is not None and call.decision.decision == "elapsed"
+
+
+def waits(about: Wait) -> str:
+    """Say what a wait waits for."""
+    if about.signal is not None:
+        return f"waits for signal {about.signal}{deadline(about)}"
+    return f"waits until {moment(moment_us(about.until))}" if about.until else "waits"
+
+
+def deadline(about: Ask | Wait) -> str:
+    """Say until when an answer or a signal is waited for; nothing where there is no deadline."""
+    return "" if about.until is None else f", until {moment(moment_us(about.until))}"
 
 
 def _ended(call: CallState) -> str:
@@ -198,7 +215,7 @@ def call_object(call: CallState) -> dict[str, Any]:
         "question": about.question if isinstance(about, Ask) else None,
         "options": list(about.options) if isinstance(about, Ask) and about.options is not None else None,
         "answer": call.decision.value if call.decision and call.decision.decision == "answer" else None,
-        "until": about.until if isinstance(about, Wait) else None,
+        "until": about.until if isinstance(about, Ask | Wait) else None,
     }
 
 
@@ -208,7 +225,13 @@ def details(state: GoalState) -> dict[str, Any]:
     open_calls = state.open_calls.values()
     return {
         "questions": [
-            {"call_id": about.call_id, "step": about.step, "question": about.question, "options": about.options}
+            {
+                "call_id": about.call_id,
+                "step": about.step,
+                "question": about.question,
+                "options": about.options,
+                "until": about.until,
+            }
             for call in open_calls
             if isinstance(about := call.call, Ask)
         ],
