@@ -165,7 +165,7 @@ def test_the_flow_of_the_readme_is_ten_lines_and_survives_kill_9(folder: Path) -
 def normal(text: str) -> list[str]:
     """Return the lines of an output without what is another each time: ids, times, how long something took."""
     for what, instead in (
-        (r"\d{8}-\d{6}-order-lamp-table-[a-z2-7]{6}", "ID"),
+        (r"\d{8}-\d{6}-order-[a-z2-7]{6}", "ID"),
         (r"\b\d{8}-\d{6}\b", "PREFIX"),
         (r"\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \S+ \(\d+[smh] ago\)", "STARTED"),
         (r"\b\d\d:\d\d:\d\d\b", "AT"),
