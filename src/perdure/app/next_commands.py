@@ -13,11 +13,7 @@ from pathlib import Path
 from perdure.kernel.cancellation import is_cancelled_by_flow
 from perdure.kernel.children import open_children
 from perdure.kernel.cleanup import is_cleaning_up
-<<<<<<< HEAD
-from perdure.kernel.events import Ask, LimitName, Reopened, ToolCall, Wait, iso
-=======
-from perdure.kernel.events import Ask, LimitName, Reopened, Wait, moment, moment_us
->>>>>>> x2
+from perdure.kernel.events import Ask, LimitName, Reopened, ToolCall, Wait, moment, moment_us
 from perdure.kernel.fold import CallState, GoalState
 from perdure.kernel.reopening import NotRetried, plan_retry
 from perdure.kernel.summary import Summary
