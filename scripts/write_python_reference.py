@@ -5,9 +5,12 @@ import inspect
 import textwrap
 import typing
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import perdure
+import perdure.sync
+import perdure.testing
 from perdure.app.forge import Forge, SessionView
 from perdure.app.goals import Goals
 from perdure.app.memory import HomeMemory
@@ -16,10 +19,11 @@ from perdure.client import Client, Event, Goal, Session, Turn, bots, builder, ch
 
 INTRODUCTION = """\
 Begin with the [tutorial](../tutorial.md); how to [write a flow](../how-to/write-a-flow.md) and
-[use the database](../how-to/use-the-database.md), [remember and find](../how-to/remember-and-find.md). All is async,
-except the four functions for a memory log alone. `from perdure import …` imports a name when it
-is first asked for, so `import perdure` costs next to nothing. What changes a goal needs
-its whole id; what only reads it accepts a unique prefix.
+[use the database](../how-to/use-the-database.md), [remember and find](../how-to/remember-and-find.md). What reads or
+writes a home is async, except the four functions for a memory log alone; code that is not async uses
+[`perdure.sync`](#perduresync). `from perdure import …` imports a name when it is first asked for, so `import perdure`
+costs next to nothing. What changes a goal needs its whole id; what only reads it accepts a unique prefix. In
+signatures, `P` stands for the parameters of the function or flow that is given, and `T` for its result.
 Every error is one of [these](errors.md).
 """
 
@@ -48,11 +52,14 @@ CLIENT = (
     (bots.Bots, "client.bots"),
     (memory.Memory, "client.memory"),
 )
-GOAL = ("step", "sleep", "ask", "signal", "gather")
+CURRENT_STEP = ("idempotency_key", "usage", "record")
+TEST_CLOCK = ("now", "advance")
+TEST_HOME = ("replace", "crash", "settle")
 MAKING = ("create", "exists")
 DATABASE = ("transaction", "read", "tables", "count_rows", "ping", "health", "verify", "backup", "close")
 WORDS = {"Effect": perdure.Effect, "GoalStatus": perdure.GoalStatus, "Status": perdure.Status}
 _WIDTH = 110
+_COROUTINE = "Coroutine[Any, Any, "
 _EACH = {"iter": "record", "export": "line", "each": "found", "changes": "goal", "drafts": "draft"}
 """What an async generator gives, if not events."""
 
@@ -84,16 +91,11 @@ def python_page() -> str:
         *_section("`SessionView`", SessionView),
         _fields(SessionView),
         *_member(SessionView, "wire", "session"),
+        *_section("`BuilderConfig`", perdure.BuilderConfig),
+        _fields(perdure.BuilderConfig),
         *_section("`p.skills`", Skills),
         *(line for name in SKILLS for line in _member(Skills, name, "p.skills")),
-        *_section("`flow`", perdure.flow),
-        *_section("`Goal`", perdure.Goal),
-        *(line for name in GOAL for line in _member(perdure.Goal, name, "goal")),
-        *_section("`current_step`", perdure.current_step),
-        *_section("`current_goal`", perdure.current_goal),
-        *_section("`Happened`", perdure.Happened),
-        *_section("`Retry`", perdure.Retry),
-        *_section("`StepFailed`", perdure.StepFailed),
+        *_flows(),
         *_section("`GoalResult`", perdure.GoalResult),
         _fields(perdure.GoalResult),
         *_section("`GoalView`", perdure.GoalView),
@@ -110,6 +112,8 @@ def python_page() -> str:
         *_section("`Replayed`", perdure.Replayed),
         "## Words\n",
         *(f"- `{name}`: {_words(kind)}" for name, kind in WORDS.items()),
+        f"- `BuilderAnswer`: {_classes(perdure.BuilderAnswer)}",
+        f"- `BuilderTurn`: {_classes(typing.get_args(perdure.BuilderTurn)[0])}",
         "",
         *_section("`Bot`", perdure.Bot),
         _fields(perdure.Bot),
@@ -125,6 +129,41 @@ def python_page() -> str:
         *(line for name in DATABASE for line in _member(perdure.DatabaseClient, name, "db")),
     ]
     return "\n".join(parts)
+
+
+def _flows() -> list[str]:
+    """Describe what a flow is written, tested and run from sync code with."""
+    return [
+        *_function("flow", level=2),
+        *_section("`Flow`", perdure.Flow),
+        *_section("`Goal`", perdure.Goal),
+        *(line for name in _public(perdure.Goal) for line in _member(perdure.Goal, name, "goal")),
+        *_section("`CallOptions`", perdure.CallOptions),
+        *(line for name in _public(perdure.CallOptions) for line in _member(perdure.CallOptions, name, "options")),
+        *_section("`First`", perdure.First),
+        _fields(perdure.First),
+        *_constructed(perdure.Retry),
+        *_constructed(perdure.Happened),
+        *_function("current_step", level=2),
+        *_section("`CurrentStep`", perdure.CurrentStep),
+        _fields(perdure.CurrentStep),
+        *(line for name in CURRENT_STEP for line in _member(perdure.CurrentStep, name, "current_step()")),
+        *_function("current_goal", level=2),
+        *_section("`StepFailed`", perdure.StepFailed),
+        "## `perdure.testing`\n",
+        "How to [test a flow](../how-to/test-a-flow.md).\n",
+        *_function("home", perdure.testing),
+        "### `p.clock`\n",
+        _prose(perdure.testing.ManualClock),
+        *(line for name in TEST_CLOCK for line in _member(perdure.testing.ManualClock, name, "p.clock")),
+        *(line for name in TEST_HOME for line in _member(perdure.testing.TemporaryHome, name, "p")),
+        "## `perdure.sync`\n",
+        "For code that is not async.\n",
+        *_function("open", perdure.sync),
+        "### `wait`\n",
+        f"```py\n{_call(perdure.sync.Wait.__call__, 'wait')}\n```\n",
+        _prose(perdure.sync.Wait.__call__),
+    ]
 
 
 def client_page() -> str:
@@ -154,44 +193,76 @@ def _member(owner: type, name: str, called: str) -> list[str]:
     thing = getattr(owner, name)
     if isinstance(found, property):
         return [f"### `{called}.{name}`\n", _prose(found)]
-    return [f"### `{called}.{name}`\n", f"```py\n{_call(thing, called, name)}\n```\n", _prose(thing)]
+    return [f"### `{called}.{name}`\n", f"```py\n{_calls(thing, f'{called}.{name}')}\n```\n", _prose(thing)]
 
 
-def _function(name: str) -> list[str]:
-    """Describe a function of the package itself; it is synchronous and needs no home."""
-    thing = getattr(perdure, name)
-    return [f"### `{name}`\n", f"```py\n{_call(thing, 'perdure', name)}\n```\n", _prose(thing)]
+def _function(name: str, module: ModuleType = perdure, *, level: int = 3) -> list[str]:
+    """Describe a function of a public module."""
+    thing = getattr(module, name)
+    called = f"{module.__name__}.{name}"
+    shown = name if module is perdure else called
+    return [f"{'#' * level} `{shown}`\n", f"```py\n{_calls(thing, called)}\n```\n", _prose(thing)]
 
 
-def _call(function: Callable[..., Any], called: str, name: str) -> str:
-    """Write a function as it is called, with its types as the source has them; one parameter a line when it is long."""
+def _constructed(kind: type) -> list[str]:
+    """Describe a dataclass that a program makes itself, with its fields as parameters."""
+    fields = ["*" if field == "_: KW_ONLY" else field for field in _annotated(kind)]
+    parameters = [field for field in fields if not field.startswith("_")]
+    return [f"## `{kind.__name__}`\n", f"```py\n{_line(f'perdure.{kind.__name__}', parameters)}\n```\n", _prose(kind)]
+
+
+def _calls(function: Callable[..., Any], called: str) -> str:
+    """Write a function as it is called: each of its overloads, if it has any."""
+    return "\n".join(_call(each, called) for each in typing.get_overloads(function) or [function])
+
+
+def _call(function: Callable[..., Any], called: str) -> str:
+    """Write one signature, with its types as the source has them."""
     inner = inspect.unwrap(function)
     node = ast.parse(textwrap.dedent(inspect.getsource(inner))).body[0]
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        raise TypeError(f"{called}.{name} is no function.")
-    before, after = "await " if isinstance(node, ast.AsyncFunctionDef) else "", f" -> {_text(node.returns)}"
-    if "AsyncContextManager" in after:
-        before, after = "async with ", " as p"
-    if inspect.isasyncgenfunction(inner):
-        each = _EACH.get(name, "event")
-        before, after = (
-            (f"async for {each} in ", "")
-            if inner is function
-            else ("async with ", " as chat" if name == "chat" else " as p")
-        )
-    parameters = _parameters(node.args)
-    line = f"{before}{called}.{name}({', '.join(parameters)}){after}"
+        raise TypeError(f"{called} is no function.")
+    before, after = _around(node, function, called)
+    return _line(f"{before}{called}", _parameters(node.args), after)
+
+
+def _around(node: ast.FunctionDef | ast.AsyncFunctionDef, function: Callable[..., Any], called: str) -> tuple[str, str]:
+    """Return what stands before and after a call."""
+    inner, name, returned = inspect.unwrap(function), called.rpartition(".")[2], _text(node.returns)
+    if inspect.isasyncgenfunction(inner) and inner is function:
+        return f"async for {_EACH.get(name, 'event')} in ", ""
+    if inspect.isasyncgenfunction(inner) or "AsyncContextManager" in returned:
+        return "async with ", " as chat" if name == "chat" else " as p"
+    if inspect.isgeneratorfunction(inner) and inner is not function:
+        return "with ", " as (p, wait)"
+    if returned == "Deadline":
+        return "async with ", ""
+    is_awaited = isinstance(node, ast.AsyncFunctionDef) or returned.startswith(_COROUTINE)
+    result = returned.removeprefix(_COROUTINE).removesuffix("]") if returned.startswith(_COROUTINE) else returned
+    return "await " if is_awaited else "", f" -> {result}"
+
+
+def _line(called: str, parameters: list[str], after: str = "") -> str:
+    """Write a call with its parameters, one a line when it is long."""
+    line = f"{called}({', '.join(parameters)}){after}"
     if len(line) <= _WIDTH:
         return line
     listed = "".join(f"    {parameter},\n" for parameter in parameters)
-    return f"{before}{called}.{name}(\n{listed}){after}"
+    return f"{called}(\n{listed}){after}"
 
 
 def _parameters(given: ast.arguments) -> list[str]:
     """Write each parameter with its type and default, without the object itself."""
     positional = [*given.posonlyargs, *given.args]
     defaults = [None] * (len(positional) - len(given.defaults)) + list(given.defaults)
-    shown = [_parameter(*pair) for pair in zip(positional, defaults, strict=True) if pair[0].arg not in ("self", "cls")]
+    written = [_parameter(*pair) for pair in zip(positional, defaults, strict=True)]
+    shown = [
+        *written[: len(given.posonlyargs)],
+        *(["/"] if given.posonlyargs else []),
+        *written[len(given.posonlyargs) :],
+    ]
+    if positional and positional[0].arg in ("self", "cls"):
+        shown = shown[2:] if shown[1:2] == ["/"] else shown[1:]
     if given.vararg is not None or given.kwonlyargs:
         shown.append("*" + (_parameter(given.vararg, None) if given.vararg else ""))
     shown += [_parameter(*pair) for pair in zip(given.kwonlyargs, given.kw_defaults, strict=True)]
@@ -211,19 +282,40 @@ def _text(node: ast.expr | None) -> str:
 
 
 def _fields(kind: Any) -> str:
+    return "".join(f"- `{field.partition(' = ')[0]}`\n" for field in _annotated(kind) if not field.startswith("_"))
+
+
+def _annotated(kind: Any) -> list[str]:
+    """Return the fields of a class as its source has them, with their defaults."""
     node = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
-    found = [inner for inner in ast.walk(node) if isinstance(inner, ast.AnnAssign)]
-    return "".join(f"- `{ast.unparse(field.target)}: {_text(field.annotation)}`\n" for field in found)
+    found = [inner for inner in ast.iter_child_nodes(node) if isinstance(inner, ast.AnnAssign)]
+    return [
+        f"{ast.unparse(field.target)}: {_text(field.annotation)}" + (f" = {_text(field.value)}" if field.value else "")
+        for field in found
+    ]
 
 
 def _words(kind: Any) -> str:
     return ", ".join(f"`{word}`" for word in typing.get_args(kind))
 
 
+def _classes(union: Any) -> str:
+    return ", ".join(f"`{kind.__name__}`" for kind in typing.get_args(union))
+
+
 def _prose(thing: Any) -> str:
     """Return a docstring as Markdown: what is indented is code, and what may be raised is a line of its own."""
     paragraphs = (inspect.getdoc(thing) or "").split("\n\n")
-    return "\n\n".join(_code(text) if "\n    " in text else " ".join(text.split()) for text in paragraphs) + "\n"
+    return "\n\n".join(_code(text) if _is_code(text) else " ".join(text.split()) for text in paragraphs) + "\n"
+
+
+def _is_code(text: str) -> bool:
+    if text.startswith("Raises:"):
+        return False
+    try:
+        return bool(ast.parse(text).body)
+    except SyntaxError:
+        return "\n    " in text
 
 
 def _code(text: str) -> str:

@@ -14,12 +14,14 @@ from pathlib import Path
 
 import pytest
 
+import perdure
 from perdure.interfaces.cli.edge import run
 from perdure.minds.plan_file import ONLY_FOR, STEP_KEYS, parse_plan
 from perdure.minds.plan_shape import Condition
 from perdure.minds.retry import KEYS, Retry
 from perdure.setting_definitions import DEFINITIONS
 from perdure.settings import MemorySettings, load_settings
+from perdure.testing import TemporaryHome
 from scripts.write_reference import pages
 from tests.interfaces.cli.on_terminal import DOWN, ENTER, Program
 from tests.memory.repositories import GitRepository
@@ -48,6 +50,38 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_files_that_a_page_names_are_there(page: Path) -> None:
     for name in re.findall(r"`((?:tests|src|store|docs)/[a-z_/.-]+)`", page.read_text()):
         assert (ROOT / name).exists() or (ROOT / "src" / "perdure" / name).exists(), name
+
+
+def public_members(kind: type) -> list[str]:
+    return [name for name in vars(kind) if not name.startswith("_") and name not in getattr(kind, "__slots__", ())]
+
+
+@pytest.mark.parametrize(
+    ("kind", "called"),
+    [(perdure.Goal, "goal"), (perdure.CallOptions, "options"), (perdure.GoalHandle, "handle"), (TemporaryHome, "p")],
+)
+def test_every_method_of_what_a_flow_uses_is_in_the_python_reference(kind: type, called: str) -> None:
+    page = (ROOT / "docs/reference/python.md").read_text()
+    internal = {"next_due_us", "wake"} if kind is TemporaryHome else set()
+    missing = [name for name in public_members(kind) if f"### `{called}.{name}`\n" not in page]
+    assert sorted(missing) == sorted(internal)
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    page = (ROOT / "docs/reference/python.md").read_text() + (ROOT / "docs/reference/errors.md").read_text()
+    assert [name for name in perdure.__all__ if not re.search(rf"`(perdure\.)?{name}`", page)] == []
+
+
+def test_the_python_reference_has_the_types_that_a_type_checker_sees() -> None:
+    page = (ROOT / "docs/reference/python.md").read_text()
+    for signature in (
+        "await goal.step(fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T\n",
+        "await goal.child(flow: Flow[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T\n",
+        "await p.goals.run(what: Flow[P, T], /, *args: P.args, **kwargs: P.kwargs) -> GoalResult[T]\n",
+        "await p.goals.start(what: Flow[P, T], /, *args: P.args, **kwargs: P.kwargs) -> GoalHandle[T]\n",
+        "wait(awaitable: Awaitable[T], /) -> T\n",
+    ):
+        assert signature in page, signature
 
 
 def test_every_setting_is_documented() -> None:

@@ -181,7 +181,7 @@ def test_a_config_file_in_the_current_folder_is_not_read(
         ('memory_dir = "x"', "there is no setting 'memory_dir'"),
         (
             'zzz = "x"',
-            "there is no setting 'zzz'. Known are: database_url, memory_state_dir, park_after_s, flows,"
+            "there is no setting 'zzz'. Known are: database_url, memory_state_dir, park_after_s, flows, imports,"
             " wake_cli_goals, goals.keep_days, goals.cancel_grace_s, memory.",
         ),
         ('home = "/elsewhere"', "there is no setting 'home'"),

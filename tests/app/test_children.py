@@ -423,3 +423,16 @@ async def test_an_application_recovers_parents_and_children(database_url: str, t
         assert {goal.summary.queue for goal in await p.goals.list()} == {"app.shop"}
         await p.goals.decide(leaf, "answer", value="yes")
         assert (await (await p.goals.handle(handle.id)).result(timeout_s=60)).value == "answered yes"
+
+
+@flow
+async def shop_with_a_key(goal: Goal) -> int:
+    return (await goal.options(key="taken").child(pay, 4)).number
+
+
+async def test_a_child_whose_key_was_taken_starts_when_its_parent_is_retried(goals: Goals) -> None:
+    other = await goals.options(key="taken").run(pay, 4)
+    with pytest.raises(GoalFailed) as failed:
+        await goals.run(shop_with_a_key)
+    await goals.delete(other.id)
+    assert (await goals.retry(failed.value.id)).value == 4

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from perdure.kernel.events import Effect
@@ -23,6 +24,7 @@ from tests.faults.programs import (
     Timeout,
     Try,
     Unanswered,
+    parts_of,
 )
 
 _DEADLINES = ("asyncio", "wait_for", "anyio", "goal")
@@ -31,17 +33,24 @@ _MOST_PARTS = 24
 
 
 class Generator:
-    """Makes one program. One with races has results that depend on time."""
+    """Makes one program. One with races has results that depend on time.
+
+    Two things are left out, because they are not promised. Two sleeps of asyncio at once: a restart begins both anew,
+    and the history does not tell in which order they ended. And `asyncio.gather(return_exceptions=True)` in a scope of
+    anyio: without a flow, too, it raises a cancel that the scope does not know, if its last member had ended before.
+    """
 
     def __init__(self, seed: int, *, has_races: bool) -> None:
         self._chance = random.Random(seed)
         self._has_races = has_races
         self._left = _MOST_PARTS
+        self._has_pause = False
 
     def program(self) -> Line:
         """Return a program that ends by itself, and never raises."""
         line = self._line(3, can_fail=True)
-        return (Try(line, self._line(0), ()),) if self._chance.random() < 0.8 else self._line(3)
+        made = (Try(line, self._line(0), ()),) if self._chance.random() < 0.8 else self._line(3)
+        return _without_gathers_in_scopes(made)
 
     def _line(self, depth: int, *, can_fail: bool = False, least: int = 0) -> Line:
         count = self._chance.randint(least, 3)
@@ -64,7 +73,8 @@ class Generator:
                 return self._step(can_fail=can_fail)
             case "sleep":
                 return Sleep(pick([0, 0.557, 3.041, 90.013]))
-            case "pause":
+            case "pause" if not self._has_pause:
+                self._has_pause = True
                 return Sleep(pick([0, 0.217, 2.113]), is_recorded=False)
             case "ask":
                 return Ask(pick([None, LONG_S]))
@@ -144,6 +154,25 @@ class Generator:
         """Make a deadline that may pass or not."""
         kind: Any = self._chance.choice(_DEADLINES)
         return Timeout(self._line(depth, can_fail=can_fail), kind, self._chance.choice([0.137, 0.571, 1.039]))
+
+
+def _without_gathers_in_scopes(line: Line) -> Line:
+    """Replace the scopes of anyio around `asyncio.gather(return_exceptions=True)` by blocks of asyncio."""
+
+    def changed(value: Any) -> Any:
+        return tuple(changed(each) for each in value) if isinstance(value, tuple) else _changed(value)
+
+    def _changed(part: Any) -> Any:
+        if not isinstance(part, Part):
+            return part
+        inner = {name: changed(each) for name, each in vars(part).items() if isinstance(each, tuple)}
+        has_gather = any(isinstance(each, Gather) and each.kind == "exceptions" for each in parts_of((part,)))
+        if has_gather and getattr(part, "kind", None) == "anyio":
+            inner["kind"] = "asyncio"
+        return replace(part, **inner)  # type: ignore[type-var]
+
+    found: Line = changed(line)
+    return found
 
 
 def program_of(seed: int) -> tuple[Line, bool]:

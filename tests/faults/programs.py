@@ -360,8 +360,8 @@ class Race(Part):
         finally:
             for task in tasks if self.kind == "cancel" else tasks[1:]:
                 task.cancel()
-            ends = await asyncio.gather(*tasks, return_exceptions=True)
-        return [type(end).__name__ if isinstance(end, BaseException) else end for end in ends]
+            await _wait_until_done(*tasks)
+        return [_end_in_words(task) for task in tasks]
 
 
 async def in_order(line: Line, goal: Goal, place: str, outside: Outside) -> list[Any]:
@@ -394,18 +394,28 @@ async def _gather_or_cancel(lines: list[Coroutine[Any, Any, list[Any]]]) -> list
     finally:
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await _wait_until_done(*tasks)
 
 
-async def _wait_until_done(task: "asyncio.Task[Any]") -> None:
-    """Wait until a task has ended, also when this line is cancelled meanwhile: anyio does that again and again."""
+def _end_in_words(task: "asyncio.Task[Any]") -> Any:
+    if task.cancelled():
+        return "cancelled"
+    error = task.exception()
+    return task.result() if error is None else type(error).__name__
+
+
+async def _wait_until_done(*tasks: "asyncio.Task[Any]") -> None:
+    """Wait until tasks have ended, also when this line is cancelled meanwhile: anyio does that again and again."""
     cancelled = None
-    while not task.done():
+    while not all(task.done() for task in tasks):
         try:
-            await asyncio.wait([task])
+            await asyncio.wait(tasks)
         except asyncio.CancelledError as error:
             cancelled = cancelled or error
-            task.cancel()
+            for task in tasks:
+                task.cancel()
+    for task in tasks:
+        _end_in_words(task)  # so that asyncio does not report an exception that nothing has taken
     if cancelled is not None:
         raise cancelled
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from perdure.app.run_options import Manner, Reopening
 from perdure.app.views import GoalView
 from perdure.errors import Conflict, Invalid, KeyTaken, NotFound, PerdureError
-from perdure.kernel.children import child_goal_id, child_of, open_children, outcome_of, start_key
+from perdure.kernel.children import CHILD_FAILED, child_goal_id, child_of, open_children, outcome_of, start_key
 from perdure.kernel.events import Event, GoalBegun, Limits, MindSpec, ParentCall, ToolCall, ToolError, ToolOutput
 from perdure.kernel.fold import CallState, GoalState
 from perdure.kernel.journal import Journal
@@ -237,7 +237,7 @@ class HomeChildren:
         found: list[GoalView] = []
         for call_id in plan_retry(state, by="person").again:
             call = state.calls[call_id]
-            if not _is_own_child(state, call):
+            if not (_is_own_child(state, call) and _was_started(call)):
                 continue
             child = await self._child_to_retry(state.goal_id, child_of(call))
             if child is not None and child.state is not None:
@@ -270,6 +270,12 @@ def _is_own_child(state: GoalState, call: CallState) -> bool:
     if not call.is_child or not isinstance(call.call, ToolCall):
         return False
     return child_of(call) == child_goal_id(state.goal_id, call.call.step, str(call.call.arguments.get("flow")))
+
+
+def _was_started(call: CallState) -> bool:
+    """Return whether a child whose call has failed was there at all: its key may have been taken."""
+    error = call.outcome.error if call.outcome is not None else None
+    return error is not None and error.code == CHILD_FAILED
 
 
 def _not_started(call: ToolCall, code: str, why: str) -> ToolOutput:

@@ -13,7 +13,7 @@ from pathlib import Path
 from perdure.kernel.cancellation import is_cancelled_by_flow
 from perdure.kernel.children import open_children
 from perdure.kernel.cleanup import is_cleaning_up
-from perdure.kernel.events import Ask, LimitName, Reopened, Wait, moment, moment_us
+from perdure.kernel.events import Ask, LimitName, Reopened, ToolCall, Wait, moment, moment_us
 from perdure.kernel.fold import CallState, GoalState
 from perdure.kernel.reopening import NotRetried, plan_retry
 from perdure.kernel.summary import Summary
@@ -31,6 +31,9 @@ DECISIONS = {
     "abort": "Abort: the goal ends as failed.",
 }
 """How an unknown outcome can be settled, from what does the least."""
+
+
+_REPEATS = "Its effect may have happened, and the fork would repeat it: find that out first."
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,12 +265,19 @@ def _after_cancel(goal: Summary, state: GoalState | None) -> NextCommand:
     for call in _cut_off(state) if state.cancel is not None else state.calls.values():
         if call.is_open or is_cancelled_by_flow(call):
             command = _perdure("goal", "fork", state.goal_id, "--before", call.call.step)
-            return NextCommand(command, f"Continue as a new goal before {call.call.step}, which was cut off.")
+            warning = f" {_REPEATS}" if _may_have_happened(call) else ""
+            return NextCommand(command, f"Continue as a new goal before {call.call.step}, which was cut off.{warning}")
     last = next(reversed(state.calls.values()), None)
     if last is None:
         return NextCommand(_perdure("goal", "fork", state.goal_id, "--at", "1"), "Begin again as a new goal.")
     command = _perdure("goal", "fork", state.goal_id, "--after", last.call.step)
     return NextCommand(command, f"Continue as a new goal after {last.call.step}, the last step.")
+
+
+def _may_have_happened(call: CallState) -> bool:
+    """Tell whether a fork before a call that was cut off may repeat its effect."""
+    is_once = isinstance(call.call, ToolCall) and call.call.effect == "once"
+    return is_once and (call.outcome is None or call.outcome.happened != "no")
 
 
 def _cut_off(state: GoalState) -> list[CallState]:

@@ -245,7 +245,8 @@ class Runner:
 
         Raises: Conflict when they have an end, or the key was used or taken; NotFound when the goal was deleted.
         """
-        goal_id = self._ids.goal_id(fold(events).begun.text)
+        begun = fold(events).begun
+        goal_id = self._ids.goal_id(_title(begun.mind, begun.text))
         async with self._worker.holding(goal_id) as worker:
             journal = Journal.fork(self._ownership.desk(worker), events, goal_id, key, takes_key_of=takes_key_of)
             await journal.commit(key=call_key, release=True)
@@ -260,7 +261,7 @@ class Runner:
 
         Raises: Invalid
         """
-        goal_id = new.goal_id or self._ids.goal_id(new.text)
+        goal_id = new.goal_id or self._ids.goal_id(_title(new.mind, new.text))
         workdir = str(new.workdir or own_workdir(self._home, goal_id))
         begun = GoalBegun(new.text, new.mind, new.bot, new.limits, workdir, parent=new.parent, tags=new.tags)
         means = await _called(thread, self._means_of(begun, workdir, manner, thread, is_new=True))
@@ -356,6 +357,11 @@ class Runner:
 
     def _children_of(self, manner: Manner) -> Children:
         return NO_CHILDREN if self.children is None else self.children.of_run(manner)
+
+
+def _title(mind: MindSpec, text: str) -> str:
+    """Return what the id of a goal is made of: of a flow its name, because its arguments may be private."""
+    return text if mind.flow is None else mind.flow.rpartition(".")[2]
 
 
 def _is_ours(worker: LocalWorker, thread: FlowThread | None) -> bool:

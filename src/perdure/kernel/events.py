@@ -166,7 +166,7 @@ class ToolOutput:
     meta: dict[str, Any] | None = None
     """What the step recorded about itself; it is not compared."""
     happened: Happened | None = None
-    """Of a `once` call that was cancelled: whether it had its effect, as far as its check knows."""
+    """Of a `once` call that was cancelled or has raised: whether it had its effect, as far as its check knows."""
 
 
 @dataclass(frozen=True, slots=True)

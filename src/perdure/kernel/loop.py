@@ -266,7 +266,9 @@ class Loop:
         return None if is_short else "waiting"
 
     def _collect(self) -> None:
-        """Record the outcomes that are there, and the timers that have run out."""
+        """Record the outcomes that are there, and the timers that have run out; nothing follows the end of the goal."""
+        if self.state.termination is not None:
+            return
         self._calls.collect()
         if self.state.timers() and self.state.termination is None:
             self.journal.record(*elapsed(self.state, self._clock.now_us()))

@@ -118,8 +118,8 @@ def _may_have_happened(call: CallState) -> bool:
         return True
     error = call.outcome.error if call.outcome else None
     is_once = isinstance(call.call, ToolCall) and call.call.effect == "once"
-    if call.outcome is not None and call.outcome.happened == "no":
-        return False
+    if call.outcome is not None and call.outcome.happened is not None:
+        return call.outcome.happened != "no"
     return is_once and error is not None and error.code in _MAY_HAVE_HAPPENED
 
 

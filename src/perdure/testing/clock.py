@@ -31,7 +31,7 @@ class Timed(Protocol):
 
 
 class ManualClock:
-    """The time of the goals of a home, which passes when `advance` is called and not otherwise. See Clock.
+    """The time of the goals of a home, which passes when `advance` is called and not otherwise.
 
     Leases, polling and steps themselves live in real time: a goal is not lost because a test advances a day.
     """

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 import orjson
 
+from perdure.minds.flows.comparison import is_same
 from perdure.minds.flows.hints import is_json_hint, is_open, list_of, supported
 
 if TYPE_CHECKING:
@@ -65,10 +66,10 @@ class Annotation:
         if self._adapter is None:
             return False
         try:
-            self._adapter.validate_python([value], strict=True)
+            found = self._adapter.validate_python([value], strict=True)[0]
         except Exception:  # noqa: BLE001 (validators of a user raise what they like)
             return False
-        return True
+        return found is value or is_same(value, found)  # pydantic makes a model of a dict, strictly, too
 
     def dump(self, value: Any) -> Any:
         """Return the JSON form that pydantic gives a value by the annotation.

@@ -64,7 +64,9 @@ class Delivery:
         return self._is_due(state.calls[state.settled[self._progress.delivered]])
 
     def _is_due(self, call: CallState) -> bool:
-        recorded, ended_seq = self._progress.recorded, call.ended_seq
+        recorded, ended_seq, callbacks = self._progress.recorded, call.ended_seq, self._progress.callbacks
+        if callbacks is not None and callbacks.is_timer_before(call.ended_us or 0, self._progress.reached_us):
+            return False
         return recorded is None or ended_seq is None or recorded.has_asked_before(ended_seq)
 
     def deliver_next(self, state: GoalState) -> bool:

@@ -9,7 +9,7 @@ their callbacks; for another loop (uvloop) the only way is to let it turn until 
 import asyncio
 from collections.abc import Callable, Iterator
 from contextvars import Context, copy_context
-from typing import Any
+from typing import Any, Literal
 
 from perdure.minds.flows.hidden_timers import refuse_deadlines
 
@@ -22,16 +22,32 @@ _CANCELLING_TURNS = 25
 turns: what it asks for in `finally` is cancelled by one of these, and a task group of asyncio never stops to wake up.
 """
 _BLOCKED_S = 0.01
+_ONE_MOMENT_S = 0.001
+"""Timers whose times differ by less had fired in one turn of the loop, or nearly so."""
 _REPEATED = "_deliver_cancellation"
 """anyio repeats this callback in every turn of the loop until the cancelled task has ended."""
+
+
+TimerOrder = Literal["passed", "restarted", "eager"]
+"""How the timers of a flow that is run again are fired.
+
+Timers are not recorded, so their order has to be guessed. `passed`: when the flow is stuck, in the order of the moments
+that they had in the first run. `restarted`: in the order of the time that each of them takes, because a resume between
+began all of them anew. `eager`: each before the first outcome that is later than its moment, also when the flow is not
+stuck, because a step that it led to has no intent.
+"""
+ORDERS: tuple[TimerOrder, ...] = ("passed", "restarted", "eager")
 
 
 class FlowCallbacks:
     """The callbacks and timers of one flow on the event loop that runs now; `is_of_flow` knows the flow's contexts."""
 
-    def __init__(self, is_of_flow: Callable[[Context], bool]) -> None:
+    def __init__(self, is_of_flow: Callable[[Context], bool], order: TimerOrder = "passed") -> None:
         self._loop: Any = asyncio.get_running_loop()
         self._is_of_flow = is_of_flow
+        self._order = order
+        self.has_dated = False
+        """Whether a timer was there when the flow was run again, so that another order may lead it elsewhere."""
         self.shows_timers = hasattr(self._loop, "_ready") and hasattr(self._loop, "_scheduled")
         self._end_refusal = None if self.shows_timers else refuse_deadlines(self._loop, self._is_of_flow_now)
         self._activity = 0
@@ -54,7 +70,7 @@ class FlowCallbacks:
         """Tell whether a callback of the flow is about to run, as it may be on a loop that does not show them."""
         if not self.shows_timers:
             return True
-        for handle in self._loop._ready:  # noqa: SLF001 (see the docstring of the module)
+        for handle in self._loop._ready.copy():  # noqa: SLF001 (other threads append to it, see the module)
             is_own = not handle._cancelled and self._is_of_flow(handle._context)  # noqa: SLF001
             if is_own and getattr(handle._callback, "__name__", "") != _REPEATED:  # noqa: SLF001
                 return True
@@ -64,7 +80,7 @@ class FlowCallbacks:
         """Tell whether anyio repeats a cancel of the flow."""
         return any(
             getattr(handle._callback, "__name__", "") == _REPEATED and self._is_of_flow(handle._context)  # noqa: SLF001
-            for handle in self._loop._ready  # noqa: SLF001
+            for handle in self._loop._ready.copy()  # noqa: SLF001
             if not handle._cancelled  # noqa: SLF001
         )
 
@@ -104,34 +120,49 @@ class FlowCallbacks:
             return
         for timer in self._timers():
             if id(timer) not in self._dates:
+                self.has_dated = True
                 self._dates[id(timer)] = timer, now_us / 1e6 + timer.when() - self._loop.time()
 
-    def fire_next_timer(self) -> int | None:
-        """Call the next timer of the flow now, as if its time had come; return when that was in the first run.
+    def fire_next_timers(self) -> int | None:
+        """Call the next timers of the flow now, as if their time had come; return when that was in the first run.
 
-        Without a timer None is returned. All timers must have a date: see `date_timers`. The loop shows the timer's own
-        time while it is called, and a scope of anyio gets its deadline now.
+        Without a timer None is returned. All timers must have a date: see `date_timers`. Timers of one moment fire
+        together, as in the turn of the loop that they had fired in.
         """
-        timer = min(self._timers(), key=self._date, default=None)
-        if timer is None:
+        timers = sorted(self._timers(), key=self._date)
+        if not timers:
             return None
-        date_s = self._date(timer)
+        first_s, fired_s = self._date(timers[0]), self._dates[id(timers[0])][1]
+        for timer in timers:
+            if self._date(timer) <= first_s + _ONE_MOMENT_S and not timer.cancelled():
+                self._fire(timer)
+        return round(fired_s * 1e6)
+
+    def _fire(self, timer: Any) -> None:
+        """Call a timer. The loop shows its own time meanwhile, and a scope of anyio gets its deadline now."""
         callback, args, context, when = timer._callback, timer._args, timer._context, timer.when()  # noqa: SLF001
         timer.cancel()
         scope = getattr(callback, "__self__", None)
         if hasattr(scope, "deadline"):  # of anyio, which compares it with the clock again when the scope is left
             context.run(setattr, scope, "deadline", self._loop.time())
-            return round(date_s * 1e6)
+            return
         time = self._loop.time
         self._loop.time = lambda: max(when, time())
         try:
             context.run(callback, *args)
         finally:
             del self._loop.time
-        return round(date_s * 1e6)
+
+    def is_timer_before(self, event_us: int, now_us: int) -> bool:
+        """Tell whether a timer is to be fired before an event of the first run, though the flow can do without it."""
+        if self._order != "eager":
+            return False
+        self.date_timers(now_us)
+        return any(self._date(timer) < event_us / 1e6 for timer in self._timers())
 
     def _date(self, timer: Any) -> float:
-        return self._dates[id(timer)][1]
+        date_s = self._dates[id(timer)][1]
+        return float(timer.when()) if self._order == "restarted" else date_s
 
     def _timers(self) -> Iterator[Any]:
         if not self.shows_timers:

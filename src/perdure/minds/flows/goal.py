@@ -45,7 +45,7 @@ class First(NamedTuple, Generic[T]):
 
 
 class Goal:
-    """What a flow is given: everything that it does through it is recorded, and happens once.
+    """What a flow is given: everything that it does through it is recorded, and happens once. `goal.id` is its id.
 
     @flow
     async def nightly(goal: Goal, day: str) -> str:

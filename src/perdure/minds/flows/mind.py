@@ -23,7 +23,7 @@ from perdure.minds.flows.cleanup import Cleanup
 from perdure.minds.flows.current import STEP
 from perdure.minds.flows.delivery import Delivery
 from perdure.minds.flows.endings import ended_without, ending_of
-from perdure.minds.flows.event_loop import FlowCallbacks
+from perdure.minds.flows.event_loop import ORDERS, FlowCallbacks, TimerOrder
 from perdure.minds.flows.flow import Flow
 from perdure.minds.flows.goal import Goal
 from perdure.minds.flows.mistakes import is_interrupt
@@ -74,27 +74,57 @@ class FlowMind:
         """What the function is given, once it runs."""
         given = arguments or {}
         self._args, self._kwargs = read_arguments(flow.fn, given.get("args", []), given.get("kwargs", {}))
-        self._progress = Progress()
-        self._cleanup = Cleanup()
-        self._cancelling = Cancelling(self._progress)
-        self._delivery = Delivery(self._progress, self._cancelling, self._cleanup)
-        self._ids: set[str] = set()
-        self.versions = Versions()
         self.goal_id = ""
         self.origins: Sequence[Origin] = ()
         """The goals that wrote the history of this goal. See GoalState."""
-        self._refusal: Refusal | None = None
+        self._begin(Progress())
         self.tool = StepTool(self._progress.requests, forks, calls)
+
+    def _begin(self, progress: Progress) -> None:
+        """Forget a run of the function."""
+        self._progress = progress
+        self._cleanup = Cleanup()
+        self._cancelling = Cancelling(progress)
+        self._delivery = Delivery(progress, self._cancelling, self._cleanup)
+        self._ids: set[str] = set()
+        self.versions = Versions()
+        self._refusal: Refusal | None = None
 
     async def prepare(self, state: GoalState) -> None:
         """See Mind.prepare. Runs the function from its beginning as far as the history goes.
 
+        A function with timers of its own may get elsewhere because they were fired in another order than in the first
+        run. Then it is run again with the other orders that are possible.
+
         Raises: Conflict when the function does not ask for what was recorded; nothing is recorded then.
         """
+        first: ChangedFlow | None = None
+        for order in ORDERS:
+            try:
+                await self._replay(state, order)
+            except ChangedFlow as changed:
+                first = first or changed
+                if not (order != ORDERS[-1] and await self._begin_anew()):
+                    raise first from None
+            else:
+                return
+
+    async def _begin_anew(self) -> bool:
+        """Unwind a function that went another way because of its timers; tell whether it can be run again."""
+        callbacks, body = self._progress.callbacks, self._progress.body
+        if callbacks is None or body is None or not callbacks.has_dated:
+            return False
+        await self.close()
+        await callbacks.rest()
+        self._progress.requests.clear()  # the tool of the steps has the same
+        self._begin(Progress(requests=self._progress.requests))
+        return body.done()
+
+    async def _replay(self, state: GoalState, order: TimerOrder) -> None:
         recorded = self._progress.recorded = Recorded(state)
         self._progress.is_replaying, self._progress.reached_us = True, state.origins[0].created_us
         self.versions.load(state)
-        callbacks = self._launch(state)
+        callbacks = self._launch(state, order)
         await callbacks.rest()
         recorded.settle_doubts()
         while await self._replay_next(state, recorded, callbacks):
@@ -295,10 +325,10 @@ class FlowMind:
         except ChangedFlow as error:
             self.refuse(error)
 
-    def _launch(self, state: GoalState) -> FlowCallbacks:
+    def _launch(self, state: GoalState, order: TimerOrder = ORDERS[0]) -> FlowCallbacks:
         self._progress.state, self.goal_id, self.origins = state, state.goal_id, state.origins
         self._progress.now_us = state.origins[0].created_us
-        self._progress.callbacks = FlowCallbacks(self._is_own)
+        self._progress.callbacks = FlowCallbacks(self._is_own, order)
         self._progress.body = asyncio.create_task(self._run(state.goal_id), context=_context_of(Branch(self)))
         return self._progress.callbacks
 

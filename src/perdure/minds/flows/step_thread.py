@@ -31,12 +31,15 @@ class StepThread:
         self._ended: asyncio.Future[Any] = self._loop.create_future()
         self._context = contextvars.copy_context()
         self._ticket = threading.Lock()
+        self._has_ended = False
+        self.has_begun = False
+        """Whether the function was called."""
         self._thread = threading.Thread(target=self._call, name="perdure-step", daemon=True)
 
     @property
     def is_alive(self) -> bool:
         """Whether the function may still run."""
-        return self._thread.is_alive()
+        return self._thread.is_alive() and not self._has_ended
 
     async def run(self) -> Any:
         """Call the function, and return what it returns.
@@ -54,10 +57,12 @@ class StepThread:
     def _call(self) -> None:
         if not self._ticket.acquire(blocking=False):
             return
+        self.has_begun = True
         try:
             result, error = self._context.run(self._fn), None
         except BaseException as raised:  # noqa: BLE001 (it is handed over, and raised there)
             result, error = None, raised
+        self._has_ended = True
         with contextlib.suppress(RuntimeError):  # the loop is closed, and nothing waits any more
             self._loop.call_soon_threadsafe(self._settle, result, error)
 

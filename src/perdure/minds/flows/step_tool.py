@@ -7,10 +7,10 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from perdure.errors import Invalid, Unavailable
-from perdure.kernel.events import ToolError, ToolOutput
+from perdure.kernel.events import Happened, ToolError, ToolOutput
 from perdure.kernel.recovery import BAD_RESULT
 from perdure.kernel.tool import CallContext, Check, KnownOutput
 from perdure.minds.flows.checks import answer_of
@@ -24,6 +24,14 @@ from perdure.minds.standing import NOT_HAPPENED, TIMEOUT
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
+
+
+class _Ended(NamedTuple):
+    """The result of a step, or how it failed; where its check was asked because it raised, whether it happened."""
+
+    output: Any = None
+    error: ToolError | None = None
+    happened: Happened | None = None
 
 
 class StepTool:
@@ -52,7 +60,7 @@ class StepTool:
         current = current_of(context)
         STEP.set(current)
         self._forks.begin(context.goal_id, context.call.call_id)
-        output, error = await self._tried(context)
+        output, error, happened = await self._tried(context)
         self._forks.leave(context.goal_id, context.call.call_id)
         usage, meta = current.end()
         duration_ms = round((loop.time() - begun_s) * 1000)
@@ -69,6 +77,7 @@ class StepTool:
             step=call_.step if is_pure else None,
             digest=call_.arguments["digest"] if is_pure else None,
             effect="pure" if is_pure else None,
+            happened=happened,
         )
 
     def _enter_context(self, context: CallContext) -> None:
@@ -78,22 +87,20 @@ class StepTool:
             for variable, value in request.wanted.context.items():
                 variable.set(value)
 
-    async def _tried(self, context: CallContext) -> tuple[Any, ToolError | None]:
+    async def _tried(self, context: CallContext) -> _Ended:
         """Run the function of a step, and return its result, or how it failed."""
         try:
             request, work = self._requested(context)
         except Invalid as raised:
-            return None, failure_of(raised, context.call.call_id)
+            return _Ended(error=failure_of(raised, context.call.call_id))
         if request.late_error is not None and request.attempts_begun == context.call.attempt:
-            return None, replace(request.late_error, retryable=False)
+            return _Ended(error=replace(request.late_error, retryable=False))
         left_s = _left_s(context, request, work)
         if left_s is not None and left_s <= 0:
             return await self._timed_out(context, request)
         return await self._called(context, request, work, left_s)
 
-    async def _called(
-        self, context: CallContext, request: Request, work: Work, left_s: float | None
-    ) -> tuple[Any, ToolError | None]:
+    async def _called(self, context: CallContext, request: Request, work: Work, left_s: float | None) -> _Ended:
         try:
             async with self._calls.timeout(left_s) as limit:
                 result = await call(
@@ -102,7 +109,7 @@ class StepTool:
         except asyncio.CancelledError as raised:
             if not _is_being_cancelled():
                 failure = self._failure(raised, context, request)
-                return None, replace(failure, message="The step raised it itself.")
+                return await self._failed(replace(failure, message="The step raised it itself."), context, work)
             await self.reap(context.goal_id, context.call.call_id)
             raise
         except BrokenStart:
@@ -113,43 +120,67 @@ class StepTool:
             if issubclass(type(raised), TimeoutError) and limit.expired():
                 await self._forks.end(context.goal_id, context.call.call_id)
                 return await self._timed_out(context, request)
-            return None, self._failure(raised, context, request)
+            return await self._failed(self._failure(raised, context, request), context, work)
         return self._stored(work, result, context)
 
-    def _stored(self, work: Work, result: Any, context: CallContext) -> tuple[Any, ToolError | None]:
+    def _stored(self, work: Work, result: Any, context: CallContext) -> _Ended:
         """Return the result of a step as it is recorded, or that it cannot be."""
         try:
-            return result_to_json(work.fn, result, f"What {context.call.step} returned"), None
+            return _Ended(result_to_json(work.fn, result, f"What {context.call.step} returned"))
         except Invalid as raised:
             message = f"The step was done, but its result cannot be stored: {raised.detail}"
-            return None, ToolError(BAD_RESULT, message, retryable=False)
+            return _Ended(error=ToolError(BAD_RESULT, message, retryable=False))
 
     def _failure(self, raised: BaseException, context: CallContext, request: Request) -> ToolError:
         """Return what is recorded of an exception; whether it is retried is decided now, while its class is known."""
         failure = failure_of(raised, context.call.call_id)
         return replace(failure, retryable=request.retry.retries_class(type(raised), failure.code))
 
-    async def _timed_out(self, context: CallContext, request: Request) -> tuple[Any, ToolError | None]:
+    async def _failed(self, failure: ToolError, context: CallContext, work: Work) -> _Ended:
+        """Ask the check of a `once` step that raised: it may have had its effect, and only the reply was lost.
+
+        Without a check, a failure is one, and the retry policy is the word of its author.
+        """
+        if context.call.effect != "once" or work.check is None or not self._has_begun(context.call.call_id):
+            return _Ended(error=failure)
+        unknown = _Ended(error=replace(failure, retryable=False), happened="unknown")
+        try:
+            found = await self.check(context)
+        except Invalid as error:
+            log.warning("%s raised, and its check cannot tell whether it happened: %s", context.call.step, error.detail)
+            return unknown
+        match found:
+            case "happened":
+                return _Ended(happened="yes")
+            case KnownOutput(output=output):
+                return _Ended(output, happened="yes")
+            case "not_happened" if not self._is_running(context.call.call_id):
+                return _Ended(error=failure, happened="no")
+            case _:
+                return unknown
+
+    async def _timed_out(self, context: CallContext, request: Request) -> _Ended:
         """Ask the check of a step that must not happen twice; without its answer, the outcome is not known."""
         too_long = "The step took longer than it may"
         is_retryable = request.retry.retries_class(TimeoutError, TIMEOUT)
         if context.call.effect != "once":
-            return None, ToolError(TIMEOUT, f"{too_long}.", retryable=is_retryable)
+            return _Ended(error=ToolError(TIMEOUT, f"{too_long}.", retryable=is_retryable))
         try:
             found = await self.check(context)
         except Invalid as error:
-            return None, ToolError(TIMEOUT, f"{too_long}; its check cannot tell: {error.detail}", retryable=False)
+            message = f"{too_long}; its check cannot tell: {error.detail}"
+            return _Ended(error=ToolError(TIMEOUT, message, retryable=False))
         match found:
             case "happened":
-                return None, None
+                return _Ended()
             case KnownOutput(output=output):
-                return output, None
+                return _Ended(output)
             case "not_happened" if not self._is_running(context.call.call_id):
                 message = f"{too_long}; its check says that it did not happen."
-                return None, ToolError(NOT_HAPPENED, message, retryable=is_retryable)
+                return _Ended(error=ToolError(NOT_HAPPENED, message, retryable=is_retryable))
             case _:
                 message = f"{too_long}; whether it happened is not known, so it is not repeated."
-                return None, ToolError(TIMEOUT, message, retryable=False)
+                return _Ended(error=ToolError(TIMEOUT, message, retryable=False))
 
     async def check(self, context: CallContext) -> Check:
         """See Tool.check. Asks the step's own check, with the arguments, the key and the context of the step.
@@ -161,11 +192,8 @@ class StepTool:
             return "unknown"
         own = work.context.copy()
         own.run(STEP.set, current_of(context, is_check=True))
-        try:
-            answer = await asyncio.create_task(call(self._calls.function(work.check), work), context=own)
-        except Exception:
-            log.warning("the check of %s failed, and so knows nothing", context.call.step, exc_info=True)
-            return "unknown"
+        asked = _asked(self._calls.function(work.check), work, context.call.step)
+        answer = await asyncio.create_task(asked, context=own)
         what = f"What the check of {context.call.step} found"
         return answer_of(answer, lambda value: result_to_json(work.fn, value, what))
 
@@ -177,6 +205,11 @@ class StepTool:
         await self._forks.end(goal_id, call_id)
         if self._is_running(call_id):
             raise Unavailable(f"The function of {call_id} still runs on its thread, which cannot be ended.")
+
+    def _has_begun(self, call_id: str) -> bool:
+        """Tell whether a function was called: one that runs on a thread is not if no thread can be started."""
+        thread = self._threads.get(call_id)
+        return thread is None or thread.has_begun
 
     def _is_running(self, call_id: str) -> bool:
         thread = self._threads.get(call_id)
@@ -200,6 +233,17 @@ def _left_s(context: CallContext, request: Request, work: Work) -> float | None:
         return work.timeout_s
     left_s = context.left_s()
     return work.timeout_s if left_s is None else min(left_s, work.timeout_s)
+
+
+async def _asked(check: Callable[..., Any], work: Work, step: str) -> Any:
+    """Return the answer of a check; one that raises knows nothing."""
+    try:
+        return await call(check, work)
+    except BaseException as raised:
+        if is_interrupt(raised) or _is_being_cancelled():
+            raise
+        log.warning("the check of %s failed, and so knows nothing", step, exc_info=True)
+        return None
 
 
 def _ignore(_thread: StepThread) -> None:

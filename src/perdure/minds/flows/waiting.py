@@ -36,7 +36,7 @@ async def advance(progress: Progress, callbacks: FlowCallbacks) -> bool:
         await callbacks.rest()
         return True
     callbacks.date_timers(progress.reached_us)
-    fired_us = callbacks.fire_next_timer()
+    fired_us = callbacks.fire_next_timers()
     if fired_us is not None:
         progress.reached_us = max(progress.reached_us, fired_us)
         progress.note_activity(asyncio.get_running_loop())

@@ -163,12 +163,15 @@ def _ended(call: CallState) -> str:
     outcome = call.outcome
     if outcome is None or outcome.ok:
         again = f", run again {call.times_again}x" if call.times_again else ""
-        return f"done{again}" if call.unknown is None else "done, says its check"
+        is_checked = call.unknown is not None or (outcome is not None and outcome.happened == "yes")
+        return "done, says its check" if is_checked else f"done{again}"
     code = outcome.error.code if outcome.error else "error"
     if code == "denied":
         return "denied"
     if code == "cancelled":
         return _CANCELLED[outcome.happened]
+    if outcome.happened == "unknown":
+        return "failed, effect unknown"
     exit_code = outcome.output.get("exit_code") if isinstance(outcome.output, dict) else None
     return f"failed: exit {exit_code}" if code == "exit" else f"failed: {code}"
 
