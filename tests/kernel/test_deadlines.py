@@ -48,7 +48,7 @@ async def asking_until_the_earlier(goal: Goal) -> str:
     try:
         async with goal.timeout(70):
             try:
-                return await goal.ask("Approve?", timeout_s=75)
+                return str(await goal.ask("Approve?", timeout_s=75))
             except TimeoutError:
                 return "the question"
     except TimeoutError:
