@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Literal
 
 from perdure.app.system import SystemClock, SystemIds, observer
-from perdure.kernel.events import GoalBegun, MindSpec, OutcomeUnknown, ToolCall
+from perdure.kernel.events import Ask, GoalBegun, MindSpec, OutcomeUnknown, ToolCall, iso
 from perdure.kernel.journal import Desk, Journal
 from perdure.kernel.ports import StateStore, Worker
 
@@ -32,4 +32,15 @@ async def waiting_goal(
     if waits_for == "unknown":
         journal.record(OutcomeUnknown("pay.1", "Nobody knows."))
     await journal.commit(release=not is_held)
+    return journal.goal_id
+
+
+async def unanswered_goal(store: StateStore, workdir: Path, until_us: int, *, queue: str = "cli") -> str:
+    """Make a goal whose question `sure.1` waits for an answer until a moment; return its id."""
+    ids = SystemIds()
+    desk = Desk(store, SystemClock(), ids, worker_of(workdir), queue)
+    begun = GoalBegun("publish", MindSpec("model"), workdir=str(workdir))
+    journal = Journal.begin(desk, begun, ids.goal_id("publish"))
+    journal.record(Ask("sure.1", "sure", "Publish?", ("yes", "no"), iso(until_us)), is_decision=True)
+    await journal.commit(release=True)
     return journal.goal_id

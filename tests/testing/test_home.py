@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import perdure.testing
-from perdure import Goal, GoalFailed, GoalWaiting, Invalid, Retry, Unavailable, flow
+from perdure import Conflict, Goal, GoalFailed, GoalWaiting, Invalid, Retry, Unavailable, flow
 from perdure.testing import TemporaryHome
 from tests.app.serving import until
 
@@ -104,6 +104,16 @@ async def in_time(goal: Goal, seconds: float) -> str:
             return str(await goal.signal("paid"))
     except TimeoutError:
         return "late" if limit.has_passed else "another timeout"
+
+
+@flow
+async def waiting_long(goal: Goal, kind: str) -> str:
+    waited = goal.signal("paid", timeout_s=DAY_S) if kind == "signal" else None
+    try:
+        return str(await (waited or goal.ask("Confirm?", ["yes", "no"], timeout_s=DAY_S)))
+    except TimeoutError:
+        await goal.sleep(7 * DAY_S)
+        return "late"
 
 
 @flow
@@ -247,6 +257,20 @@ async def test_work_of_a_flow_that_is_not_recorded_is_waited_for(p: TemporaryHom
     await p.clock.advance(0)
     assert CALLS == ["slept"]
     assert (await handle.result(timeout_s=5)).value == "slept"
+
+
+async def test_what_waits_says_until_when(p: TemporaryHome) -> None:
+    with pytest.raises(GoalWaiting) as signal:
+        await p.goals.run(waiting_long, "signal")
+    assert "waits for a signal: paid, until 2026-11-17 08:00:00 UTC." in str(signal.value)
+    with pytest.raises(GoalWaiting) as question:
+        await p.goals.run(waiting_long, "question")
+    said = str(question.value)
+    assert "waits for a person: 'Confirm?' (yes, no), until 2026-11-17 08:00:00 UTC." in said
+    assert "asks: Confirm? (yes, no), until 2026-11-17 08:00:00 UTC" in said
+    await p.clock.advance(2 * DAY_S)
+    with pytest.raises(Conflict, match="timed out at 2026-11-17 08:00:00 UTC"):
+        await p.goals.decide(question.value.id, "answer", value="yes")
 
 
 async def test_a_run_that_parks_is_resumed_when_it_is_due(p: TemporaryHome) -> None:
