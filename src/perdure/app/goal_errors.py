@@ -9,9 +9,10 @@ from perdure.app.asked import OnFailed
 from perdure.app.next_commands import NextCommand, next_commands, with_home
 from perdure.app.views import GoalResult, GoalView
 from perdure.errors import Conflict, GoalCancelled, GoalFailed, GoalWaiting
-from perdure.kernel.events import Ask, Termination, Wait, moment
+from perdure.kernel.events import Ask, Termination, Wait
 from perdure.kernel.fold import GoalState
 from perdure.kernel.loop import Ran
+from perdure.kernel.moments import moment
 from perdure.kernel.summary import summarise
 from perdure.minds.flows.registry import loaded_flow
 from perdure.minds.flows.values import reader_of

@@ -13,8 +13,9 @@ from pathlib import Path
 from perdure.kernel.cancellation import is_cancelled_by_flow
 from perdure.kernel.children import open_children
 from perdure.kernel.cleanup import is_cleaning_up
-from perdure.kernel.events import Ask, LimitName, Reopened, ToolCall, Wait, moment, moment_us
+from perdure.kernel.events import Ask, LimitName, Reopened, ToolCall, Wait, moment_us
 from perdure.kernel.fold import CallState, GoalState
+from perdure.kernel.moments import moment
 from perdure.kernel.reopening import NotRetried, plan_retry
 from perdure.kernel.summary import Summary
 from perdure.minds.flows.scripts import is_of_script, run_again, script_command

@@ -15,10 +15,10 @@ from perdure.kernel.events import (
     Verdict,
     Wait,
     fingerprint,
-    moment,
     moment_us,
 )
 from perdure.kernel.fold import CallState, GoalState, apply
+from perdure.kernel.moments import moment
 from perdure.kernel.ports import Admit, InboxRow
 
 _LONGEST_ANSWER = 100

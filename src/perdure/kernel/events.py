@@ -419,12 +419,6 @@ def iso(timestamp_us: int) -> str:
     return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-def moment(us: int) -> str:
-    """Write a moment for people."""
-    text = iso(us)
-    return f"{text[:10]} {text[11:19]} UTC"
-
-
 def moment_us(text: str) -> int:
     """Read an ISO-8601 moment as microseconds since 1970."""
     moment = datetime.fromisoformat(text)

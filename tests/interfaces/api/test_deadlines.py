@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from perdure.app.system import SystemClock
-from perdure.kernel.events import moment
+from perdure.kernel.moments import moment
 from tests.interfaces.api.serving import Served
 from tests.waiting import unanswered_goal
 

@@ -7,7 +7,7 @@ import pytest
 
 from perdure import Perdure
 from perdure.app.system import SystemClock
-from perdure.kernel.events import moment
+from perdure.kernel.moments import moment
 from tests.interfaces.cli.terminal import Terminal
 from tests.waiting import unanswered_goal
 

@@ -12,7 +12,8 @@ from perdure import Perdure
 from perdure.app.server_mark import marked_as_server
 from perdure.interfaces.cli.answer import Table, print_table
 from perdure.interfaces.cli.goals.timeline import STATE_COLUMN, timeline
-from perdure.kernel.events import GoalBegun, MindSpec, Tip, moment, seal
+from perdure.kernel.events import GoalBegun, MindSpec, Tip, seal
+from perdure.kernel.moments import moment
 from perdure.minds.plan import PlanMind
 from perdure.minds.plan_file import parse_plan
 from perdure.settings import load_settings

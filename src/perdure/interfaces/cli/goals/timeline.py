@@ -9,9 +9,10 @@ from perdure.app.views import GoalView
 from perdure.interfaces.cli.answer import Table
 from perdure.interfaces.cli.terminal import one_line
 from perdure.interfaces.cli.times import in_words
-from perdure.kernel.events import Ask, Happened, Reopened, ToolCall, Wait, iso, moment, moment_us
+from perdure.kernel.events import Ask, Happened, Reopened, ToolCall, Wait, iso, moment_us
 from perdure.kernel.fold import CallState, GoalState
 from perdure.kernel.loop import Ran
+from perdure.kernel.moments import moment
 from perdure.kernel.ports import InboxRow
 
 HEADERS = ("events", "step", "tool", "state", "tries", "took", "cost")
