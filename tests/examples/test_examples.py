@@ -84,7 +84,7 @@ def test_a_checkout_is_approved_charged_and_shipped_once(work: Path, capsys: pyt
     ledger = str(work / "ledger")
     assert [killed(when, 1, ledger, "checkout.py") for when in BOTH] == [True, True], "it reserves"
     goal_id, *asked = run("checkout.py").split()
-    assert " ".join(asked).startswith("waits for a person: 'Approve 104.40 for 17?' (yes, no).")
+    assert " ".join(asked).startswith("waits for a person: 'Approve 104.40 for 17?' (yes, no), until ")
     assert perdure(["goal", "answer", goal_id, "yes"]) == 0
     assert [killed(when, 1, ledger, "checkout.py") for when in BOTH] == [True, True], "it charges"
     assert killed("before", 1, ledger, "checkout.py"), "its child ships"
