@@ -51,6 +51,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         super().__init__(_JumpingSelector(self._is_busy, self._jump))
 
     def time(self) -> float:
+        self._now_s += 1e-9  # as of a real clock, no two readings are the same: timers have an order
         return self._now_s
 
     @contextmanager

@@ -118,10 +118,11 @@ class FlowCallbacks:
         """
         if self.shows_timers and not self._loop._scheduled:  # noqa: SLF001 (most flows have none at most outcomes)
             return
+        loop_s = self._loop.time()  # once, so that the order of timers that were made together is kept
         for timer in self._timers():
             if id(timer) not in self._dates:
                 self.has_dated = True
-                self._dates[id(timer)] = timer, now_us / 1e6 + timer.when() - self._loop.time()
+                self._dates[id(timer)] = timer, now_us / 1e6 + timer.when() - loop_s
 
     def fire_next_timers(self) -> int | None:
         """Call the next timers of the flow now, as if their time had come; return when that was in the first run.
@@ -129,7 +130,7 @@ class FlowCallbacks:
         Without a timer None is returned. All timers must have a date: see `date_timers`. Timers of one moment fire
         together, as in the turn of the loop that they had fired in.
         """
-        timers = sorted(self._timers(), key=self._date)
+        timers = sorted(self._timers(), key=lambda timer: (self._date(timer), timer.when()))
         if not timers:
             return None
         first_s, fired_s = self._date(timers[0]), self._dates[id(timers[0])][1]
