@@ -35,16 +35,17 @@ _MOST_PARTS = 24
 class Generator:
     """Makes one program. One with races has results that depend on time.
 
-    Two things are left out, because they are not promised. Two sleeps of asyncio at once: a restart begins both anew,
-    and the history does not tell in which order they ended. And `asyncio.gather(return_exceptions=True)` in a scope of
-    anyio: without a flow, too, it raises a cancel that the scope does not know, if its last member had ended before.
+    Three things are left out, because they are not promised. Two sleeps of asyncio at once: a restart begins both anew,
+    and the history does not tell in which order they ended. A race with a sleep of asyncio, for the same reason. And
+    `asyncio.gather(return_exceptions=True)` in a scope of anyio: without a flow, too, it raises a cancel that the scope
+    does not know, if its last member had ended before.
     """
 
     def __init__(self, seed: int, *, has_races: bool) -> None:
         self._chance = random.Random(seed)
         self._has_races = has_races
         self._left = _MOST_PARTS
-        self._has_pause = False
+        self._has_pause = has_races
 
     def program(self) -> Line:
         """Return a program that ends by itself, and never raises."""

@@ -11,6 +11,9 @@ import anyio
 import pytest
 
 from perdure import Goal
+from perdure.kernel.events import MindSpec
+from perdure.minds.flows.flow import Flow
+from tests.kernel.world import World
 from tests.minds.test_flow_cancellation import FlowFunction, forever, once, quick, run_to_end
 
 
@@ -74,6 +77,22 @@ async def gather_in_a_scope_of_anyio(goal: Goal) -> Any:
 async def step_beside_a_pure_step(goal: Goal) -> Any:
     position, value = await goal.first(goal.options(effect="pure").step(forever), once(goal, quick, 11))
     return [position, value]
+
+
+async def signal_that_came_before(goal: Goal) -> Any:
+    await goal.signal("begin")
+    position, value = await goal.first(goal.signal("go"), goal.sleep(5000))
+    return [position, value]
+
+
+async def test_a_signal_that_came_before_its_wait_wakes_the_flow_beside_an_open_call(world: World) -> None:
+    started = await world.start(MindSpec("flow", at=Flow(signal_that_came_before).path))
+    assert started.outcome == "waiting"
+    for name in ("go", "begin"):
+        await world.store.post("goal-a", "signal", {"name": name, "payload": name}, key=name)
+    ended = (await world.resume()).state
+    assert ended.termination is not None
+    assert ended.termination.value == [0, "go"]
 
 
 FLOWS: list[tuple[FlowFunction, Any]] = [

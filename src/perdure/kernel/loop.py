@@ -211,26 +211,29 @@ class Loop:
             return None
         decided = await self._decided()
         while decided.end is None and decided.cancelled:
-            self._record_decided(decided)  # first: the mind wanted it before it knew of the cancelled calls' end
+            # Its actions come first: the mind wanted them before it knew of the cancelled calls' end.
+            is_asked_again = self._record_decided(decided)
             if not self._calls.cancel(decided.cancelled):
                 self._wake_us, self._again_s = decided.wake_us, decided.again_s
-                return decided.wake_us
+                return 0 if is_asked_again else decided.wake_us
             decided = await self._decided()
         self._calls.cancel(decided.cancelled)
         self._wake_us, self._again_s = decided.wake_us, decided.again_s
-        if not self._record_decided(decided):
-            return decided.wake_us
-        return decided.wake_us if self.state.open_calls else 0  # nothing came of it: ask again, at once
+        return 0 if self._record_decided(decided) else decided.wake_us
 
     def _record_decided(self, decided: Decided) -> bool:
-        """Record what the mind wants; tell whether that was anything."""
+        """Record what the mind wants; tell whether the mind has to be asked again at once.
+
+        That is when nothing is open afterwards, or something has ended already: a wait for a signal that had come.
+        """
+        settled_before = len(self.state.settled)
         if decided.unrecorded:
             self._calls.add_unrecorded(decided.unrecorded)
         bodies = admit(decided.actions, self.state, self._means.tools, self._means.policy)
         if decided.end is not None and not self._children.cancel_all():
             bodies.append(end_of(self.state, decided.end))
         self.journal.record(*bodies, is_decision=bool(bodies))
-        return bool(bodies)
+        return len(self.state.settled) > settled_before or (bool(bodies) and not self.state.open_calls)
 
     async def _decided(self) -> Decided:
         """Ask the mind; one that is cut short by a stop has decided nothing."""

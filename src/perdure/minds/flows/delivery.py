@@ -18,6 +18,7 @@ outcomes behind it, and it may be delivered before them.
 """
 
 import asyncio
+import math
 from typing import Any
 
 from perdure.errors import StepFailed
@@ -58,6 +59,12 @@ class Delivery:
         if not is_next or is_in_doubt or not self._is_due(call) or self.is_cancel_next(state) or callbacks.has_ready():
             return False
         return self._deliver_and_count(state, call) and request.answer.done()
+
+    def next_seq(self, state: GoalState) -> float:
+        """Return the event whose outcome is delivered next; infinity when all are delivered."""
+        if self._progress.delivered == len(state.settled):
+            return math.inf
+        return state.calls[state.settled[self._progress.delivered]].ended_seq or 0
 
     def is_due(self, state: GoalState) -> bool:
         """Tell whether a function that is run again is where it was when the next settled call was delivered."""

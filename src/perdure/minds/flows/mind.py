@@ -126,9 +126,9 @@ class FlowMind:
         self.versions.load(state)
         callbacks = self._launch(state, order)
         await callbacks.rest()
-        recorded.settle_doubts()
+        recorded.settle_doubts(self._delivery.next_seq(state))
         while await self._replay_next(state, recorded, callbacks):
-            recorded.settle_doubts()
+            recorded.settle_doubts(self._delivery.next_seq(state))
         self._progress.is_replaying = False
         if self._refusal is not None:
             raise self._refusal.error

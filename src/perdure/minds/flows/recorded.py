@@ -105,16 +105,19 @@ class Recorded:
         """Whether it is not known yet if the code has asked for something else before a recorded step."""
         return bool(self._behind)
 
-    def settle_doubts(self) -> None:
-        """Find the differences that are left when every task of the flow waits.
+    def settle_doubts(self, next_seq: float) -> None:
+        """Find the differences that are left when every task of the flow waits for the outcome of an event.
 
-        A step that the flow has cancelled before it could begin was not recorded in the first run either.
+        A step that the flow has cancelled before it could begin was not recorded in the first run either. Outcomes that
+        were recorded before a step are delivered before it begins, so one of them may still cancel the other.
         """
-        for step, (recorded, before) in self._behind.items():
-            if not before.answer.done():
+        for step, (recorded, before) in list(self._behind.items()):
+            if before.answer.done():
+                del self._behind[step]
+            elif recorded.seq < next_seq:
+                del self._behind[step]
                 self._left[step] = recorded
                 self._found[step] = _asked_for(before)
-        self._behind.clear()
 
     def _asked_before(self, branch: str) -> Request | None:
         """Return a step of a branch that waits to be begun, and would have been recorded before what is asked for."""
