@@ -4,6 +4,7 @@ Each was found by `tests/faults`, and failed before.
 """
 
 import asyncio
+import time
 from contextlib import suppress
 from typing import Any
 
@@ -62,6 +63,38 @@ async def two_timers_at_once(goal: Goal) -> Any:
     return [line.result() for line in lines]
 
 
+GAPS_S: list[float] = []
+"""How long the machine is busy between the two timers of `timers_of_a_busy_machine`, in each of its runs."""
+
+
+async def timers_of_a_busy_machine(goal: Goal) -> Any:
+    async def times_out() -> Any:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await goal.signal("never")
+        return await once(goal, quick, 7)
+
+    async def sleeps() -> Any:
+        time.sleep(GAPS_S.pop(0) if len(GAPS_S) > 1 else GAPS_S[0])  # noqa: ASYNC251 (it blocks the loop)
+        await asyncio.sleep(0.01)
+        return await once(goal, quick, 8)
+
+    async with asyncio.TaskGroup() as group:
+        lines = [group.create_task(times_out()), group.create_task(sleeps())]
+    return [line.result() for line in lines]
+
+
+async def leaves_a_task_behind(goal: Goal) -> Any:
+    async def cleans_up() -> Any:
+        for _ in range(5):
+            await asyncio.sleep(0)
+        await goal.ask("Publish?")
+
+    step = await once(goal, quick, 1)
+    task = asyncio.create_task(cleans_up())
+    return [step, task.done()]
+
+
 async def gather_in_a_scope_of_anyio(goal: Goal) -> Any:
     async def cleans_up() -> None:
         try:
@@ -112,3 +145,21 @@ async def test_a_flow_meets_everything_in_the_same_order_wherever_it_dies(fn: Fl
         assert state.termination is not None
         assert (state.termination.reason, state.termination.value) == ("done", value), (die_at, state.termination)
         assert not state.open_calls
+
+
+@pytest.mark.parametrize("gaps_s", [(0.004, 0.0), (0.0, 0.004), (0.0, 0.0), (0.004, 0.004)])
+async def test_two_timers_are_fired_in_the_recorded_order_however_busy_the_machine_is(
+    gaps_s: tuple[float, float],
+) -> None:
+    for die_at in range(1, 7):
+        GAPS_S[:] = gaps_s
+        state = await asyncio.wait_for(run_to_end(timers_of_a_busy_machine, die_at), 20)
+        assert state.termination is not None
+        assert state.termination.value == [7, 8], (die_at, state.termination)
+
+
+async def test_a_flow_that_leaves_a_task_behind_ends_alike_wherever_it_dies() -> None:
+    for die_at in range(6):
+        state = await asyncio.wait_for(run_to_end(leaves_a_task_behind, die_at), 20)
+        assert state.termination is not None
+        assert "The flow returned while /ask#0 was in flight" in str(state.termination.detail), die_at

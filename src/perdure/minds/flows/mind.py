@@ -23,7 +23,7 @@ from perdure.minds.flows.cleanup import Cleanup
 from perdure.minds.flows.current import STEP
 from perdure.minds.flows.delivery import Delivery
 from perdure.minds.flows.endings import ended_without, ending_of
-from perdure.minds.flows.event_loop import ORDERS, FlowCallbacks, TimerOrder
+from perdure.minds.flows.event_loop import FlowCallbacks
 from perdure.minds.flows.flow import Flow
 from perdure.minds.flows.goal import Goal
 from perdure.minds.flows.mistakes import is_interrupt
@@ -43,6 +43,7 @@ from perdure.minds.flows.requests import (
 )
 from perdure.minds.flows.step_calls import DIRECT, StepCalls
 from perdure.minds.flows.step_tool import StepTool
+from perdure.minds.flows.timer_order import TimerPlan, TimerSearch
 from perdure.minds.flows.values import read_arguments, result_to_json, to_json
 from perdure.minds.flows.versions import Refusal, Versions
 from perdure.minds.flows.waiting import advance, look_again_s
@@ -51,6 +52,9 @@ from perdure.minds.standing import standing
 
 _UNWINDING_S = 10.0
 """How long a function may take to leave its `finally` blocks."""
+
+_SEARCH_S = 10.0
+"""How long other orders of timers are tried before the code of a flow is taken for changed."""
 
 _LEFT_ALONE: "list[asyncio.Task[None]]" = []
 """Bodies of flows that do not end. They are never freed: their code would be entered once more for that, and would run
@@ -98,16 +102,21 @@ class FlowMind:
 
         Raises: Conflict when the function does not ask for what was recorded; nothing is recorded then.
         """
+        search = TimerSearch()
         first: ChangedFlow | None = None
-        for order in ORDERS:
+        until_s = asyncio.get_running_loop().time() + _SEARCH_S
+        while (plan := search.next_plan()) is not None:
             try:
-                await self._replay(state, order)
+                await self._replay(state, plan)
             except ChangedFlow as changed:
                 first = first or changed
-                if not (order != ORDERS[-1] and await self._begin_anew()):
-                    raise first from None
+                search.note(plan, self._progress.came(state))
+                if asyncio.get_running_loop().time() > until_s or not await self._begin_anew():
+                    break
             else:
                 return
+        if first is not None:
+            raise first from None
 
     async def _begin_anew(self) -> bool:
         """Unwind a function that went another way because of its timers; tell whether it can be run again."""
@@ -120,11 +129,11 @@ class FlowMind:
         self._begin(Progress(requests=self._progress.requests))
         return body.done()
 
-    async def _replay(self, state: GoalState, order: TimerOrder) -> None:
+    async def _replay(self, state: GoalState, plan: TimerPlan) -> None:
         recorded = self._progress.recorded = Recorded(state)
         self._progress.is_replaying, self._progress.reached_us = True, state.origins[0].created_us
         self.versions.load(state)
-        callbacks = self._launch(state, order)
+        callbacks = self._launch(state, plan)
         await callbacks.rest()
         recorded.settle_doubts(self._delivery.next_seq(state))
         while await self._replay_next(state, recorded, callbacks):
@@ -325,10 +334,10 @@ class FlowMind:
         except ChangedFlow as error:
             self.refuse(error)
 
-    def _launch(self, state: GoalState, order: TimerOrder = ORDERS[0]) -> FlowCallbacks:
+    def _launch(self, state: GoalState, plan: TimerPlan | None = None) -> FlowCallbacks:
         self._progress.state, self.goal_id, self.origins = state, state.goal_id, state.origins
         self._progress.now_us = state.origins[0].created_us
-        self._progress.callbacks = FlowCallbacks(self._is_own, order)
+        self._progress.callbacks = FlowCallbacks(self._is_own, plan)
         self._progress.body = asyncio.create_task(self._run(state.goal_id), context=_context_of(Branch(self)))
         return self._progress.callbacks
 
@@ -364,7 +373,8 @@ class FlowMind:
 
     async def _require_nothing_open(self, goal: Goal) -> None:
         """Check that the function has awaited all that it began."""
-        await asyncio.sleep(0)  # a task that it left behind asks for its step now
+        if self._progress.callbacks is not None:
+            await self._progress.callbacks.let_others_rest()  # a task that it left behind asks for its step now
         goal.unawaited.require_none()
         for step, request in self._progress.requests.items():
             if not request.is_cancelled:
