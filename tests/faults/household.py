@@ -7,6 +7,7 @@ from typing import Any
 
 from perdure import NotFound
 from perdure.kernel.children import open_children, outcome_of, start_key
+from perdure.kernel.cleanup import PARENT
 from perdure.kernel.events import GoalBegun, MindSpec, ParentCall, ToolCall, ToolOutput
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.journal import Journal
@@ -118,7 +119,7 @@ class Household:
             if state is None or state.termination is not None:
                 continue
             self._cancels += 1
-            await self._world.store.post(goal_id, "cancel", {}, key=f"{goal_id}/cancel/{self._cancels}")
+            await self._world.store.post(goal_id, "cancel", {"by": PARENT}, key=f"{goal_id}/cancel/{self._cancels}")
             await self._run_to_end(state)
 
     async def _run_to_end(self, state: GoalState | None) -> None:

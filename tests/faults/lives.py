@@ -64,7 +64,7 @@ class Lives:
                 self.household.is_dead = True
             else:
                 if ran.outcome == "waiting":
-                    await self._wait_for_news(ran.state, self.household.runs())
+                    await self._wait_for_news(ran.state, [self._death, *self.household.runs()])
             if self.household.is_dead or ran.outcome == "interrupted":
                 self.deaths += 1
                 await self.household.die()
@@ -72,6 +72,7 @@ class Lives:
         raise AssertionError(f"seed {self._seed}: the goal does not end")
 
     def _begin_process(self) -> None:
+        self._death: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.world.begin_process()
         self._armed.close()
         if self._kills > 0 and self._chance.random() < 0.9:
@@ -96,6 +97,8 @@ class Lives:
         """End the run of the parent, because the process has died in a child."""
         if self._run is not None:
             self._run.cancel()
+        if not self._death.done():
+            self._death.set_result(None)
 
     def _watch(self, loop: Loop) -> None:
         self.household.loops[loop.journal.goal_id] = loop

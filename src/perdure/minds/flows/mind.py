@@ -46,7 +46,7 @@ from perdure.minds.flows.step_tool import StepTool
 from perdure.minds.flows.timer_order import TimerPlan, TimerSearch
 from perdure.minds.flows.values import read_arguments, result_to_json, to_json
 from perdure.minds.flows.versions import Refusal, Versions
-from perdure.minds.flows.waiting import advance, look_again_s
+from perdure.minds.flows.waiting import advance, fire_timers, look_again_s
 from perdure.minds.retry import NO_RETRY, Retry
 from perdure.minds.standing import standing
 
@@ -173,7 +173,7 @@ class FlowMind:
         while (is_cancel := delivery.is_cancel_next(state)) or progress.delivered < len(state.settled):
             if is_cancel:
                 delivery.begin_cleanup(state)
-            elif not delivery.deliver_next(state):
+            elif not (delivery.deliver_next(state) or self._fire_passed(state, callbacks)):
                 progress.delivered += 1
             await callbacks.rest()
         self._refuse_unasked()
@@ -186,6 +186,13 @@ class FlowMind:
         again_s = look_again_s(progress, callbacks)
         wake_us = min(wakes, default=None)
         return Decided(actions, unrecorded, cancelled, wake_us=wake_us, again_s=again_s, markers=markers)
+
+    def _fire_passed(self, state: GoalState, callbacks: FlowCallbacks) -> bool:
+        """Let a deadline of the function pass that had passed when a worker died; tell whether there was any.
+
+        A child that the function had cancelled has ended, and that was not recorded before. See `waiting`.
+        """
+        return self._delivery.awaits_cancel(state) and fire_timers(self._progress, callbacks)
 
     def has_news(self) -> bool:
         """See Mind.has_news. A timer of the function has fired, or unrecorded work that it awaits has ended."""
