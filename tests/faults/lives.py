@@ -90,11 +90,16 @@ class Lives:
         """Let what runs finish, and cut it short when that takes long: a step may never end."""
         for loop in self.household.loops.values():
             loop.stop()
-        run = self._run
-        asyncio.get_running_loop().call_later(_CUT_SHORT_S, lambda: run.cancel() if run is not None else None)
+        asyncio.get_running_loop().call_later(_CUT_SHORT_S, self._kill, self._death)
+
+    def _kill(self, death: "asyncio.Future[None]") -> None:
+        """End a process that was told to stop, if it has not ended by itself."""
+        if not death.done() and death is self._death:
+            self.household.is_dead = True
+            self._cut_short()
 
     def _cut_short(self) -> None:
-        """End the run of the parent, because the process has died in a child."""
+        """End the run of the parent, because the process has died."""
         if self._run is not None:
             self._run.cancel()
         if not self._death.done():
@@ -103,6 +108,7 @@ class Lives:
     def _watch(self, loop: Loop) -> None:
         self.household.loops[loop.journal.goal_id] = loop
         loop.journal.listen(self._hear)
+        self._person.help(loop.state)  # of what a process has asked that died before it could tell
 
     def _hear(self, events: Sequence[Event], state: GoalState) -> None:  # noqa: ARG002 (as a listener)
         self._person.help(state)

@@ -361,7 +361,7 @@ class Goals(GoalReader):
         sent = await self._posts.post(goal.goal_id, "signal", content, key=key, after=goal.last_seq, admit=admit)
         return replace(sent, note=note if sent.is_news and not sent.is_final else None)
 
-    async def cancel(
+    async def cancel(  # noqa: PLR0913 (each is an option of the cancel)
         self,
         goal_id: str,
         *,
