@@ -20,6 +20,8 @@ POINTS = (
     *("kernel.append.before", "kernel.append.after", "kernel.effect.before", "kernel.effect.after") * 2,
     *("kernel.children.before", "kernel.children.after"),
 )
+Hit = tuple[str, int]
+"""The nth hit of a point."""
 _MOST_RUNS = 60
 _CUT_SHORT_S = 5
 
@@ -27,13 +29,16 @@ _CUT_SHORT_S = 5
 class Lives:
     """One goal, run by one process after the other."""
 
-    def __init__(self, world: ProcessWorld, seed: int, outside: Outside, *, kills: int, goal_id: str) -> None:
+    def __init__(
+        self, world: ProcessWorld, seed: int, outside: Outside, *, kills: int, killed_at: Hit | None = None
+    ) -> None:
         self.world = world
         self.outside = outside
-        self.goal_id = goal_id
+        self.goal_id = f"goal-{seed}"
         self.deaths = 0
         self._seed = seed
         self._kills = kills
+        self._killed_at = killed_at
         self._chance = random.Random(seed)
         self.household = Household(world, parks=self._chance.random() < 0.5)
         self.household.wait_for_news, self.household.on_death = self._wait_for_news, self._cut_short
@@ -75,7 +80,10 @@ class Lives:
         self._death: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.world.begin_process()
         self._armed.close()
-        if self._kills > 0 and self._chance.random() < 0.9:
+        if self._killed_at is not None:
+            (point, nth), self._killed_at = self._killed_at, None
+            self._armed.enter_context(failpoints.armed(point, _Blow(nth, is_stop=False, lives=self)))
+        elif self._kills > 0 and self._chance.random() < 0.9:
             self._kills -= 1
             blow = _Blow(self._chance.randint(1, 7), self._chance.random() < 0.15, self)
             self._armed.enter_context(failpoints.armed(self._chance.choice(POINTS), blow))
@@ -116,7 +124,7 @@ class Lives:
     async def _wait_for_news(self, state: GoalState, others: Iterable["asyncio.Future[Any]"]) -> None:
         """Wait for what a goal waits for: a person, a moment, or something else."""
         self._person.help(state)
-        if self.household.has_ended_one(state):
+        if self.household.has_ended_one(state) or await self.world.store.inbox(state.goal_id):
             return
         timers = state.timers().values()
         pause_s = max(min(timers) - self.world.clock.now_us(), 0) / 1e6 if timers else None

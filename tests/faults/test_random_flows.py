@@ -7,6 +7,7 @@ runs that one again.
 import asyncio
 import os
 import secrets
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,6 +18,9 @@ from perdure.store.goals.memory_state_store import InMemoryStateStore
 from tests.contracts.conftest import goals_url, in_postgres, in_sqlite, place  # noqa: F401 (fixtures)
 from tests.contracts.histories import Stored
 from tests.crash.size import torture_size
+from tests.faults.generator import program_of
+from tests.faults.programs import Line
+from tests.faults.shrinking import smallest
 from tests.faults.trials import try_seed
 from tests.faults.virtual_time import VirtualLoop, run_virtual
 
@@ -56,11 +60,36 @@ async def _opened(place: str | Path | None) -> AsyncIterator[Stored]:  # noqa: F
 
 @pytest.mark.torture
 def test_random_flows_that_are_killed_end_as_if_they_were_not(place: str | Path | None) -> None:  # noqa: F811
+    seed = deaths = 0
+
     async def run() -> None:
-        deaths = 0
+        nonlocal seed, deaths
         async with _opened(place) as stored:
             for seed in _seeds(place):
                 deaths += await try_seed(stored, seed)
-        assert deaths or "FAULTS_SEED" in os.environ
 
-    run_virtual(run())
+    started_s = time.monotonic()
+    try:
+        run_virtual(run())
+    except Exception as error:
+        error.add_note(f"The smallest program that was found to fail, too, in memory:\n{_smallest(seed)!r}")
+        raise
+    assert deaths or "FAULTS_SEED" in os.environ
+    print(f"{len(_seeds(place))} flows, {deaths} deaths, {time.monotonic() - started_s:.0f} s")
+
+
+def _smallest(seed: int) -> Line:
+    """Return the smallest program that fails with the kills of a seed."""
+
+    def fails(program: Line) -> bool:
+        async def run() -> None:
+            async with _opened(None) as stored:
+                await try_seed(stored, seed, program=program)
+
+        try:
+            run_virtual(run())
+        except Exception:  # noqa: BLE001 (whatever fails)
+            return True
+        return False
+
+    return smallest(program_of(seed)[0], fails)

@@ -9,14 +9,18 @@ from tests.faults.checks import is_step, require_promised_effects, require_whole
 from tests.faults.flows import PROGRAMS
 from tests.faults.generator import program_of
 from tests.faults.household import ProcessWorld
-from tests.faults.lives import Lives
+from tests.faults.lives import Hit, Lives
 from tests.faults.outside import OUTSIDES, Outside
 from tests.faults.programs import Line, expected
 from tests.faults.virtual_time import LoopClock, Timeless
 
 
-async def try_seed(stored: Stored, seed: int, *, program: Line | None = None, kills: int = 3, name: str = "") -> int:
+async def try_seed(
+    stored: Stored, seed: int, *, program: Line | None = None, kills: int = 3, killed_at: Hit | None = None
+) -> int:
     """Run the flow of a seed through kills, and check all that is promised; return how often it died.
+
+    It is killed at random, `kills` times at most, or first at one hit of a point.
 
     Raises: AssertionError, with the seed and the program.
     """
@@ -24,7 +28,7 @@ async def try_seed(stored: Stored, seed: int, *, program: Line | None = None, ki
     wanted = made if program is None else program
     PROGRAMS[seed] = wanted
     try:
-        return await _try(stored, seed, wanted, has_model=has_model, kills=kills, name=name)
+        return await _try(stored, seed, wanted, has_model=has_model, kills=kills, killed_at=killed_at)
     except BaseException as error:
         error.add_note(f"seed {seed} ({kills} kills), program:\n{wanted!r}")
         raise
@@ -33,12 +37,12 @@ async def try_seed(stored: Stored, seed: int, *, program: Line | None = None, ki
         OUTSIDES.pop(seed, None)
 
 
-async def _try(stored: Stored, seed: int, program: Line, *, has_model: bool, kills: int, name: str) -> int:
+async def _try(stored: Stored, seed: int, program: Line, *, has_model: bool, kills: int, killed_at: Hit | None) -> int:
     store, leases = Timeless(stored.store), Timeless(stored.leases)
     world = ProcessWorld(store, leases, LoopClock(), dead=stored.dead, name=f"w{seed}")  # type: ignore[arg-type]
     world.ids.count = seed << 32
     outside = OUTSIDES[seed] = Outside(seed=seed)
-    lives = Lives(world, seed, outside, kills=kills, goal_id=name or f"goal-{seed}")
+    lives = Lives(world, seed, outside, kills=kills, killed_at=killed_at)
     state = await lives.live()
     if has_model:
         assert _value(state) == expected(program), "not the result of the model"
