@@ -11,11 +11,11 @@ from typing import Any
 import anyio
 import pytest
 
-from perdure import Goal
+from perdure import Goal, failpoints
 from perdure.kernel.events import MindSpec
 from perdure.minds.flows.flow import Flow
 from tests.kernel.world import World
-from tests.minds.test_flow_cancellation import FlowFunction, forever, once, quick, run_to_end
+from tests.minds.test_flow_cancellation import Died, FlowFunction, forever, once, quick, run_to_end
 
 
 async def takes(seconds: float, number: int) -> int:
@@ -126,6 +126,43 @@ async def test_a_signal_that_came_before_its_wait_wakes_the_flow_beside_an_open_
     ended = (await world.resume()).state
     assert ended.termination is not None
     assert ended.termination.value == [0, "go"]
+
+
+async def question_beside_a_long_sleep(goal: Goal) -> Any:
+    async def asks() -> Any:
+        return [await goal.ask("Publish?"), await once(goal, quick, 12), await goal.signal("go")]
+
+    return await goal.gather(asks(), goal.sleep(5000))
+
+
+async def parked_with_an_answer(world: World) -> None:
+    """Park a goal that waits for an answer and for a moment, and post the answer."""
+    await world.start(MindSpec("flow", at=Flow(question_beside_a_long_sleep).path))
+    payload = {"call_id": "g1.0/ask#0.1", "decision": "answer", "value": "yes"}
+    await world.store.post("goal-a", "decision", payload, key="answer")
+
+
+async def test_a_parked_goal_is_due_as_long_as_its_flow_does_not_know_an_answer(world: World) -> None:
+    await parked_with_an_answer(world)
+    await world.settle()
+    answered = await world.store.find("goal-a")
+    assert (answered.status, answered.due_us) == ("waiting", answered.updated_us)
+    parked = (await world.resume()).state
+    assert parked.calls["g1.0/quick#0.1"].outcome is not None
+    assert (await world.store.find("goal-a")).due_us == min(parked.timers().values())
+
+
+async def test_a_goal_is_due_when_its_worker_dies_before_the_flow_knows_an_answer(world: World) -> None:
+    await parked_with_an_answer(world)
+
+    def die() -> None:
+        raise Died
+
+    with suppress(Died), failpoints.armed("kernel.append.after", die):
+        await world.resume()
+    answered = await world.store.find("goal-a")
+    assert (answered.status, answered.due_us) == ("waiting", answered.updated_us)
+    assert (await world.resume()).state.calls["g1.0/quick#0.1"].outcome is not None
 
 
 FLOWS: list[tuple[FlowFunction, Any]] = [
