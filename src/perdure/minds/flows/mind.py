@@ -104,14 +104,15 @@ class FlowMind:
         """
         search = TimerSearch()
         first: ChangedFlow | None = None
-        until_s = asyncio.get_running_loop().time() + _SEARCH_S
-        while (plan := search.next_plan()) is not None:
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + _SEARCH_S
+        while (plan := search.next_plan(is_late=loop.time() > until_s)) is not None:
             try:
                 await self._replay(state, plan)
             except ChangedFlow as changed:
                 first = first or changed
                 search.note(plan, self._progress.came(state))
-                if asyncio.get_running_loop().time() > until_s or not await self._begin_anew():
+                if not await self._begin_anew():
                     break
             else:
                 return

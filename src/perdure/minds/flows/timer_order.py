@@ -62,10 +62,11 @@ class TimerSearch:
         self._best: Came | None = None
         self._runs = 0
 
-    def next_plan(self) -> TimerPlan | None:
-        """Return the plan of the next run; None when it is time to give up."""
+    def next_plan(self, *, is_late: bool) -> TimerPlan | None:
+        """Return the plan of the next run; None when it is time to give up. When it is late, only orders are tried."""
+        most = len(ORDERS) if is_late else _MOST_RUNS
         self._runs += 1
-        return self._next.pop(0) if self._next and self._runs <= _MOST_RUNS else None
+        return self._next.pop(0) if self._next and self._runs <= most else None
 
     def note(self, plan: TimerPlan, came: Came) -> None:
         """Note how far the run of a plan came; if no other came so far, vary it next."""
