@@ -36,7 +36,7 @@ async def test_random_flows_of_an_application_that_is_killed_end_as_if_it_were_n
 ) -> None:
     is_long = "PERDURE_TORTURE" in os.environ
     first = int(os.environ.get("FAULTS_SEED", secrets.randbits(40) if is_long else SUITE_SEED))
-    for start in range(first, first + max(torture_size(small=0) // 10, AT_ONCE), AT_ONCE):
+    for start in range(first, first + max(torture_size(small=0) // 20, AT_ONCE), AT_ONCE):
         await _try_flows(database_url, tmp_path, range(start, start + AT_ONCE))
 
 
