@@ -74,7 +74,7 @@ def test_random_flows_that_are_killed_end_as_if_they_were_not(place: str | Path 
             seed = seeds[run.count - 1]
             error.add_note(f"The smallest program that was found to fail, too, in memory:\n{_smallest(seed)!r}")
             errors.append(error)
-    print(f"{run.count} flows, {run.deaths} deaths, {len(errors)} failed")  # noqa: T201
+    print(f"{run.count} flows, {run.deaths} deaths, {len(errors)} failed")
     if errors:
         raise ExceptionGroup("random flows that were killed", errors)
     assert run.deaths or "FAULTS_SEED" in os.environ
