@@ -11,6 +11,7 @@ from perdure.app.run_options import Manner, Reopening
 from perdure.app.views import GoalView
 from perdure.errors import Conflict, Invalid, KeyTaken, NotFound, PerdureError
 from perdure.kernel.children import CHILD_FAILED, child_goal_id, child_of, open_children, outcome_of, start_key
+from perdure.kernel.cleanup import PARENT
 from perdure.kernel.events import Event, GoalBegun, Limits, MindSpec, ParentCall, ToolCall, ToolError, ToolOutput
 from perdure.kernel.fold import CallState, GoalState
 from perdure.kernel.journal import Journal
@@ -155,7 +156,7 @@ class HomeChildren:
 
     async def _cancel(self, goal_id: str) -> None:
         with suppress(NotFound, Conflict):  # it was never created, or has ended
-            await self._goals.cancel(goal_id)
+            await self._goals.cancel(goal_id, by=PARENT)
 
     async def are_active(self, goal_ids: Collection[str]) -> bool:
         """See Children.are_active; a child that waits for its own children is active as long as one of them is."""

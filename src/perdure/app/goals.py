@@ -361,7 +361,7 @@ class Goals(GoalReader):
         sent = await self._posts.post(goal.goal_id, "signal", content, key=key, after=goal.last_seq, admit=admit)
         return replace(sent, note=note if sent.is_news and not sent.is_final else None)
 
-    async def cancel(
+    async def cancel(  # noqa: PLR0913 (each is an option of the cancel)
         self,
         goal_id: str,
         *,
@@ -370,6 +370,7 @@ class Goals(GoalReader):
         key: str | None = None,
         wait_s: float = CANCEL_WAIT_S,
         is_cleaned_up_here: bool = True,
+        by: str | None = None,
     ) -> GoalView:
         """End a goal, and return it as it is then; the worker that runs it ends what it has begun.
 
@@ -383,7 +384,7 @@ class Goals(GoalReader):
         Raises: NotFound; Invalid; Conflict when it has ended, unless the same key has ended it; Damaged, and nothing
         is stored.
         """
-        payload = cancel_payload(reason, now=now)
+        payload = cancel_payload(reason, now=now, by=by)
         goal = await self._whole(goal_id)
         if not (await self.views_of([goal]))[0].is_running:
             await self._require_unchanged(goal)
