@@ -112,7 +112,7 @@ class Ratings(RootModel[dict[date, float]]):
 
 DECIMALS = st.decimals(allow_nan=False, allow_infinity=False)
 ZONES = st.integers(-23 * 60, 23 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
-MOMENTS = st.datetimes(timezones=st.none() | ZONES)
+MOMENTS = st.datetimes(timezones=ZONES) | st.datetimes().map(lambda moment: moment.replace(fold=0))
 INTS = st.integers(-(2**63), 2**64 - 1)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
@@ -145,7 +145,7 @@ TYPED: dict[str, tuple[Any, st.SearchStrategy[Any]]] = {
     "bytearray": (bytearray, st.binary().map(bytearray)),
     "datetime": (datetime, MOMENTS),
     "date": (date, st.dates()),
-    "time": (time, st.times()),
+    "time": (time, st.times().map(lambda clock: clock.replace(fold=0))),
     "timedelta": (timedelta, st.timedeltas()),
     "Decimal": (Decimal, DECIMALS),
     "UUID": (UUID, st.uuids()),
@@ -166,7 +166,7 @@ TYPED: dict[str, tuple[Any, st.SearchStrategy[Any]]] = {
     "int or str": (int | str, INTS | TEXTS),
     "str or int": (str | int, INTS | TEXTS),
     "number": (float | Decimal, FLOATS | DECIMALS),
-    "date or datetime": (date | datetime, st.dates() | st.datetimes()),
+    "date or datetime": (date | datetime, st.dates() | MOMENTS),
     "Literal": (Literal["a", 2], st.sampled_from(["a", 2])),
     "Annotated": (Annotated[timedelta, "how long"], st.timedeltas()),
     "NewType": (UserId, st.uuids()),

@@ -1,6 +1,8 @@
 """What an annotation says: whether JSON has all that it names, and whether pydantic can read it."""
 
 import collections.abc
+import dataclasses
+import re
 import sys
 import types
 import typing
@@ -23,6 +25,9 @@ _OPEN = {
 }
 """What pydantic does not make of JSON, or makes an iterator of."""
 _UNIONS = {Union, types.UnionType}
+_BARE = {list, dict, tuple, set, frozenset, collections.deque, *_ARRAYS, *_OBJECTS, collections.abc.Set}
+"""What holds parts of any type when it is not given one."""
+_NAMES_ANY = re.compile(r"\b(Any|object)\b")
 
 
 def is_json_hint(hint: Any) -> bool:
@@ -74,6 +79,57 @@ def is_open(hint: Any) -> bool:
     return (get_origin(hint) or hint) in _OPEN or any(is_open(each) for each in _parts(hint))
 
 
+def names_any(hint: Any) -> bool:
+    """Tell whether an annotation leaves the type of the value, or of a part of it, open."""
+    return _names_any(hint, frozenset())
+
+
+def _names_any(hint: Any, outer: frozenset[int]) -> bool:
+    if id(hint) in outer:
+        return False
+    outer = outer | {id(hint)}
+    if hint in (Any, object) or isinstance(hint, TypeVar):
+        return True
+    if isinstance(hint, NewType):
+        return _names_any(hint.__supertype__, outer)
+    if _is_alias(hint):
+        return _names_any(hint.__value__, outer)
+    if _is_typed_dict(hint):
+        return any(_names_any(each, outer) for each in typing.get_type_hints(hint).values())
+    is_bare = not get_args(hint) and (get_origin(hint) or hint) in _BARE
+    return is_bare or any(_names_any(each, outer) for each in _parts(hint) if each is not ...)
+
+
+def open_fields(kind: Any) -> frozenset[str]:
+    """Return the fields of a dataclass or a pydantic model whose annotation leaves the type of a part open."""
+    if hasattr(kind, "model_fields"):
+        hints = {name: field.annotation for name, field in kind.model_fields.items()}
+    else:
+        hints = {field.name: field.type for field in dataclasses.fields(kind)}
+    if any(isinstance(hint, str) for hint in hints.values()):
+        try:
+            hints.update(typing.get_type_hints(kind, include_extras=True))
+        except Exception:  # noqa: BLE001, S110 (it names what only its author's function knows, or runs code)
+            pass
+    return frozenset(name for name, hint in hints.items() if _leaves_open(hint))
+
+
+def _leaves_open(hint: Any) -> bool:
+    try:
+        return _NAMES_ANY.search(hint) is not None if isinstance(hint, str) else names_any(hint)
+    except Exception:  # noqa: BLE001 (an annotation is whatever its author wrote)
+        return False
+
+
+def instances(hint: Any) -> Any:
+    """Return an annotation in which dataclasses and pydantic models are only made by their own code."""
+    from pydantic import BaseModel, InstanceOf
+
+    if isinstance(hint, type) and (dataclasses.is_dataclass(hint) or issubclass(hint, BaseModel)):
+        return InstanceOf[hint]
+    return _with_parts(hint, tuple(map(instances, _parts(hint))))
+
+
 def list_of(hint: Any) -> Any:
     """Return the annotation of a list of such values."""
     return list[hint]
@@ -93,9 +149,12 @@ def supported(hint: Any) -> Any:
         return Annotated[bytes, AfterValidator(bytearray)]
     if sys.version_info < (3, 12) and typing.is_typeddict(hint):
         return _typed_dict(hint)
-    parts = _parts(hint)
-    made = tuple(map(supported, parts))
-    if all(new is old for new, old in zip(made, parts, strict=True)):
+    return _with_parts(hint, tuple(map(supported, _parts(hint))))
+
+
+def _with_parts(hint: Any, made: tuple[Any, ...]) -> Any:
+    """Return an annotation with other parts."""
+    if all(new is old for new, old in zip(made, _parts(hint), strict=True)):
         return hint
     origin: Any = get_origin(hint)
     if origin is Annotated:
