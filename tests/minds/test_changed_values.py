@@ -384,7 +384,9 @@ def test_a_value_of_a_subclass_comes_back_as_the_type_that_the_annotation_names(
 
 
 @pytest.mark.parametrize("fold", [0, 1])
-@pytest.mark.parametrize("clock", [datetime(2026, 7, 1, 12), datetime(2026, 10, 25, 2, 30), datetime(2026, 3, 29, 2, 30)])
+@pytest.mark.parametrize(
+    "clock", [datetime(2026, 7, 1, 12), datetime(2026, 10, 25, 2, 30), datetime(2026, 3, 29, 2, 30)]
+)
 def test_a_moment_of_a_zone_keeps_its_clock_time_and_its_offset(clock: datetime, fold: int) -> None:
     moment = clock.replace(tzinfo=BERLIN, fold=fold)
     read = come_back(datetime, moment)

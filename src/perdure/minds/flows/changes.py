@@ -14,7 +14,9 @@ _MOST_COMPARED = 1000
 _EXACT_TYPE = "annotate the exact type of that part, or use a value that the annotation names"
 _ZONES = "only a clock time and an offset in whole minutes are stored: use a time zone with such an offset"
 _MEMBERS = 'give each class of the union a field that tells them apart, such as kind: Literal["a"]'
-_AGAIN = "its class makes another value when it is created from its own fields: make __post_init__ and validators stable"
+_AGAIN = (
+    "its class makes another value when it is created from its own fields: make __post_init__ and validators stable"
+)
 _UNSUPPORTED = "pydantic does not support that annotation: annotate the exact class, as a dataclass or a pydantic model"
 
 
