@@ -56,7 +56,7 @@ class Loose:
 
 
 def extra() -> Open:
-    return Open(number=1, more={"b": 1, "a": [None]})
+    return Open.model_validate({"number": 1, "more": {"b": 1, "a": [None]}})
 
 
 def loose() -> Loose:
@@ -114,7 +114,7 @@ def tuples() -> Loose:
 
 
 def extra_date() -> Open:
-    return Open(number=1, more=DAY)
+    return Open.model_validate({"number": 1, "more": DAY})
 
 
 @pytest.mark.parametrize(

@@ -219,6 +219,10 @@ def come_back(annotation: Any, value: Any) -> Any:
     return reader_of(fn)(orjson.loads(orjson.dumps(result_to_json(fn, value, "It"))))
 
 
+def opened(more: Any) -> Open:
+    return Open.model_validate({"number": 1, "more": more})
+
+
 def later(number: int, moment: int) -> SetLater:
     made = SetLater(number)
     made.later = moment
@@ -238,8 +242,8 @@ DAY, NOON = date(2026, 1, 2), datetime(2026, 1, 2, 12, tzinfo=UTC)
 @pytest.mark.parametrize(
     ("annotation", "value"),
     [
-        (Open, Open(number=1, more=[1, {"a": None}])),
-        (OpenDecimals, OpenDecimals(price=Decimal("1.10"))),
+        (Open, opened([1, {"a": None}])),
+        (OpenDecimals, OpenDecimals.model_validate({"price": Decimal("1.10")})),
         (Size, Size.LARGE),
         (Unit, Unit.KG),
         (Access, Access.READ | Access.WRITE),
@@ -291,10 +295,10 @@ def test_a_value_comes_back_equal_and_of_its_own_type(annotation: Any, value: An
 @pytest.mark.parametrize(
     ("annotation", "value", "said"),
     [
-        (Open, Open(number=1, more=DAY), "datetime.date (at .more) that would come back from the annotation Open as"),
-        (Open, Open(number=1, more=(1,)), "tuple (at .more)"),
-        (Open, Open(number=1, more={1: 2}), "dict (at .more)"),
-        (Open, Open(number=1, more=b"a"), "bytes (at .more)"),
+        (Open, opened(DAY), "datetime.date (at .more) that would come back from the annotation Open as"),
+        (Open, opened((1,)), "tuple (at .more)"),
+        (Open, opened({1: 2}), "dict (at .more)"),
+        (Open, opened(b"a"), "bytes (at .more)"),
         (AnyField, AnyField((1, 2)), "tuple (at .some)"),
         (AnyField, AnyField({1}), "set (at .some)"),
         (AnyField, AnyField(b"a"), "bytes (at .some)"),
@@ -418,19 +422,23 @@ LEAVES: list[tuple[Any, st.SearchStrategy[Any]]] = [
 Typed = tuple[Any, st.SearchStrategy[Any]]
 
 
+def generic(kind: Any, *parts: Any) -> Any:
+    """Return an annotation such as `list[int]`."""
+    return kind[parts if len(parts) > 1 else parts[0]]
+
+
 def wider(inner: st.SearchStrategy[Typed]) -> st.SearchStrategy[Typed]:
     """Make annotations, each with its values, of smaller ones."""
 
-    def page(each: Typed) -> Typed:
-        kind = PageOf[each[0]]  # type: ignore[name-defined] # made while the test runs
-        return kind, st.lists(each[1], max_size=2).map(PageOf)
+    def lists(each: Typed) -> st.SearchStrategy[list[Any]]:
+        return st.lists(each[1], max_size=2)
 
     return st.one_of(
-        inner.map(lambda each: (list[each[0]], st.lists(each[1], max_size=2))),  # type: ignore[name-defined]
-        inner.map(lambda each: (tuple[each[0], ...], st.lists(each[1], max_size=2).map(tuple))),  # type: ignore[name-defined]
-        inner.map(lambda each: (dict[str, each[0]], st.dictionaries(st.text("ab"), each[1], max_size=2))),  # type: ignore[name-defined]
-        inner.map(lambda each: (Optional[each[0]], st.none() | each[1])),  # noqa: UP045
-        inner.map(page),
+        inner.map(lambda each: (generic(list, each[0]), lists(each))),
+        inner.map(lambda each: (generic(tuple, each[0], ...), lists(each).map(tuple))),
+        inner.map(lambda each: (generic(dict, str, each[0]), st.dictionaries(st.text("ab"), each[1], max_size=2))),
+        inner.map(lambda each: (generic(Optional, each[0]), st.none() | each[1])),
+        inner.map(lambda each: (generic(PageOf, each[0]), lists(each).map(PageOf))),
     )
 
 

@@ -104,7 +104,7 @@ async def test_branches_of_a_gather_run_side_by_side(world: World) -> None:
 
     async def both(goal: Goal) -> list[Any]:
         nested = goal.gather(goal.step(add, 1), goal.step(add, 2))
-        return await goal.gather(goal.step(first), goal.step(second), nested)
+        return list(await goal.gather(goal.step(first), goal.step(second), nested))
 
     assert ended(await run(world, both)).value == ["first", "second", [2, 3]]
     steps = [body.step for body in await bodies(world) if isinstance(body, ToolCall)]

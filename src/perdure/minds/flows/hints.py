@@ -126,7 +126,8 @@ def instances(hint: Any) -> Any:
     from pydantic import BaseModel, InstanceOf
 
     if isinstance(hint, type) and (dataclasses.is_dataclass(hint) or issubclass(hint, BaseModel)):
-        return InstanceOf[hint]
+        instance_of: Any = InstanceOf
+        return instance_of[hint]
     return _with_parts(hint, tuple(map(instances, _parts(hint))))
 
 
