@@ -1,4 +1,4 @@
-"""Values of steps, arguments and results on every store: the same after a resume, or refused before they are recorded."""
+"""Values of steps, arguments and results on every store: the same after a resume, or refused when recorded."""
 
 import dataclasses
 import enum

@@ -298,6 +298,8 @@ class CallOptions:
         if self.key is not None or self.limits is not None:
             asked.only_for("step", self, ("goal", "effect", "name", "id", "retry", "timeout_s", "check"))
         called = self.name or getattr(fn, "__name__", type(fn).__name__).strip("<>")
+        if self.check is not None:
+            asked.check_function(called, self.check, fn, args, kwargs)
         given = arguments_to_json(called, fn, args, kwargs)
         arguments = recorded_arguments(given, self.effect)
         work = Work(fn, args, kwargs, arguments, self.effect, self.timeout_s, self.check, reader_of(fn))

@@ -6,6 +6,7 @@ import re
 import sys
 import types
 import typing
+from contextlib import suppress
 from typing import Annotated, Any, Literal, NewType, TypeVar, Union, get_args, get_origin
 
 from perdure.minds.flows.json_form import is_json
@@ -107,10 +108,8 @@ def open_fields(kind: Any) -> frozenset[str]:
     else:
         hints = {field.name: field.type for field in dataclasses.fields(kind)}
     if any(isinstance(hint, str) for hint in hints.values()):
-        try:
+        with suppress(Exception):  # it may name what only the function around its class knows
             hints.update(typing.get_type_hints(kind, include_extras=True))
-        except Exception:  # noqa: BLE001, S110 (it names what only its author's function knows, or runs code)
-            pass
     return frozenset(name for name, hint in hints.items() if _leaves_open(hint))
 
 

@@ -63,6 +63,19 @@ def result_to_json(fn: Callable[..., Any], value: Any, what: str) -> Any:
     return _stored(value, annotations_of(fn).result, what, is_read=True)
 
 
+def known_result_to_json(fn: Callable[..., Any], value: Any, what: str) -> Any:
+    """Return the JSON form of a value that a check gives for the result of a function. See `result_to_json`.
+
+    Raises: Invalid, also when it does not fit the return annotation: the check is wrong, and the step has happened.
+    """
+    form = result_to_json(fn, value, what)
+    try:
+        require_result(fn, form)
+    except ValueError as error:
+        raise Invalid(f"{what} does not fit what the step returns: {error}.") from error
+    return form
+
+
 def read_arguments(fn: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
     """Return the arguments of a flow as it gets them: what its annotations say, else the JSON form.
 
