@@ -137,7 +137,7 @@ async def test_a_result_that_would_change_is_unknown_and_says_why(
     [call] = (await goals.state(waiting.value.id)).open_calls.values()
     assert call.unknown is not None
     assert said in call.unknown.why
-    assert "annotate the exact type" in call.unknown.why
+    assert "annotate its exact type" in call.unknown.why
 
 
 async def test_an_argument_that_would_change_starts_nothing(goals: Goals) -> None:

@@ -315,7 +315,7 @@ def test_a_value_comes_back_equal_and_of_its_own_type(annotation: Any, value: An
         (Loose, Loose(some=(1,)), "tuple (at .some)"),
         (Loose, Loose(other=Apple(weight=1)), "Apple (at .other)"),
         (PageOf, PageOf([(1,)]), "tuple (at .items[0])"),
-        (Page, Page[Apple](items=[Apple(weight=1)]), "annotate the exact type"),
+        (Page, Page[Apple](items=[Apple(weight=1)]), "annotate its exact type"),
         (dict[int, Any], {1: (1,)}, "tuple (at [1])"),
         (tuple[Any, ...], ((1,),), "tuple (at [0])"),
         (set, {(1,)}, "set"),
@@ -347,7 +347,7 @@ def test_a_value_comes_back_equal_and_of_its_own_type(annotation: Any, value: An
         (Trip, {"number": 1, "day": MIDNIGHT}, "datetime.datetime (at .day)"),
         (Apple | Pear, Pear(weight=1), 'that tells them apart, such as kind: Literal["a"]'),
         (list[Apple | Pear], [Pear(weight=1)], "Pear (at [0])"),
-        (Apple, BigApple(weight=1), "annotate the exact type"),
+        (Apple, BigApple(weight=1), "annotate its exact type"),
         (Apple | dict[str, int], {"weight": 1}, "dict that would come back"),
         (list[Apple | dict[str, int]], [{"weight": 1}], "dict (at [0])"),
         (range, range(3), "a value of type range; use JSON, a dataclass or a type that pydantic knows"),
@@ -357,7 +357,7 @@ def test_a_value_comes_back_equal_and_of_its_own_type(annotation: Any, value: An
 def test_a_value_that_would_come_back_as_another_is_refused_with_what_to_do(
     annotation: Any, value: Any, said: str
 ) -> None:
-    with pytest.raises(Invalid, match="It does not go through JSON") as raised:
+    with pytest.raises(Invalid, match="It cannot be stored as JSON") as raised:
         result_to_json(returns(annotation), value, "It")
     assert said in raised.value.detail
 

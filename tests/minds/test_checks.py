@@ -94,7 +94,7 @@ async def test_any_other_answer_runs_it_again_or_leaves_it_unknown(world: World,
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        (object(), "does not go through JSON: a value of type object"),
+        (object(), "cannot be stored as JSON: a value of type object"),
         ("receipt 7", "does not fit what the step returns: Input should be an object"),
         ({"number": "seven"}, "does not fit what the step returns: number: Input should be a valid integer"),
     ],

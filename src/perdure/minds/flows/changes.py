@@ -11,7 +11,7 @@ from perdure.minds.flows.json_form import is_json, type_name
 
 _JSON_KINDS = (str, int, float, bool, type(None), list, dict)
 _MOST_COMPARED = 1000
-_EXACT_TYPE = "annotate the exact type of that part, or use a value that the annotation names"
+_EXACT_TYPE = "annotate its exact type, or use a value that the annotation names"
 _ZONES = "only a clock time and an offset in whole minutes are stored: use a time zone with such an offset"
 _MEMBERS = 'give each class of the union a field that tells them apart, such as kind: Literal["a"]'
 _AGAIN = (

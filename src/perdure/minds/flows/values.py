@@ -159,9 +159,9 @@ def _stored(value: Any, annotation: Annotation, what: str, *, is_read: bool = Fa
     try:
         return _copied(_form(value, annotation, is_read=is_read), what)
     except RecursionError:
-        raise Invalid(f"{what} does not go through JSON: it contains itself, or is nested too deep.") from None
+        raise Invalid(f"{what} cannot be stored as JSON: it contains itself, or is nested too deep.") from None
     except NoJsonForm as error:
-        raise Invalid(f"{what} does not go through JSON: {error}.") from error
+        raise Invalid(f"{what} cannot be stored as JSON: {error}.") from error
 
 
 def _form(value: Any, annotation: Annotation, *, is_read: bool) -> Any:
@@ -257,7 +257,7 @@ def _copied(value: Any, what: str, depth: int = _DEPTH_OF_EVENT) -> Any:
             orjson.dumps(_inside_lists(value, depth))
         return orjson.loads(text)
     except (TypeError, ValueError, RecursionError) as error:
-        raise Invalid(f"{what} does not go through JSON: {error}.") from error
+        raise Invalid(f"{what} cannot be stored as JSON: {error}.") from error
 
 
 @dataclasses.dataclass(frozen=True)
