@@ -7,7 +7,19 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
-from typing import Annotated, Any, Generic, Literal, NamedTuple, NotRequired, Optional, Protocol, Required, TypeVar
+from typing import (
+    Annotated,
+    Any,
+    Generic,
+    Literal,
+    NamedTuple,
+    NewType,
+    NotRequired,
+    Optional,
+    Protocol,
+    Required,
+    TypeVar,
+)
 from zoneinfo import ZoneInfo
 
 import orjson
@@ -25,6 +37,9 @@ from perdure.minds.flows.values import arguments_to_json, reader_of, require_rea
 T = TypeVar("T")
 BERLIN = ZoneInfo("Europe/Berlin")
 MIDNIGHT = datetime(2026, 1, 2)  # noqa: DTZ001 (it has no time zone)
+
+
+Name = NewType("Name", str)
 
 
 class Size(enum.IntEnum):
@@ -336,6 +351,8 @@ def test_a_value_comes_back_equal_and_of_its_own_type(annotation: Any, value: An
         (Named, Person("a"), "Person that would come back from the annotation Named as a value of type dict"),
         (list[Named], [Person("a")], "Person (at [0])"),
         (str, DAY, "datetime.date that would come back from the annotation str as a value of type str"),
+        (Name, DAY, "datetime.date that would come back from the annotation"),
+        (None, DAY, "datetime.date that would come back"),
         (list[str], {"a"}, "set that would come back from the annotation list[str]"),
         (dict[str, str], {"a": Decimal(1)}, "decimal.Decimal (at .a)"),
         (Collection[int], {1}, "set that would come back"),

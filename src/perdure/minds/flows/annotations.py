@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin
 import orjson
 
 from perdure.minds.flows.comparison import is_same
-from perdure.minds.flows.hints import instances, is_json_hint, is_open, list_of, names_any, supported
+from perdure.minds.flows.hints import instances, is_json_hint, is_open, is_type, list_of, names_any, supported
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -62,7 +62,7 @@ class Annotation:
     @property
     def is_type(self) -> bool:
         """Whether it is a type at all: an annotation may be anything."""
-        return self.is_class or get_origin(self._hint) is not None
+        return is_type(self._hint)
 
     def read(self, value: Any) -> Any:
         """Return a value of its JSON form.

@@ -65,6 +65,11 @@ def _is_json_by_name(hint: Any, outer: frozenset[int]) -> bool:
     return False
 
 
+def is_type(hint: Any) -> bool:
+    """Tell whether an annotation names a type; None stands for its type."""
+    return hint is None or isinstance(hint, type | NewType) or get_origin(hint) is not None or _is_alias(hint)
+
+
 def _is_alias(hint: Any) -> bool:
     """Tell whether an annotation was made by a `type` statement; Python 3.11 has none of its own."""
     return type(hint).__name__ == "TypeAliasType"
