@@ -3,16 +3,22 @@
 import dataclasses
 import weakref
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator
-from datetime import datetime, time
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import date, datetime, time
+from decimal import Decimal
+from itertools import chain
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from perdure.minds.flows.hints import open_fields
 
 _Part = tuple[str, Any, Any, bool]
 """A part of two values: its place, what was given, what was read, and whether the types must be the same."""
 
-_OPEN_FIELDS: "weakref.WeakKeyDictionary[type, frozenset[str]]" = weakref.WeakKeyDictionary()
+_FIELDS: "weakref.WeakKeyDictionary[type, tuple[tuple[str, bool], ...]]" = weakref.WeakKeyDictionary()
+"""The fields of a class that are part of its value, each with whether its annotation leaves the type open."""
+_LEAVES = frozenset({str, int, bool, float, type(None), bytes, Decimal, UUID, date})
+"""Types whose values are the same when they are equal."""
 _NOTHING = object()
 
 
@@ -46,6 +52,8 @@ def differences(given: Any, read: Any, *, is_exact: bool = False) -> Iterator[Di
             yield Difference("", given, read)
         return
     for place, part, other, is_part_exact in parts:
+        if type(part) is type(other) and type(part) in _LEAVES and part == other:
+            continue
         for found in differences(part, other, is_exact=is_part_exact):
             yield found._replace(place=place + found.place)
 
@@ -59,12 +67,12 @@ def _parts(given: Any, read: Any, *, is_exact: bool) -> Iterable[_Part] | None:
     if _are_arrays(given, read):
         items = enumerate(zip(given, read, strict=True))
         return ((f"[{number}]", item, other, is_exact) for number, (item, other) in items)
-    if kind is type(read) and dataclasses.is_dataclass(kind):
-        return _fields(given, read, (each.name for each in dataclasses.fields(kind) if each.init or each.compare))
-    if kind is type(read) and hasattr(kind, "model_fields"):
-        stored = _fields(given, read, (name for name, field in kind.model_fields.items() if not field.exclude))
-        extra, other = given.__pydantic_extra__ or {}, read.__pydantic_extra__ or {}
-        return (*stored, *((_place(key), extra.get(key), other.get(key, _NOTHING), True) for key in extra))
+    if kind is not type(read):
+        return None
+    if dataclasses.is_dataclass(kind):
+        return _fields(given, read)
+    if hasattr(kind, "model_fields"):
+        return chain(_fields(given, read), _extra(given.__pydantic_extra__ or {}, read.__pydantic_extra__ or {}))
     return None
 
 
@@ -82,13 +90,26 @@ def _has_same_factory(given: Any, read: Any) -> bool:
     return not is_default or given.default_factory is read.default_factory
 
 
-def _fields(given: Any, read: Any, names: Iterable[str]) -> Iterator[_Part]:
+def _fields(given: Any, read: Any) -> Iterator[_Part]:
     kind = type(given)
-    exact = _OPEN_FIELDS.get(kind)
-    if exact is None:
-        exact = _OPEN_FIELDS[kind] = open_fields(kind)
-    for name in names:
-        yield f".{name}", getattr(given, name, None), getattr(read, name, None), name in exact
+    fields = _FIELDS.get(kind)
+    if fields is None:
+        exact = open_fields(kind)
+        fields = _FIELDS[kind] = tuple((name, name in exact) for name in _names(kind))
+    for name, is_exact in fields:
+        yield f".{name}", getattr(given, name, None), getattr(read, name, None), is_exact
+
+
+def _names(kind: Any) -> list[str]:
+    """Return the fields that are part of a value: not those that are excluded, or only derived and not compared."""
+    if dataclasses.is_dataclass(kind):
+        return [each.name for each in dataclasses.fields(kind) if each.init or each.compare]
+    return [name for name, field in kind.model_fields.items() if not field.exclude]
+
+
+def _extra(given: Mapping[str, Any], read: Mapping[str, Any]) -> Iterator[_Part]:
+    """Yield the fields of a model that its class does not name."""
+    return ((_place(name), each, read.get(name, _NOTHING), True) for name, each in given.items())
 
 
 def _place(key: object) -> str:
