@@ -366,6 +366,8 @@ def test_a_value_comes_back_equal_and_of_its_own_type(annotation: Any, value: An
         (list[Apple | Pear], [Pear(weight=1)], "Pear (at [0])"),
         (Apple, BigApple(weight=1), "annotate its exact type"),
         (Apple | dict[str, int], {"weight": 1}, "dict that would come back"),
+        (Apple | dict[str, Any], {"weight": 1}, "dict that would come back"),
+        (list[Person | dict[str, Any]], [{"name": "a"}], "dict (at [0])"),
         (list[Apple | dict[str, int]], [{"weight": 1}], "dict (at [0])"),
         (range, range(3), "a value of type range; use JSON, a dataclass or a type that pydantic knows"),
     ],
