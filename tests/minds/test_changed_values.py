@@ -2,6 +2,8 @@
 
 import dataclasses
 import enum
+import sys
+import typing
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -346,7 +348,7 @@ def test_a_value_comes_back_equal_and_of_its_own_type(annotation: Any, value: An
         (list[float], [float("inf")], "the number inf (at [0]); JSON has no NaN"),
         (defaultdict[str, int], defaultdict(lambda: 5, a=1), "collections.defaultdict"),
         (deque[int], deque([1], maxlen=3), "collections.deque"),
-        (Row, Row(a=1), "pydantic does not support that annotation: annotate the exact class"),
+        (Row, Row(a=1), "pydantic does not support that annotation (Unable to generate pydantic-core schema for"),
         (Text, Text("a"), "pydantic does not support that annotation"),
         (Named, Person("a"), "Person that would come back from the annotation Named as a value of type dict"),
         (list[Named], [Person("a")], "Person (at [0])"),
@@ -405,6 +407,21 @@ def test_a_value_of_a_subclass_comes_back_as_the_type_that_the_annotation_names(
 ) -> None:
     found = come_back(annotation, value)
     assert (found, type(found)) == (read, type(read))
+
+
+class OldTrip(typing.TypedDict):
+    number: int
+
+
+@dataclasses.dataclass
+class Travel:
+    trip: OldTrip
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="pydantic reads it there")
+def test_a_typed_dict_that_pydantic_does_not_read_in_a_dataclass_is_refused_with_the_other_one() -> None:
+    with pytest.raises(Invalid, match=r"\(Please use `typing_extensions.TypedDict` instead of `typing.TypedDict`"):
+        result_to_json(returns(Travel), Travel({"number": 1}), "It")
 
 
 @pytest.mark.parametrize("fold", [0, 1])

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 _CACHE = "__perdure_annotations__"
+_LONGEST_REASON = 200
 _AWAITED = {collections.abc.Awaitable, collections.abc.Coroutine}
 
 
@@ -27,6 +28,8 @@ class Annotation:
     def __init__(self, hint: Any, names: Mapping[str, Any]) -> None:
         self._hint = hint
         self._names = names
+        self.unsupported = "it does not name a concrete type"
+        """Why pydantic cannot read it; only for an annotation that is not usable."""
 
     @property
     def name(self) -> str:
@@ -122,7 +125,8 @@ class Annotation:
                 adapter.rebuild(raise_errors=True, _types_namespace=dict(self._names))
         except MemoryError:
             raise
-        except Exception:  # noqa: BLE001 (what pydantic cannot handle is as no annotation)
+        except Exception as error:  # noqa: BLE001 (what pydantic cannot handle is as no annotation)
+            self.unsupported = _first_line(error)
             return None
         self._names = {}
         return adapter
@@ -213,6 +217,12 @@ def _resolved(hint: Any, names: dict[str, Any]) -> Any:
 def _awaited(hint: Any) -> Any:
     """Return what a step gets that awaits what its function returns."""
     return get_args(hint)[-1] if get_origin(hint) in _AWAITED and get_args(hint) else hint
+
+
+def _first_line(error: Exception) -> str:
+    """Say in one line why pydantic does not know an annotation."""
+    text = str(error).strip().partition("\n")[0].partition(". ")[0].rstrip(".")
+    return text[:_LONGEST_REASON] or type(error).__name__
 
 
 def _reason(error: Exception) -> str:

@@ -17,7 +17,7 @@ _MEMBERS = 'give each class of the union a field that tells them apart, such as 
 _AGAIN = (
     "its class makes another value when it is created from its own fields: make __post_init__ and validators stable"
 )
-_UNSUPPORTED = "pydantic does not support that annotation: annotate the exact class, as a dataclass or a pydantic model"
+_CLASSES = "annotate the exact class, a dataclass or a pydantic model whose fields pydantic supports"
 
 
 def change_of(annotation: Annotation, given: Any, read: Any) -> str | None:
@@ -74,7 +74,7 @@ def _what_to_do(found: Difference, annotation: Annotation) -> str:
     if isinstance(given, dict) and isinstance(read, dict) and (lost := [key for key in given if key not in read]):
         return f"the annotation has no key {lost[0]!r}; add it"
     if not annotation.is_usable and not annotation.is_json:
-        return _UNSUPPORTED
+        return f"pydantic does not support that annotation ({annotation.unsupported}); {_CLASSES}"
     if _is_record(given) and _is_record(read):
         return _MEMBERS if not isinstance(given, type(read)) else _EXACT_TYPE
     return _AGAIN if type(given) is type(read) and found.place else _EXACT_TYPE
