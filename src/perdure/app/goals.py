@@ -21,6 +21,7 @@ from perdure.app.posts import CANCEL_WAIT_S, Posts
 from perdure.app.run_options import Manner, Reopening
 from perdure.app.runner import PARK_S, Runner
 from perdure.app.script_interrupts import Interrupted
+from perdure.app.skipped_values import require_fitting_value
 from perdure.app.system import SystemClock, SystemIds
 from perdure.app.views import GoalResult, GoalView
 from perdure.app.waits import unawaited_note
@@ -303,7 +304,8 @@ class Goals(GoalReader):
         """Settle an open call, durably; it does not start a run of the goal.
 
         Without a call's id, the only one that the decision fits is meant. The same key decides once. Of two decisions
-        on one call at the same moment, one is accepted.
+        on one call at the same moment, one is accepted. The value for a skipped step of a flow is validated against the
+        return annotation of its function if the code is here, else when the flow is resumed.
 
         Raises: NotFound; Invalid; Conflict, which says what was decided before, when it fits nothing that is open, or
         the key has decided something else; Damaged, and nothing is stored.
@@ -315,6 +317,7 @@ class Goals(GoalReader):
         try:
             state, now_us = await self.state(goal_id), self._clock.now_us()
             chosen = choose(state, decision, call_id, value, now_us=now_us)
+            await require_fitting_value(self._runner.means, state, chosen)
             admit = admit_decision(state, chosen)
             return await self._posts.post(
                 goal_id,

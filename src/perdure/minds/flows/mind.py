@@ -7,7 +7,7 @@ waits for something that is not recorded, it is looked at again (`waiting`). `pr
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context, copy_context
 from typing import Any
 
@@ -298,6 +298,11 @@ class FlowMind:
     def forget(self, request: Request) -> None:
         """Cancel what was asked for, without waiting for the record of it."""
         self._cancelling.forget(request)
+
+    def function_of(self, step: str) -> Callable[..., Any] | None:
+        """Return the function of a step that the flow waits for; None when it does not wait for it."""
+        request = self._progress.requests.get(step)
+        return request.wanted.fn if request is not None and isinstance(request.wanted, Work) else None
 
     @property
     def now_us(self) -> int:
