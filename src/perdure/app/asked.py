@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 
 from perdure.app.views import GoalResult, GoalView
 from perdure.errors import Conflict, Invalid, KeyTaken
+from perdure.kernel.children import RESERVED_PREFIX
 from perdure.kernel.decisions import denied
 from perdure.kernel.events import Decision, Limits, content_of
 from perdure.kernel.ports import Once, Summary
@@ -66,8 +67,8 @@ def is_storable(text: str) -> bool:
     return not any(character == "\0" or "\ud800" <= character <= "\udfff" for character in text)
 
 
-def key(given: Any) -> str | None:
-    """Return a key, if there is one.
+def key(given: Any, *, is_childs: bool = False) -> str | None:
+    """Return a key, if there is one; only the key of a child can begin with the prefix that is reserved for these.
 
     Raises: Invalid
     """
@@ -78,6 +79,8 @@ def key(given: Any) -> str | None:
         found = given[:40] if isinstance(given, str) else given
         raise Invalid(f"A key is a text of 1 to {LONGEST_KEY} characters, without control characters; found {found!r}.")
     text: str = given
+    if text.startswith(RESERVED_PREFIX) and not is_childs:
+        raise Invalid(f"Invalid key {text[:80]!r}: keys that begin with {RESERVED_PREFIX!r} are reserved for children.")
     return text
 
 
