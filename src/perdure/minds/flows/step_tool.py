@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 from perdure.errors import Invalid, Unavailable
 from perdure.kernel.events import Happened, ToolError, ToolOutput
 from perdure.kernel.recovery import BAD_RESULT
-from perdure.kernel.tool import CallContext, Check, KnownOutput
+from perdure.kernel.tool import CallContext, Check, KnownOutput, Used
 from perdure.minds.flows.checks import answer_of
 from perdure.minds.flows.current import STEP, CurrentStep
 from perdure.minds.flows.mistakes import failure_of, is_interrupt
@@ -60,7 +60,11 @@ class StepTool:
         current = current_of(context)
         STEP.set(current)
         self._forks.begin(context.goal_id, context.call.call_id)
-        output, error, happened = await self._tried(context)
+        try:
+            output, error, happened = await self._tried(context)
+        except BaseException:
+            context.note_used(Used(*current.end()))
+            raise
         self._forks.leave(context.goal_id, context.call.call_id)
         usage, meta = current.end()
         duration_ms = round((loop.time() - begun_s) * 1000)
