@@ -18,6 +18,8 @@ OnFailed = Literal["raise", "retry", "return"]
 """What `run` does about a goal that failed: raise, retry it once and then raise, or return its result."""
 
 LONGEST_KEY = 200
+KEY_PREFIX = "key:"
+"""Stands before a start key where the id of a goal is expected; no id begins with it."""
 LONGEST_REASON = 2000
 MOST_TAGS = 20
 TAG = r"[\w.:/=@+-]{1,64}"
@@ -60,6 +62,28 @@ def goal_id(given: Any) -> str:
     if not isinstance(given, str) or not is_storable(given):
         raise Invalid(f"The id of a goal, or its beginning, was expected, found {given!r}.")
     return given
+
+
+def named_key(given: Any) -> str | None:
+    """Return the start key that `key:KEY` names, which stands for the id of a goal; None for anything else.
+
+    Raises: Invalid when the key is empty or no key.
+    """
+    if not isinstance(given, str) or not given.startswith(KEY_PREFIX):
+        return None
+    return key(given.removeprefix(KEY_PREFIX), is_childs=True)
+
+
+def id_or_key(given_id: Any, given_key: Any) -> str:
+    """Return what names a goal, of which either the id or the key is given.
+
+    Raises: Invalid
+    """
+    if (given_id is None) == (given_key is None):
+        raise Invalid("A goal is named by its id or by its key: give exactly one of them.")
+    if given_key is None:
+        return goal_id(given_id)
+    return f"{KEY_PREFIX}{key(given_key, is_childs=True)}"
 
 
 def is_storable(text: str) -> bool:
