@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from perdure.app.run_options import Manner, Reopening
 from perdure.app.views import GoalView
-from perdure.errors import Conflict, Invalid, KeyTaken, NotFound, PerdureError
+from perdure.errors import Conflict, Damaged, Invalid, KeyTaken, NotFound, PerdureError
 from perdure.kernel.children import (
     CHILD_FAILED,
     MAX_DEPTH,
@@ -172,7 +172,7 @@ class HomeChildren:
         await asyncio.gather(*(self._cancel(goal_id) for goal_id in goal_ids))
 
     async def _cancel(self, goal_id: str) -> None:
-        with suppress(NotFound, Conflict):  # it was never created, or has ended
+        with suppress(NotFound, Conflict, Damaged):  # it was never created, has ended, or can never continue
             await self._goals.cancel(goal_id)
 
     async def are_active(self, goal_ids: Collection[str]) -> bool:

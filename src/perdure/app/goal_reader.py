@@ -103,14 +103,14 @@ class GoalReader:
         except (NotFound, Damaged):  # deleted meanwhile, or its first event cannot be read
             return False
 
-    async def deletable(self, goal_id: str) -> GoalView:
-        """Return a goal that can be deleted.
+    async def deletable(self, goal_id: str, *, force: bool = False) -> GoalView:
+        """Return a goal that can be deleted; with `force`, also before it has finished, if its history is damaged.
 
         Raises: NotFound; Conflict when it or a child of it has not finished or has a fork, or its parent has not
         finished.
         """
         goal = await self.get(goal_id)
-        await GoalDeletion(self, self._store).require_deletable(goal)
+        await GoalDeletion(self, self._store, force=force).require_deletable(goal)
         return goal
 
     async def children_of(self, goal_id: str) -> Sequence[GoalView]:

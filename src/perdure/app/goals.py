@@ -425,14 +425,17 @@ class Goals(GoalReader):
         forks = GoalForks(self._store, self._runner, self.views_of)
         return await forks.fork(await self._whole(goal_id), request, take_key=take_key, key=asked.key(key))
 
-    async def delete(self, goal_id: str) -> str:
+    async def delete(self, goal_id: str, *, force: bool = False) -> str:
         """Remove the history of a finished goal that has no forks, and of its children; return its id.
+
+        With `force`, a goal whose history is damaged is removed before it has finished, too, because it can be neither
+        resumed nor cancelled.
 
         Raises: NotFound; Conflict when it or a child of it has not finished or has a fork, or its parent has not
         finished.
         """
         goal = await self.get(goal_id)
-        await GoalDeletion(self, self._store).delete(goal)
+        await GoalDeletion(self, self._store, force=force).delete(goal)
         return goal.id
 
     def interrupted(self) -> Sequence[Interrupted]:
