@@ -128,9 +128,6 @@ def _outcome(state: GoalState, call: CallState, child: GoalState, end: Terminati
     A child that was cancelled for this call has ended because the flow did not want it any more: a process has died
     before it could record that. The flow is to cancel it again, so the call is recorded as cancelled.
     """
-    parent = child.begun.parent
-    if is_cancelled_by_parent(child) and parent is not None and parent.call_id == call.call.call_id:
-        return cancelled_call(call, child.updated_us)
     before = [
         each.outcome
         for each in state.calls.values()
@@ -141,11 +138,14 @@ def _outcome(state: GoalState, call: CallState, child: GoalState, end: Terminati
     cost_usd = child.used.usd - sum(float(usage.get("cost_usd", 0.0)) for usage in usages)
     duration_ms = round(child.used.seconds * 1000) - sum(each.duration_ms for each in before)
     usage: dict[str, Any] = {"tokens": max(tokens, 0), "cost_usd": max(cost_usd, 0.0)}
+    parent = child.begun.parent
+    is_unwanted = is_cancelled_by_parent(child) and parent is not None and parent.call_id == call.call.call_id
+    error = cancelled_call(call, child.updated_us).error if is_unwanted else _error(child, end)
     return ToolOutput(
         call.call.call_id,
         ok=end.reason == "done",
         output=end.value,
-        error=None if end.reason == "done" else _error(child, end),
+        error=None if end.reason == "done" else error,
         duration_ms=max(duration_ms, 0),
         usage=usage if any(usage.values()) else None,
     )
