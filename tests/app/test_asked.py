@@ -42,11 +42,11 @@ BAD: dict[str, tuple[Callable[[Any], Awaitable[Any]], str]] = {
     "a function without @flow": (lambda goals: goals.run(plain), "test_asked.py, line .* put @flow above it"),
     "a builtin": (lambda goals: goals.run(print), "print is not a flow: put @flow above it"),
     "a set for a parameter": (lambda goals: goals.run(ok, {1}), "number does not fit"),
-    "an object for a parameter": (lambda goals: goals.run(ok, object()), "The argument number of ok cannot be stored as JSON"),
+    "an object for a parameter": (lambda goals: goals.run(ok, object()), "The argument number of ok cannot be stored"),
     "a set by name": (lambda goals: goals.run(keyed, key={1}), "key does not fit"),
     "an object among others": (
         lambda goals: goals.run(several, 1, object()),
-        "The argument number 2 of several cannot be stored as JSON",
+        "The argument number 2 of several cannot be stored",
     ),
     "a flow that was called": (lambda goals: goals.run(ok(GOAL, 1)), "apart from its arguments"),
     "a number": (lambda goals: goals.run(5), "found 5"),
