@@ -28,7 +28,7 @@ demo: install ## See Perdure work, in a temporary home
 
 test: install ## Run the test suite (SQLite and a real PostgreSQL)
 	@$(BIN)/python -m compileall -q src # PYTHONDONTWRITEBYTECODE would let every interpreter compile the package again
-	@$(BIN)/python -m pytest -n $(JOBS) $(TESTS) $(PYTEST_ARGS)
+	@TMPDIR=$$(sh scripts/test-folder) $(BIN)/python -m pytest -n $(JOBS) $(TESTS) $(PYTEST_ARGS)
 
 check: install ## Format, lint, types, layers, dead code
 	$(BIN)/ruff format --check .
@@ -45,7 +45,7 @@ bench: install ## Measure beside the physical floor; PEERS=1: beside others too,
 	@$(BIN)/python -m bench $(if $(PEERS),--peers) $(if $(MEMORY),--memory $(MEMORY)) $(BENCH)
 
 torture: install ## The long fault runs: make torture N=1000
-	@PERDURE_TORTURE=$(N) $(BIN)/python -m pytest -n $(JOBS) -m torture $(TESTS) $(PYTEST_ARGS)
+	@TMPDIR=$$(sh scripts/test-folder) PERDURE_TORTURE=$(N) $(BIN)/python -m pytest -n $(JOBS) -m torture $(TESTS) $(PYTEST_ARGS)
 
 serve: install ## Serve your home over HTTP and WebSocket, on this machine (SERVE_ARGS="--port 0")
 	@$(BIN)/perdure serve $(SERVE_ARGS)

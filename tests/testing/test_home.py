@@ -82,7 +82,7 @@ async def two_lines(goal: Goal) -> list[str]:
         await goal.sleep(seconds)
         return await goal.step(note, f"{name} 2")
 
-    return await goal.gather(line("slow", 30), line("quick", 20))
+    return list(await goal.gather(line("slow", 30), line("quick", 20)))
 
 
 @flow

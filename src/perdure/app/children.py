@@ -20,6 +20,7 @@ from perdure.kernel.children import (
     outcome_of,
     start_key,
 )
+from perdure.kernel.cleanup import PARENT
 from perdure.kernel.events import Event, GoalBegun, Limits, MindSpec, ParentCall, ToolCall, ToolError, ToolOutput
 from perdure.kernel.fold import CallState, GoalState
 from perdure.kernel.journal import Journal
@@ -173,7 +174,7 @@ class HomeChildren:
 
     async def _cancel(self, goal_id: str) -> None:
         with suppress(NotFound, Conflict, Damaged):  # it was never created, has ended, or can never continue
-            await self._goals.cancel(goal_id)
+            await self._goals.cancel(goal_id, by=PARENT)
 
     async def are_active(self, goal_ids: Collection[str]) -> bool:
         """See Children.are_active; a child that waits for its own children is active as long as one of them is."""

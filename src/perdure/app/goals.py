@@ -21,6 +21,7 @@ from perdure.app.posts import CANCEL_WAIT_S, Posts
 from perdure.app.run_options import Manner, Reopening
 from perdure.app.runner import PARK_S, Runner
 from perdure.app.script_interrupts import Interrupted
+from perdure.app.skipped_values import require_fitting_value
 from perdure.app.system import SystemClock, SystemIds
 from perdure.app.views import GoalResult, GoalView
 from perdure.app.waits import unawaited_note
@@ -306,7 +307,8 @@ class Goals(GoalReader):
         """Settle an open call, durably; it does not start a run of the goal.
 
         Without a call's id, the only one that the decision fits is meant. The same key decides once. Of two decisions
-        on one call at the same moment, one is accepted.
+        on one call at the same moment, one is accepted. The value for a skipped step of a flow is validated against the
+        return annotation of its function if the code is here, else when the flow is resumed.
 
         Raises: NotFound; Invalid; Conflict, which says what was decided before, when it fits nothing that is open, or
         the key has decided something else; Damaged, and nothing is stored.
@@ -318,6 +320,7 @@ class Goals(GoalReader):
         try:
             state, now_us = await self.state(goal_id), self._clock.now_us()
             chosen = choose(state, decision, call_id, value, now_us=now_us)
+            await require_fitting_value(self._runner.means, state, chosen)
             admit = admit_decision(state, chosen)
             return await self._posts.post(
                 goal_id,
@@ -364,7 +367,7 @@ class Goals(GoalReader):
         sent = await self._posts.post(goal.goal_id, "signal", content, key=key, after=goal.last_seq, admit=admit)
         return replace(sent, note=note if sent.is_news and not sent.is_final else None)
 
-    async def cancel(
+    async def cancel(  # noqa: PLR0913 (each is an option of the cancel)
         self,
         goal_id: str,
         *,
@@ -373,6 +376,7 @@ class Goals(GoalReader):
         key: str | None = None,
         wait_s: float = CANCEL_WAIT_S,
         is_cleaned_up_here: bool = True,
+        by: str | None = None,
     ) -> GoalView:
         """End a goal, and return it as it is then; the worker that runs it ends what it has begun.
 
@@ -386,7 +390,7 @@ class Goals(GoalReader):
         Raises: NotFound; Invalid; Conflict when it has ended, unless the same key has ended it; Damaged, and nothing
         is stored.
         """
-        payload = cancel_payload(reason, now=now)
+        payload = cancel_payload(reason, now=now, by=by)
         goal = await self._whole(goal_id)
         if not (await self.views_of([goal]))[0].is_running:
             await self._require_unchanged(goal)

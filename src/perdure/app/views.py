@@ -10,13 +10,13 @@ from perdure.kernel.events import Termination, ToolError, iso
 from perdure.kernel.fold import GoalState
 from perdure.kernel.summary import Summary, summarise
 
-T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 GoalStatus = Literal["running", "interrupted", "waiting", "done", "failed", "cancelled"]
 QUEUED = "Queued: the server runs it when it has room."
 
 
 @dataclass(frozen=True)
-class GoalResult(Generic[T]):
+class GoalResult(Generic[T_co]):
     """How a run of a goal ended: `value` is what it returned, `reason` why it ended, if it has.
 
     `detail` says more of an end that is not `done`, such as `NameError: name 'x' is not defined (report.py, line 12)`,
@@ -26,7 +26,7 @@ class GoalResult(Generic[T]):
     id: str
     status: GoalStatus
     reason: str | None
-    value: T
+    value: T_co
     """What the flow returned; None unless the goal is done."""
     detail: str | None = None
 

@@ -6,6 +6,8 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from perdure.errors import NotFound
+from perdure.kernel.cancellation import cancelled_call
+from perdure.kernel.cleanup import is_cancelled_by_parent
 from perdure.kernel.events import Termination, ToolCall, ToolError, ToolOutput
 from perdure.kernel.fold import CallState, GoalState, fold
 
@@ -121,7 +123,14 @@ async def outcome_of(store: "StateStore", state: GoalState, goal_id: str) -> Too
 
 
 def _outcome(state: GoalState, call: CallState, child: GoalState, end: Termination) -> ToolOutput:
-    """Return the outcome of a call by the end of its child; what an earlier call has counted is not counted again."""
+    """Return the outcome of a call by the end of its child; what an earlier call has counted is not counted again.
+
+    A child that was cancelled for this call has ended because the flow did not want it any more: a process has died
+    before it could record that. The flow is to cancel it again, so the call is recorded as cancelled.
+    """
+    parent = child.begun.parent
+    if is_cancelled_by_parent(child) and parent is not None and parent.call_id == call.call.call_id:
+        return cancelled_call(call, child.updated_us)
     before = [
         each.outcome
         for each in state.calls.values()

@@ -43,6 +43,8 @@ class RunningCalls:
         """Those of them that are pure, and so are not open in the state."""
         self._unrecorded: list[ToolCall] = []
         """Pure calls that are to begin."""
+        self._unwanted: list[ToolCall] = []
+        """Cancelled calls whose children are to be ended."""
 
     @property
     def names(self) -> Collection[str]:
@@ -51,16 +53,23 @@ class RunningCalls:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing runs, and no call without an intent is to begin."""
-        return not (self._running or self._unrecorded)
+        """Whether nothing runs, no call without an intent is to begin, and no child is to be ended."""
+        return not (self._running or self._unrecorded or self._unwanted)
 
     def add_unrecorded(self, calls: Sequence[ToolCall]) -> None:
         """Begin pure calls with the next `start_new`: they have no intent, so the state does not know them."""
         self._unrecorded += calls
 
     def start_new(self) -> None:
-        """Begin every call that is to run and does not: decided just now, approved, or left by a dead worker."""
+        """Begin every call that is to run and does not: decided just now, approved, or left by a dead worker.
+
+        Children are ended here, too, because what they are cancelled for is durable now: a flow that is run again
+        cancels them again.
+        """
         new, self._unrecorded = self._unrecorded, []
+        unwanted, self._unwanted = self._unwanted, []
+        for call in unwanted:
+            self._watch(call, self._end_child(call))
         open_calls = self._journal.state.open_calls
         if len(self._running) - len(self._without_intent) < len(open_calls):
             new += [call.call for call in open_calls.values() if isinstance(call.call, ToolCall) and call.runs]
@@ -110,8 +119,9 @@ class RunningCalls:
                 call = self._started[call_id]
                 self._watch(call, self._end_call(call, running))
             elif running is None and found is not None and isinstance(found.call, ToolCall) and found.is_child:
-                self.cancelling.add(call_id)  # its child ends before it
-                self._watch(found.call, self._end_child(found.call))
+                if call_id not in self.cancelling:  # its child ends before it
+                    self.cancelling.add(call_id)
+                    self._unwanted.append(found.call)
             elif running is None and found is not None:
                 is_settled = True
                 self._journal.record(self._cancelled(found))

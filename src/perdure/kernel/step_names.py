@@ -86,6 +86,8 @@ def marker_step(branch: str, name: str) -> str:
 
 def is_marker(step: str) -> bool:
     """Tell whether a step is a marker, which the code of a flow need not ask for again."""
+    if _MARKER not in step:
+        return False
     tail = step.rpartition("/")[2]
     return tail.startswith(_MARKER) and "#" not in tail
 

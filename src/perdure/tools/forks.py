@@ -29,14 +29,22 @@ _PAUSE_S = 0.02
 class _Call:
     """A call of a step that runs in the current context."""
 
-    folder: Path
+    run_dir: Path
+    goal_id: str
+    call_id: str
     home: Home
     worker: int
     """The pid of the worker."""
     process: int
     """The pid of the process that has this copy of the object: the worker, or a fork of it."""
+    has_forked: bool = False
+    """Most calls never fork, and then there is nothing to remove when they end."""
     is_over: bool = False
     """The call timed out or was cancelled. Its thread may run on, but must not fork any more."""
+
+    @property
+    def folder(self) -> Path:
+        return _notes_of(self.run_dir, self.goal_id, self.call_id)
 
 
 _CALL: ContextVar[_Call | None] = ContextVar("perdure_forking_call", default=None)
@@ -53,11 +61,14 @@ class ForkNotes:
 
     def begin(self, goal_id: str, call_id: str) -> None:
         """See StepForks.begin."""
-        folder = self._folder(goal_id, call_id)
-        _CALL.set(_Call(folder, self._home, os.getpid(), os.getpid()))
+        pid = os.getpid()
+        _CALL.set(_Call(self._run_dir, goal_id, call_id, self._home, pid, pid))
 
     def leave(self, goal_id: str, call_id: str) -> None:
         """See StepForks.leave. Notes of living forks stay: they are ended if this worker dies."""
+        call = _CALL.get()
+        if call is not None and call.call_id == call_id and call.goal_id == goal_id and not call.has_forked:
+            return
         with suppress(OSError):  # the outcome of the call is known, and stays
             _remove_stale(self._folder(goal_id, call_id))
 
@@ -65,7 +76,7 @@ class ForkNotes:
         """See StepForks.end."""
         folder = self._folder(goal_id, call_id)
         call = _CALL.get()
-        if call is not None and call.folder == folder:
+        if call is not None and call.call_id == call_id and call.goal_id == goal_id:
             call.is_over = True
         await self._end(folder)
 
@@ -87,9 +98,13 @@ class ForkNotes:
             raise Unavailable(f"Processes {left}, which a step forked, do not end. End them by hand.")
 
     def _folder(self, goal_id: str, call_id: str) -> Path:
-        folder = note_path(self._run_dir, goal_id, call_id).with_suffix(".forks")
+        folder = _notes_of(self._run_dir, goal_id, call_id)
         self._folders.use(folder.parent)
         return folder
+
+
+def _notes_of(run_dir: Path, goal_id: str, call_id: str) -> Path:
+    return note_path(run_dir, goal_id, call_id).with_suffix(".forks")
 
 
 def sweep_forks(run_dir: Path) -> None:
@@ -98,6 +113,13 @@ def sweep_forks(run_dir: Path) -> None:
         with suppress(OSError):
             _remove_stale(folder)
             folder.parent.rmdir()
+
+
+def _note_that_it_forks() -> None:
+    """Remember, in the process that forks, that the call may have notes."""
+    call = _CALL.get()
+    if call is not None:
+        call.has_forked = True
 
 
 def _note_fork() -> None:
@@ -122,7 +144,7 @@ def _note_fork() -> None:
     call.process = os.getpid()
 
 
-os.register_at_fork(after_in_child=_note_fork)
+os.register_at_fork(before=_note_that_it_forks, after_in_child=_note_fork)
 
 
 def _write(call: _Call) -> None:

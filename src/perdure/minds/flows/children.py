@@ -67,7 +67,7 @@ def child_goal(
 ) -> ChildGoal:
     """Return what a flow asks for with `goal.child`.
 
-    Raises: Invalid when the child flow does not take the arguments, one does not go through JSON, or another flow was
+    Raises: Invalid when the child flow does not take the arguments, one cannot be stored as JSON, or another flow was
     defined under its name since.
     """
     require_newest(flow)

@@ -21,7 +21,7 @@ from perdure.minds.flows.progress import Progress
 from perdure.minds.flows.requests import NO_FORKS, Request, StepForks, Work
 from perdure.minds.flows.step_calls import DIRECT, StepCalls
 from perdure.minds.flows.step_thread import BrokenStart, StepThread
-from perdure.minds.flows.values import result_to_json
+from perdure.minds.flows.values import known_result_to_json, result_to_json
 from perdure.minds.standing import NOT_HAPPENED, TIMEOUT, wait_before_next_us
 
 log = logging.getLogger(__name__)
@@ -203,7 +203,7 @@ class StepTool:
     async def check(self, context: CallContext) -> Check:
         """See Tool.check. Asks the step's own check, with the arguments, the key and the context of the step.
 
-        Raises: Invalid when the check says that the step happened with a value that cannot be stored.
+        Raises: Invalid when the check says that the step happened with a value that cannot be stored, or does not fit.
         """
         _, work = self._requested(context)
         if work.check is None:
@@ -213,7 +213,7 @@ class StepTool:
         asked = _asked(self._calls.function(work.check), work, context.call.step)
         answer = await asyncio.create_task(asked, context=own)
         what = f"What the check of {context.call.step} found"
-        return answer_of(answer, lambda value: result_to_json(work.fn, value, what))
+        return answer_of(answer, lambda value: known_result_to_json(work.fn, value, what))
 
     async def reap(self, goal_id: str, call_id: str) -> None:
         """See Tool.reap. Ends the processes that a step forked; a thread ends only by itself, or with the process.
