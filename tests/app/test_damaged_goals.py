@@ -126,7 +126,9 @@ async def test_the_parent_of_a_damaged_child_is_cancelled_and_both_are_deleted(p
 
 
 async def test_a_damaged_parent_is_deleted_with_its_damaged_child(p: Perdure) -> None:
-    parent, _ = await with_damaged_child(p, "UPDATE events SET timestamp = timestamp + 1 WHERE payload LIKE '%\"child\"%'")
+    parent, _ = await with_damaged_child(
+        p, "UPDATE events SET timestamp = timestamp + 1 WHERE payload LIKE '%\"child\"%'"
+    )
     await p.goals.delete(parent, force=True)
     assert await p.goals.list() == []
 

@@ -188,11 +188,10 @@ def _refusal(state: GoalState, verdict: str, call_id: str | None, fitting: list[
 
 
 def _no_question(state: GoalState) -> str:
-    """Say that a goal asks nothing, or that its last question timed out, and what is open instead."""
+    """Say that a goal asks nothing, or how its last question was settled, and what is open instead."""
     now = [f"{call.call.step} {_doing(call)}" for call in state.open_calls.values()]
     asked = [call for call in state.calls.values() if isinstance(call.call, Ask)]
-    is_late = bool(asked) and _has_timed_out(asked[-1])
-    before = timed_out(asked[-1]) if is_late else f"{state.goal_id} has not asked a question"
+    before = (_settled(asked[-1]) if asked else None) or f"{state.goal_id} has not asked a question"
     return f"{before}{'; ' if now else ''}{', '.join(now)}."
 
 

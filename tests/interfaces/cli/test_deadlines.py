@@ -135,6 +135,8 @@ def test_an_answer_within_a_block_that_timed_out_is_late(perdure: Terminal) -> N
     assert perdure("goal", "resume", goal) == 0
     shown = perdure.json("goal", "show", goal)
     assert (shown["output"], [call["state"] for call in shown["calls"]]) == ("too late", ["timed out", "cancelled"])
+    assert perdure("goal", "answer", goal, "yes") == 4
+    assert "/ask#0.1 was already decided: cancel (by flow)." in perdure.err
 
 
 @pytest.mark.usefixtures("deadlines")
