@@ -37,7 +37,7 @@ class FlowCallbacks:
         self._is_of_flow = is_of_flow
         self._plan = TimerPlan() if plan is None else plan
         self.has_dated = False
-        """Whether a timer was there when the flow was run again, so that another order may lead it elsewhere."""
+        """Whether a timer was there, or has fired by itself, so that another order may lead the flow elsewhere."""
         self.shows_timers = hasattr(self._loop, "_ready") and hasattr(self._loop, "_scheduled")
         self._end_refusal = None if self.shows_timers else refuse_deadlines(self._loop, self._is_of_flow_now)
         self._activity = 0
@@ -63,6 +63,7 @@ class FlowCallbacks:
         for handle in self._loop._ready.copy():  # noqa: SLF001 (other threads append to it, see the module)
             is_own = not handle._cancelled and self._is_of_flow(handle._context)  # noqa: SLF001
             if is_own and getattr(handle._callback, "__name__", "") != _REPEATED:  # noqa: SLF001
+                self.has_dated = self.has_dated or isinstance(handle, asyncio.TimerHandle)
                 return True
         return False
 
