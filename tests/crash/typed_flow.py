@@ -112,6 +112,7 @@ async def typed(goal: Goal, values: Values, log: Path) -> dict[str, list[Values]
     assert values == VALUES
     assert [type(each) for each in vars(values).values()] == [type(each) for each in vars(VALUES).values()]
     assert list(values.ordered) == ["z", "a"]
+    assert isinstance(values.pet, Dog)
     first = await goal.options(effect="idempotent").step(passed_on, values, log)
     names = first.by_day[date(2026, 1, 1)][0].names
     return {"found": await goal.options(effect="idempotent").step(second, first, names, log)}

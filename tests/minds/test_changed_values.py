@@ -2,6 +2,7 @@
 
 import dataclasses
 import enum
+import re
 import sys
 import typing
 from collections import Counter, OrderedDict, defaultdict, deque
@@ -303,7 +304,7 @@ DAY, NOON = date(2026, 1, 2), datetime(2026, 1, 2, 12, tzinfo=UTC)
         (float, -0.0),
         (bytes, b"\xff\x00"),
     ],
-    ids=str,
+    ids=lambda given: re.sub(r" at 0x[0-9a-f]+", "", str(given)),
 )  # fmt: skip
 def test_a_value_comes_back_equal_and_of_its_own_type(annotation: Any, value: Any) -> None:
     read = come_back(annotation, value)
@@ -373,7 +374,7 @@ def test_a_value_comes_back_equal_and_of_its_own_type(annotation: Any, value: An
         (list[Apple | dict[str, int]], [{"weight": 1}], "dict (at [0])"),
         (range, range(3), "a value of type range; use JSON, a dataclass or a type that pydantic knows"),
     ],
-    ids=str,
+    ids=lambda given: re.sub(r" at 0x[0-9a-f]+", "", str(given)),
 )  # fmt: skip
 def test_a_value_that_would_come_back_as_another_is_refused_with_what_to_do(
     annotation: Any, value: Any, said: str
@@ -400,7 +401,7 @@ def test_a_value_that_would_come_back_as_another_is_refused_with_what_to_do(
         (AbstractSet[int], {1}, frozenset([1])),
         (Page[Apple], Page(items=[Apple(weight=1)]), Page[Apple](items=[Apple(weight=1)])),
     ],
-    ids=str,
+    ids=lambda given: re.sub(r" at 0x[0-9a-f]+", "", str(given)),
 )
 def test_a_value_of_a_subclass_comes_back_as_the_type_that_the_annotation_names(
     annotation: Any, value: Any, read: Any

@@ -48,6 +48,8 @@ T = TypeVar("T")
 class Goals(GoalReader):
     """The goals of a home. A method that changes a goal needs its whole id; one that only reads accepts a prefix.
 
+    Instead of an id, each takes `key:KEY` for the goal that a key has started.
+
     async with Perdure.open() as p:
         result = await p.goals.options(key="nightly-2026-11-15").run(nightly, "2026-11-15")
         print(result.status, result.value)
@@ -136,14 +138,14 @@ class Goals(GoalReader):
         """
         return await self.options().start(what, *args, **kwargs)
 
-    async def handle(self, goal_id: str) -> "GoalHandle[Any]":
-        """Return a handle on a goal, whichever process runs it.
+    async def handle(self, goal_id: str | None = None, *, key: str | None = None) -> "GoalHandle[Any]":
+        """Return a handle on the goal with an id, or that a key has started, whichever process runs it.
 
-        Raises: NotFound
+        Raises: NotFound; Invalid unless exactly one of both is given.
         """
         from perdure.app.goal_handle import GoalHandle
 
-        return GoalHandle(self, (await self._whole(goal_id)).goal_id)
+        return GoalHandle(self, (await self._whole(asked.id_or_key(goal_id, key))).goal_id)
 
     async def resume(self, goal_id: str, *, limits: Limits | None = None) -> GoalResult[Any]:
         """Resume a goal, and return the result; a finished goal is not run again, and its result is that of its end.
@@ -216,6 +218,7 @@ class Goals(GoalReader):
         """
         while True:
             summary = await self._whole(goal_id)
+            goal_id = summary.goal_id
             state = await self.state(goal_id) if summary.is_final else None
             if state is not None and state.termination is not None:  # else it was reopened between the two reads
                 return Ran("ended", state, summary.queue, is_recorded=True)
@@ -426,14 +429,17 @@ class Goals(GoalReader):
         forks = GoalForks(self._store, self._runner, self.views_of)
         return await forks.fork(await self._whole(goal_id), request, take_key=take_key, key=asked.key(key))
 
-    async def delete(self, goal_id: str) -> str:
+    async def delete(self, goal_id: str, *, force: bool = False) -> str:
         """Remove the history of a finished goal that has no forks, and of its children; return its id.
+
+        With `force`, a goal whose history is damaged is removed before it has finished, too, because it can be neither
+        resumed nor cancelled.
 
         Raises: NotFound; Conflict when it or a child of it has not finished or has a fork, or its parent has not
         finished.
         """
         goal = await self.get(goal_id)
-        await GoalDeletion(self, self._store).delete(goal)
+        await GoalDeletion(self, self._store, force=force).delete(goal)
         return goal.id
 
     def interrupted(self) -> Sequence[Interrupted]:

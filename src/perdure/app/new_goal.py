@@ -48,7 +48,7 @@ class NewGoal:
         Raises: Invalid
         """
         asked.tags(self.tags)
-        asked.key(self.key)
+        asked.key(self.key, is_childs=self.parent is not None)
 
     def differs_from(self, begun: GoalBegun) -> str | None:
         """Say in what another goal is not the one that is wanted; in which folder and with how much do not count."""

@@ -27,7 +27,7 @@ LIMIT_FLAGS: dict[LimitName, str] = {
     "seconds": "--timeout",
 }
 DECISIONS = {
-    "skip": "Skip it if it happened: it counts as done.",
+    "skip": "Skip it if it happened: it counts as done. Add --value JSON to give its output.",
     "retry": "Retry it if it did not happen: it is run again.",
     "abort": "Abort: the goal ends as failed.",
 }

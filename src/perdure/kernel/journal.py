@@ -82,6 +82,11 @@ class Journal:
         self._is_stored_as_due = False
         self._opening: _Opening | None = None
 
+    @property
+    def store(self) -> StateStore:
+        """Where the history is stored."""
+        return self._desk.store
+
     @classmethod
     def begin(cls, desk: Desk, body: GoalBegun, goal_id: str, start_key: str | None = None) -> "Journal":
         """Begin a new goal; it exists when the first commit has returned. A start key is used once in a store."""

@@ -82,7 +82,7 @@ class FlowMind:
         self.origins: Sequence[Origin] = ()
         """The goals that wrote the history of this goal. See GoalState."""
         self._begin(Progress())
-        self.tool = StepTool(self._progress.requests, forks, calls)
+        self.tool = StepTool(self._progress, forks, calls)
 
     def _begin(self, progress: Progress) -> None:
         """Forget a run of the function."""

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Collection, Mapping, Sequence
 from typing import Any
 
 from perdure.errors import Invalid
+from perdure.kernel.children import RESERVED_PREFIX
 from perdure.kernel.events import Limits
 from perdure.minds.flows.mistakes import described
 
@@ -103,6 +104,8 @@ def child_options(key: Any, limits: Any) -> None:
     """
     if key is not None and not _is_key(key):
         raise Invalid(f"A key is a text of 1 to {_LONGEST_KEY} printable characters, found {key!r}.")
+    if key is not None and key.startswith(RESERVED_PREFIX):
+        raise Invalid(f"Invalid key {key!r}: keys that begin with {RESERVED_PREFIX!r} are reserved.")
     if limits is None:
         return
     if not isinstance(limits, Limits):
