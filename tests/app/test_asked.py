@@ -43,6 +43,7 @@ BAD: dict[str, tuple[Callable[[Any], Awaitable[Any]], str]] = {
     "a builtin": (lambda goals: goals.run(print), "print is not a flow: put @flow above it"),
     "a set for a parameter": (lambda goals: goals.run(ok, {1}), "number does not fit"),
     "an object for a parameter": (lambda goals: goals.run(ok, object()), "The argument number of ok cannot be stored"),
+    "a text for a number": (lambda goals: goals.run(ok, "7"), "number does not fit. Input should be a valid integer"),
     "a set by name": (lambda goals: goals.run(keyed, key={1}), "key does not fit"),
     "an object among others": (
         lambda goals: goals.run(several, 1, object()),

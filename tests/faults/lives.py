@@ -124,11 +124,11 @@ class Lives:
     async def _wait_for_news(self, state: GoalState, others: Iterable["asyncio.Future[Any]"]) -> None:
         """Wait for what a goal waits for: a person, a moment, or something else."""
         self._person.help(state)
+        awaited = [*self._person.at_work(), *others]  # before the inbox: what ends meanwhile has posted something
         if self.household.has_ended_one(state) or await self.world.store.inbox(state.goal_id):
             return
         timers = state.timers().values()
         pause_s = max(min(timers) - self.world.clock.now_us(), 0) / 1e6 if timers else None
-        awaited = [*self._person.at_work(), *others]
         assert awaited or timers, f"seed {self._seed}: the goal waits for nothing that comes: {state.open_calls}"
         if awaited:
             await asyncio.wait(awaited, timeout=pause_s, return_when=asyncio.FIRST_COMPLETED)

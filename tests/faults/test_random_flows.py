@@ -19,7 +19,7 @@ from tests.contracts.conftest import goals_url, in_postgres, in_sqlite, place  #
 from tests.contracts.histories import Stored
 from tests.crash.size import torture_size
 from tests.faults.generator import program_of
-from tests.faults.programs import Line
+from tests.faults.programs import Line, NeverEndsError, expected
 from tests.faults.shrinking import smallest
 from tests.faults.trials import try_seed
 from tests.faults.virtual_time import VirtualLoop, run_virtual
@@ -29,6 +29,8 @@ SUITE_SEED = 1
 """The suite runs the same flows every time, a long run new ones."""
 _SHARES = {type(None): 0.6, str: 0.2}
 """Which part of the flows of the suite runs in memory and on PostgreSQL; SQLite has the rest."""
+_ALIKE = 30
+"""How many letters of two messages have to be the same."""
 _MOST_ERRORS = 5
 """A run is given up when so many flows have failed."""
 
@@ -71,8 +73,9 @@ def test_random_flows_that_are_killed_end_as_if_they_were_not(place: str | Path 
         try:
             run_virtual(run.try_seeds(seeds[run.count :]))
         except Exception as error:  # noqa: BLE001 (whatever fails)
-            seed = seeds[run.count - 1]
-            error.add_note(f"The smallest program that was found to fail, too, in memory:\n{_smallest(seed)!r}")
+            error.add_note(
+                f"The smallest program that fails alike in memory:\n{_smallest(seeds[run.count - 1], error)!r}"
+            )
             errors.append(error)
     print(f"{run.count} flows, {run.deaths} deaths, {len(errors)} failed")
     if errors:
@@ -96,8 +99,8 @@ class Run:
                 self.deaths += await try_seed(stored, seed)
 
 
-def _smallest(seed: int) -> Line:
-    """Return the smallest program that fails with the kills of a seed."""
+def _smallest(seed: int, error: Exception) -> Line:
+    """Return the smallest program that fails with the kills of a seed, and in the same way."""
 
     def fails(program: Line) -> bool:
         async def run() -> None:
@@ -105,9 +108,13 @@ def _smallest(seed: int) -> Line:
                 await try_seed(stored, seed, program=program)
 
         try:
+            if program_of(seed)[1]:
+                expected(program)
             run_virtual(run())
-        except Exception:  # noqa: BLE001 (whatever fails)
-            return True
+        except NeverEndsError:
+            return False
+        except Exception as other:  # noqa: BLE001 (whatever fails)
+            return type(other) is type(error) and str(other)[:_ALIKE] == str(error)[:_ALIKE]
         return False
 
     return smallest(program_of(seed)[0], fails)

@@ -77,10 +77,12 @@ class Annotation:
     def validate(self, value: Any) -> None:
         """Check a JSON form that no function has returned, also where the annotation names only JSON's own types.
 
+        A value of those is handed over as it is, so it must be of the very type: "7" does not fit an int.
+
         Raises: ValueError when it does not fit.
         """
         if self._adapter is not None:
-            self._validated(self._adapter, value)
+            self._validated(self._adapter, value, is_strict=self.is_json)
 
     def is_of_type(self, value: Any) -> bool:
         """Tell whether a Python value is what the annotation names, without any conversion.
@@ -131,9 +133,10 @@ class Annotation:
         self._names = {}
         return adapter
 
-    def _validated(self, adapter: "TypeAdapter[list[Any]]", value: Any) -> Any:
+    def _validated(self, adapter: "TypeAdapter[list[Any]]", value: Any, *, is_strict: bool = False) -> Any:
         try:
-            return adapter.validate_json(orjson.dumps([value]), by_alias=True, by_name=True)[0]
+            text = orjson.dumps([value])
+            return adapter.validate_json(text, strict=is_strict or None, by_alias=True, by_name=True)[0]
         except MemoryError:
             raise
         except Exception as error:

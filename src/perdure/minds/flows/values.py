@@ -109,7 +109,7 @@ def require_readable(
     for name, value in list(bound.arguments.items())[1:]:
         annotation, parameter = known.get(name, NONE), bound.signature.parameters[name]
         for each, found in _single(parameter, value, read.arguments.get(name)):
-            if annotation.is_json and not is_json(each):
+            if annotation.is_json:
                 _require_fitting(annotation, found, fn, name)
             if (changed := change_of(annotation, each, found)) is not None:
                 raise Invalid(f"The argument {name} of {fn.__qualname__} is {changed}.")
@@ -222,7 +222,7 @@ def _single(parameter: inspect.Parameter, value: Any, read: Any) -> Iterable[tup
 
 
 def _require_fitting(annotation: Annotation, form: Any, fn: Callable[..., Any], name: str) -> None:
-    """Check a value that JSON has another type for, where the annotation names a type of JSON."""
+    """Check a value where the annotation names a type of JSON, so that it is not read but handed over as it is."""
     try:
         annotation.validate(form)
     except ValueError as error:
