@@ -4,7 +4,7 @@ import pytest
 
 from tests.faults.families import Child
 from tests.faults.lives import POINTS
-from tests.faults.programs import Cancel, Forever, Group, Line, Step, Timeout, Try
+from tests.faults.programs import Cancel, Forever, Group, Line, Sleep, Step, Timeout, Try
 from tests.faults.test_random_flows import _opened
 from tests.faults.trials import try_seed
 from tests.faults.virtual_time import run_virtual
@@ -19,6 +19,9 @@ PROGRAMS: dict[str, Line] = {
     ),
     "child of a child that is cancelled": (
         Cancel((Child((Child((Forever("idempotent"),)),)),), (Step(takes_s=0.5), Step())),
+    ),
+    "sleep of asyncio in a recorded deadline": (
+        Timeout((Sleep(2.113, is_recorded=False), Try((Forever("event"),), (), (Step(),))), "goal", 7.031),
     ),
 }
 _MOST_HITS = 12

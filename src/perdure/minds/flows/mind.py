@@ -241,7 +241,7 @@ class FlowMind:
         """
         if self._progress.is_closed:
             await self._cleanup.refuse(self._progress.body)
-        request = self.ask_for(name, wanted, retry, id=id)
+        request = self.ask_for(name, wanted, retry, id=id, is_awaited=True)
         if request.answer.done():
             return request.answer.result()
         try:
@@ -261,8 +261,12 @@ class FlowMind:
         retry: Retry = NO_RETRY,
         *,
         id: str | None = None,  # noqa: A002
+        is_awaited: bool = False,
     ) -> Request:
-        """Ask for something without waiting for it; what the history has next is answered at once.
+        """Ask for something without waiting for it.
+
+        If the caller awaits it right away, it is answered at once when the history has its outcome next. A deadline
+        (`goal.timeout`) is not awaited: what is inside of its block comes first.
 
         Raises: Invalid outside of the flow; CancelledError when the function is being unwound.
         """
@@ -281,7 +285,7 @@ class FlowMind:
         if progress.recorded is not None and not progress.recorded.agrees(request):
             return request  # it is never answered: the function goes no further
         progress.requests[step] = request
-        if not self._delivery.answer_at_once(request):
+        if not (is_awaited and self._delivery.answer_at_once(request)):
             self._keep(request)
         return request
 
