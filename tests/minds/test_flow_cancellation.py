@@ -190,6 +190,22 @@ async def nested_scopes(goal: Goal) -> Any:
     return [found, outer.cancelled_caught, await once(goal, quick, 26)]
 
 
+async def slow_to_end() -> None:
+    try:
+        await asyncio.Event().wait()
+    finally:
+        await asyncio.sleep(0.03)
+
+
+async def scope_that_passes_while_a_step_ends(goal: Goal) -> Any:
+    with anyio.move_on_after(0.02) as scope:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await once(goal, slow_to_end)
+        await goal.signal("never")
+    return [scope.cancelled_caught, await once(goal, quick, 16)]
+
+
 async def rest_is_cancelled(goal: Goal) -> Any:
     tasks = [asyncio.create_task(each) for each in (once(goal, forever), once(goal, quick, 27), goal.sleep(1000))]
     done, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -323,6 +339,7 @@ FLOWS: list[tuple[FlowFunction, Any]] = [
     (signal_with_a_timeout, 11),
     (first_of_several, [1, 12, 13]),
     (shadowed, "hello bob"),
+    (scope_that_passes_while_a_step_ends, [True, 16]),
 ]
 
 

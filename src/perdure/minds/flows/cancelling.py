@@ -21,13 +21,18 @@ class Cancelling:
         """Calls of pure steps that run, and whose result the function does not want any more."""
 
     async def cancel(self, request: Request) -> None:
-        """Wait until the call of a request that the function has cancelled is ended, and that is delivered."""
+        """Wait until the call of a request that the function has cancelled is ended, and that is delivered.
+
+        Raises: CancelledError when a scope of anyio has cancelled the wait, too.
+        """
         if not self._awaits_delivery(request):
             self.drop(request)
             return
         self._mark_cancelled(request)
-        request.ended = Uncancellable(loop=asyncio.get_running_loop())
-        await request.ended
+        ended = request.ended = Uncancellable(loop=asyncio.get_running_loop())
+        await ended
+        if ended.text is not None:
+            raise asyncio.CancelledError(ended.text)
 
     def _mark_cancelled(self, request: Request) -> None:
         request.is_cancelled = True

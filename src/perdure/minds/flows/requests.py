@@ -92,8 +92,12 @@ class Uncancellable(asyncio.Future[None]):
     anyio repeats a cancel in every turn of the event loop until the task has ended.
     """
 
-    def cancel(self, msg: object = None) -> bool:  # noqa: ARG002 (as of a future)
-        """Do nothing; the task believes that the cancel is delivered."""
+    text: object = None
+    """The text of the last cancel that had one: a scope of anyio knows its own cancel by it."""
+
+    def cancel(self, msg: object = None) -> bool:
+        """Do nothing but note the text; the task believes that the cancel is delivered."""
+        self.text = self.text if msg is None else msg
         return True
 
 
