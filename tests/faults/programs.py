@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, Literal, cast
 
 import anyio
@@ -247,20 +248,20 @@ class Timeout(Part):
     seconds: float = 5.0
 
     async def run(self, goal: Goal, place: str, outside: Outside) -> Any:
-        inner, seconds = in_order(self.line, goal, place, outside), self.seconds * outside.pace
+        inner, seconds = partial(in_order, self.line, goal, place, outside), self.seconds * outside.pace
         try:
             match self.kind:
                 case "asyncio":
                     async with asyncio.timeout(seconds):
-                        return await inner
+                        return await inner()
                 case "goal":
-                    async with goal.timeout(seconds):
-                        return await inner
+                    async with goal.timeout(seconds):  # raises in a flow that is being unwound
+                        return await inner()
                 case "wait_for":
-                    return await asyncio.wait_for(inner, seconds)
+                    return await asyncio.wait_for(inner(), seconds)
                 case "anyio":
                     with anyio.fail_after(seconds):
-                        return await inner
+                        return await inner()
         except TimeoutError:
             return "timeout"
 

@@ -25,6 +25,8 @@ PROGRAMS: dict[str, Line] = {
     ),
 }
 _MOST_HITS = 12
+SEEDS = (784206595962, 784206599341, 199084579612)
+"""Seeds of a long run whose programs have failed."""
 
 
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
@@ -34,5 +36,14 @@ def test_a_program_that_is_killed_at_any_hit_of_a_point_ends_as_if_it_were_not(p
         async with _opened(None) as stored:
             for nth in range(1, _MOST_HITS + 1):
                 await try_seed(stored, nth * 2, program=program, kills=0, killed_at=(point, nth))
+
+    run_virtual(run())
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_seed_that_once_failed_ends_as_if_it_were_not_killed(seed: int) -> None:
+    async def run() -> None:
+        async with _opened(None) as stored:
+            await try_seed(stored, seed)
 
     run_virtual(run())
