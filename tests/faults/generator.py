@@ -41,10 +41,11 @@ class Generator:
     and the history does not tell in which order they ended. A race with a sleep of asyncio, for the same reason. A
     deadline of asyncio or anyio that passes while something inside of it is cancelled already (another deadline of the
     same length, a child with a long cleanup): nothing that is recorded tells that it has passed, so it begins anew at a
-    resume, and what comes next inside of it is begun. And two that do not work without a flow either: `asyncio.gather(return_exceptions=True)` in a scope of anyio raises a
-    cancel that the scope does not know, if its last member had ended before; and `asyncio.wait_for` of Python 3.11,
-    when it is cancelled from outside, swallows the cancel in the turn in which its awaitable ends, and leaves its
-    awaitable running when it is cancelled a second time. From Python 3.12 on it does neither, and is not left out.
+    resume, and what comes next inside of it is begun. And two that do not work without a flow either:
+    `asyncio.gather(return_exceptions=True)` in a scope of anyio raises a cancel that the scope does not know, if its
+    last member had ended before; and `asyncio.wait_for` of Python 3.11, when it is cancelled from outside, swallows the
+    cancel in the turn in which its awaitable ends, and leaves its awaitable running when it is cancelled a second time.
+    From Python 3.12 on it does neither, and is not left out.
     """
 
     def __init__(self, seed: int, *, has_races: bool) -> None:

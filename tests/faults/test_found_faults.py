@@ -4,7 +4,7 @@ import pytest
 
 from tests.faults.families import Child
 from tests.faults.lives import POINTS
-from tests.faults.programs import Cancel, Forever, Group, Line, Sleep, Step, Timeout, Try
+from tests.faults.programs import Ask, Cancel, Forever, Group, Line, Race, Sleep, Step, Timeout, Try, parts_of
 from tests.faults.test_random_flows import _opened
 from tests.faults.trials import try_seed
 from tests.faults.virtual_time import run_virtual
@@ -23,6 +23,9 @@ PROGRAMS: dict[str, Line] = {
     "sleep of asyncio in a recorded deadline": (
         Timeout((Sleep(2.113, is_recorded=False), Try((Forever("event"),), (), (Step(),))), "goal", 7.031),
     ),
+    "recorded deadline that is reached while the flow is unwound": (
+        Group(((Race(((Ask(),), (Forever("ask"),)), "wait"), Timeout((Step(),), "goal")), (Step(takes_s=2.0),))),
+    ),
 }
 _MOST_HITS = 12
 SEEDS = (784206595962, 784206599341, 199084579612)
@@ -32,10 +35,12 @@ SEEDS = (784206595962, 784206599341, 199084579612)
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
 @pytest.mark.parametrize("point", sorted(set(POINTS)))
 def test_a_program_that_is_killed_at_any_hit_of_a_point_ends_as_if_it_were_not(program: Line, point: str) -> None:
+    has_race = any(isinstance(part, Race) for part in parts_of(program))
+
     async def run() -> None:
         async with _opened(None) as stored:
             for nth in range(1, _MOST_HITS + 1):
-                await try_seed(stored, nth * 2, program=program, kills=0, killed_at=(point, nth))
+                await try_seed(stored, nth * 2 + has_race, program=program, kills=0, killed_at=(point, nth))
 
     run_virtual(run())
 
