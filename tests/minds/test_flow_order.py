@@ -84,6 +84,22 @@ async def timers_of_a_busy_machine(goal: Goal) -> Any:
     return [line.result() for line in lines]
 
 
+async def deadline_that_passes_before_its_signal_begins(goal: Goal) -> Any:
+    async def times_out() -> Any:
+        await once(goal, quick, 1)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.005):
+                await goal.signal("never")
+        return await once(goal, quick, 17)
+
+    async def blocks() -> Any:
+        await once(goal, quick, 2)
+        time.sleep(GAPS_S.pop(0) if GAPS_S else 0.0)  # noqa: ASYNC251 (it blocks the loop)
+        return await once(goal, quick, 18)
+
+    return await asyncio.gather(times_out(), blocks())
+
+
 async def leaves_a_task_behind(goal: Goal) -> Any:
     async def cleans_up() -> Any:
         for _ in range(5):
@@ -193,6 +209,14 @@ async def test_two_timers_are_fired_in_the_recorded_order_however_busy_the_machi
         state = await asyncio.wait_for(run_to_end(timers_of_a_busy_machine, die_at), 20)
         assert state.termination is not None
         assert state.termination.value == [7, 8], (die_at, state.termination)
+
+
+async def test_a_step_that_a_deadline_cancelled_before_it_began_is_missing_in_the_history() -> None:
+    for die_at in range(1, 9):
+        GAPS_S[:] = [0.03]
+        state = await asyncio.wait_for(run_to_end(deadline_that_passes_before_its_signal_begins, die_at), 20)
+        assert state.termination is not None
+        assert state.termination.value == [17, 18], (die_at, state.termination)
 
 
 async def test_a_flow_that_leaves_a_task_behind_ends_alike_wherever_it_dies() -> None:

@@ -56,6 +56,9 @@ _UNWINDING_S = 10.0
 _SEARCH_S = 10.0
 """How long other orders of timers are tried before the code of a flow is taken for changed."""
 
+_MOST_TIMERS = 20
+"""How many timers are fired to find out whether one of them cancels a step that was never recorded."""
+
 _LEFT_ALONE: "list[asyncio.Task[None]]" = []
 """Bodies of flows that do not end. They are never freed: their code would be entered once more for that, and would run
 outside of any event loop."""
@@ -136,13 +139,25 @@ class FlowMind:
         self.versions.load(state)
         callbacks = self._launch(state, plan)
         await callbacks.rest()
-        recorded.settle_doubts(self._delivery.next_seq(state))
+        await self._settle_doubts(state, recorded, callbacks)
         while await self._replay_next(state, recorded, callbacks):
-            recorded.settle_doubts(self._delivery.next_seq(state))
+            await self._settle_doubts(state, recorded, callbacks)
         self._progress.is_replaying = False
         if self._refusal is not None:
             raise self._refusal.error
         recorded.require_all_asked(self._flow.path, ended_without(self._progress.end))
+
+    async def _settle_doubts(self, state: GoalState, recorded: Recorded, callbacks: FlowCallbacks) -> None:
+        """Find what the function asks for and the history does not have.
+
+        A deadline may have passed in the first run before what it cancelled was begun: then it passes now.
+        """
+        next_seq = self._delivery.next_seq(state)
+        for _ in range(_MOST_TIMERS):
+            if not (recorded.has_difference_before(next_seq) and fire_timers(self._progress, callbacks)):
+                break
+            await callbacks.rest()
+        recorded.settle_doubts(next_seq)
 
     async def _replay_next(self, state: GoalState, recorded: Recorded, callbacks: FlowCallbacks) -> bool:
         """Deliver what the history has next; tell whether there was anything, and the function could take it."""

@@ -111,6 +111,10 @@ class Recorded:
         """Whether it is not known yet if the code has asked for something else before a recorded step."""
         return bool(self._behind)
 
+    def has_difference_before(self, next_seq: float) -> bool:
+        """Tell whether `settle_doubts` would find a difference, because nothing has cancelled a step yet."""
+        return any(seen.seq < next_seq and not before.answer.done() for seen, before in self._behind.values())
+
     def settle_doubts(self, next_seq: float) -> None:
         """Find the differences that are left when every task of the flow waits for the outcome of an event.
 
