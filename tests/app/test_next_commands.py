@@ -26,6 +26,7 @@ from perdure.kernel.events import (
     seal,
 )
 from perdure.kernel.fold import GoalState, Status, WaitingFor, apply, fold
+from perdure.kernel.moments import moment
 from perdure.kernel.summary import Summary, summarise
 
 NOW_US = 1_800_000_000_000_000
@@ -168,6 +169,33 @@ def test_a_signal_is_sent_by_its_name() -> None:
 
     assert sent("paid in") == ["perdure goal signal g 'paid in' JSON --resume"]
     assert sent("-x") == ["perdure goal signal g --resume -- -x JSON"]
+
+
+LATE = iso(NOW_US - 60_000_000)
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        (Ask("a.1", "a", "?", until=LATE),),
+        (Wait("a.1", "a", signal="paid", until=LATE),),
+        (Wait("/timeout#0.1", "/timeout#0", until=LATE), Ask("/ask#0.1", "/ask#0", "?")),
+        (Wait("/timeout#0.1", "/timeout#0", until=LATE), Wait("/signal#0.1", "/signal#0", signal="paid")),
+    ],
+    ids=["question", "signal", "question in a block", "signal in a block"],
+)
+def test_what_has_timed_out_is_resumed_and_not_settled(late: tuple[Ask | Wait, ...]) -> None:
+    state = state_of(*late)
+    [found] = after(state)
+    assert found.command == "perdure goal resume g"
+    assert found.why == f"{late[0].call_id} timed out at {moment(NOW_US - 60_000_000)}. Resume it."
+    assert commands(state, queue="server") == ["perdure goal watch g"]
+    assert commands(state_of(*late, mind=SCRIPT)) == ["python '/a b/s.py'"]
+
+
+def test_a_question_beside_one_that_has_timed_out_is_answered() -> None:
+    found = commands(state_of(Ask("a.1", "a", "?", until=LATE), Ask("b.1", "b", "?")))
+    assert found == ["perdure goal answer g b.1 ANSWER --resume", "perdure goal resume g"]
 
 
 @pytest.mark.parametrize(("from_now_s", "words"), [(60, "It sleeps until"), (-60, "is overdue")])
