@@ -27,6 +27,7 @@ from perdure.kernel.events import (
 )
 from perdure.kernel.fold import GoalState, Status, WaitingFor, apply, fold
 from perdure.kernel.moments import moment
+from perdure.kernel.recovery import WITHOUT_RESULT
 from perdure.kernel.summary import Summary, summarise
 
 NOW_US = 1_800_000_000_000_000
@@ -156,6 +157,12 @@ def test_an_unknown_outcome_has_all_three_decisions() -> None:
     found = after(state_of(call("a"), OutcomeUnknown("a.1", "The worker died.")))
     assert [each.command.split()[-2] for each in found] == ["skip", "retry", "abort"]
     assert found[0].why.startswith("The outcome of a.1 is unknown. The worker died. Skip it")
+
+
+def test_a_step_whose_result_is_not_known_is_skipped_with_a_value() -> None:
+    found = commands(state_of(call("a"), OutcomeUnknown("a.1", f"The worker died; {WITHOUT_RESULT}.")))
+    assert found[0] == "perdure goal decide g a.1 skip --value JSON --resume"
+    assert found[1] == "perdure goal decide g a.1 retry --resume"
 
 
 def test_an_approval_is_given_or_denied() -> None:

@@ -17,6 +17,7 @@ from perdure.kernel.decisions import missed_deadlines, timed_out
 from perdure.kernel.events import Ask, LimitName, Reopened, ToolCall, Wait, moment_us
 from perdure.kernel.fold import CallState, GoalState
 from perdure.kernel.moments import moment
+from perdure.kernel.recovery import WITHOUT_RESULT
 from perdure.kernel.reopening import NotRetried, plan_retry
 from perdure.kernel.summary import Summary
 from perdure.minds.flows.scripts import is_of_script, run_again, script_command
@@ -168,7 +169,9 @@ def _settling(goal: Summary, state: GoalState, call: CallState, *, is_running: b
     elif call.unknown is not None:
         cause = f"The outcome of {about.call_id} is unknown. {call.unknown.why} "
         for decision, meaning in DECISIONS.items():
-            command = _perdure("goal", "decide", goal_id, about.call_id, decision, *resume)
+            needs_value = decision == "skip" and WITHOUT_RESULT in call.unknown.why
+            value = ("--value", "JSON") if needs_value else ()
+            command = _perdure("goal", "decide", goal_id, about.call_id, decision, *value, *resume)
             yield NextCommand(command, f"{cause}{meaning}")
             cause = ""
     elif call.awaits_approval:
