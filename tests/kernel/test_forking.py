@@ -33,6 +33,7 @@ from perdure.kernel.events import (
 )
 from perdure.kernel.fold import fold
 from perdure.kernel.forking import ForkRequest, fork_before_damage, fork_point
+from perdure.kernel.repetition import done_after
 from perdure.kernel.step_names import named_step, short_name
 from tests.kernel.test_fold import history
 
@@ -264,6 +265,11 @@ def test_who_names_all_steps_of_a_cleanup_may_fork_before_the_cancel() -> None:
     with pytest.raises(Conflict, match="its cleanup began /release#0. A fork would not undo that step."):
         point(CLEANED, before="sleep", repeat=("refund",))
     assert point(CLEANED, before="sleep", repeat=("refund", "release")) == 3
+
+
+def test_what_a_cleanup_did_is_not_done_again() -> None:
+    assert done_after(fold(CLEANED), 1) == ["/charge#0"]
+    assert done_after(fold(CLEANED), 3) == []
 
 
 def test_a_cancelled_goal_whose_cleanup_did_nothing_is_forked_before_the_cancel() -> None:

@@ -40,8 +40,9 @@ def is_unresolved(call: CallState) -> bool:
 
 
 def done_after(state: GoalState, seq: int) -> list[str]:
-    """Return the `once` steps that were done after an event: a fork at that event does them again."""
-    calls = [call for call in state.calls.values() if (call.ended_seq or 0) > seq and _is_once(call)]
+    """Return the `once` steps that were done after an event, but not in a cleanup: a fork there does them again."""
+    wanted = [call for call in state.calls.values() if state.cancel is None or call.seq < state.cancel_seq]
+    calls = [call for call in wanted if (call.ended_seq or 0) > seq and _is_once(call)]
     return list(dict.fromkeys(call.call.step for call in calls if _is_done(call)))
 
 
