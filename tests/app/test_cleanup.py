@@ -167,7 +167,7 @@ async def test_a_goal_that_has_cleaned_up_is_forked_only_by_one_who_names_what_t
     await goals.cancel(goal_id)
     for place in ({"before": "ask"}, {"at": 1}):
         with pytest.raises(Conflict, match=r"its cleanup began /act#1\. .*add --repeat 'act#1'\.$"):
-            await goals.fork(goal_id, **place)  # type: ignore[arg-type]
+            await goals.fork(goal_id, **place)
     [found] = next_commands((await goals.get(goal_id)).summary, await goals.state(goal_id))
     assert found.command == f"perdure goal show {goal_id}"
     assert found.why == "Its cleanup began /act#1. A fork would not undo that."
