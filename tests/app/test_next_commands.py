@@ -11,6 +11,8 @@ from perdure.app.views import GoalView
 from perdure.kernel.events import (
     Ask,
     Body,
+    Cancel,
+    Decision,
     GoalBegun,
     Hold,
     Limits,
@@ -126,10 +128,22 @@ def test_a_plan_whose_later_steps_ran_is_retried() -> None:
 
 def test_a_cancelled_goal_is_forked_before_the_step_that_was_cut_off_or_after_the_last() -> None:
     end = Termination("cancelled")
-    assert commands(state_of(call("a"), failed("a", "cancelled"), end)) == ["perdure goal fork g --before a"]
+    [found] = after(state_of(call("a"), failed("a", "cancelled"), end))
+    assert found.command == "perdure goal fork g --before a --repeat a"
+    assert found.why.endswith("a may have happened, and the fork would repeat that: find that out first.")
     assert commands(state_of(Ask("a.1", "a", "?"), end)) == ["perdure goal fork g --before a"]
     assert commands(state_of(call("a"), ToolOutput("a.1", ok=True), end)) == ["perdure goal fork g --after a"]
     assert commands(state_of(end)) == ["perdure goal fork g --at 1"]
+
+
+def test_no_fork_is_offered_for_a_goal_whose_cleanup_had_effects() -> None:
+    sleep = (Wait("/sleep#0.1", "/sleep#0", until="2026-01-01T00:00:00Z"), Cancel("person", None))
+    cut = (*sleep, Decision("/sleep#0.1", "cancel", by="flow"))
+    [found] = after(state_of(*cut, Termination("cancelled"), mind=FLOW))
+    assert found.command == "perdure goal fork g --before '/sleep#0'"
+    refund = (call("/refund#0"), ToolOutput("/refund#0.1", ok=True))
+    [found] = after(state_of(*cut, *refund, Termination("cancelled"), mind=FLOW))
+    assert found == NextCommand("perdure goal show g", "Its cleanup began /refund#0. A fork would not undo that.")
 
 
 def test_a_question_has_its_options_in_the_reason() -> None:

@@ -14,11 +14,12 @@ from perdure.kernel.cancellation import is_cancelled_by_flow
 from perdure.kernel.children import open_children
 from perdure.kernel.cleanup import is_cleaning_up
 from perdure.kernel.decisions import missed_deadlines, timed_out
-from perdure.kernel.events import Ask, LimitName, Reopened, ToolCall, Wait, moment_us
+from perdure.kernel.events import Ask, LimitName, Reopened, Wait, moment_us
 from perdure.kernel.fold import CallState, GoalState
 from perdure.kernel.moments import moment
 from perdure.kernel.recovery import WITHOUT_RESULT
 from perdure.kernel.reopening import NotRetried, plan_retry
+from perdure.kernel.repetition import cleanup_steps, unresolved_after
 from perdure.kernel.summary import Summary
 from perdure.minds.flows.scripts import is_of_script, run_again, script_command
 
@@ -34,9 +35,6 @@ DECISIONS = {
     "abort": "Abort: the goal ends as failed.",
 }
 """How an unknown outcome can be settled, from what does the least."""
-
-
-_REPEATS = "Its effect may have happened, and the fork would repeat it: find that out first."
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +273,7 @@ def _after_failure(goal: Summary, state: GoalState) -> Iterator[NextCommand]:
         planned = plan_retry(state, by="person")
     except NotRetried as error:
         if error.before is not None:
-            yield NextCommand(_perdure("goal", "fork", goal.goal_id, "--before", error.before), error.what)
+            yield _fork_before(state, error.before, error.what)
         return
     yield _retry(goal, _why_retried(state, planned))
     if is_of_script(state.begun.mind):
@@ -286,14 +284,15 @@ def _after_cancel(goal: Summary, state: GoalState | None) -> NextCommand:
     """Offer a fork at the first step that the cancellation cut off, else after the last one."""
     if state is None:
         return _show(goal, "Show its steps. A cancelled goal continues only as a fork.")
+    if cleaned := cleanup_steps(state):
+        return _show(goal, f"Its cleanup began {', '.join(cleaned)}. A fork would not undo that.")
     if state.cancel is not None and not _cut_off(state):
         command = _perdure("goal", "fork", state.goal_id, "--at", str(state.cancel_seq - 1))
         return NextCommand(command, "Continue as a new goal from where it was cancelled.")
     for call in _cut_off(state) if state.cancel is not None else state.calls.values():
         if call.is_open or is_cancelled_by_flow(call):
-            command = _perdure("goal", "fork", state.goal_id, "--before", call.call.step)
-            warning = f" {_REPEATS}" if _may_have_happened(call) else ""
-            return NextCommand(command, f"Continue as a new goal before {call.call.step}, which was cut off.{warning}")
+            why = f"Continue as a new goal before {call.call.step}, which was cut off."
+            return _fork_before(state, call.call.step, why)
     last = next(reversed(state.calls.values()), None)
     if last is None:
         return NextCommand(_perdure("goal", "fork", state.goal_id, "--at", "1"), "Begin again as a new goal.")
@@ -301,10 +300,15 @@ def _after_cancel(goal: Summary, state: GoalState | None) -> NextCommand:
     return NextCommand(command, f"Continue as a new goal after {last.call.step}, the last step.")
 
 
-def _may_have_happened(call: CallState) -> bool:
-    """Tell whether a fork before a call that was cut off may repeat its effect."""
-    is_once = isinstance(call.call, ToolCall) and call.call.effect == "once"
-    return is_once and (call.outcome is None or call.outcome.happened != "no")
+def _fork_before(state: GoalState, step: str, why: str) -> NextCommand:
+    """Offer a fork before a step, with what it repeats although it may have happened."""
+    first = next(call for call in state.calls.values() if call.call.step == step)
+    at_risk = unresolved_after(state, first.seq - 1)
+    steps = list(dict.fromkeys(call.call.step for call in at_risk))
+    repeats = [word for each in steps for word in ("--repeat", each)]
+    command = _perdure("goal", "fork", state.goal_id, "--before", step, *repeats)
+    warning = f" {', '.join(steps)} may have happened, and the fork would repeat that: find that out first."
+    return NextCommand(command, f"{why}{warning if steps else ''}")
 
 
 def _cut_off(state: GoalState) -> list[CallState]:

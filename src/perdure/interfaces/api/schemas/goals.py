@@ -128,8 +128,8 @@ class ForkBody(BaseModel):
     )
     repeat: Annotated[list[StepName], Field(max_length=1000)] = Field(
         default=[],
-        description="Steps of effect `once` that are open at that point. Their effects may have happened, and the fork"
-        " repeats them. Without this such a fork is 409.",
+        description="Steps of effect `once` that may have happened and that the fork repeats, and steps of a cleanup"
+        " that it does not undo. Without this such a fork is 409.",
     )
     take_key: bool = Field(
         default=False, description="Move the start key of the goal to the fork; a goal without one is 422."
