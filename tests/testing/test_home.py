@@ -295,7 +295,7 @@ async def test_news_are_taken_before_the_clock_moves_also_by_a_goal_that_stays(
     await give(p, handle.id, kind)
     await p.clock.advance(10)
     await p.clock.advance(10)
-    assert CALLS == ["yes"] * (1 if follows == "sleep" else 2)
+    assert len(CALLS) == (1 if follows == "sleep" else 2)
     assert (await handle.result(timeout_s=5)).value == "yes"
     last = (await p.goals.history(handle.id))[-1]
     assert datetime.fromtimestamp(last.timestamp_us / 1e6, UTC) == START + timedelta(seconds=30)

@@ -127,19 +127,28 @@ def _timed_out(state: GoalState, now_us: int | None) -> dict[str, str]:
     The deadline is that of the question, or of a `goal.timeout` that was begun before it in its branch or above: the
     flow gets that first, and does not wait for the answer any more.
     """
-    due = [] if now_us is None else [state.open_calls[each.call_id] for each in elapsed(state, now_us)]
+    return {} if now_us is None else {name: _said(name, call) for name, call in late_questions(state, now_us).items()}
+
+
+def _said(name: str, late: CallState) -> str:
+    if late.call.call_id == name:
+        return f"{timed_out(late)}."
+    again = "Resume the goal; if it still asks then, answer again."
+    return f"{timed_out(late)}, and {name} is asked within it. {again}"
+
+
+def late_questions(state: GoalState, now_us: int) -> dict[str, CallState]:
+    """Return the open questions whose deadline has passed, each with the call that timed out: itself, or a block."""
+    due = [state.open_calls[each.call_id] for each in elapsed(state, now_us)]
     blocks = [call for call in due if is_deadline(call)]
-    said: dict[str, str] = {}
+    found: dict[str, CallState] = {}
     for name, call in state.open_calls.items():
-        around = [block for block in blocks if isinstance(call.call, Ask) and _encloses(block, call)]
-        if call in due and isinstance(call.call, Ask):
-            said[name] = f"{timed_out(call)}."
-        elif around:
-            said[name] = (
-                f"{timed_out(around[0])}, and {name} is asked within it. Resume the goal; if it still asks then, answer"
-                " again."
-            )
-    return said
+        if isinstance(call.call, Ask):
+            around = [block for block in blocks if _encloses(block, call)]
+            late = [*([call] if call in due else []), *around]
+            if late:
+                found[name] = late[0]
+    return found
 
 
 def _encloses(block: CallState, call: CallState) -> bool:
