@@ -1,5 +1,6 @@
 """Values that would come back as others are refused when they are recorded, whatever their annotation is."""
 
+import asyncio
 import dataclasses
 import enum
 import re
@@ -29,7 +30,7 @@ import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict
 from typing_extensions import TypedDict
 
 from perdure.errors import Invalid
@@ -64,6 +65,19 @@ class Text(str):
 
 class Row(dict[str, int]):
     """A dict of its own type."""
+
+
+def cancels(_number: int) -> int:
+    raise asyncio.CancelledError
+
+
+class Cancelling(BaseModel):
+    number: Annotated[int, AfterValidator(cancels)]
+
+
+class Noted(NamedTuple):
+    number: int
+    note: Any
 
 
 class Pair(NamedTuple):
@@ -327,6 +341,11 @@ def test_a_value_comes_back_equal_and_of_its_own_type(annotation: Any, value: An
         (AnyField, AnyField(OrderedDict(a=1)), "collections.OrderedDict (at .some)"),
         (AnyField, AnyField(Decimal(1)), "decimal.Decimal (at .some)"),
         (AnyField, AnyField(Apple(weight=1)), "Apple (at .some)"),
+        (Noted, Noted(1, (1, 2)), "tuple (at .note)"),
+        (list[Noted], [Noted(1, [(1,)])], "tuple (at [0].note[0])"),
+        (Cancelling, Cancelling.model_construct(number=1), "CancelledError"),
+        (Annotated[int, AfterValidator(abs)], -1, "another value"),
+        (dict[str, Annotated[int, AfterValidator(abs)]], {"a": -1}, "another value"),
         (list[AnyField], [AnyField([(1,)])], "tuple (at [0].some[0])"),
         (ObjectField, ObjectField({"a": (1,)}), "tuple (at .some.a)"),
         (Parts, Parts({"a": [1, Pair(1)]}), "Pair (at .some.a[1])"),

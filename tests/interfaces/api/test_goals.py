@@ -358,6 +358,18 @@ async def test_a_key_names_one_call_whatever_it_is_about(client: Client, known: 
     assert (await client.goals.get(goal["id"]))["status"] == "waiting"
 
 
+async def test_a_key_with_a_slash_never_leads_to_another_goal(plain: Served) -> None:
+    headers = {"Idempotency-Key": "7"}
+    goal = (await plain.http.post("/goals", json={"plan": ASKS}, headers=headers)).json()["data"]
+    await waiting(plain.client, goal["id"])
+    for refused in (
+        await plain.http.post("/goals/key:7%2Fcancel", json={}),
+        await plain.http.get("/goals/key:7%2fevents"),
+    ):
+        assert (refused.status_code, "GET /goals?key=" in refused.json()["detail"]) == (404, True)
+    assert (await plain.http.get("/goals/key:7")).json()["data"]["status"] == "waiting"
+
+
 @pytest.mark.parametrize("change", [{"limits": {"seconds": 3}}, {"shell": True}, {"text": "echo other"}])
 async def test_a_key_that_started_a_goal_starts_no_other(
     known: httpx.AsyncClient, client: Client, change: dict[str, Any]

@@ -1,5 +1,6 @@
 """The annotations of a function, and how a value is read as one of them says."""
 
+import asyncio
 import collections.abc
 import functools
 import inspect
@@ -139,7 +140,7 @@ class Annotation:
             return adapter.validate_json(text, strict=is_strict or None, by_alias=True, by_name=True)[0]
         except MemoryError:
             raise
-        except Exception as error:
+        except (Exception, asyncio.CancelledError, GeneratorExit) as error:  # nothing is awaited: a validator raised it
             raise ValueError(_reason(error)) from error
 
 
@@ -228,7 +229,7 @@ def _first_line(error: Exception) -> str:
     return text[:_LONGEST_REASON] or type(error).__name__
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: BaseException) -> str:
     """Say in one line why a value does not fit, without the value."""
     from pydantic import ValidationError
 

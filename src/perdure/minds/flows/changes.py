@@ -54,8 +54,8 @@ def _change_by_reading(annotation: Annotation, given: Any, read: Any) -> str | N
 
 
 def _is_of_json(found: Difference) -> bool:
-    """Tell whether JSON was given for another type; an object that only loses keys is still an object."""
-    return type(found.given) in _JSON_KINDS and not (isinstance(found.given, dict) and isinstance(found.read, dict))
+    """Tell whether JSON was given for another type; one that comes back as another value of its type is changed."""
+    return type(found.given) in _JSON_KINDS and not isinstance(found.read, type(found.given))
 
 
 def _described(found: Difference, annotation: Annotation) -> str:

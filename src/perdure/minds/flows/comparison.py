@@ -64,14 +64,13 @@ def _parts(given: Any, read: Any, *, is_exact: bool) -> Iterable[_Part] | None:
     if isinstance(given, dict) and isinstance(read, dict):
         is_alike = given.keys() == read.keys() and _has_same_factory(given, read)
         return ((_place(key), item, read[key], is_exact) for key, item in given.items()) if is_alike else None
+    is_one_class = kind is type(read)
+    if is_one_class and (dataclasses.is_dataclass(kind) or (issubclass(kind, tuple) and hasattr(kind, "_fields"))):
+        return _fields(given, read)
     if _are_arrays(given, read):
         items = enumerate(zip(given, read, strict=True))
         return ((f"[{number}]", item, other, is_exact) for number, (item, other) in items)
-    if kind is not type(read):
-        return None
-    if dataclasses.is_dataclass(kind):
-        return _fields(given, read)
-    if hasattr(kind, "model_fields"):
+    if is_one_class and hasattr(kind, "model_fields"):
         return chain(_fields(given, read), _extra(given.__pydantic_extra__ or {}, read.__pydantic_extra__ or {}))
     return None
 
@@ -104,6 +103,8 @@ def _names(kind: Any) -> list[str]:
     """Return the fields that are part of a value: not those that are excluded, or only derived and not compared."""
     if dataclasses.is_dataclass(kind):
         return [each.name for each in dataclasses.fields(kind) if each.init or each.compare]
+    if issubclass(kind, tuple):
+        return [*kind._fields]
     return [name for name, field in kind.model_fields.items() if not field.exclude]
 
 

@@ -107,8 +107,10 @@ def _names_any(hint: Any, outer: frozenset[int]) -> bool:
 
 
 def open_fields(kind: Any) -> frozenset[str]:
-    """Return the fields of a dataclass or a pydantic model whose annotation leaves the type of a part open."""
-    if hasattr(kind, "model_fields"):
+    """Return the fields of a dataclass, a model or a named tuple whose annotation leaves the type of a part open."""
+    if issubclass(kind, tuple):
+        hints = dict.fromkeys(kind._fields, Any) | getattr(kind, "__annotations__", {})
+    elif hasattr(kind, "model_fields"):
         hints = {name: field.annotation for name, field in kind.model_fields.items()}
     else:
         hints = {field.name: field.type for field in dataclasses.fields(kind)}

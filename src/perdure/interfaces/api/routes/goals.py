@@ -38,7 +38,17 @@ from perdure.interfaces.api.streams import event_stream
 from perdure.interfaces.api.surface import BASE, Called, Cursor, JsonRoute, Limit, Served, Surface
 from perdure.kernel.ports import Once
 
-router = APIRouter(prefix="/goals", tags=["goals"], route_class=JsonRoute)
+
+def _require_plain_path(request: Request) -> None:
+    """Refuse a path with an encoded slash: it was decoded before this route was found, so a key may hit another goal.
+
+    Raises: NotFound
+    """
+    if b"%2f" in request.scope.get("raw_path", b"").lower():
+        raise NotFound("There is nothing at this path: it has %2F. Find the goal of such a key by GET /goals?key=.")
+
+
+router = APIRouter(prefix="/goals", tags=["goals"], route_class=JsonRoute, dependencies=[Depends(_require_plain_path)])
 
 _HERE = f"{BASE}/goals"
 StatusWord = Literal["running", "interrupted", "open", "waiting", "done", "failed", "cancelled"]
