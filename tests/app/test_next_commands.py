@@ -26,6 +26,8 @@ from perdure.kernel.events import (
     seal,
 )
 from perdure.kernel.fold import GoalState, Status, WaitingFor, apply, fold
+from perdure.kernel.moments import moment
+from perdure.kernel.recovery import WITHOUT_RESULT
 from perdure.kernel.summary import Summary, summarise
 
 NOW_US = 1_800_000_000_000_000
@@ -157,6 +159,12 @@ def test_an_unknown_outcome_has_all_three_decisions() -> None:
     assert found[0].why.startswith("The outcome of a.1 is unknown. The worker died. Skip it")
 
 
+def test_a_step_whose_result_is_not_known_is_skipped_with_a_value() -> None:
+    found = commands(state_of(call("a"), OutcomeUnknown("a.1", f"The worker died; {WITHOUT_RESULT}.")))
+    assert found[0] == "perdure goal decide g a.1 skip --value JSON --resume"
+    assert found[1] == "perdure goal decide g a.1 retry --resume"
+
+
 def test_an_approval_is_given_or_denied() -> None:
     found = commands(state_of(call("a"), mind=MindSpec("model")))
     assert found == ["perdure goal approve g a.1 --resume", "perdure goal deny g a.1 --resume"]
@@ -168,6 +176,33 @@ def test_a_signal_is_sent_by_its_name() -> None:
 
     assert sent("paid in") == ["perdure goal signal g 'paid in' JSON --resume"]
     assert sent("-x") == ["perdure goal signal g --resume -- -x JSON"]
+
+
+LATE = iso(NOW_US - 60_000_000)
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        (Ask("a.1", "a", "?", until=LATE),),
+        (Wait("a.1", "a", signal="paid", until=LATE),),
+        (Wait("/timeout#0.1", "/timeout#0", until=LATE), Ask("/ask#0.1", "/ask#0", "?")),
+        (Wait("/timeout#0.1", "/timeout#0", until=LATE), Wait("/signal#0.1", "/signal#0", signal="paid")),
+    ],
+    ids=["question", "signal", "question in a block", "signal in a block"],
+)
+def test_what_has_timed_out_is_resumed_and_not_settled(late: tuple[Ask | Wait, ...]) -> None:
+    state = state_of(*late)
+    [found] = after(state)
+    assert found.command == "perdure goal resume g"
+    assert found.why == f"{late[0].call_id} timed out at {moment(NOW_US - 60_000_000)}. Resume it."
+    assert commands(state, queue="server") == ["perdure goal watch g"]
+    assert commands(state_of(*late, mind=SCRIPT)) == ["python '/a b/s.py'"]
+
+
+def test_a_question_beside_one_that_has_timed_out_is_answered() -> None:
+    found = commands(state_of(Ask("a.1", "a", "?", until=LATE), Ask("b.1", "b", "?")))
+    assert found == ["perdure goal answer g b.1 ANSWER --resume", "perdure goal resume g"]
 
 
 @pytest.mark.parametrize(("from_now_s", "words"), [(60, "It sleeps until"), (-60, "is overdue")])

@@ -13,9 +13,11 @@ from pathlib import Path
 from perdure.kernel.cancellation import is_cancelled_by_flow
 from perdure.kernel.children import open_children
 from perdure.kernel.cleanup import is_cleaning_up
+from perdure.kernel.decisions import missed_deadlines, timed_out
 from perdure.kernel.events import Ask, LimitName, Reopened, ToolCall, Wait, moment_us
 from perdure.kernel.fold import CallState, GoalState
 from perdure.kernel.moments import moment
+from perdure.kernel.recovery import WITHOUT_RESULT
 from perdure.kernel.reopening import NotRetried, plan_retry
 from perdure.kernel.summary import Summary
 from perdure.minds.flows.scripts import is_of_script, run_again, script_command
@@ -89,8 +91,9 @@ def at_home(command: str, home: str) -> str:
 
 def _unfinished(goal: Summary, state: GoalState | None, *, is_running: bool, now_us: int) -> Iterator[NextCommand]:
     if state is not None and goal.waiting_for != "hold":
-        for call in state.open_calls.values():
-            if call.seq > state.cancel_seq:  # a flow that cleans up cancels what it waited for
+        missed = missed_deadlines(state, now_us)
+        for name, call in state.open_calls.items():
+            if call.seq > state.cancel_seq and name not in missed:  # a flow that cleans up cancels what it waited for
                 yield from _settling(goal, state, call, is_running=is_running)
     if is_running:
         yield NextCommand(_perdure("goal", "watch", goal.goal_id), "Follow it while it runs.")
@@ -120,10 +123,11 @@ def _waiting(goal: Summary, state: GoalState | None, now_us: int) -> Iterator[Ne
     """Give the commands beside those that settle a call."""
     if state is not None and state.reached_limit is not None:
         yield _raise_limit(state, state.reached_limit)
-    match goal.waiting_for:
+    is_late = goal.waiting_for in ("person", "signal") and _is_overdue(goal.due_us, now_us)
+    match "overdue" if is_late else goal.waiting_for:
         case "hold":
             yield _resume(goal, state, _why_held(goal, state))
-        case "timer":
+        case "timer" | "overdue":
             yield _wake(goal, state, now_us)
         case "child":
             yield from _of_children(goal, state)
@@ -165,7 +169,9 @@ def _settling(goal: Summary, state: GoalState, call: CallState, *, is_running: b
     elif call.unknown is not None:
         cause = f"The outcome of {about.call_id} is unknown. {call.unknown.why} "
         for decision, meaning in DECISIONS.items():
-            command = _perdure("goal", "decide", goal_id, about.call_id, decision, *resume)
+            needs_value = decision == "skip" and WITHOUT_RESULT in call.unknown.why
+            value = ("--value", "JSON") if needs_value else ()
+            command = _perdure("goal", "decide", goal_id, about.call_id, decision, *value, *resume)
             yield NextCommand(command, f"{cause}{meaning}")
             cause = ""
     elif call.awaits_approval:
@@ -208,13 +214,28 @@ def _why_held(goal: Summary, state: GoalState | None) -> str:
 
 def _wake(goal: Summary, state: GoalState | None, now_us: int) -> NextCommand:
     due_us = goal.due_us if state is None else min(state.timers().values(), default=goal.due_us)
-    at = "a moment that is not known" if due_us is None else moment(due_us)
-    is_overdue = due_us is not None and due_us <= now_us
-    slept = f"It slept until {at} and is overdue." if is_overdue else f"It sleeps until {at}."
+    is_overdue = _is_overdue(due_us, now_us)
+    slept = _slept(goal, due_us, is_overdue=is_overdue)
+    missed = {} if state is None else missed_deadlines(state, now_us)
+    if missed:
+        slept = " ".join(f"{said}." for said in dict.fromkeys(map(timed_out, missed.values())))
     if goal.queue != "cli":
         owner = "the server" if goal.queue == "server" else "its application"
         return NextCommand(_perdure("goal", "watch", goal.goal_id), f"{slept} Follow it: {owner} resumes it.")
     return _resume(goal, state, f"{slept} Resume it{'' if is_overdue else ' then'}.")
+
+
+def _slept(goal: Summary, due_us: int | None, *, is_overdue: bool) -> str:
+    """Say until when a goal sleeps, or has slept, or has waited for something else."""
+    at = "a moment that is not known" if due_us is None else moment(due_us)
+    if not is_overdue:
+        return f"It sleeps until {at}."
+    did = "slept" if goal.waiting_for == "timer" else f"waited for a {goal.waiting_for}"
+    return f"It {did} until {at} and is overdue."
+
+
+def _is_overdue(due_us: int | None, now_us: int) -> bool:
+    return due_us is not None and due_us <= now_us
 
 
 def _raise_limit(state: GoalState, name: LimitName) -> NextCommand:

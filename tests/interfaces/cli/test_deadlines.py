@@ -105,10 +105,23 @@ def test_a_late_answer_is_a_conflict_that_says_when_the_question_timed_out(perdu
     goal = unanswered(ready, until_us)
     for answer in (("yes",), ("sure.1", "yes")):
         assert perdure("goal", "answer", goal, *answer) == 4
-        assert f"sure.1 timed out at {moment(until_us)}." in perdure.err
+        assert f"sure.1 timed out at {moment(until_us)}. Next: perdure goal resume {goal}\n" in perdure.err
         assert "Recorded" not in perdure.err
     assert perdure.json("goal", "show", goal)["pending"] == []
     assert perdure.goals()[0]["last_seq"] == 2
+
+
+def test_a_question_that_timed_out_is_overdue_and_resumed_not_answered(perdure: Terminal, ready: Path) -> None:
+    until_us = SystemClock().now_us() - HOUR_US
+    goal = unanswered(ready, until_us)
+    assert perdure("goal", "show", goal) == 0
+    assert f"{goal}: waiting (person, overdue since {moment(until_us)})\n" in perdure.out
+    assert f"sure.1 timed out at {moment(until_us)}. Resume it.\n  perdure goal resume {goal}\n" in perdure.out
+    assert "goal answer" not in perdure.out
+    assert perdure("goal", "list") == 0
+    assert f"overdue since {deadline_moment(until_us, SystemClock().now_us())}" in perdure.out
+    [listed] = perdure.goals()
+    assert listed["next"][0]["command"] == f"perdure goal resume {goal}"
 
 
 def test_a_question_is_shown_with_its_deadline_and_answered_before_it(perdure: Terminal, ready: Path) -> None:
@@ -210,6 +223,7 @@ def test_an_answer_within_a_block_that_timed_out_is_late(perdure: Terminal) -> N
     assert perdure("goal", "answer", goal, "yes") == 4
     assert "/timeout#0.1 timed out at 20" in perdure.err
     assert "/ask#0.1 is asked within it. Resume the goal" in perdure.err
+    assert f"Next: perdure goal resume {goal}\n" in perdure.err
     assert perdure.json("goal", "show", goal)["pending"] == []
     assert perdure("goal", "resume", goal) == 0
     shown = perdure.json("goal", "show", goal)

@@ -16,7 +16,7 @@ from perdure.interfaces.cli.goals.flows import go_on
 from perdure.interfaces.cli.goals.offers import Offer, Option, offer_of
 from perdure.interfaces.cli.goals.stage import Stage
 from perdure.interfaces.cli.goals.timeline import told
-from perdure.kernel.decisions import late_questions, timed_out
+from perdure.kernel.decisions import missed_deadlines, timed_out
 from perdure.kernel.fold import GoalState
 from perdure.kernel.loop import Ran
 from perdure.kernel.ports import Owned
@@ -112,7 +112,7 @@ class InPlace:
         """Poll until a call is no longer open or its deadline has passed, and return what happened to it."""
         last_seq, clock = state.tip.seq, SystemClock()
         while True:
-            if (late := late_questions(state, clock.now_us()).get(call_id)) is not None:
+            if (late := missed_deadlines(state, clock.now_us()).get(call_id)) is not None:
                 return f"{timed_out(late)}."
             try:
                 if (await self._goals.get(state.goal_id)).summary.last_seq != last_seq:
