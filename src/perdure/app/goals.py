@@ -460,6 +460,13 @@ class Goals(GoalReader):
         """End every run, as when the lease could not be renewed."""
         await self._runner.end_runs()
 
+    async def look_at_all(self) -> None:
+        """Have what was posted to the goals that run here taken now.
+
+        Raises: Unavailable
+        """
+        await self._runner.look_at_all()
+
     async def _started(self, new: "NewGoal") -> str | None:
         """Return the goal that was started with the same key.
 

@@ -11,7 +11,6 @@ from perdure.app.cancels import CLEANING_UP
 from perdure.app.goal_query import Filters
 from perdure.app.goals import Goals
 from perdure.app.next_commands import DECISIONS
-from perdure.app.run_options import Manner
 from perdure.app.views import GoalView
 from perdure.errors import Conflict, Denied, Invalid, PerdureError
 from perdure.interfaces.cli.answer import Answer
@@ -274,7 +273,7 @@ async def _resumed(options: Options, goals: Goals, goal_id: str) -> Answer:
     """Run a goal that a decision was recorded for, and ask in place what else it waits for."""
 
     async def act(stage: Stage) -> Ran:
-        manner = Manner(watch=stage.watch, tell=stage.say)
+        manner = stage.manner()
         ran = await go_on(options, goals, goal_id, manner)
         return await stage.settle_in_place(goals, ran, manner)
 
