@@ -121,7 +121,8 @@ def _waiting(goal: Summary, state: GoalState | None, now_us: int) -> Iterator[Ne
     """Give the commands beside those that settle a call."""
     if state is not None and state.reached_limit is not None:
         yield _raise_limit(state, state.reached_limit)
-    is_late = goal.waiting_for in ("person", "signal") and _is_overdue(goal.due_us, now_us)
+    due_us = goal.due_us if state is None else min(state.timers().values(), default=None)
+    is_late = goal.waiting_for in ("person", "signal") and _is_overdue(due_us, now_us)
     match "overdue" if is_late else goal.waiting_for:
         case "hold":
             yield _resume(goal, state, _why_held(goal, state))
