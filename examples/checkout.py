@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 
-from perdure import Goal, GoalWaiting, Perdure, Retry, current_step, flow
+from perdure import Goal, GoalWaiting, Happened, Perdure, Retry, current_step, flow
 
 LEDGER = Path("ledger.txt").absolute()
 DAY_S = 24 * 3600
@@ -66,13 +66,15 @@ async def reserve(order: str, item: Item) -> str:
     return f"{order}/{item.name}"
 
 
-def charge(order: str, amount: Decimal) -> Decimal:
+async def charge(order: str, amount: Decimal) -> Decimal:
+    """Take the money. It is async, so that a cancelled flow ends it; a thread would finish it behind its back."""
     note(f"charge {order} {amount}")
     return amount
 
 
-def was_charged(order: str, amount: Decimal) -> bool:
-    return is_noted(f"charge {order} {amount}")
+def was_charged(order: str, amount: Decimal) -> Happened[Decimal] | bool:
+    """Tell, after a crash, whether the money was taken, and how much: what `charge` would have returned."""
+    return Happened(amount) if is_noted(f"charge {order} {amount}") else False
 
 
 def release(order: str) -> None:
@@ -85,16 +87,15 @@ def send_parcel(order: str) -> str:
     return f"parcel-{order}"
 
 
-def was_sent(order: str) -> bool:
-    return is_noted(f"parcel {order}")
+def was_sent(order: str) -> Happened[str] | bool:
+    return Happened(f"parcel-{order}") if is_noted(f"parcel {order}") else False
 
 
 @flow
 async def ship(goal: Goal, order: str, pause_s: float) -> str:
     """Send a parcel some time after the order was paid."""
     await goal.sleep(pause_s)
-    await goal.options(check=was_sent).step(send_parcel, order)
-    return f"parcel-{order}"
+    return await goal.options(check=was_sent).step(send_parcel, order)
 
 
 async def is_approved(goal: Goal, order: Order) -> bool:
@@ -116,9 +117,9 @@ async def checkout(goal: Goal, order: Order, pause_s: float = 0.1) -> Receipt | 
     if not await is_approved(goal, order):
         await goal.options(effect="idempotent").step(release, order.id)
         return None
-    await goal.options(check=was_charged).step(charge, order.id, order.total)
+    paid = await goal.options(check=was_charged).step(charge, order.id, order.total)
     parcel = await goal.child(ship, order.id, pause_s)
-    return Receipt(order.id, order.total, parcel)
+    return Receipt(order.id, paid, parcel)
 
 
 async def main() -> None:

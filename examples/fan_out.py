@@ -9,7 +9,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from perdure import Goal, Perdure, flow
+from perdure import Goal, Happened, Perdure, flow
 
 RESULTS = Path("results")
 MEASURED = "measured\n"
@@ -29,23 +29,17 @@ async def look_up(item: int) -> int:
     return item * item
 
 
-def was_measured(item: int) -> bool:
-    """Tell, after a crash, whether an item was worked on."""
+async def was_measured(item: int) -> Happened[int] | bool:
+    """Tell, after a crash, whether an item was worked on, and with which result."""
     path = RESULTS / f"{item}.txt"
-    return path.exists() and path.read_text(encoding="utf-8") == MEASURED
-
-
-async def one(goal: Goal, item: int) -> int:
-    """Measure an item. A step that happened, as its check says, but died before it could tell its result, is None."""
-    result: int | None = await goal.options(check=was_measured).step(measure, item)
-    if result is None:
-        result = await goal.options(effect="pure").step(look_up, item)
-    return int(result)
+    if path.exists() and path.read_text(encoding="utf-8") == MEASURED:
+        return Happened(await look_up(item))
+    return False
 
 
 @flow
 async def fan_out(goal: Goal, count: int) -> int:
-    return sum(await goal.gather(*[one(goal, item) for item in range(count)]))
+    return sum(await goal.gather(*[goal.options(check=was_measured).step(measure, item) for item in range(count)]))
 
 
 async def main(key: str) -> None:

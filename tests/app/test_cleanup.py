@@ -63,8 +63,6 @@ async def test_a_goal_that_no_worker_runs_cleans_up_in_the_cancel(goals: Goals) 
     assert [event.type for event in await goals.history(goal_id)].count("cancel") == 1
     with pytest.raises(GoalCancelled):
         await goals.resume(goal_id)
-    (offered,) = next_commands((await goals.get(goal_id)).summary, state)
-    assert offered.command.endswith("--before '/ask#0'")
 
 
 async def test_a_handle_cancels_a_goal_of_its_program(goals: Goals) -> None:
@@ -160,3 +158,21 @@ async def test_the_grace_is_a_setting(database_url: str, tmp_path: Path, monkeyp
         seen = await p.goals.cancel(waiting.value.id)
         assert seen.status == "cancelled"
         assert seen.summary.detail == "the cleanup did not end within 0.3 s"
+
+
+async def test_a_goal_that_has_cleaned_up_is_forked_only_by_one_who_names_what_the_fork_does_not_undo(
+    goals: Goals,
+) -> None:
+    goal_id = await parked(goals)
+    await goals.cancel(goal_id)
+    for place in ({"before": "ask"}, {"at": 1}):
+        with pytest.raises(Conflict, match=r"its cleanup began /act#1\. .*add --repeat 'act#1'\.$"):
+            await goals.fork(goal_id, **place)
+    [found] = next_commands((await goals.get(goal_id)).summary, await goals.state(goal_id))
+    assert found.command == f"perdure goal show {goal_id}"
+    assert found.why == "Its cleanup began /act#1. A fork would not undo that."
+    with pytest.raises(Conflict, match=r"Its cleanup began /act#1; a fork would not undo that\.$"):
+        await goals.retry(goal_id)
+    assert len(await goals.list()) == 1
+    fork = await goals.fork(goal_id, before="ask", repeat=["act#1"])
+    assert (await goals.state(fork.id)).cancel is None

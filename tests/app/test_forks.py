@@ -3,11 +3,12 @@
 import asyncio
 import subprocess
 import sys
+from collections.abc import Awaitable
 from pathlib import Path
 
 import pytest
 
-from perdure import Conflict, Goal, Invalid, NotFound, current_step, flow
+from perdure import Conflict, Goal, GoalWaiting, Invalid, NotFound, Unavailable, current_step, failpoints, flow
 from perdure.app.goals import Goals
 from perdure.errors import KeyTaken
 from perdure.kernel.events import ForkedFrom
@@ -270,3 +271,47 @@ def verified(file: Path) -> str:
     (program,) = blocks((ROOT / "docs/how-to/export-a-history.md").read_text(), "python")
     done = subprocess.run([sys.executable, "-c", program, str(file)], capture_output=True, text=True, check=False)
     return done.stdout + done.stderr
+
+
+@flow
+async def paying(goal: Goal) -> str:
+    return await goal.options(name="charge").step(note, "charge")
+
+
+async def killed(running: Awaitable[object], effect: str) -> None:
+    """Let a worker die after an effect and before that is recorded."""
+
+    def die() -> None:
+        if effect in CALLS:
+            raise Unavailable("It died.")
+
+    with failpoints.armed("kernel.append.before", die), pytest.raises(Unavailable):
+        await running
+
+
+async def test_a_step_of_a_dead_worker_is_not_repeated_by_a_fork_before_it_until_it_is_settled(goals: Goals) -> None:
+    await killed(goals.run(paying), "charge")
+    goal_id = (await goals.list())[0].id
+    with pytest.raises(Conflict, match=f"would repeat /charge#0.1, .*first: perdure goal resume {goal_id}"):
+        await goals.fork(goal_id, before="charge")
+    with pytest.raises(GoalWaiting):
+        await goals.resume(goal_id)
+    with pytest.raises(Conflict, match=f"would repeat /charge#0.1, .*goal decide {goal_id} '/charge#0.1' skip"):
+        await goals.fork(goal_id, before="charge")
+    assert len(await goals.list()) == 1
+    wanted = await goals.fork(goal_id, before="charge", repeat=["charge"])
+    await goals.decide(goal_id, "skip", value="charge")
+    assert CALLS == ["charge"]
+    for fork in (wanted, await goals.fork(goal_id, before="charge")):
+        assert (await goals.resume(fork.id)).value == "charge"
+    assert CALLS == ["charge"] * 3
+
+
+async def test_a_key_finds_its_fork_also_when_the_goal_has_begun_a_step_since_then(goals: Goals) -> None:
+    goal_id = await asked(goals)
+    fork = await goals.fork(goal_id, before="ask", key="call")
+    await goals.decide(goal_id, "answer", value="no")
+    await killed(goals.resume(goal_id), "last")
+    assert (await goals.fork(goal_id, before="ask", key="call")).id == fork.id
+    with pytest.raises(Conflict, match="would repeat /note#1.1"):
+        await goals.fork(goal_id, before="ask", key="another")

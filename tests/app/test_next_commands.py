@@ -11,6 +11,8 @@ from perdure.app.views import GoalView
 from perdure.kernel.events import (
     Ask,
     Body,
+    Cancel,
+    Decision,
     GoalBegun,
     Hold,
     Limits,
@@ -26,6 +28,8 @@ from perdure.kernel.events import (
     seal,
 )
 from perdure.kernel.fold import GoalState, Status, WaitingFor, apply, fold
+from perdure.kernel.moments import moment
+from perdure.kernel.recovery import WITHOUT_RESULT
 from perdure.kernel.summary import Summary, summarise
 
 NOW_US = 1_800_000_000_000_000
@@ -124,10 +128,22 @@ def test_a_plan_whose_later_steps_ran_is_retried() -> None:
 
 def test_a_cancelled_goal_is_forked_before_the_step_that_was_cut_off_or_after_the_last() -> None:
     end = Termination("cancelled")
-    assert commands(state_of(call("a"), failed("a", "cancelled"), end)) == ["perdure goal fork g --before a"]
+    [found] = after(state_of(call("a"), failed("a", "cancelled"), end))
+    assert found.command == "perdure goal fork g --before a --repeat a"
+    assert found.why.endswith("a may have happened, and the fork would repeat that: find that out first.")
     assert commands(state_of(Ask("a.1", "a", "?"), end)) == ["perdure goal fork g --before a"]
     assert commands(state_of(call("a"), ToolOutput("a.1", ok=True), end)) == ["perdure goal fork g --after a"]
     assert commands(state_of(end)) == ["perdure goal fork g --at 1"]
+
+
+def test_no_fork_is_offered_for_a_goal_whose_cleanup_had_effects() -> None:
+    sleep = (Wait("/sleep#0.1", "/sleep#0", until="2026-01-01T00:00:00Z"), Cancel("person", None))
+    cut = (*sleep, Decision("/sleep#0.1", "cancel", by="flow"))
+    [found] = after(state_of(*cut, Termination("cancelled"), mind=FLOW))
+    assert found.command == "perdure goal fork g --before '/sleep#0'"
+    refund = (call("/refund#0"), ToolOutput("/refund#0.1", ok=True))
+    [found] = after(state_of(*cut, *refund, Termination("cancelled"), mind=FLOW))
+    assert found == NextCommand("perdure goal show g", "Its cleanup began /refund#0. A fork would not undo that.")
 
 
 def test_a_question_has_its_options_in_the_reason() -> None:
@@ -157,6 +173,12 @@ def test_an_unknown_outcome_has_all_three_decisions() -> None:
     assert found[0].why.startswith("The outcome of a.1 is unknown. The worker died. Skip it")
 
 
+def test_a_step_whose_result_is_not_known_is_skipped_with_a_value() -> None:
+    found = commands(state_of(call("a"), OutcomeUnknown("a.1", f"The worker died; {WITHOUT_RESULT}.")))
+    assert found[0] == "perdure goal decide g a.1 skip --value JSON --resume"
+    assert found[1] == "perdure goal decide g a.1 retry --resume"
+
+
 def test_an_approval_is_given_or_denied() -> None:
     found = commands(state_of(call("a"), mind=MindSpec("model")))
     assert found == ["perdure goal approve g a.1 --resume", "perdure goal deny g a.1 --resume"]
@@ -168,6 +190,33 @@ def test_a_signal_is_sent_by_its_name() -> None:
 
     assert sent("paid in") == ["perdure goal signal g 'paid in' JSON --resume"]
     assert sent("-x") == ["perdure goal signal g --resume -- -x JSON"]
+
+
+LATE = iso(NOW_US - 60_000_000)
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        (Ask("a.1", "a", "?", until=LATE),),
+        (Wait("a.1", "a", signal="paid", until=LATE),),
+        (Wait("/timeout#0.1", "/timeout#0", until=LATE), Ask("/ask#0.1", "/ask#0", "?")),
+        (Wait("/timeout#0.1", "/timeout#0", until=LATE), Wait("/signal#0.1", "/signal#0", signal="paid")),
+    ],
+    ids=["question", "signal", "question in a block", "signal in a block"],
+)
+def test_what_has_timed_out_is_resumed_and_not_settled(late: tuple[Ask | Wait, ...]) -> None:
+    state = state_of(*late)
+    [found] = after(state)
+    assert found.command == "perdure goal resume g"
+    assert found.why == f"{late[0].call_id} timed out at {moment(NOW_US - 60_000_000)}. Resume it."
+    assert commands(state, queue="server") == ["perdure goal watch g"]
+    assert commands(state_of(*late, mind=SCRIPT)) == ["python '/a b/s.py'"]
+
+
+def test_a_question_beside_one_that_has_timed_out_is_answered() -> None:
+    found = commands(state_of(Ask("a.1", "a", "?", until=LATE), Ask("b.1", "b", "?")))
+    assert found == ["perdure goal answer g b.1 ANSWER --resume", "perdure goal resume g"]
 
 
 @pytest.mark.parametrize(("from_now_s", "words"), [(60, "It sleeps until"), (-60, "is overdue")])

@@ -52,6 +52,11 @@ class ProcessWorld(World):
             return None
 
 
+def _running_steps() -> list["asyncio.Task[Any]"]:
+    """Return the tasks of steps, which a loop that died by an exception has left running."""
+    return [task for task in asyncio.all_tasks() if getattr(task.get_coro(), "__qualname__", "") == "ToolRuns.run"]
+
+
 WaitForNews = Callable[[GoalState, Iterable["asyncio.Future[Any]"]], Awaitable[None]]
 
 
@@ -87,8 +92,8 @@ class Household:
             self.loops[goal_id].look()
 
     async def die(self) -> None:
-        """End all runs: the process has died."""
-        runs = self.runs()
+        """End all runs, and the steps that they have begun: the process has died."""
+        runs = [*self.runs(), *_running_steps()]
         for run in runs:
             run.cancel()
         await asyncio.gather(*runs, return_exceptions=True)

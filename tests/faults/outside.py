@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from pathlib import Path
 
-from perdure import current_step
+from perdure import Happened, current_step
 
 
 class Outside:
@@ -33,9 +33,9 @@ class Outside:
         self._note(place)
         await asyncio.Event().wait()
 
-    def has_happened(self, place: str, *_: object) -> bool:
-        """Look for the effect of a step: its check."""
-        return any(each == place for each, _key in self.effects())
+    def has_happened(self, place: str, *_: object) -> Happened[str] | bool:
+        """Look for the effect of a step, which returns its place: its check."""
+        return Happened(place) if any(each == place for each, _key in self.effects()) else False
 
     def effects(self) -> list[tuple[str, str]]:
         """Return all effects with their keys, in their order."""

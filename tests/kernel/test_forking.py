@@ -1,5 +1,7 @@
 """Where a goal can be forked, decided by its events alone."""
 
+import re
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +13,7 @@ from perdure import Conflict, Invalid, NotFound
 from perdure.kernel.events import (
     Ask,
     Body,
+    Cancel,
     Decision,
     Event,
     ForkedFrom,
@@ -30,11 +33,13 @@ from perdure.kernel.events import (
 )
 from perdure.kernel.fold import fold
 from perdure.kernel.forking import ForkRequest, fork_before_damage, fork_point
+from perdure.kernel.repetition import done_after
 from perdure.kernel.step_names import named_step, short_name
 from tests.kernel.test_fold import history
 
 FLOW = GoalBegun("g", MindSpec("flow"))
 FAILED = ToolError("error", "refused")
+LATE = ToolError("timeout", "took too long")
 
 
 def call(call_id: str, effect: str = "once") -> ToolCall:
@@ -47,6 +52,10 @@ def done(call_id: str) -> ToolOutput:
 
 def failed(call_id: str) -> ToolOutput:
     return ToolOutput(call_id, ok=False, error=FAILED)
+
+
+def late(call_id: str) -> ToolOutput:
+    return ToolOutput(call_id, ok=False, error=LATE)
 
 
 def pure(call_id: str) -> ToolOutput:
@@ -126,14 +135,26 @@ def test_the_end_of_a_goal_is_not_a_point_and_an_earlier_one_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("at", "nearest"), [(5, "--at 4 or --after charge"), (9, "--before 'ship#0' or --after 'ship#0'")]
+    ("at", "elsewhere"),
+    [
+        (3, "--at 4, which does /charge#0, /ship#0, /ship#1 again."),
+        (5, "--after charge, which does /ship#0, /ship#1 again."),
+        (9, "--after 'ship#0', which does /ship#1 again."),
+    ],
 )
-def test_a_point_inside_of_a_once_call_is_refused_with_the_nearest_safe_ones(at: int, nearest: str) -> None:
+def test_a_point_inside_of_a_once_call_is_refused_with_the_next_one_and_what_that_repeats(
+    at: int, elsewhere: str
+) -> None:
     with pytest.raises(Conflict) as refused:
         point(ORDER, at=at)
     assert "may have happened" in refused.value.detail
-    assert refused.value.detail.endswith(f"Or fork where nothing is repeated: {nearest}.")
-    assert f"add --repeat {'charge' if at == 5 else 'ship'}" in refused.value.detail.replace("'", "")
+    assert refused.value.detail.endswith(f"Or fork with {elsewhere}")
+    assert f"add --repeat {'ship' if at == 9 else 'charge'}" in refused.value.detail.replace("'", "")
+
+
+def test_a_point_where_nothing_is_repeated_is_called_that() -> None:
+    with pytest.raises(Conflict, match="Or fork where nothing is repeated: --after 'ship#1'.$"):
+        point(ORDER, at=11)
 
 
 def test_a_point_inside_of_a_once_call_is_accepted_for_one_who_repeats_it() -> None:
@@ -146,10 +167,113 @@ UNKNOWN = history(
 
 
 def test_a_call_whose_outcome_is_unknown_is_repeated_only_on_purpose() -> None:
-    with pytest.raises(Conflict, match="--before charge or --after charge"):
+    with pytest.raises(Conflict, match="Or fork where nothing is repeated: --after charge.$"):
         point(UNKNOWN, at=3)
+    for place in ({"before": "charge"}, {"at": 3}):
+        with pytest.raises(Conflict, match="perdure goal decide g '/charge#0.1' skip .*add --repeat charge.$"):
+            point(UNKNOWN[:3], **place)
     assert point(UNKNOWN, at=3, repeat=("charge",)) == 3
     assert point(UNKNOWN, after="charge") == 4
+
+
+CHARGE = call("/charge#0.1")
+CANCELLED = ToolError("cancelled", "The flow cancelled it.")
+
+
+def cancelled(happened: str | None) -> ToolOutput:
+    return ToolOutput("/charge#0.1", ok=False, error=CANCELLED, happened=happened)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("bodies", "remedy"),
+    [
+        ([CHARGE], "Settle it first: perdure goal resume g."),
+        ([CHARGE, Termination("cancelled")], "Find that out first."),
+        ([CHARGE, cancelled("unknown")], "Find that out first."),
+        ([CHARGE, cancelled("yes")], "Find that out first."),
+        ([CHARGE, cancelled(None), Termination("done")], "Find that out first."),
+        ([CHARGE, late("/charge#0.1"), Termination("failed", steps=("/charge#0",))], "perdure goal retry g asks for"),
+        ([CHARGE, OutcomeUnknown("/charge#0.1", "killed"), Decision("/charge#0.1", "abort")], "Find that out first."),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("place", [{"before": "charge"}, {"at": 1}, {"before": "price"}], ids=str)
+def test_a_once_call_after_the_point_that_may_have_happened_is_repeated_only_on_purpose(
+    bodies: Sequence[Body], remedy: str, place: dict[str, Any]
+) -> None:
+    events = history(FLOW, pure("/price#0.1"), *bodies)
+    with pytest.raises(Conflict) as refused:
+        point(events, **place)
+    said = refused.value.detail
+    assert "would repeat /charge#0.1, which is `once`. Its effect may have happened. Nothing was forked." in said
+    assert remedy in said
+    assert "add --repeat charge." in said
+    assert point(events, **place, repeat=("charge",)) == point(events, **place, repeat=("/charge#0",)) >= 1
+
+
+@pytest.mark.parametrize(
+    "bodies",
+    [
+        [done("/charge#0.1")],
+        [failed("/charge#0.1")],
+        [cancelled("no")],
+        [OutcomeUnknown("/charge#0.1", "killed"), Decision("/charge#0.1", "skip", 1)],
+        [OutcomeUnknown("/charge#0.1", "killed"), Decision("/charge#0.1", "retry")],
+    ],
+    ids=str,
+)
+def test_a_once_call_after_the_point_whose_outcome_is_known_is_called_again(bodies: Sequence[Body]) -> None:
+    assert point(history(FLOW, CHARGE, *bodies), before="charge") == 1
+
+
+def test_a_second_attempt_that_may_have_happened_is_repeated_only_on_purpose() -> None:
+    events = [*ORDER[:5]]
+    with pytest.raises(Conflict, match="would repeat /charge#0.2"):
+        point(events, at=4)
+    assert point(events, at=4, repeat=("charge",)) == 4
+
+
+CLEANED = history(
+    FLOW,
+    call("/charge#0.1"),
+    done("/charge#0.1"),
+    Wait("/sleep#0.1", "/sleep#0", until="t"),
+    Cancel("person", None),
+    Decision("/sleep#0.1", "cancel", by="flow"),
+    call("/refund#0.1"),
+    done("/refund#0.1"),
+    call("/release#0.1", "idempotent"),
+    done("/release#0.1"),
+    pure("/look#0.1"),
+    Termination("cancelled"),
+)
+
+
+@pytest.mark.parametrize(
+    "place", [{"before": "sleep"}, {"before": "charge"}, {"at": 1}, {"at": 8}, {"at": 12}], ids=str
+)
+def test_a_goal_that_has_cleaned_up_is_forked_only_by_one_who_names_the_steps_of_its_cleanup(
+    place: dict[str, Any],
+) -> None:
+    with pytest.raises(Conflict) as refused:
+        point(CLEANED, **place)
+    assert "its cleanup began /refund#0, /release#0. A fork would not undo those steps." in refused.value.detail
+    assert refused.value.detail.endswith("add --repeat refund --repeat release.")
+
+
+def test_who_names_all_steps_of_a_cleanup_may_fork_before_the_cancel() -> None:
+    with pytest.raises(Conflict, match="its cleanup began /release#0. A fork would not undo that step."):
+        point(CLEANED, before="sleep", repeat=("refund",))
+    assert point(CLEANED, before="sleep", repeat=("refund", "release")) == 3
+
+
+def test_what_a_cleanup_did_is_not_done_again() -> None:
+    assert done_after(fold(CLEANED), 1) == ["/charge#0"]
+    assert done_after(fold(CLEANED), 3) == []
+
+
+def test_a_cancelled_goal_whose_cleanup_did_nothing_is_forked_before_the_cancel() -> None:
+    assert point([*CLEANED[:6]], before="sleep") == 3
 
 
 PARALLEL = history(
@@ -242,13 +366,16 @@ def test_a_call_that_a_fork_has_voided_is_judged_by_the_events_up_to_the_point()
     fork = GoalBegun("g", MindSpec("flow"), forked_from=ForkedFrom("g", 2), voided=("/charge#0.1",))
     events = [*begun, seal(fork, Tip("f", 2, begun[-1].hash), event_id="f", iteration=0, timestamp_us=1)]
     assert point(events, at=3) == 3
-    with pytest.raises(Conflict, match="add --repeat charge. Or fork where nothing is repeated: --at 1 or --at 3"):
+    with pytest.raises(Conflict, match="add --repeat charge. Or fork where nothing is repeated: --at 3.$"):
         point(events, at=2)
     assert point(events, at=2, repeat=("charge",)) == 2
+    with pytest.raises(Conflict, match="would repeat /charge#0.1"):
+        point(events, at=1)
+    assert point(events, at=1, repeat=("charge",)) == 1
 
 
-def test_the_fork_that_is_offered_before_damage_repeats_nothing() -> None:
-    assert fork_before_damage(ORDER[:9]) == "--before ship"
+def test_the_fork_that_is_offered_before_damage_repeats_nothing_without_notice() -> None:
+    assert fork_before_damage(ORDER[:9]) == "--before ship --repeat ship"
     assert fork_before_damage(ORDER[:8]) == "--at 8"
     assert fork_before_damage(RETRIED[:4]) == "--at 3"
 
@@ -275,7 +402,7 @@ def lives(draw: st.DrawFn) -> list[Event]:  # noqa: C901 (one case for each thin
             case "end" if opened.pop(name, None) is not None:
                 bodies.append(done(name))
             case "fail" if opened.pop(name, None) is not None:
-                bodies.append(failed(name))
+                bodies.append(draw(st.sampled_from([failed, late]))(name))
                 failures.append(name)
             case "lose" if opened.get(name) is False:
                 opened[name] = True
@@ -310,18 +437,52 @@ def open_once(events: Sequence[Event]) -> set[str]:
     return found
 
 
+def unresolved(events: Sequence[Event]) -> dict[str, int]:
+    """Return the `once` calls that may have happened, with their events, without the help of the fold."""
+    begun: dict[str, int] = {}
+    found: set[str] = set()
+    for event in events:
+        match body := decode(event):
+            case ToolCall(call_id=call_id, effect="once"):
+                begun[call_id] = event.seq
+                found.add(call_id)
+            case ToolOutput(call_id=call_id) if body.error is None or body.error.code != "timeout":
+                found.discard(call_id)
+            case Decision(call_id=call_id, decision="retry" | "skip"):
+                found.discard(call_id)
+            case Reopened(unknown=unknown):
+                found |= begun.keys() & set(unknown)
+    return {call_id: begun[call_id] for call_id in found}
+
+
+def at_risk(events: Sequence[Event], at: int) -> set[str]:
+    """Return the steps that a fork would repeat although they may have happened."""
+    calls = open_once(events[:at]) | {call_id for call_id, seq in unresolved(events).items() if seq > at}
+    return {call_id.rpartition(".")[0] for call_id in calls}
+
+
+def done_again(events: Sequence[Event], at: int) -> set[str]:
+    """Return the `once` steps that were done after an event."""
+    effects = {body.call_id: body for body in map(decode, events) if isinstance(body, ToolCall)}
+    bodies = [decode(event) for event in events[at:]]
+    ok = [body.call_id for body in bodies if isinstance(body, ToolOutput) and body.ok]
+    ok += [body.call_id for body in bodies if isinstance(body, Decision) and body.decision == "skip"]
+    return {effects[each].step for each in ok if each in effects and effects[each].effect == "once"}
+
+
 @given(lives())
-def test_a_point_is_accepted_if_and_only_if_no_once_call_begun_before_it_is_executed_again(events: list[Event]) -> None:
+def test_a_point_is_accepted_if_and_only_if_no_once_call_that_may_have_happened_is_executed_again(
+    events: list[Event],
+) -> None:
     for at in range(1, len(events) + 1):
         there = fold(events[:at])
-        again = open_once(events[:at])
+        steps = at_risk(events, at)
         if there.termination is not None:
             with pytest.raises(Conflict, match="is its end"):
                 point(events, at=at)
-        elif again:
+        elif steps:
             with pytest.raises(Conflict, match="may have happened") as refused:
                 point(events, at=at)
-            steps = {call_id.rpartition(".")[0] for call_id in again}
             assert all(step in refused.value.detail for step in steps)
             assert point(events, at=at, repeat=tuple(steps)) == at
         else:
@@ -329,15 +490,23 @@ def test_a_point_is_accepted_if_and_only_if_no_once_call_begun_before_it_is_exec
 
 
 @given(lives())
-def test_the_points_that_a_refusal_offers_are_accepted(events: list[Event]) -> None:
+def test_the_points_that_a_refusal_offers_are_accepted_and_repeat_what_is_said(events: list[Event]) -> None:
     for at in range(1, len(events) + 1):
         try:
             point(events, at=at)
         except Conflict as refused:
-            offered = refused.detail.rstrip(".").rpartition(": ")[2].split(" or ")
-            for option, value in (each.split(" ") for each in offered):
-                asked = {"at": int(value)} if option == "--at" else {option[2:]: value.strip("'")}
-                assert point(events, **asked) >= 1
+            found = re.search(r"(with|repeated:|earlier:) (--.*?)(?:, which does (.*) again)?\.$", refused.detail)
+            if found is None:
+                assert all(
+                    at_risk(events, each) for each in range(1, len(events)) if not fold(events[:each]).termination
+                )
+                continue
+            option, value, *repeats = shlex.split(found[2])
+            asked = {"at": int(value)} if option == "--at" else {option[2:]: value}
+            seq = point(events, **asked, repeat=tuple(repeats[1::2]))
+            if found[1] != "earlier:":
+                assert not repeats
+                assert set((found[3] or "").split(", ")) - {""} == done_again(events, seq)
 
 
 @given(lives())
@@ -346,7 +515,7 @@ def test_a_step_is_not_shared_by_a_fork_before_it_and_is_settled_in_one_after_it
     every = tuple({each.call.step for each in state.calls.values()})
     for step in every:
         begins = min(each.seq for each in state.calls.values() if each.call.step == step)
-        beside = tuple({name.rpartition(".")[0] for name in open_once(events[: begins - 1])})
+        beside = tuple(at_risk(events, begins - 1))
         assert point(events, before=step, repeat=beside) == begins - 1
         assert named_step(state, short_name(state, step)).step == step
         try:

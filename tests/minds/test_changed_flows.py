@@ -8,7 +8,8 @@ import pytest
 from perdure import Goal
 from perdure.kernel.events import MindSpec
 from perdure.kernel.fold import fold
-from perdure.kernel.forking import ForkRequest, begun_once, fork_point
+from perdure.kernel.forking import ForkRequest, fork_point
+from perdure.kernel.repetition import begun_once
 from perdure.minds.flows.flow import Flow
 from perdure.minds.flows.recorded import ChangedFlow
 from perdure.minds.flows.registry import find_flow

@@ -3,8 +3,10 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import partial
-from typing import Any
+from typing import Any, Literal
+from uuid import UUID
 
 import pytest
 
@@ -13,6 +15,7 @@ from perdure.kernel.loop import Ran
 from tests.kernel.lives import Died
 from tests.kernel.world import World
 from tests.minds.test_flow import ended, run
+from tests.minds.test_retry import decide
 
 CALLS: list[str] = []
 
@@ -103,6 +106,79 @@ async def test_a_value_that_cannot_be_stored_or_read_is_said(world: World, value
     unknown = (await killed_and_resumed(world, Happened(value))).state.calls["/pay#0.1"].unknown
     assert unknown is not None
     assert f"its check cannot tell: What the check of /pay#0 found {said}" in unknown.why
+
+
+WITHOUT_RESULT = (
+    "its check says that it happened, but not with which result; return Happened(value), or decide: skip --value JSON."
+)
+
+
+async def test_a_check_that_does_not_give_the_result_leaves_it_unknown_after_a_crash(world: World) -> None:
+    unknown = (await killed_and_resumed(world, True)).state.calls["/pay#0.1"].unknown
+    assert unknown is not None
+    assert unknown.why.endswith(f"; {WITHOUT_RESULT}")
+    assert (await world.resume()).state.waiting_for == "person"
+    await decide(world, "/pay#0.1", "skip", {"number": 7})
+    assert ended(await world.resume()).value == 7
+    assert CALLS == ["pay", "check"]
+
+
+async def test_a_check_that_does_not_give_the_result_leaves_it_unknown_after_a_timeout(world: World) -> None:
+    async def one(goal: Goal) -> Any:
+        return (await goal.options(check=lambda: True, timeout_s=0.01, retry=3).step(hang)).number
+
+    unknown = (await run(world, one)).state.calls["/hang#0.1"].unknown
+    assert unknown is not None
+    assert unknown.why == f"The step took longer than it may; {WITHOUT_RESULT}"
+    await decide(world, "/hang#0.1", "skip", {"number": 7})
+    assert ended(await world.resume()).value == 7
+    assert CALLS == ["hang"]
+
+
+async def test_a_cancelled_step_needs_no_result_of_its_check(world: World) -> None:
+    async def one(goal: Goal) -> None:
+        task = asyncio.create_task(goal.options(check=lambda: True).step(hang))
+        await goal.step(int)
+        task.cancel()
+        await asyncio.wait([task])
+
+    outcome = (await run(world, one)).state.calls["/hang#0.1"].outcome
+    assert outcome is not None
+    assert outcome.happened == "yes"
+
+
+@pytest.mark.parametrize(
+    ("result", "is_done"),
+    [
+        (None, True),
+        (Any, True),
+        (object, True),
+        (Receipt | None, True),
+        (str | None, True),
+        ("NotDefined", True),
+        (Callable[[], int], True),
+        (Literal["paid", None], True),
+        (Receipt, False),
+        (str, False),
+        (bool, False),
+        (dict[str, Any], False),
+        (list[Receipt | None], False),
+        (Decimal | UUID, False),
+    ],
+    ids=str,
+)
+async def test_only_an_annotation_that_does_not_accept_none_needs_a_result(
+    world: World, result: Any, *, is_done: bool
+) -> None:
+    async def hangs() -> Any:
+        await asyncio.Event().wait()
+
+    hangs.__annotations__["return"] = result
+
+    async def one(goal: Goal) -> Any:
+        return await goal.options(check=lambda: True, timeout_s=0.01).step(hangs)
+
+    assert (await run(world, one)).state.status == ("done" if is_done else "waiting")
 
 
 async def test_a_check_that_knows_the_result_gives_it_after_a_timeout(world: World) -> None:

@@ -54,6 +54,18 @@ async def charge_async() -> str:
     return BANK.charge()
 
 
+def charge_silently() -> None:
+    BANK.charge()
+
+
+def charge_perhaps() -> str | None:
+    return BANK.charge()
+
+
+def charge_untyped():  # type: ignore[no-untyped-def]
+    return BANK.charge()
+
+
 def was_charged() -> bool:
     BANK.asked.append(current_step().idempotency_key)
     return current_step().idempotency_key in BANK.charges
@@ -107,15 +119,30 @@ def call_of(state: GoalState, attempt: int = 1) -> Any:
 
 
 @pytest.mark.parametrize("fn", CHARGES, ids=named)
-@pytest.mark.parametrize(("check", "value"), [(was_charged, None), (receipt_of, "receipt 7")], ids=named)
-async def test_a_charge_whose_reply_was_lost_is_done_when_its_check_says_so(
-    world: World, fn: Any, check: Any, value: str | None
-) -> None:
-    ran = await run(world, paying(fn, check))
-    assert (ended(ran).reason, ended(ran).value) == ("done", value)
+async def test_a_charge_whose_reply_was_lost_is_done_when_its_check_says_so(world: World, fn: Any) -> None:
+    ran = await run(world, paying(fn, receipt_of))
+    assert (ended(ran).reason, ended(ran).value) == ("done", "receipt 7")
     assert len(BANK.charges) == 1
     assert BANK.asked == BANK.charges
     assert state_of(call_of(ran.state)) == "done, says its check"
+
+
+@pytest.mark.parametrize("fn", [charge_silently, charge_perhaps, charge_untyped], ids=named)
+async def test_a_charge_that_may_return_none_is_done_without_a_result(world: World, fn: Any) -> None:
+    ran = await run(world, paying(fn, was_charged))
+    assert (ended(ran).reason, ended(ran).value, len(BANK.charges)) == ("done", None, 1)
+
+
+@pytest.mark.parametrize("fn", CHARGES, ids=named)
+async def test_a_charge_whose_result_its_check_does_not_give_waits_for_a_decision(world: World, fn: Any) -> None:
+    ran = await run(world, paying(fn, was_charged))
+    said = call_of(ran.state).unknown.why
+    assert said.startswith("The step raised ConnectionError: the reply was lost")
+    assert "its check says that it happened, but not with which result" in said
+    assert (await world.resume()).state.waiting_for == "person"
+    await decide(world, "/@pay.1", "skip", "receipt 9")
+    assert ended(await world.resume()).value == "receipt 9"
+    assert len(BANK.charges) == 1
 
 
 @pytest.mark.parametrize("fn", CHARGES, ids=named)

@@ -44,6 +44,13 @@ async def failing(text: str) -> str:
     raise ConnectionError(text)
 
 
+async def failing_first(text: str) -> str:
+    CALLS.append(text)
+    if len(CALLS) == 1:
+        raise ConnectionError(text)
+    return text
+
+
 async def blocked(name: str) -> str:
     CALLS.append(name)
     await GATES.setdefault(name, asyncio.Event()).wait()
@@ -116,6 +123,34 @@ async def waiting_long(goal: Goal, kind: str) -> str:
     except TimeoutError:
         await goal.sleep(7 * DAY_S)
         return "late"
+
+
+@flow
+async def continuing(goal: Goal, kind: str, follows: str) -> str:
+    async def news() -> str:
+        if kind == "block":
+            async with goal.timeout(30):
+                return str(await goal.signal("paid"))
+        waited = goal.ask("Approve?", timeout_s=30) if kind == "ask" else goal.signal("paid", timeout_s=30)
+        return str(await waited)
+
+    try:
+        found = await news()
+    except TimeoutError:
+        return "late"
+    if follows == "sleep":
+        await goal.sleep(20)
+        return await goal.step(note, found)
+    patient = goal.options(effect="idempotent", retry=Retry(2, initial=20))
+    return await patient.step(failing_first, found)
+
+
+@flow
+async def awaiting_child(goal: Goal) -> str:
+    async with goal.timeout(30):
+        found = await goal.child(signalled)
+    await goal.sleep(20)
+    return await goal.step(note, found)
 
 
 @flow
@@ -241,6 +276,52 @@ async def test_a_deadline_and_the_timeout_of_a_signal_pass(p: TemporaryHome) -> 
     await p.goals.signal(paid.id, "paid", "yes")
     await p.clock.advance(3570)
     assert [(await handle.result(timeout_s=5)).value for handle in (deadline, signal, paid)] == ["late", "late", "yes"]
+
+
+async def give(p: TemporaryHome, goal_id: str, kind: str) -> None:
+    if kind == "ask":
+        await p.goals.decide(goal_id, "answer", value="yes")
+    else:
+        await p.goals.signal(goal_id, "paid", "yes")
+
+
+@pytest.mark.parametrize("follows", ["sleep", "retry"])
+@pytest.mark.parametrize("kind", ["ask", "signal", "block"])
+async def test_news_are_taken_before_the_clock_moves_also_by_a_goal_that_stays(
+    p: TemporaryHome, kind: str, follows: str
+) -> None:
+    handle = await p.goals.start(continuing, kind, follows)
+    await p.clock.advance(10)
+    await give(p, handle.id, kind)
+    await p.clock.advance(10)
+    await p.clock.advance(10)
+    assert len(CALLS) == (1 if follows == "sleep" else 2)
+    assert (await handle.result(timeout_s=5)).value == "yes"
+    last = (await p.goals.history(handle.id))[-1]
+    assert datetime.fromtimestamp(last.timestamp_us / 1e6, UTC) == START + timedelta(seconds=30)
+
+
+@pytest.mark.parametrize("how", ["settle", "advance"])
+async def test_news_are_taken_without_time_passing(p: TemporaryHome, how: str) -> None:
+    handles = {kind: await p.goals.start(continuing, kind, "sleep") for kind in ("ask", "signal", "block")}
+    await p.clock.advance(0)
+    for kind, handle in handles.items():
+        await give(p, handle.id, kind)
+    await (p.settle() if how == "settle" else p.clock.advance(0))
+    states = [await p.goals.state(handle.id) for handle in handles.values()]
+    assert [list(state.open_calls) for state in states] == [["/sleep#0.1"]] * 3
+    await p.clock.advance(20)
+    assert [(await handle.result(timeout_s=5)).value for handle in handles.values()] == ["yes"] * 3
+
+
+async def test_the_end_of_a_child_is_taken_before_the_clock_moves(p: TemporaryHome) -> None:
+    handle = await p.goals.start(awaiting_child)
+    await p.clock.advance(10)
+    (child,) = await p.goals.children_of(handle.id)
+    await p.goals.signal(child.id, "paid", "yes")
+    await p.clock.advance(10)
+    await p.clock.advance(10)
+    assert (await handle.result(timeout_s=5)).value == "yes"
 
 
 async def test_a_step_that_runs_long_does_not_hold_the_clock_for_ever(own_url: str) -> None:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Collection, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -54,7 +55,7 @@ class RunChildren:
         """See Children.start."""
         is_woken_by_server = queue == "cli" and self._manner.queue == "server"  # no worker polls the queue cli
         child_queue = "server" if is_woken_by_server else queue
-        return await self._home.on_loop(self._home.start(parent, calls, child_queue))
+        return await self._home.on_loop(self._home.start(parent, calls, child_queue, self._manner))
 
     async def cancel(self, goal_ids: Collection[str]) -> None:
         """See Children.cancel."""
@@ -65,7 +66,7 @@ class RunChildren:
         """See Children.are_active."""
         if self._manner.parks_for_children:
             return False
-        return await self._home.on_loop(self._home.are_active(goal_ids))
+        return await self._home.on_loop(self._home.are_active(goal_ids, self._manner))
 
 
 class HomeChildren:
@@ -93,15 +94,17 @@ class HomeChildren:
             return await work
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
-    async def start(self, parent: GoalState, calls: Sequence[ToolCall], queue: str) -> Sequence[ToolOutput]:
-        """See Children.start."""
+    async def start(
+        self, parent: GoalState, calls: Sequence[ToolCall], queue: str, manner: Manner
+    ) -> Sequence[ToolOutput]:
+        """See Children.start; `manner` is how the parent is run."""
         known = {goal.id: goal for goal in await self._goals.children_of(parent.goal_id)}
         new = [call for call in calls if call.arguments["goal_id"] not in known]
         outcomes: list[ToolOutput] = []
         if new and await self._depth(parent) >= MAX_DEPTH:
             outcomes, new = [_too_deep(parent, call) for call in new], []
         for first in range(0, len(new), _AT_ONCE):
-            created = [self._create(parent, call, queue) for call in new[first : first + _AT_ONCE]]
+            created = [self._create(parent, call, queue, manner) for call in new[first : first + _AT_ONCE]]
             outcomes += [outcome for outcome in await asyncio.gather(*created) if outcome is not None]
         for call in calls:
             found = known.get(call.arguments["goal_id"])
@@ -109,10 +112,10 @@ class HomeChildren:
                 ended = await outcome_of(self._store, parent, found.id)
                 outcomes += [] if ended is None else [ended]
             elif found is not None:
-                await self._resume(found)
+                await self._resume(found, manner)
         return outcomes
 
-    async def _create(self, parent: GoalState, call: ToolCall, queue: str) -> ToolOutput | None:
+    async def _create(self, parent: GoalState, call: ToolCall, queue: str, manner: Manner) -> ToolOutput | None:
         """Create a child and have it run; return the outcome of its call when it cannot be created."""
         goal_id = str(call.arguments["goal_id"])
         try:
@@ -125,7 +128,7 @@ class HomeChildren:
             if owner is None or isinstance(error, KeyTaken):
                 return _not_started(call, error.code, error.detail)
             return _not_started(call, "conflict", _key_conflict(str(key), owner.goal_id, parent.goal_id))
-        self._run(await self._goals.get(goal_id))
+        self._run(await self._goals.get(goal_id), manner)
         return None
 
     async def _depth(self, goal: GoalState) -> int:
@@ -147,21 +150,22 @@ class HomeChildren:
         spec = MindSpec("flow", flow=call.arguments["flow"], at=call.arguments["at"])
         return flow_of(GoalBegun("a child", spec), self._runner.means.imports)
 
-    async def _resume(self, child: GoalView) -> bool:
+    async def _resume(self, child: GoalView, manner: Manner) -> bool:
         """Have a child run if it can continue; return whether it runs or will."""
         if child.is_running:
             return True
-        return await self._goals.can_continue(child) and self._run(child)
+        return await self._goals.can_continue(child) and self._run(child, manner)
 
-    def _run(self, child: GoalView) -> bool:
+    def _run(self, child: GoalView, manner: Manner) -> bool:
         """Have an open child run here; return whether it will."""
         if self.poller is not None and self.poller.queue_name == child.summary.queue:
             self.poller.nudge()
             return self.poller.would_run(child)
-        return self._goals.worker.run_child(child, self._go_on, self._has_left)
+        go_on = partial(self._go_on, parks_for_person=manner.parks_for_person)
+        return self._goals.worker.run_child(child, go_on, self._has_left)
 
-    async def _go_on(self, goal_id: str, manner: Manner) -> Ran:
-        return await self._goals.go_on(goal_id, replace(manner, is_automatic=True))
+    async def _go_on(self, goal_id: str, manner: Manner, *, parks_for_person: bool) -> Ran:
+        return await self._goals.go_on(goal_id, replace(manner, is_automatic=True, parks_for_person=parks_for_person))
 
     def _has_left(self, child: GoalView) -> None:
         """Have the parent of a child check whether the child still runs."""
@@ -176,16 +180,16 @@ class HomeChildren:
         with suppress(NotFound, Conflict, Damaged):  # it was never created, has ended, or can never continue
             await self._goals.cancel(goal_id, by=PARENT)
 
-    async def are_active(self, goal_ids: Collection[str]) -> bool:
+    async def are_active(self, goal_ids: Collection[str], manner: Manner) -> bool:
         """See Children.are_active; a child that waits for its own children is active as long as one of them is."""
         for goal_id in goal_ids:
             with suppress(NotFound):
                 child = await self._goals.get(goal_id)
-                if child.is_final or await self._resume(child):
+                if child.is_final or await self._resume(child, manner):
                     return True
                 if child.summary.waiting_for == "child":
                     state = await self._goals.state(goal_id)
-                    if await self.are_active(open_children(state)):
+                    if await self.are_active(open_children(state), manner):
                         return True
         return False
 

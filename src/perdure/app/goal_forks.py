@@ -8,7 +8,7 @@ from perdure.app.runner import Runner
 from perdure.app.views import GoalView
 from perdure.errors import Conflict, Damaged, Invalid, KeyTaken, NotFound
 from perdure.kernel.events import Event
-from perdure.kernel.forking import ForkRequest, fork_point
+from perdure.kernel.forking import ForkRequest, asked_point, require_accepted
 from perdure.kernel.ports import GoalFilter, StateStore, Summary
 from perdure.kernel.replay import DamagedEvent, require_unchanged
 
@@ -32,14 +32,19 @@ def fork_request(at: Any, before: Any, after: Any, repeat: Any) -> ForkRequest:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """The events that a fork shares with a goal, the last of them being the fork point."""
+    """The events of a goal that can be read, and the fork point: the last of those that a fork shares with it."""
 
-    shared: Sequence[Event]
+    events: Sequence[Event]
+    seq: int
+
+    @property
+    def shared(self) -> Sequence[Event]:
+        return self.events[: self.seq]
 
     @property
     def origin(self) -> tuple[str, int]:
         """The goal that wrote the last shared event, which may be one that the goal itself was forked from."""
-        return self.shared[-1].goal_id, self.shared[-1].seq
+        return self.events[self.seq - 1].goal_id, self.seq
 
 
 class GoalForks:
@@ -57,6 +62,7 @@ class GoalForks:
         place = await self._place(goal, request)
         if key is not None and (known := await self._made_by(key, place, take_key=take_key)) is not None:
             return known
+        require_accepted(place.events, place.seq, request)  # not before: a fork that was made stays made
         if take_key and goal.start_key is None:
             raise Invalid(f"{goal.goal_id} has no start key that a fork could take. Fork it without --take-key.")
         try:
@@ -74,7 +80,7 @@ class GoalForks:
     async def _place(self, goal: Summary, request: ForkRequest) -> _Place:
         """Find the fork point; what follows it may be damaged.
 
-        Raises: what `fork_point` raises; Damaged when the point lies in or behind the damage.
+        Raises: what `asked_point` raises; Damaged when the point lies in or behind the damage.
         """
         if request.at is not None and not 1 <= request.at <= goal.last_seq:
             raise Conflict(
@@ -84,7 +90,7 @@ class GoalForks:
         if damage is not None and (not events or (request.at or 0) > len(events)):
             raise damage
         try:
-            return _Place(events[: fork_point(events, request)])
+            return _Place(events, asked_point(events, request))
         except NotFound as error:  # a step may be recorded behind the damage
             raise damage or error from None
 

@@ -418,12 +418,13 @@ class Goals(GoalReader):
         """Create a goal that shares the events of another up to a point and continues from there. It does not run yet.
 
         The point is exactly one of: `before` a step's first event, so that the step is called again; `after` the event
-        that settled a step; `at` the number of an event. Calls that are open there are void and called again. A `once`
-        call among them may have had its effect, so its step has to be in `repeat`. With `take_key`, the fork takes the
-        start key of the goal. With a `key`, the same call creates one fork.
+        that settled a step; `at` the number of an event. Calls that are open there are void and called again, and so
+        are the steps after the point. A `once` step that may have happened is called again only if it is in `repeat`. A
+        goal that was cancelled and has cleaned up is forked only if the steps of its cleanup are in `repeat`. With
+        `take_key`, the fork takes the start key of the goal. With a `key`, the same call creates one fork.
 
         Raises: NotFound; Invalid; Conflict when the goal has no such event or has ended there, the fork would repeat an
-        effect, or a key was used; Damaged when the point lies behind a damaged event.
+        effect or not undo a cleanup, or a key was used; Damaged when the point lies behind a damaged event.
         """
         request = fork_request(at, before, after, repeat)
         forks = GoalForks(self._store, self._runner, self.views_of)
@@ -458,6 +459,13 @@ class Goals(GoalReader):
     async def end_runs(self) -> None:
         """End every run, as when the lease could not be renewed."""
         await self._runner.end_runs()
+
+    async def look_at_all(self) -> None:
+        """Have what was posted to the goals that run here taken now.
+
+        Raises: Unavailable
+        """
+        await self._runner.look_at_all()
 
     async def _started(self, new: "NewGoal") -> str | None:
         """Return the goal that was started with the same key.

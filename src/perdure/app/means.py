@@ -56,7 +56,15 @@ class MeansFactory:
             self._require_known(made.wants)
         tools = {**self.tools(), **made.tools}
         return Means(
-            made.mind, tools, manner.policy, workdir, is_ours, keep=keep_for_ever, children=children, **self._pauses
+            made.mind,
+            tools,
+            manner.policy,
+            workdir,
+            is_ours,
+            keep=keep_for_ever,
+            children=children,
+            parks_for_person=manner.parks_for_person,
+            **self._pauses,
         )
 
     def tools(self) -> dict[str, Tool]:

@@ -13,10 +13,13 @@ from pathlib import Path
 from perdure.kernel.cancellation import is_cancelled_by_flow
 from perdure.kernel.children import open_children
 from perdure.kernel.cleanup import is_cleaning_up
-from perdure.kernel.events import Ask, LimitName, Reopened, ToolCall, Wait, moment_us
+from perdure.kernel.decisions import missed_deadlines, timed_out
+from perdure.kernel.events import Ask, LimitName, Reopened, Wait, moment_us
 from perdure.kernel.fold import CallState, GoalState
 from perdure.kernel.moments import moment
+from perdure.kernel.recovery import WITHOUT_RESULT
 from perdure.kernel.reopening import NotRetried, plan_retry
+from perdure.kernel.repetition import cleanup_steps, unresolved_after
 from perdure.kernel.summary import Summary
 from perdure.minds.flows.scripts import is_of_script, run_again, script_command
 
@@ -32,9 +35,6 @@ DECISIONS = {
     "abort": "Abort: the goal ends as failed.",
 }
 """How an unknown outcome can be settled, from what does the least."""
-
-
-_REPEATS = "Its effect may have happened, and the fork would repeat it: find that out first."
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +89,9 @@ def at_home(command: str, home: str) -> str:
 
 def _unfinished(goal: Summary, state: GoalState | None, *, is_running: bool, now_us: int) -> Iterator[NextCommand]:
     if state is not None and goal.waiting_for != "hold":
-        for call in state.open_calls.values():
-            if call.seq > state.cancel_seq:  # a flow that cleans up cancels what it waited for
+        missed = missed_deadlines(state, now_us)
+        for name, call in state.open_calls.items():
+            if call.seq > state.cancel_seq and name not in missed:  # a flow that cleans up cancels what it waited for
                 yield from _settling(goal, state, call, is_running=is_running)
     if is_running:
         yield NextCommand(_perdure("goal", "watch", goal.goal_id), "Follow it while it runs.")
@@ -120,10 +121,12 @@ def _waiting(goal: Summary, state: GoalState | None, now_us: int) -> Iterator[Ne
     """Give the commands beside those that settle a call."""
     if state is not None and state.reached_limit is not None:
         yield _raise_limit(state, state.reached_limit)
-    match goal.waiting_for:
+    due_us = goal.due_us if state is None else min(state.timers().values(), default=None)
+    is_late = goal.waiting_for in ("person", "signal") and _is_overdue(due_us, now_us)
+    match "overdue" if is_late else goal.waiting_for:
         case "hold":
             yield _resume(goal, state, _why_held(goal, state))
-        case "timer":
+        case "timer" | "overdue":
             yield _wake(goal, state, now_us)
         case "child":
             yield from _of_children(goal, state)
@@ -165,7 +168,9 @@ def _settling(goal: Summary, state: GoalState, call: CallState, *, is_running: b
     elif call.unknown is not None:
         cause = f"The outcome of {about.call_id} is unknown. {call.unknown.why} "
         for decision, meaning in DECISIONS.items():
-            command = _perdure("goal", "decide", goal_id, about.call_id, decision, *resume)
+            needs_value = decision == "skip" and WITHOUT_RESULT in call.unknown.why
+            value = ("--value", "JSON") if needs_value else ()
+            command = _perdure("goal", "decide", goal_id, about.call_id, decision, *value, *resume)
             yield NextCommand(command, f"{cause}{meaning}")
             cause = ""
     elif call.awaits_approval:
@@ -208,13 +213,28 @@ def _why_held(goal: Summary, state: GoalState | None) -> str:
 
 def _wake(goal: Summary, state: GoalState | None, now_us: int) -> NextCommand:
     due_us = goal.due_us if state is None else min(state.timers().values(), default=goal.due_us)
-    at = "a moment that is not known" if due_us is None else moment(due_us)
-    is_overdue = due_us is not None and due_us <= now_us
-    slept = f"It slept until {at} and is overdue." if is_overdue else f"It sleeps until {at}."
+    is_overdue = _is_overdue(due_us, now_us)
+    slept = _slept(goal, due_us, is_overdue=is_overdue)
+    missed = {} if state is None else missed_deadlines(state, now_us)
+    if missed:
+        slept = " ".join(f"{said}." for said in dict.fromkeys(map(timed_out, missed.values())))
     if goal.queue != "cli":
         owner = "the server" if goal.queue == "server" else "its application"
         return NextCommand(_perdure("goal", "watch", goal.goal_id), f"{slept} Follow it: {owner} resumes it.")
     return _resume(goal, state, f"{slept} Resume it{'' if is_overdue else ' then'}.")
+
+
+def _slept(goal: Summary, due_us: int | None, *, is_overdue: bool) -> str:
+    """Say until when a goal sleeps, or has slept, or has waited for something else."""
+    at = "a moment that is not known" if due_us is None else moment(due_us)
+    if not is_overdue:
+        return f"It sleeps until {at}."
+    did = "slept" if goal.waiting_for == "timer" else f"waited for a {goal.waiting_for}"
+    return f"It {did} until {at} and is overdue."
+
+
+def _is_overdue(due_us: int | None, now_us: int) -> bool:
+    return due_us is not None and due_us <= now_us
 
 
 def _raise_limit(state: GoalState, name: LimitName) -> NextCommand:
@@ -254,7 +274,7 @@ def _after_failure(goal: Summary, state: GoalState) -> Iterator[NextCommand]:
         planned = plan_retry(state, by="person")
     except NotRetried as error:
         if error.before is not None:
-            yield NextCommand(_perdure("goal", "fork", goal.goal_id, "--before", error.before), error.what)
+            yield _fork_before(state, error.before, error.what)
         return
     yield _retry(goal, _why_retried(state, planned))
     if is_of_script(state.begun.mind):
@@ -265,14 +285,15 @@ def _after_cancel(goal: Summary, state: GoalState | None) -> NextCommand:
     """Offer a fork at the first step that the cancellation cut off, else after the last one."""
     if state is None:
         return _show(goal, "Show its steps. A cancelled goal continues only as a fork.")
+    if cleaned := cleanup_steps(state):
+        return _show(goal, f"Its cleanup began {', '.join(cleaned)}. A fork would not undo that.")
     if state.cancel is not None and not _cut_off(state):
         command = _perdure("goal", "fork", state.goal_id, "--at", str(state.cancel_seq - 1))
         return NextCommand(command, "Continue as a new goal from where it was cancelled.")
     for call in _cut_off(state) if state.cancel is not None else state.calls.values():
         if call.is_open or is_cancelled_by_flow(call):
-            command = _perdure("goal", "fork", state.goal_id, "--before", call.call.step)
-            warning = f" {_REPEATS}" if _may_have_happened(call) else ""
-            return NextCommand(command, f"Continue as a new goal before {call.call.step}, which was cut off.{warning}")
+            why = f"Continue as a new goal before {call.call.step}, which was cut off."
+            return _fork_before(state, call.call.step, why)
     last = next(reversed(state.calls.values()), None)
     if last is None:
         return NextCommand(_perdure("goal", "fork", state.goal_id, "--at", "1"), "Begin again as a new goal.")
@@ -280,10 +301,15 @@ def _after_cancel(goal: Summary, state: GoalState | None) -> NextCommand:
     return NextCommand(command, f"Continue as a new goal after {last.call.step}, the last step.")
 
 
-def _may_have_happened(call: CallState) -> bool:
-    """Tell whether a fork before a call that was cut off may repeat its effect."""
-    is_once = isinstance(call.call, ToolCall) and call.call.effect == "once"
-    return is_once and (call.outcome is None or call.outcome.happened != "no")
+def _fork_before(state: GoalState, step: str, why: str) -> NextCommand:
+    """Offer a fork before a step, with what it repeats although it may have happened."""
+    first = next(call for call in state.calls.values() if call.call.step == step)
+    at_risk = unresolved_after(state, first.seq - 1)
+    steps = list(dict.fromkeys(call.call.step for call in at_risk))
+    repeats = [word for each in steps for word in ("--repeat", each)]
+    command = _perdure("goal", "fork", state.goal_id, "--before", step, *repeats)
+    warning = f" {', '.join(steps)} may have happened, and the fork would repeat that: find that out first."
+    return NextCommand(command, f"{why}{warning if steps else ''}")
 
 
 def _cut_off(state: GoalState) -> list[CallState]:

@@ -46,6 +46,9 @@ class Manner:
     """
     parks_for_children: bool = False
     """Release a goal that only waits for its children, also while they run here: its slot may be what they wait for."""
+    parks_for_person: bool = False
+    """Release a goal that waits for a person also when the deadline of its question is near: the caller asks that
+    person, or says how to answer. Otherwise the goal stays, and can be answered from elsewhere meanwhile."""
     commits_start: bool = False
     """Commit the start of a new goal before its code runs, for a caller that returns then."""
     flow: "Flow[..., Any] | None" = None

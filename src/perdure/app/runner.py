@@ -230,6 +230,13 @@ class Runner:
         """Let the loop of a goal look into its inbox now, if it runs here."""
         self._worker.look(goal_id)
 
+    async def look_at_all(self) -> None:
+        """Let the loops that run here look into their inboxes now, if something was posted to their goals.
+
+        Raises: Unavailable
+        """
+        await self._worker.look_at_all()
+
     async def fork(
         self,
         events: Sequence[Event],

@@ -150,6 +150,7 @@ class GoalView:
         origin, parent = goal.forked_from, goal.parent
         return {
             "id": goal.goal_id,
+            "key": goal.start_key,
             "text": goal.text,
             "mind": goal.mind,
             "bot": goal.bot,

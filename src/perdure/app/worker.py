@@ -120,7 +120,7 @@ class LocalWorker:
         self._renewers += 1
         if self._beating is None:
             self._beating = asyncio.create_task(self._beat(worker))
-            self._looking = asyncio.create_task(self._look(worker))
+            self._looking = asyncio.create_task(self._look())
         try:
             yield self._beating
         finally:
@@ -158,6 +158,15 @@ class LocalWorker:
         """Let the loop of a goal look into its inbox now, if it runs here."""
         if goal_id in self._loops:
             self._loops[goal_id].look()
+
+    async def look_at_all(self) -> None:
+        """Let the loops of all goals to which something was posted look into their inboxes now.
+
+        Raises: Unavailable
+        """
+        if self._identity is not None:
+            for goal_id in await self._store.posted(self._identity.worker.id):
+                self.look(goal_id)
 
     async def close(self) -> None:
         """Stop being a worker; whatever of its goals could not be released can be claimed by others at once.
@@ -219,15 +228,14 @@ class LocalWorker:
         await self._leases.renew(worker, self._lease_s)
         self._renewed_s = now_s
 
-    async def _look(self, worker: Worker) -> None:
+    async def _look(self) -> None:
         """Tell the loops of what was posted to their goals."""
         while True:
             await self._clock.sleep(LOOK_S)
             try:
-                for goal_id in await self._store.posted(worker.id):
-                    self.look(goal_id)
+                await self.look_at_all()
             except PerdureError as error:
-                log.warning("the inboxes of %s could not be looked at: %s", worker.id, error.detail)
+                log.warning("the inboxes of %s could not be looked at: %s", self.id, error.detail)
 
 
 async def _end(task: "asyncio.Task[Any]") -> None:

@@ -167,7 +167,7 @@ class Goals:
     ) -> Goal:
         """Fork a goal at exactly one of: `before` a step, `after` a step, `at` an event. It does not run yet.
 
-        `repeat` names `once` steps that are open there, which the fork calls a second time.
+        `repeat` names `once` steps that may have happened and are called a second time, and steps of a cleanup.
 
         Raises: NotFound; Invalid; Conflict when the fork would repeat an effect, or the goal has ended there.
         """

@@ -25,6 +25,7 @@ class Goal(TypedDict):
     """A goal; `error` is null in lists, and `next` is generic there."""
 
     id: str
+    key: str | None
     text: str
     mind: str
     bot: str | None

@@ -27,6 +27,10 @@ BY_PERSON: tuple[Verdict, ...] = ("approve", "deny", "answer", "retry", "skip", 
 """What somebody may decide; a timer's `elapsed` is the kernel's own."""
 
 
+class TooLate(Conflict):
+    """An answer to a question whose deadline has passed, which its goal gets to know when it is resumed."""
+
+
 def choose(
     state: GoalState, verdict: str, call_id: str | None, value: Any = None, *, now_us: int | None = None
 ) -> Decision:
@@ -35,7 +39,8 @@ def choose(
     A question whose deadline, or that of a block around it, has passed at `now_us` takes no answer, also when that is
     not recorded yet.
 
-    Raises: Invalid when it is no decision, or no answer to the question; Conflict when it fits nothing that is open.
+    Raises: Invalid when it is no decision, or no answer to the question; TooLate; Conflict when it fits nothing that
+    is open.
     """
     if verdict not in BY_PERSON:
         raise Invalid(f"{verdict!r} is no decision; known are {', '.join(BY_PERSON)}.")
@@ -44,7 +49,7 @@ def choose(
     chosen = [call for call in fitting if call_id in (None, call.call.call_id)]
     missed = [said for name, said in late.items() if call_id in (None, name)]
     if not chosen and verdict == "answer" and missed:
-        raise Conflict(missed[-1])
+        raise TooLate(missed[-1])
     if len(chosen) != 1:
         raise _refusal(state, verdict, call_id, [call.call.call_id for call in fitting])
     call = chosen[0].call
@@ -122,24 +127,35 @@ def takes_posts(call: CallState) -> bool:
 
 
 def _timed_out(state: GoalState, now_us: int | None) -> dict[str, str]:
-    """Return the open questions whose deadline has passed, each with what to say to those who answer it.
-
-    The deadline is that of the question, or of a `goal.timeout` that was begun before it in its branch or above: the
-    flow gets that first, and does not wait for the answer any more.
-    """
-    due = [] if now_us is None else [state.open_calls[each.call_id] for each in elapsed(state, now_us)]
-    blocks = [call for call in due if is_deadline(call)]
+    """Return the open questions whose deadline has passed, each with what to say to those who answer it."""
     said: dict[str, str] = {}
-    for name, call in state.open_calls.items():
-        around = [block for block in blocks if isinstance(call.call, Ask) and _encloses(block, call)]
-        if call in due and isinstance(call.call, Ask):
-            said[name] = f"{timed_out(call)}."
-        elif around:
+    for name, missed in ({} if now_us is None else missed_deadlines(state, now_us)).items():
+        if not isinstance(state.open_calls[name].call, Ask):
+            continue
+        said[name] = f"{timed_out(missed)}."
+        if missed.call.call_id != name:
             said[name] = (
-                f"{timed_out(around[0])}, and {name} is asked within it. Resume the goal; if it still asks then, answer"
+                f"{timed_out(missed)}, and {name} is asked within it. Resume the goal; if it still asks then, answer"
                 " again."
             )
     return said
+
+
+def missed_deadlines(state: GoalState, now_us: int) -> dict[str, CallState]:
+    """Return the open questions and signals whose deadline has passed, by their ids, each with the call that has it.
+
+    The deadline is that of the call, or of a `goal.timeout` that was begun before it in its branch or above: the flow
+    gets that first, and does not wait for the call any more.
+    """
+    due = [state.open_calls[each.call_id] for each in elapsed(state, now_us)]
+    blocks = [call for call in due if is_deadline(call)]
+    missed: dict[str, CallState] = {}
+    for name, call in state.open_calls.items():
+        if isinstance(call.call, Ask) or (isinstance(call.call, Wait) and call.call.signal is not None):
+            having = [call] if call in due else [block for block in blocks if _encloses(block, call)]
+            if having:
+                missed[name] = having[0]
+    return missed
 
 
 def _encloses(block: CallState, call: CallState) -> bool:

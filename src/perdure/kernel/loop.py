@@ -23,6 +23,7 @@ from perdure.kernel.mind import Decided
 from perdure.kernel.ports import Clock, LeaseLost, StateStore
 from perdure.kernel.recovery import give_up, recover
 from perdure.kernel.running_calls import RunningCalls
+from perdure.kernel.step_names import is_sleep
 from perdure.kernel.waking import Waking
 
 _CHILDREN_US = 500_000
@@ -270,10 +271,21 @@ class Loop:
         is_asked_again = wake_us is not None or self._again_s is not None
         if is_asked_again or is_cleaning_up(state) or self._children.new():
             return None
-        timers = state.timers()
-        sleeps_us = min(timers.values()) - self._clock.now_us() if timers else None
-        is_short = sleeps_us is not None and sleeps_us <= self._means.park_after_s * 1_000_000
-        return None if is_short else "waiting"
+        return "waiting" if self._is_parked() else None
+
+    def _is_parked(self) -> bool:
+        """Return whether a goal that only waits is given back: not if it continues by itself soon.
+
+        A deadline is not what a goal that asks a person waits for, so that person is asked at once, if wanted.
+        """
+        now_us, timers = self._clock.now_us(), self.state.timers()
+        soon_us = now_us + self._means.park_after_s * 1_000_000
+        near = {call_id: due_us for call_id, due_us in timers.items() if due_us <= soon_us}
+        if not near:
+            return True
+        is_asking = self._means.parks_for_person and self.state.waiting_for == "person"
+        is_due = min(near.values()) <= now_us
+        return is_asking and not is_due and not any(is_sleep(self.state.open_calls[each]) for each in near)
 
     def _collect(self) -> None:
         """Record the outcomes that are there, and the timers that have run out; nothing follows the end of the goal."""

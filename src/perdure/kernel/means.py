@@ -29,3 +29,5 @@ class Means:
     """Is given what is left alone, and sees to it that it is never freed: its code would be entered once more for that,
     outside of any event loop, and code that swallows everything would never return."""
     children: Children = NO_CHILDREN
+    parks_for_person: bool = False
+    """Whether a goal that waits for a person is given back also when the deadline of its question is near."""

@@ -14,6 +14,11 @@ EXHAUSTION = (OSError, RuntimeError, MemoryError)
 _LONGEST_REASON = 2_000
 BAD_RESULT = "bad_result"
 """The error code of a call that was done, and whose result cannot be stored."""
+LOST_RESULT = "lost_result"
+"""The error code of a call that was done, and whose result is not known: null cannot stand for it."""
+WITHOUT_RESULT = (
+    "its check says that it happened, but not with which result; return Happened(value), or decide: skip --value JSON"
+)
 _GIVE_RESULT = (
     "Change the function to return a value that can be stored. Then decide: `skip` with the result as JSON, or `retry`"
     " to run the step again."
@@ -78,6 +83,8 @@ async def settle_once(tool: Tool, context: CallContext, why: str, not_happened: 
             output = found.output if isinstance(found, KnownOutput) else None
             happened = ToolOutput(call_id, ok=True, output=output)
             return [OutcomeUnknown(call_id, f"{why}; its check says that it happened."), happened]
+        case "lost_result":
+            return [OutcomeUnknown(call_id, f"{why}; {WITHOUT_RESULT}.")]
         case "not_happened":
             return [*not_happened]
         case "unknown":
@@ -85,13 +92,15 @@ async def settle_once(tool: Tool, context: CallContext, why: str, not_happened: 
 
 
 def unknown_if_lost(call: ToolCall, output: ToolOutput) -> ToolOutput | OutcomeUnknown:
-    """Return the outcome of a call; a `once` call that was done, and whose result cannot be stored, is unknown.
+    """Return the outcome of a call; a `once` call that was done, and whose result is not known or stored, is unknown.
 
     It has happened, so a failure would be wrong and would invite a repetition; but its result exists nowhere.
     """
     error = output.error
-    if call.effect != "once" or error is None or error.code != BAD_RESULT:
+    if call.effect != "once" or error is None or error.code not in (BAD_RESULT, LOST_RESULT):
         return output
+    if error.code == LOST_RESULT:
+        return OutcomeUnknown(call.call_id, error.message)
     return OutcomeUnknown(call.call_id, f"{error.message} {_GIVE_RESULT}")
 
 

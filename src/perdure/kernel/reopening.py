@@ -6,16 +6,11 @@ from typing import Any
 
 from perdure.errors import Conflict
 from perdure.kernel.cancellation import is_cancelled_by_flow
-from perdure.kernel.events import Event, Limits, Reopened, Termination, ToolCall, Verdict, content_of, is_same_content
+from perdure.kernel.events import Event, Limits, Reopened, Termination, Verdict, content_of, is_same_content
 from perdure.kernel.fold import CallState, GoalState
 from perdure.kernel.limits import raised_limits
+from perdure.kernel.repetition import cleanup_steps, may_have_happened
 from perdure.kernel.step_names import branch_of, is_marker, may_follow
-
-_MAY_HAVE_HAPPENED = frozenset({"timeout", "bad_result", "cancelled", "signal"})
-"""Error codes after which the effect of a `once` call may be there all the same.
-
-`signal` is a program that was killed, maybe by the kernel for its memory after the effect.
-"""
 
 
 class NotRetried(Conflict):
@@ -51,8 +46,8 @@ def plan_retry(state: GoalState, *, by: str, reason: str | None = None) -> Reope
         by=by,
         reason=reason,
         ended_seq=state.tip.seq,
-        again=tuple(call.call.call_id for call in calls if not _may_have_happened(call)),
-        unknown=tuple(call.call.call_id for call in calls if _may_have_happened(call)),
+        again=tuple(call.call.call_id for call in calls if not may_have_happened(call)),
+        unknown=tuple(call.call.call_id for call in calls if may_have_happened(call)),
     )
 
 
@@ -83,6 +78,8 @@ def _are_same_limits(recorded: Sequence[tuple[str, dict[str, Any]]], raised: Seq
 def _not_failed(state: GoalState) -> NotRetried:
     """Say why a goal that has not failed is not retried, with the fork that does what may be meant."""
     what = f"Only a failed goal can be retried. {state.goal_id} is {state.status}."
+    if cleaned := cleanup_steps(state):
+        return NotRetried(f"{what} Its cleanup began {', '.join(cleaned)}; a fork would not undo that.", state.goal_id)
     steps = [call.call.step for call in state.calls.values()]
     if state.termination is None or not steps:
         return NotRetried(what, state.goal_id)
@@ -111,16 +108,6 @@ def _has_failed(call: CallState) -> bool:
 
 def _is_decided(call: CallState, verdict: Verdict) -> bool:
     return call.decision is not None and call.decision.decision == verdict
-
-
-def _may_have_happened(call: CallState) -> bool:
-    if _is_decided(call, "abort") or _is_decided(call, "skip"):
-        return True
-    error = call.outcome.error if call.outcome else None
-    is_once = isinstance(call.call, ToolCall) and call.call.effect == "once"
-    if call.outcome is not None and call.outcome.happened is not None:
-        return call.outcome.happened != "no"
-    return is_once and error is not None and error.code in _MAY_HAVE_HAPPENED
 
 
 def _cancelled_by_failure(state: GoalState, failed: Sequence[CallState]) -> list[CallState]:

@@ -98,6 +98,11 @@ def is_deadline(call: CallState) -> bool:
     return is_timer and call.call.step.rpartition("/")[2].startswith(_DEADLINE)
 
 
+def is_sleep(call: CallState) -> bool:
+    """Tell whether a call only waits for a moment, and is not the deadline of something else."""
+    return isinstance(call.call, Wait) and call.call.signal is None and not is_deadline(call)
+
+
 def is_below(branch: str, above: str) -> bool:
     """Tell whether a branch is another one, or one of the gathers in it."""
     return branch == above or not above or branch.startswith(f"{above}.")

@@ -16,8 +16,11 @@ class KnownOutput:
     output: Any
 
 
-Check = Literal["happened", "not_happened", "unknown"] | KnownOutput
-"""Whether a call had its effect. `happened` alone leaves the output of the call unknown: it is recorded as null."""
+Check = Literal["happened", "lost_result", "not_happened", "unknown"] | KnownOutput
+"""Whether a call had its effect. `happened` alone leaves the output of the call unknown: it is recorded as null.
+
+`lost_result` is `happened` where the output is needed: null cannot stand for it.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,8 +94,8 @@ class ToolRuns:
             return "unknown", None
         if isinstance(found, KnownOutput):
             return "yes", found.output
-        answers: dict[str, Happened] = {"happened": "yes", "not_happened": "no", "unknown": "unknown"}
-        return answers[found], None
+        answers: dict[str, Happened] = {"not_happened": "no", "unknown": "unknown"}
+        return answers.get(found, "yes"), None
 
     def failure(self, call: ToolCall, error: Exception) -> ToolOutput:
         """Return the outcome of a call that failed; of one without an intent it says which step it was, too."""

@@ -77,13 +77,14 @@ class TemporaryHome(Perdure):
     async def settle(self) -> None:
         """Wait until nothing runs: every goal has ended, or waits for the clock, an answer or a signal.
 
-        What was left, answered or became due is resumed. A step or other work that takes longer than the
-        patience of the home is left running.
+        What was left, answered or became due is resumed, and what was posted to a goal that runs is taken first: an
+        answer, a signal, a cancel. A step or other work that takes longer than the patience of the home is left
+        running.
         """
         for _ in range(_TURNS):
             await asyncio.sleep(0)
         await self._rest()
-        while await self.goals.worker.poll() or self._active() - self._stuck:  # its own poll may have begun something
+        while await self._has_more():
             await self._rest()
 
     async def next_due_us(self, until_us: int) -> int | None:
@@ -123,6 +124,12 @@ class TemporaryHome(Perdure):
         self._goals = self._memory = self._forge = self._bots = self._skills = None
         self._line = _Line()
         self._stuck.clear()
+
+    async def _has_more(self) -> bool:
+        """Have what was posted taken, and what can continue resumed; return whether something runs now."""
+        await self.goals.look_at_all()
+        is_resumed = await self.goals.worker.poll()
+        return is_resumed or bool(self._active() - self._stuck)  # its own poll may have begun something
 
     async def _rest(self) -> None:
         time = asyncio.get_running_loop().time

@@ -18,6 +18,7 @@ async def test_goals_are_filtered_by_every_parameter(client: Client) -> None:
     async def found(**filters: object) -> list[str]:
         return [goal["id"] async for goal in client.goals.each(**filters)]  # type: ignore[arg-type]
 
+    assert [goal["key"] async for goal in client.goals.each()] == ["k-1"]
     assert await found(status=["failed", "done"], key="k-1", since="1h", until=soon) == [made["id"]]
     for other in (
         {"status": "running"},

@@ -31,10 +31,26 @@ async def test_a_fork_is_made_by_a_step_and_takes_the_key(client: Client, home: 
 async def test_a_fork_that_would_repeat_an_effect_is_409_until_it_is_wanted(client: Client) -> None:
     goal = await client.goals.create(text="true")
     assert [event["seq"] async for event in client.goals.follow(goal["id"])] == [1, 2, 3, 4]
-    with pytest.raises(Conflict, match="--before command or --after command"):
+    with pytest.raises(Conflict, match="Or fork where nothing is repeated: --after command"):
         await client.goals.fork(goal["id"], 2)
     fork = await client.goals.fork(goal["id"], 2, repeat=["command"])
     assert fork["forked_from"] == {"goal_id": goal["id"], "seq": 2}
+
+
+async def test_a_fork_before_a_step_that_may_have_happened_is_409_until_it_is_wanted(client: Client) -> None:
+    goal = await client.goals.create(text="sleep 60")
+    async for event in client.goals.follow(goal["id"]):
+        if event["type"] == "action":
+            break
+    with pytest.raises(Conflict, match="would repeat command.1, which is `once`"):
+        await client.goals.fork(goal["id"], before="command")
+    await client.goals.cancel(goal["id"])
+    assert [event["type"] async for event in client.goals.follow(goal["id"])][-1] == "termination"
+    with pytest.raises(Conflict, match="would repeat command.1, .* add --repeat command"):
+        await client.goals.fork(goal["id"], before="command")
+    fork = await client.goals.fork(goal["id"], before="command", repeat=["command"])
+    assert fork["forked_from"] == {"goal_id": goal["id"], "seq": 1}
+    await client.goals.cancel(fork["id"])
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ async def test_the_envelope_is_as_specified(known: httpx.AsyncClient) -> None:
     assert body["meta"].keys() == {"request_id", "timestamp", "response_time_ms"}
     assert made.headers["x-request-id"] == body["meta"]["request_id"]
     fields = (
-        "id text mind bot status reason waiting_for created_at updated_at last_seq steps cost_usd tags parent"
+        "id key text mind bot status reason waiting_for created_at updated_at last_seq steps cost_usd tags parent"
         " forked_from output detail error next due_at next_attempt_at"
     )
     assert body["data"].keys() == {*fields.split()}

@@ -28,7 +28,41 @@ async def hurries(goal):
     try:
         await goal.signal("paid", timeout_s=0.05)
     except TimeoutError:
-        await goal.ask("Publish?", timeout_s=0.05)
+        await goal.ask("Publish?", timeout_s=0.5)
+
+@flow
+async def asks(goal):
+    return await goal.ask("Publish?", ["yes", "no"], timeout_s=45)
+
+@flow
+async def asks_in_a_long_block(goal):
+    async with goal.timeout(45):
+        return await goal.ask("Publish?", ["yes", "no"])
+
+@flow
+async def asks_beside_a_signal(goal):
+    async def late():
+        try:
+            await goal.signal("never", timeout_s=45)
+        except TimeoutError:
+            return "late"
+
+    return (await goal.first(late(), goal.ask("Publish?", ["yes", "no"])))[1]
+
+@flow
+async def asks_in_a_child(goal):
+    return await goal.child(asks)
+
+@flow
+async def naps_and_asks(goal):
+    async def nap():
+        await goal.sleep(0.3)
+        await goal.step(fail_never)
+
+    return (await goal.gather(nap(), goal.ask("Publish?", ["yes", "no"], timeout_s=45)))[1]
+
+def fail_never():
+    pass
 
 @flow
 async def asks_in_a_block(goal):
@@ -71,10 +105,23 @@ def test_a_late_answer_is_a_conflict_that_says_when_the_question_timed_out(perdu
     goal = unanswered(ready, until_us)
     for answer in (("yes",), ("sure.1", "yes")):
         assert perdure("goal", "answer", goal, *answer) == 4
-        assert f"sure.1 timed out at {moment(until_us)}." in perdure.err
+        assert f"sure.1 timed out at {moment(until_us)}. Next: perdure goal resume {goal}\n" in perdure.err
         assert "Recorded" not in perdure.err
     assert perdure.json("goal", "show", goal)["pending"] == []
     assert perdure.goals()[0]["last_seq"] == 2
+
+
+def test_a_question_that_timed_out_is_overdue_and_resumed_not_answered(perdure: Terminal, ready: Path) -> None:
+    until_us = SystemClock().now_us() - HOUR_US
+    goal = unanswered(ready, until_us)
+    assert perdure("goal", "show", goal) == 0
+    assert f"{goal}: waiting (person, overdue since {moment(until_us)})\n" in perdure.out
+    assert f"sure.1 timed out at {moment(until_us)}. Resume it.\n  perdure goal resume {goal}\n" in perdure.out
+    assert "goal answer" not in perdure.out
+    assert perdure("goal", "list") == 0
+    assert f"overdue since {deadline_moment(until_us, SystemClock().now_us())}" in perdure.out
+    [listed] = perdure.goals()
+    assert listed["next"][0]["command"] == f"perdure goal resume {goal}"
 
 
 def test_a_question_is_shown_with_its_deadline_and_answered_before_it(perdure: Terminal, ready: Path) -> None:
@@ -93,8 +140,10 @@ def test_a_signal_is_shown_with_its_deadline_and_what_timed_out_as_that(
     monkeypatch.syspath_prepend(str(ready))
     assert perdure("run", "--flow", "flow_with_deadlines:waits") == 5
     assert "waits for the signal paid, until 20" in " ".join((perdure.out + perdure.err).split())
-    assert perdure("run", "--flow", "flow_with_deadlines:hurries") == 1
+    assert perdure("run", "--flow", "flow_with_deadlines:hurries") == 5
     goal = perdure.newest()
+    asyncio.run(past(goal))
+    assert perdure("goal", "resume", goal) == 1
     calls = perdure.json("goal", "show", goal)["calls"]
     assert [call["state"] for call in calls] == ["timed out", "timed out"]
 
@@ -125,12 +174,56 @@ async def past(goal: str) -> None:
 
 
 @pytest.mark.usefixtures("deadlines")
+@pytest.mark.parametrize("flow", ["asks", "asks_in_a_long_block", "asks_beside_a_signal"])
+def test_a_goal_that_asks_until_soon_waits_at_once_and_is_due_at_its_deadline(perdure: Terminal, flow: str) -> None:
+    began_us = SystemClock().now_us()
+    assert perdure("run", "--flow", f"flow_with_deadlines:{flow}") == 5
+    said = " ".join(perdure.err.split())
+    goal = perdure.newest()
+    assert f"goal answer {goal} ANSWER --resume" in said
+    assert SystemClock().now_us() - began_us < 40_000_000, "it did not wait for the deadline"
+    shown = perdure.json("goal", "show", goal)
+    assert (shown["status"], shown["waiting_for"]) == ("waiting", "person")
+    assert moment_us(shown["due_at"]) > began_us + 44_000_000
+    assert perdure("goal", "answer", goal, "yes", "--resume") == 0
+    assert perdure.json("goal", "show", goal)["output"] == "yes"
+
+
+@pytest.mark.usefixtures("deadlines")
+def test_a_child_that_asks_until_soon_is_named_at_once(perdure: Terminal) -> None:
+    began_us = SystemClock().now_us()
+    assert perdure("run", "--flow", "flow_with_deadlines:asks_in_a_child") == 5
+    assert SystemClock().now_us() - began_us < 40_000_000, "it did not wait for the deadline"
+    said = " ".join(perdure.err.split())
+    child = next(goal["id"] for goal in perdure.goals() if goal["parent"] is not None)
+    assert f"goal answer {child} ANSWER --resume" in said
+
+
+@pytest.mark.usefixtures("deadlines")
+def test_a_short_sleep_beside_a_question_is_slept_in_the_process(perdure: Terminal) -> None:
+    assert perdure("run", "--flow", "flow_with_deadlines:naps_and_asks") == 5
+    calls = perdure.json("goal", "show", perdure.newest())["calls"]
+    assert len(calls) == 3, "the step after the sleep is done"
+
+
+@pytest.mark.usefixtures("deadlines")
+def test_a_program_stays_with_a_goal_that_asks_until_soon() -> None:
+    async def run() -> object:
+        async with Perdure.open() as p:
+            flow = importlib.import_module("flow_with_deadlines").asks_in_a_block
+            return (await p.goals.run(flow)).value
+
+    assert asyncio.run(run()) == "too late"
+
+
+@pytest.mark.usefixtures("deadlines")
 def test_an_answer_within_a_block_that_timed_out_is_late(perdure: Terminal) -> None:
     goal = asyncio.run(parked("asks_in_a_block"))
     asyncio.run(past(goal))
     assert perdure("goal", "answer", goal, "yes") == 4
     assert "/timeout#0.1 timed out at 20" in perdure.err
     assert "/ask#0.1 is asked within it. Resume the goal" in perdure.err
+    assert f"Next: perdure goal resume {goal}\n" in perdure.err
     assert perdure.json("goal", "show", goal)["pending"] == []
     assert perdure("goal", "resume", goal) == 0
     shown = perdure.json("goal", "show", goal)

@@ -38,6 +38,7 @@ def test_a_goal_is_shown_answered_resumed_and_deleted_by_its_key(perdure: Termin
     assert perdure("run", "--no-input", "--flow", "keyed:asks", "--key", "order 7") == 5
     goal = perdure.newest()
     assert perdure.json("goal", "show", "key:order 7")["id"] == goal
+    assert [each["key"] for each in perdure.goals()] == ["order 7"]
     assert perdure("goal", "answer", "key:order 7", "yes") == 0
     assert perdure("goal", "resume", "key:order 7") == 0
     assert perdure.out == "yes\n"

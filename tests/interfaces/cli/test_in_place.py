@@ -73,6 +73,47 @@ def test_a_question_of_a_flow_is_answered_in_place(start: Start, ready: Path) ->
     assert "resumed after event" not in shown
 
 
+HURRIED = """
+from perdure import flow
+
+@flow
+async def asks(goal, seconds):
+    try:
+        return await goal.ask("Approve?", ["yes", "no"], timeout_s=seconds)
+    except TimeoutError:
+        return "too late"
+
+@flow
+async def asks_in_a_block(goal, seconds):
+    try:
+        async with goal.timeout(seconds):
+            return await goal.ask("Approve?", ["yes", "no"])
+    except TimeoutError:
+        return "too late"
+"""
+
+
+@pytest.mark.parametrize("flow", ["asks", "asks_in_a_block"])
+def test_a_question_with_a_near_deadline_is_asked_in_place(start: Start, ready: Path, flow: str) -> None:
+    (ready / "hurried.py").write_text(HURRIED)
+    program = start("run", "--flow", f"hurried:{flow}", "--args", "[45]")
+    program.until(LEAVE)
+    program.press(DOWN, ENTER)
+    code, _, out = program.end()
+    assert (code, out) == (0, "no\n")
+
+
+@pytest.mark.parametrize("term", ["xterm-256color", "dumb"])
+@pytest.mark.parametrize(("flow", "what"), [("asks", "/ask#0.1"), ("asks_in_a_block", "/timeout#0.1")])
+def test_a_deadline_that_passes_ends_the_question(start: Start, ready: Path, flow: str, what: str, term: str) -> None:
+    (ready / "hurried.py").write_text(HURRIED)
+    program = start("run", "--flow", f"hurried:{flow}", "--args", "[2]", term=term)
+    program.until("leave it")
+    code, shown, out = program.end()
+    assert (code, out) == (0, "too late\n")
+    assert f"{what} timed out at 20" in shown
+
+
 @pytest.mark.parametrize(
     ("keys", "answer"),
     [("no", "no"), ("2", "no"), ("N", "no"), ("x\x7fno", "no"), ("zzz" + UP + DOWN, "yes"), ("", "yes")],

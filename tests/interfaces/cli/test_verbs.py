@@ -114,13 +114,18 @@ def test_a_fork_may_be_run_at_once_and_be_forked_again(perdure: Terminal, answer
 def test_a_fork_is_made_by_a_step_and_says_what_it_repeats(perdure: Terminal, answered: str) -> None:
     assert perdure("goal", "fork", answered, "--before", "sure") == 0
     assert "oid" not in perdure.out
+    assert perdure.err == f"send was done in {answered} and will be done again.\n"
     assert perdure.goals()[0]["forked_from"] == {"goal_id": answered, "seq": 3}
     assert perdure("goal", "fork", answered, "--at", "2") == 4
-    assert "add --repeat fetch. Or fork where nothing is repeated: --before fetch or --after fetch." in perdure.err
+    assert "add --repeat fetch. Or fork with --after fetch, which does send again." in perdure.err
     assert len(perdure.goals()) == 2
     assert perdure("goal", "fork", answered, "--at", "2", "--repeat", "fetch") == 0
     assert "\nVoid, and called again in the fork: fetch.1 (once)\n" in perdure.out
+    assert perdure.err == f"fetch, send were done in {answered} and will be done again.\n"
     assert perdure.json("goal", "fork", answered, "--at", "4")["voided"] == ["sure.1"]
+    assert perdure("goal", "fork", answered, "--before", "fetch") == 0
+    assert perdure.err == f"fetch, send were done in {answered} and will be done again.\n"
+    assert perdure.json("goal", "fork", answered, "--before", "fetch")["done_again"] == ["fetch", "send"]
     assert perdure("goal", "fork", answered, "--at", "2", "--repeat", "fetch", "--resume") == 5
     assert "Void, and called again in the fork: fetch.1 (once)\n" in perdure.err
 

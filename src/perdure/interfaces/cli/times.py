@@ -42,7 +42,7 @@ def short_moment(moment_us: int, now_us: int) -> str:
 
 
 def deadline_moment(moment_us: int, now_us: int) -> str:
-    """Write a moment to come in at most twelve characters: `14:05` when it is today, else `Nov 16 14:05`."""
+    """Write a deadline in at most twelve characters: `14:05` when it is today, else `Nov 16 14:05`."""
     then, now = _local(moment_us), _local(now_us)
     if then.date() == now.date():
         return f"{then:%H:%M}"

@@ -68,6 +68,15 @@ class Annotation:
         """Whether it is a type at all: an annotation may be anything."""
         return is_type(self._hint)
 
+    @functools.cached_property
+    def accepts_none(self) -> bool:
+        """Whether None fits it; also where it does not say what fits."""
+        try:
+            self.validate(None)
+        except ValueError:
+            return False
+        return True
+
     def read(self, value: Any) -> Any:
         """Return a value of its JSON form.
 

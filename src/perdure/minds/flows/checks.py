@@ -21,8 +21,10 @@ class Happened(Generic[T]):
     value: T
 
 
-def answer_of(answer: object, to_json: Callable[[Any], Any]) -> Check:
+def answer_of(answer: object, to_json: Callable[[Any], Any], *, needs_result: bool) -> Check:
     """Return the answer of a check as the kernel reads it; anything but True, False and Happened is `unknown`.
+
+    True is not enough for a step that `needs_result`: the flow would be given None.
 
     Raises: Invalid when the value of a Happened cannot be stored.
     """
@@ -30,4 +32,6 @@ def answer_of(answer: object, to_json: Callable[[Any], Any]) -> Check:
         return KnownOutput(to_json(answer.value))
     if not isinstance(answer, bool):
         return "unknown"
-    return "happened" if answer else "not_happened"
+    if not answer:
+        return "not_happened"
+    return "lost_result" if needs_result else "happened"

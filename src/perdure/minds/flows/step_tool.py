@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 from perdure.errors import Invalid, Unavailable
 from perdure.kernel.events import Happened, ToolError, ToolOutput
 from perdure.kernel.fold import CallState
-from perdure.kernel.recovery import BAD_RESULT
+from perdure.kernel.recovery import BAD_RESULT, LOST_RESULT, WITHOUT_RESULT
 from perdure.kernel.tool import CallContext, Check, KnownOutput, Used
 from perdure.minds.flows.checks import answer_of
 from perdure.minds.flows.current import STEP, CurrentStep
@@ -21,7 +21,7 @@ from perdure.minds.flows.progress import Progress
 from perdure.minds.flows.requests import NO_FORKS, Request, StepForks, Work
 from perdure.minds.flows.step_calls import DIRECT, StepCalls
 from perdure.minds.flows.step_thread import BrokenStart, StepThread
-from perdure.minds.flows.values import known_result_to_json, result_to_json
+from perdure.minds.flows.values import known_result_to_json, needs_result, result_to_json
 from perdure.minds.standing import NOT_HAPPENED, TIMEOUT, wait_before_next_us
 
 log = logging.getLogger(__name__)
@@ -167,15 +167,11 @@ class StepTool:
         except Invalid as error:
             log.warning("%s raised, and its check cannot tell whether it happened: %s", context.call.step, error.detail)
             return unknown
-        match found:
-            case "happened":
-                return _Ended(happened="yes")
-            case KnownOutput(output=output):
-                return _Ended(output, happened="yes")
-            case "not_happened" if not self._is_running(context.call.call_id):
-                return _Ended(error=failure, happened="no")
-            case _:
-                return unknown
+        done = _done(found, f"The step raised {failure.code}: {failure.message}".rstrip("."), "yes")
+        if done is not None:
+            return done
+        is_known = found == "not_happened" and not self._is_running(context.call.call_id)
+        return _Ended(error=failure, happened="no") if is_known else unknown
 
     async def _timed_out(self, context: CallContext, request: Request) -> _Ended:
         """Ask the check of a step that must not happen twice; without its answer, the outcome is not known."""
@@ -188,17 +184,14 @@ class StepTool:
         except Invalid as error:
             message = f"{too_long}; its check cannot tell: {error.detail}"
             return _Ended(error=ToolError(TIMEOUT, message, retryable=False))
-        match found:
-            case "happened":
-                return _Ended()
-            case KnownOutput(output=output):
-                return _Ended(output)
-            case "not_happened" if not self._is_running(context.call.call_id):
-                message = f"{too_long}; its check says that it did not happen."
-                return _Ended(error=ToolError(NOT_HAPPENED, message, retryable=is_retryable))
-            case _:
-                message = f"{too_long}; whether it happened is not known, so it is not repeated."
-                return _Ended(error=ToolError(TIMEOUT, message, retryable=False))
+        done = _done(found, too_long)
+        if done is not None:
+            return done
+        if found == "not_happened" and not self._is_running(context.call.call_id):
+            message = f"{too_long}; its check says that it did not happen."
+            return _Ended(error=ToolError(NOT_HAPPENED, message, retryable=is_retryable))
+        message = f"{too_long}; whether it happened is not known, so it is not repeated."
+        return _Ended(error=ToolError(TIMEOUT, message, retryable=False))
 
     async def check(self, context: CallContext) -> Check:
         """See Tool.check. Asks the step's own check, with the arguments, the key and the context of the step.
@@ -213,7 +206,9 @@ class StepTool:
         asked = _asked(self._calls.function(work.check), work, context.call.step)
         answer = await asyncio.create_task(asked, context=own)
         what = f"What the check of {context.call.step} found"
-        return answer_of(answer, lambda value: known_result_to_json(work.fn, value, what))
+        return answer_of(
+            answer, lambda value: known_result_to_json(work.fn, value, what), needs_result=needs_result(work.fn)
+        )
 
     async def reap(self, goal_id: str, call_id: str) -> None:
         """See Tool.reap. Ends the processes that a step forked; a thread ends only by itself, or with the process.
@@ -243,6 +238,19 @@ class StepTool:
 def current_of(context: CallContext, *, is_check: bool = False) -> CurrentStep:
     """Return what the function of a step, or its check, can ask about the step."""
     return CurrentStep(context.goal_id, context.call.step, context.call.attempt, is_check=is_check)
+
+
+def _done(found: Check, why: str, happened: Happened | None = None) -> _Ended | None:
+    """Return the end of a step whose check says that it happened, else None; `why` says why it was asked."""
+    match found:
+        case "happened":
+            return _Ended(happened=happened)
+        case KnownOutput(output=output):
+            return _Ended(output, happened=happened)
+        case "lost_result":
+            return _Ended(error=ToolError(LOST_RESULT, f"{why}; {WITHOUT_RESULT}.", retryable=False))
+        case _:
+            return None
 
 
 def _left_s(context: CallContext, request: Request, work: Work) -> float | None:

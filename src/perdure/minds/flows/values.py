@@ -146,6 +146,11 @@ def require_result(fn: Callable[..., Any], value: Any) -> None:
         annotations_of(fn).result.validate(value)
 
 
+def needs_result(fn: Callable[..., Any]) -> bool:
+    """Tell whether the return annotation of a function does not accept None."""
+    return not annotations_of(fn).result.accepts_none
+
+
 def digest(value: Any) -> str:
     """Return a short hash of a JSON value: enough to notice that it is another, not to prove it to an enemy."""
     text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)

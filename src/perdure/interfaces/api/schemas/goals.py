@@ -128,8 +128,8 @@ class ForkBody(BaseModel):
     )
     repeat: Annotated[list[StepName], Field(max_length=1000)] = Field(
         default=[],
-        description="Steps of effect `once` that are open at that point. Their effects may have happened, and the fork"
-        " repeats them. Without this such a fork is 409.",
+        description="Steps of effect `once` that may have happened and that the fork repeats, and steps of a cleanup"
+        " that it does not undo. Without this such a fork is 409.",
     )
     take_key: bool = Field(
         default=False, description="Move the start key of the goal to the fork; a goal without one is 422."
@@ -178,13 +178,14 @@ class SignalBody(BaseModel):
 class Goal(BaseModel):
     """A goal. `detail` says more about its status or its end.
 
-    `output` and `error` are null until it has ended, and in lists. `error` says why it failed, with the traceback of
-    the user's code if that raised. `next` has the commands that a person can run next, the best first; in lists they
-    are generic. `due_at` is when a goal that waits can continue by itself; null where it cannot. `next_attempt_at` is
-    when a step that failed is tried again; null where none is, and in lists.
+    `key` is the start key, if it was given one. `output` and `error` are null until it has ended, and in lists. `error`
+    says why it failed, with the traceback of the user's code if that raised. `next` has the commands that a person can
+    run next, the best first; in lists they are generic. `due_at` is when a goal that waits can continue by itself; null
+    where it cannot. `next_attempt_at` is when a step that failed is tried again; null where none is, and in lists.
     """
 
     id: str
+    key: str | None
     text: str
     mind: MindKind
     bot: str | None

@@ -116,7 +116,7 @@ class _Waking:
             begun.append(loop)
             self.interrupts.stops(loop)
 
-        manner = Manner(self.jobs, watch=watch, is_woken=True, is_automatic=True)
+        manner = Manner(self.jobs, watch=watch, is_woken=True, is_automatic=True, parks_for_person=True)
         try:
             ran = await go_on(self.options, self.goals, view.summary.goal_id, manner)
         except (Conflict, NotFound) as error:

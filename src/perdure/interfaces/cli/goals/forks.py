@@ -11,7 +11,7 @@ import typer
 from perdure.app import open_home
 from perdure.app.goals import Goals
 from perdure.app.views import GoalView
-from perdure.errors import Invalid
+from perdure.errors import Damaged, Invalid
 from perdure.interfaces.cli.answer import Answer, Table
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.completion import complete_steps
@@ -22,6 +22,7 @@ from perdure.interfaces.cli.terminal import one_line
 from perdure.kernel.compare import Parted
 from perdure.kernel.events import Event, ToolCall
 from perdure.kernel.fold import fold
+from perdure.kernel.repetition import done_after
 
 
 class _Place(TypedDict):
@@ -59,7 +60,8 @@ _Repeat = Annotated[
     typer.Option(
         "--repeat",
         metavar="STEP",
-        help="Accept that the fork repeats this `once` step, which may have happened; may be given several times.",
+        help="Accept that the fork repeats this `once` step, which may have happened, or does not undo this step of a"
+        " cleanup; may be given several times.",
     ),
 ]
 _TakeKey = Annotated[
@@ -92,14 +94,18 @@ async def fork(  # noqa: PLR0913 (one parameter for each option)
     `perdure goal show` prints it: `charge` for `/charge#0` where that is
     unambiguous, a plan's step, or a call such as `charge.2`.
 
-    Calls that are open at that point are void and called again. If one of
-    them is a `once` step, its effect may have happened: the fork is refused
-    unless --repeat names the step.
+    Calls that are open at that point are void and called again, and so are
+    the steps after it. A `once` step that may have happened is repeated only
+    if --repeat names it. A goal that was cancelled and has cleaned up is
+    forked only if --repeat names the steps of its cleanup.
     """
-    place = _place(before, after, at)
+    place, again = _place(before, after, at), list[str]()
 
     async def act(goals: Goals) -> GoalView:
         made = await goals.fork(goal, **place, repeat=repeat or (), take_key=take_key)
+        again.extend(await _done_again(goals, goal, made))
+        if again and not options.json:
+            print(_said_again(goal, again), file=sys.stderr)
         if resume and not options.json:
             for line in _voided(await goals.history(made.id)):
                 print(line, file=sys.stderr)
@@ -113,7 +119,7 @@ async def fork(  # noqa: PLR0913 (one parameter for each option)
     state = fold(history)
     made = GoalView.of_state(state, is_running=seen.is_running, row=seen.summary)
     taken = [f"It has the start key of {goal}."] if take_key else []
-    data = made.wire() | {"voided": list(state.begun.voided)}
+    data = made.wire() | {"voided": list(state.begun.voided), "done_again": again}
     return Answer(data, [_forked_line(made), *_voided(history), *taken, *next_lines(options, made)])
 
 
@@ -131,6 +137,23 @@ def _place(before: str | None, after: str | None, at: str | None) -> _Place:
     if at is not None and (not (at.isdecimal() and at.isascii()) or int(at) < 1):
         raise Invalid(f"--at is the number of an event, as `perdure goal show` has it in its column seq; found {at!r}.")
     return {"before": before, "after": after, "at": None if at is None else int(at)}
+
+
+async def _done_again(goals: Goals, goal: str, fork: GoalView) -> list[str]:
+    """Return the `once` steps that were done in the original and will be done again; none where that is damaged."""
+    origin = fork.summary.forked_from
+    if origin is None:
+        return []
+    try:
+        return done_after(fold(await goals.history(goal)), origin.seq)
+    except Damaged:
+        return []
+
+
+def _said_again(goal: str, steps: Sequence[str]) -> str:
+    more = f" and {len(steps) - _SHOWN} more" if len(steps) > _SHOWN else ""
+    were = "was" if len(steps) == 1 else "were"
+    return one_line(f"{', '.join(steps[:_SHOWN])}{more} {were} done in {goal} and will be done again.")
 
 
 def _voided(history: Sequence[Event]) -> list[str]:

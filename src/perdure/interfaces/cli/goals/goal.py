@@ -8,7 +8,6 @@ import typer
 
 from perdure.app import open_home
 from perdure.app.goal_query import Filters
-from perdure.app.run_options import Manner
 from perdure.app.views import GoalView
 from perdure.errors import Invalid
 from perdure.interfaces.cli.answer import Answer
@@ -103,7 +102,7 @@ async def resumed(showing: Showing, goal: str | None, jobs: int, limits: Limits)
     async def act(stage: Stage) -> Ran:
         async with open_home(options.settings(), debug=options.verbose) as p:
             goal_id = goal or (await p.goals.newest_open(Path.cwd())).summary.goal_id
-            manner = Manner(jobs, watch=stage.watch, tell=stage.say)
+            manner = stage.manner(jobs)
             ran = await go_on(options, p.goals, goal_id, manner, limits)
             return await stage.settle_in_place(p.goals, ran, manner)
 

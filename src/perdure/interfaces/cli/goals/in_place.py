@@ -9,12 +9,14 @@ from uuid_utils import uuid7
 
 from perdure.app.goals import Goals
 from perdure.app.run_options import Manner
+from perdure.app.system import SystemClock
 from perdure.errors import Conflict, Invalid, Unavailable
 from perdure.interfaces.cli.goals.asker import ask, tell_taken
 from perdure.interfaces.cli.goals.flows import go_on
 from perdure.interfaces.cli.goals.offers import Offer, Option, offer_of
 from perdure.interfaces.cli.goals.stage import Stage
 from perdure.interfaces.cli.goals.timeline import told
+from perdure.kernel.decisions import missed_deadlines, timed_out
 from perdure.kernel.fold import GoalState
 from perdure.kernel.loop import Ran
 from perdure.kernel.ports import Owned
@@ -85,7 +87,7 @@ class InPlace:
                 return True
 
     async def _ask(self, state: GoalState, offer: Offer) -> Option | None:
-        """Ask, until there is an answer or the call was settled elsewhere; return None then.
+        """Ask, until there is an answer, or the call was settled elsewhere or timed out; return None then.
 
         Raises: CancelledError after Ctrl-C.
         """
@@ -107,15 +109,17 @@ class InPlace:
             return chosen
 
     async def _settled_elsewhere(self, state: GoalState, call_id: str) -> str:
-        """Poll until a call is no longer open, and return what happened to it."""
-        last_seq = state.tip.seq
+        """Poll until a call is no longer open or its deadline has passed, and return what happened to it."""
+        last_seq, clock = state.tip.seq, SystemClock()
         while True:
+            if (late := missed_deadlines(state, clock.now_us()).get(call_id)) is not None:
+                return f"{timed_out(late)}."
             try:
                 if (await self._goals.get(state.goal_id)).summary.last_seq != last_seq:
-                    now = await self._goals.state(state.goal_id)
-                    if call_id not in now.open_calls or now.termination is not None:
-                        return _what_happened(now, call_id)
-                    last_seq = now.tip.seq
+                    state = await self._goals.state(state.goal_id)
+                    if call_id not in state.open_calls or state.termination is not None:
+                        return _what_happened(state, call_id)
+                    last_seq = state.tip.seq
             except Unavailable as error:
                 log.warning("polling %s failed: %s", state.goal_id, error.detail)
             await asyncio.sleep(_POLL_S)
@@ -148,6 +152,8 @@ def _what_happened(state: GoalState, call_id: str) -> str:
     call = state.calls[call_id]
     if call.decision is None:
         return f"{call_id} was settled elsewhere: {told(state, call)}."
+    if call.decision.decision == "elapsed":
+        return f"{timed_out(call)}."
     by = "a person" if call.decision.by == "person" else call.decision.by
     value = "" if call.decision.value is None else f" {call.decision.value!r}"
     return f"{call_id} was decided elsewhere by {by}: {call.decision.decision}{value}."

@@ -67,13 +67,14 @@ def _cells(goal: GoalView, now_us: int, *, is_for_terminal: bool) -> list[str]:
 
 
 def status_of(goal: GoalView, now_us: int) -> str:
-    """Say where a goal stands, and what it waits for: `waiting: person`; a timer that has passed is `overdue`.
+    """Say where a goal stands, and what it waits for: `waiting: person`.
 
+    One that could continue by itself since a moment that has passed is `overdue since 14:05`.
     An answer or a signal that is waited for until a moment is shown with it: `waiting: person until 14:05`.
     """
-    if goal.is_overdue(now_us):
-        return "overdue"
     waits_for, due_us = goal.summary.waiting_for, goal.summary.due_us
+    if due_us is not None and goal.is_overdue(now_us):
+        return f"overdue since {deadline_moment(due_us, now_us)}"
     if goal.status != "waiting" or not waits_for:
         return goal.status
     if due_us is None or waits_for not in ("person", "signal"):

@@ -7,7 +7,6 @@ import typer
 
 from perdure.app import open_home
 from perdure.app.goal_query import Filters
-from perdure.app.run_options import Manner
 from perdure.app.views import GoalView
 from perdure.errors import Invalid
 from perdure.interfaces.cli.answer import Answer
@@ -80,7 +79,7 @@ async def retry(  # noqa: PLR0913 (each is an option of the command)
         return only_reopened
 
     async def act(stage: Stage) -> Ran:
-        manner = Manner(jobs, watch=stage.watch, tell=stage.say)
+        manner = stage.manner(jobs)
         async with open_home(options.settings(), debug=options.verbose) as p:
             ran = await run_in_its_folder(
                 options,

@@ -10,7 +10,6 @@ import typer
 
 from perdure.app import open_ephemeral, open_home
 from perdure.app.new_goal import NewGoal, of_command, of_plan
-from perdure.app.run_options import Manner
 from perdure.errors import Invalid
 from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options, command
@@ -203,7 +202,7 @@ async def _begun(showing: Showing, make: Callable[[], NewGoal], jobs: int) -> An
         new = make()
         if new.mind.kind == "command" and not new.mind.shell and not showing.is_for_program:
             stage.view.say(AS_COMMAND)
-        manner = Manner(jobs, watch=stage.watch, tell=stage.say)
+        manner = stage.manner(jobs)
         if not showing.is_kept:
             async with open_ephemeral() as goals:
                 return await stage.settle_in_place(goals, await goals.begin(new, manner), manner)

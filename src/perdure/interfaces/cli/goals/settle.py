@@ -11,7 +11,6 @@ from perdure.app.cancels import CLEANING_UP
 from perdure.app.goal_query import Filters
 from perdure.app.goals import Goals
 from perdure.app.next_commands import DECISIONS
-from perdure.app.run_options import Manner
 from perdure.app.views import GoalView
 from perdure.errors import Conflict, Denied, Invalid, PerdureError
 from perdure.interfaces.cli.answer import Answer
@@ -22,13 +21,13 @@ from perdure.interfaces.cli.goals.bulk import All, Yes, cancel_verb, change_many
 from perdure.interfaces.cli.goals.filters import OF_SEVERAL, with_filters
 from perdure.interfaces.cli.goals.flags import Goal, MaybeGoal, Resume, filled
 from perdure.interfaces.cli.goals.flows import from_json, go_on, in_folder_of, prints_aside, require_code
-from perdure.interfaces.cli.goals.hints import next_lines
+from perdure.interfaces.cli.goals.hints import next_lines, pasted
 from perdure.interfaces.cli.goals.shown_call import shown_call
 from perdure.interfaces.cli.goals.stage import Showing, Stage, staged
 from perdure.interfaces.cli.goals.timeline import headline
 from perdure.interfaces.cli.sure import can_ask, is_sure
 from perdure.interfaces.cli.terminal import one_line
-from perdure.kernel.decisions import choose
+from perdure.kernel.decisions import TooLate, choose
 from perdure.kernel.events import ToolCall
 from perdure.kernel.fold import CallState, GoalState
 from perdure.kernel.loop import Ran
@@ -81,13 +80,9 @@ async def cancel(  # noqa: PLR0913 (each is an option of the command)
         found = await p.goals.get(goal)
         with in_folder_of(found.summary), prints_aside(is_needed=options.json):
             seen = await p.goals.cancel(found.id, reason=reason, now=now)
-    if seen.reason == "cancelled":
-        said = f"{seen.id} is cancelled."
-    elif seen.is_final:
-        said = headline(seen)
-    else:
-        said = _unended(seen)
-    return Answer(seen.wire(), [said])
+    if seen.is_final and seen.status != "cancelled":
+        raise Conflict(f"{seen.id} has ended before it could be cancelled: {seen.status}.")
+    return Answer(seen.wire(), [f"{seen.id} is cancelled." if seen.is_final else _unended(seen)])
 
 
 def _unended(goal: GoalView) -> str:
@@ -157,13 +152,16 @@ async def answer(
         raise Invalid("Give the answer, or the call and the answer; an answer of several words stands in quotes.")
     call_id, text = (None, *value) if len(value) == 1 else value
     filled(call_id)
-    return await settled(
-        options,
-        goal,
-        lambda goals: goals.decide(goal, "answer", call_id=call_id, value=text),
-        is_resumed=resume,
-        what=f"answer {text!r}",
-    )
+
+    async def act(goals: Goals) -> GoalView:
+        try:
+            return await goals.decide(goal, "answer", call_id=call_id, value=text)
+        except TooLate as error:
+            seen = await goals.look_into(await goals.get(goal))
+            following = "".join(f" Next: {pasted(options, each)}" for each in seen.next[-1:])
+            raise TooLate(f"{error.detail}{following}") from error
+
+    return await settled(options, goal, act, is_resumed=resume, what=f"answer {text!r}")
 
 
 async def decide(
@@ -275,7 +273,7 @@ async def _resumed(options: Options, goals: Goals, goal_id: str) -> Answer:
     """Run a goal that a decision was recorded for, and ask in place what else it waits for."""
 
     async def act(stage: Stage) -> Ran:
-        manner = Manner(watch=stage.watch, tell=stage.say)
+        manner = stage.manner()
         ran = await go_on(options, goals, goal_id, manner)
         return await stage.settle_in_place(goals, ran, manner)
 

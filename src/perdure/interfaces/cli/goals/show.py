@@ -74,7 +74,6 @@ async def show(
     data = {
         **seen.wire(),
         **details(state),
-        "key": found.summary.start_key,
         "flow": found.summary.flow,
         "queue": found.summary.queue,
         "workdir": found.summary.workdir,

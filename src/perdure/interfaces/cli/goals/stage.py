@@ -84,6 +84,10 @@ class Stage:
             self.view.begin(loop.state)
         loop.journal.listen(self._see)
 
+    def manner(self, jobs: int = 4) -> Manner:
+        """Return how a goal is run here: watched, and released as soon as it waits for a person."""
+        return Manner(jobs, watch=self.watch, tell=self.say, parks_for_person=True)
+
     async def settle_in_place(self, goals: Goals, ran: Ran, manner: Manner) -> Ran:
         """Ask the person at the terminal what a goal waits for, and continue it; without a person, leave it as it is.
 

@@ -1,5 +1,6 @@
 """A goal as a person sees it: its steps, what became of each, and the exit code that it ends with."""
 
+import time
 from bisect import bisect
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -270,8 +271,10 @@ def origin(state: GoalState) -> list[str]:
 
 
 def headline(view: GoalView) -> str:
-    """Say in one line where a goal stands."""
+    """Say in one line where a goal stands, and since when it could continue by itself if no worker has it."""
     goal = view.summary
     why = goal.reason or goal.waiting_for
+    if goal.due_us is not None and view.is_overdue(time.time_ns() // 1000):
+        why = f"{why}, overdue since {moment(goal.due_us)}"
     about = f"{view.status} ({why})" if why and why != view.status else view.status
     return f"{goal.goal_id}: {about}"
