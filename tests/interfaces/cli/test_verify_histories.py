@@ -24,7 +24,8 @@ def test_verify_names_a_history_that_was_changed(perdure: Terminal, goal: str) -
     edit(CHANGE)
     assert perdure("db", "verify", "--json") == 7
     found = json.loads(perdure.out)
-    said = f"Event 1 of {goal} is not what was written: its hash does not fit. {RESTORE}."
+    or_delete = f"or delete it (`perdure goal delete {goal} --force`)"
+    said = f"Event 1 of {goal} is not what was written: its hash does not fit. {RESTORE}, {or_delete}."
     assert (found["ok"], found["problems"]) == (False, [said])
 
 
@@ -43,9 +44,10 @@ def test_a_changed_event_is_named_with_the_fork_that_continues_before_it(
     edit("UPDATE events SET timestamp = timestamp + 1 WHERE seq = 3")
     assert perdure(*command, *([goal] if command[0] == "goal" else [])) == 7
     said = " ".join((perdure.out + perdure.err).split())
-    assert f"{RESTORE}, or fork the goal before the damage (`perdure goal fork {goal} --before command`)." in said
-    fork = perdure.json("goal", "fork", goal, "--before", "command")["id"]
-    assert perdure("goal", "resume", fork) == 0
+    fork = ["goal", "fork", goal, "--before", "command", "--repeat", "command"]
+    assert f"{RESTORE}, or fork the goal before the damage (`perdure {' '.join(fork)}`)" in said
+    fork_id = perdure.json(*fork)["id"]
+    assert perdure("goal", "resume", fork_id) == 0
 
 
 def test_a_goal_whose_last_event_is_missing_can_be_forked_before_it(perdure: Terminal, goal: str) -> None:

@@ -63,7 +63,7 @@ async def test_a_broken_connection_is_replaced_before_it_is_used(url: str) -> No
 def end_connections(url: str) -> None:
     with psycopg.connect(url) as connection:
         connection.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"  # waits until they have ended
             " WHERE datname = current_database() AND pid <> pg_backend_pid()"
         )
 
