@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -122,6 +122,9 @@ class CountingMind:
 
     def has_news(self) -> bool:
         return False
+
+    def take_abandoned(self) -> Sequence[str]:
+        return ()
 
     def environment(self, state: GoalState, call: ToolCall) -> Mapping[str, str]:  # noqa: ARG002 (as the port says)
         return {}

@@ -19,7 +19,7 @@ from tests.faults.programs import expected
 
 APP = "faults"
 _LOOK_AGAIN_S = 0.03
-_MOST_S = 120.0
+_MOST_S = 45.0
 _MOST_GOALS = 1_000
 
 

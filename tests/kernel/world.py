@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -115,6 +115,9 @@ class ScriptedMind:
 
     def has_news(self) -> bool:
         return False
+
+    def take_abandoned(self) -> Sequence[str]:
+        return ()
 
     def environment(self, state: GoalState, call: ToolCall) -> Mapping[str, str]:  # noqa: ARG002 (as the port says)
         return {}

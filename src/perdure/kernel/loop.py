@@ -255,7 +255,12 @@ class Loop:
         finally:
             self._deciding = None
         self.journal.record(*decided.markers)
+        self._end_abandoned()
         return decided
+
+    def _end_abandoned(self) -> None:
+        """End the calls without an intent that the mind no longer waits for: they leave nothing in the history."""
+        self._calls.cancel(self._means.mind.take_abandoned())
 
     def _outcome(self, wake_us: int | None) -> Outcome | None:
         """Say whether this run is over: nothing runs, and nothing will by itself."""
@@ -291,7 +296,7 @@ class Loop:
         """Record the outcomes that are there, and the timers that have run out; nothing follows the end of the goal."""
         if self.state.termination is not None:
             return
-        self._calls.collect()
+        self._collect_calls()
         if self.state.timers() and self.state.termination is None:
             self.journal.record(*elapsed(self.state, self._clock.now_us()))
 
@@ -303,10 +308,15 @@ class Loop:
         timers = self.state.timers()
         is_due = bool(timers) and min(timers.values()) <= self._clock.now_us()
         if is_due and any(takes_posts(call) for call in self.state.open_calls.values()):
-            self._calls.collect()
+            self._collect_calls()
             self._has_posts = True
         else:
             self._collect()
+
+    def _collect_calls(self) -> None:
+        """Record the outcomes of calls; the mind may have abandoned one that has ended since it decided."""
+        self._end_abandoned()
+        self._calls.collect()
 
     async def _wait(self, wake_us: int | None) -> None:
         """Wait for an outcome, a stop, a post or a moment."""

@@ -53,6 +53,13 @@ class Mind(Protocol):
         """
         ...
 
+    def take_abandoned(self) -> Sequence[str]:
+        """Return the calls without an intent that the mind no longer waits for, each of them once.
+
+        They are ended, and nothing of them is recorded, also when they have an outcome by then.
+        """
+        ...
+
     def environment(self, state: GoalState, call: ToolCall) -> Mapping[str, str]:
         """Return what a call gets to see of earlier outcomes."""
         ...

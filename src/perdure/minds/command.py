@@ -1,6 +1,6 @@
 """The mind of a command: one call, then the end."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from perdure.errors import Invalid
@@ -51,6 +51,10 @@ class CommandMind:
     def has_news(self) -> bool:
         """See Mind.has_news. It decides only when it is asked."""
         return False
+
+    def take_abandoned(self) -> Sequence[str]:
+        """See Mind.take_abandoned. All its calls have an intent."""
+        return ()
 
     def environment(self, state: GoalState, call: ToolCall) -> Mapping[str, str]:  # noqa: ARG002 (nothing comes before)
         """See Mind.environment."""

@@ -1,6 +1,6 @@
 """The mind of a plan: which steps are ready, which are skipped, and when the goal is over."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, assert_never
 
 from perdure.errors import Invalid
@@ -50,6 +50,10 @@ class PlanMind:
     def has_news(self) -> bool:
         """See Mind.has_news. It decides only when it is asked."""
         return False
+
+    def take_abandoned(self) -> Sequence[str]:
+        """See Mind.take_abandoned. All its calls have an intent."""
+        return ()
 
     def environment(self, state: GoalState, call: ToolCall) -> Mapping[str, str]:
         """Return the outputs of the steps that the call's step needs, directly or through others, nearest first."""

@@ -62,13 +62,15 @@ class Cancelling:
         if request.ended is not None and not request.ended.done():
             request.ended.set_result(None)
 
-    def take_calls(self, state: GoalState) -> list[str]:
+    def cancelled_calls(self, state: GoalState) -> list[str]:
         """Return the calls that the function has cancelled and that have not ended."""
-        abandoned, self._abandoned = self._abandoned, []
         cancelled = self._progress.cancelled
-        if not cancelled:
-            return abandoned
-        return [*abandoned, *(name for name, call in state.open_calls.items() if call.call.step in cancelled)]
+        return [name for name, call in state.open_calls.items() if call.call.step in cancelled] if cancelled else []
+
+    def take_abandoned(self) -> list[str]:
+        """Return the calls of pure steps whose result the function does not want any more, each of them once."""
+        abandoned, self._abandoned = self._abandoned, []
+        return abandoned
 
     def forget(self, request: Request) -> None:
         """Cancel what was asked for, without waiting for the record of it."""

@@ -195,7 +195,7 @@ class FlowMind:
         self._refuse_unasked()
         if self._refusal is not None:
             return self._refusal.decide(state, now_us)
-        cancelled, markers = self._cancelling.take_calls(state), self.versions.take_fresh()
+        cancelled, markers = self._cancelling.cancelled_calls(state), self.versions.take_fresh()
         if progress.end is not None:
             return Decided(cancelled=cancelled, end=None if state.is_busy else progress.end, markers=markers)
         actions, unrecorded, wakes = begin_fresh(progress, state, now_us)
@@ -214,6 +214,10 @@ class FlowMind:
         """See Mind.has_news. A timer of the function has fired, or unrecorded work that it awaits has ended."""
         progress, callbacks = self._progress, self._progress.callbacks
         return callbacks is not None and (bool(progress.fresh or progress.cancelled) or callbacks.has_ready())
+
+    def take_abandoned(self) -> Sequence[str]:
+        """See Mind.take_abandoned. The function has cancelled these pure steps."""
+        return self._cancelling.take_abandoned()
 
     def environment(self, state: GoalState, call: ToolCall) -> Mapping[str, str]:  # noqa: ARG002 (it has its arguments)
         """See Mind.environment."""
