@@ -49,9 +49,10 @@ async def _try_flows(url: str, place: Path, seeds: range) -> None:
             _kill_at_a_point(chance, home, url, str(folder), seeds)
         else:
             _kill_at_any_moment(chance, home, url, str(folder), seeds)
-    children.run(run_flows, home, url, str(folder), seeds, None)
+    last = children.end_of(children.start(run_flows, home, url, str(folder), seeds, None))
     async with open_goals(home, url) as goals:
         await require_promised(goals, seeds, str(folder))
+    assert last == 0
 
 
 def _kill_at_a_point(chance: random.Random, home: Path, url: str, folder: str, seeds: range) -> None:
