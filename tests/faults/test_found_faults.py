@@ -4,7 +4,23 @@ import pytest
 
 from tests.faults.families import Child
 from tests.faults.lives import POINTS
-from tests.faults.programs import Ask, Cancel, Forever, Group, Line, Race, Sleep, Step, Timeout, Try, parts_of
+from tests.faults.programs import (
+    LONG_S,
+    Ask,
+    Cancel,
+    First,
+    Forever,
+    Group,
+    Handover,
+    Line,
+    Race,
+    Signal,
+    Sleep,
+    Step,
+    Timeout,
+    Try,
+    parts_of,
+)
 from tests.faults.test_random_flows import _opened
 from tests.faults.trials import try_seed
 from tests.faults.virtual_time import run_virtual
@@ -35,6 +51,33 @@ SEEDS = (784206595962, 784206599341, 199084579612, 9990000719)
 """Seeds of a long run whose programs have failed."""
 
 
+SHRUNK: dict[int, Line] = {
+    784206594384: (
+        Cancel(
+            (
+                Group(
+                    (
+                        (Step(takes_s=2.0), Step(takes_s=2.0, has_id=True), Step("once")),
+                        (Sleep(0.217, is_recorded=False), Step("pure", takes_s=2.0)),
+                        (Handover(3, "pure"),),
+                    )
+                ),
+                Forever("signal"),
+            ),
+            (
+                First(
+                    (
+                        (Signal(), Ask(LONG_S)),
+                        (Step("pure", fails=1, retry=1, has_id=True), Forever("sleep")),
+                    )
+                ),
+            ),
+        ),
+    ),
+}
+"""Programs that have failed with the kills of a seed, made smaller."""
+
+
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
 @pytest.mark.parametrize("point", sorted(set(POINTS)))
 def test_a_program_that_is_killed_at_any_hit_of_a_point_ends_as_if_it_were_not(program: Line, point: str) -> None:
@@ -48,10 +91,10 @@ def test_a_program_that_is_killed_at_any_hit_of_a_point_ends_as_if_it_were_not(p
     run_virtual(run())
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", [*SEEDS, *SHRUNK])
 def test_a_seed_that_once_failed_ends_as_if_it_were_not_killed(seed: int) -> None:
     async def run() -> None:
         async with _opened(None) as stored:
-            await try_seed(stored, seed)
+            await try_seed(stored, seed, program=SHRUNK.get(seed))
 
     run_virtual(run())

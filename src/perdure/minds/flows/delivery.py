@@ -72,7 +72,9 @@ class Delivery:
 
     def _is_due(self, call: CallState) -> bool:
         recorded, ended_seq, callbacks = self._progress.recorded, call.ended_seq, self._progress.callbacks
-        if callbacks is not None and callbacks.is_timer_before(call.ended_us or 0, self._progress.reached_us):
+        if callbacks is not None and callbacks.is_timer_before(
+            ended_seq or 0, call.ended_us or 0, self._progress.reached_us
+        ):
             return False
         return recorded is None or ended_seq is None or recorded.has_asked_before(ended_seq)
 

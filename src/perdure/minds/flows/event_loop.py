@@ -43,6 +43,9 @@ class FlowCallbacks:
         self._activity = 0
         self._dates: dict[int, tuple[Any, float]] = {}
         """When timers of a flow that is run again would have fired in the first run, in seconds."""
+        self._point: tuple[int, frozenset[int]] | None = None
+        self._is_before = False
+        """What was decided last by `is_timer_before`, and for which event and timers."""
 
     def note_activity(self) -> None:
         """Note that the flow did something."""
@@ -167,12 +170,23 @@ class FlowCallbacks:
         finally:
             del self._loop.time
 
-    def is_timer_before(self, event_us: int, now_us: int) -> bool:
-        """Tell whether a timer is to be fired before an event of the first run, though the flow can do without it."""
-        if self._plan.order != "eager":
+    def is_timer_before(self, seq: int, event_us: int, now_us: int) -> bool:
+        """Tell whether a timer is to be fired before an event of the first run, though the flow can do without it.
+
+        The plan decides once for an event, as long as the flow has the same timers.
+        """
+        if self._plan.order == "passed":
             return False
         self.date_timers(now_us)
-        return any(self._date(timer) < event_us / 1e6 for timer in self._timers())
+        timers = list(self._timers())
+        if not timers:
+            return False
+        point = seq, frozenset(map(id, timers))
+        if point != self._point:
+            is_earlier = any(self._date(timer) < event_us / 1e6 for timer in timers)
+            is_by_order = self._plan.order == "eager" and is_earlier
+            self._point, self._is_before = point, is_by_order != bool(self._plan.choose(2))
+        return self._is_before
 
     def _date(self, timer: Any) -> float:
         date_s = self._dates[id(timer)][1]

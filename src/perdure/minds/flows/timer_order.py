@@ -15,6 +15,7 @@ TimerOrder = Literal["passed", "restarted", "eager"]
 `passed`: when the flow is stuck, in the order of the moments that they had in the first run. `restarted`: in the order
 of the time that each of them takes, because a resume between began all of them anew. `eager`: each before the first
 outcome that is later than its moment, also when the flow is not stuck, because a step that it led to has no intent.
+With the last two, whether timers are fired before an outcome is a choice, too: a resume between may have moved them.
 """
 ORDERS: tuple[TimerOrder, ...] = ("passed", "restarted", "eager")
 _MOST_RUNS = 40
@@ -69,10 +70,12 @@ class TimerSearch:
         return self._next.pop(0) if self._next and self._runs <= most else None
 
     def note(self, plan: TimerPlan, came: Came) -> None:
-        """Note how far the run of a plan came; if no other came so far, vary it next."""
-        if self._best is not None and came >= self._best:
+        """Note how far the run of a plan came; if no other came so far, vary it next, and an order that did, later."""
+        is_first = self._best is None
+        is_best = self._best is None or came < self._best
+        if not (is_best or (came == self._best and not plan.others)):
             return
-        is_first, self._best = self._best is None, came
+        self._best = came
         new = [each for each in plan.variants() if each.key not in self._known]
         self._known.update(each.key for each in new)
-        self._next = [*self._next, *new] if is_first else [*new, *self._next]
+        self._next = [*new, *self._next] if is_best and not is_first else [*self._next, *new]
