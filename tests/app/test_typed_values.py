@@ -271,8 +271,10 @@ async def test_a_result_that_does_not_fit_its_annotation_is_stored_and_a_retry_w
     assert CALLS["quote"] == 1
 
 
-async def test_a_step_that_is_skipped_without_a_value_has_none(goals: Goals) -> None:
+async def test_a_step_whose_result_cannot_be_none_is_not_skipped_without_a_value(goals: Goals) -> None:
     with pytest.raises(GoalWaiting) as waiting:
         await goals.run(charging)
-    await goals.decide(waiting.value.id, "skip")
-    assert (await goals.resume(waiting.value.id)).value is None
+    before = (await goals.state(waiting.value.id)).tip.seq
+    with pytest.raises(Invalid, match="returns a result that is not null"):
+        await goals.decide(waiting.value.id, "skip")
+    assert (await goals.state(waiting.value.id)).tip.seq == before

@@ -22,26 +22,36 @@ log = logging.getLogger(__name__)
 
 
 async def require_fitting_value(means: MeansFactory, state: GoalState, chosen: Decision) -> None:
-    """Check that a value given for a skipped step of a flow fits what its function returns.
+    """Check that the value for a skipped step of a flow fits what its function returns, and is there if it has to be.
 
     Raises: Invalid; nothing is recorded then.
     """
-    from perdure.minds.flows.values import require_result  # it imports what commands that only read do not need
-
     call = state.calls[chosen.call_id].call
-    is_given = chosen.decision == "skip" and chosen.value is not None
-    if not is_given or not isinstance(call, ToolCall) or call.tool != "step" or state.begun.mind.kind != "flow":
+    if (
+        chosen.decision != "skip"
+        or not isinstance(call, ToolCall)
+        or call.tool != "step"
+        or state.begun.mind.kind != "flow"
+    ):
         return
     try:
         fn = await _function_of(means, state, call.step)
     except (TimeoutError, PerdureError) as error:
         log.debug("the value for %s is validated when it is delivered: %s", call.step, error)
         return
+    if fn is not None:
+        _require_fitting(fn, call.step, chosen.value)
+
+
+def _require_fitting(fn: Callable[..., Any], step: str, value: Any) -> None:
+    from perdure.minds.flows.values import needs_result, require_result  # commands that only read do not need these
+
+    if value is None and needs_result(fn):
+        raise Invalid(f"{step} returns a result that is not null: give it as JSON (--value). Nothing was recorded.")
     try:
-        if fn is not None:
-            require_result(fn, chosen.value)
+        require_result(fn, value)
     except ValueError as error:
-        what = f"The value for {call.step} does not fit what its function returns: {error}"
+        what = f"The value for {step} does not fit what its function returns: {error}"
         raise Invalid(f"{what}. Nothing was recorded.") from error
 
 

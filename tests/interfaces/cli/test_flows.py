@@ -126,14 +126,16 @@ def test_what_a_flow_prints_is_kept_out_of_the_way_of_a_program(perdure: Termina
     assert '"value": 8' in perdure.out or '"output": 8' in perdure.out
 
 
-@pytest.mark.parametrize("args", ["3", '"day"', "null", "{", "[1", "", "[1, 2, 3]", '{"day": 1}', "[1e999]"])
+@pytest.mark.parametrize(
+    "args", ["3", '"day"', "null", "{", "[1", "", "[1, 2, 3]", '{"day": 1}', "[1e999]", '{"number": 1, "number": 2}']
+)
 def test_arguments_that_make_no_sense_are_refused_before_anything_is_stored(perdure: Terminal, args: str) -> None:
     assert perdure("run", "--flow", "flows:twice", "--args", args) == 2
     assert "Traceback" not in perdure.err
     assert perdure.goals() == []
 
 
-@pytest.mark.parametrize("args", ["3", "null", "[1", "{"])
+@pytest.mark.parametrize("args", ["3", "null", "[1", "{", '{"number": 1, "number": 2}'])
 def test_what_arguments_look_like_is_said(perdure: Terminal, args: str) -> None:
     perdure("run", "--flow", "flows:twice", "--args", args)
     assert """--args is a JSON list of arguments, such as '["2026-11-15"]', or an object""" in perdure.err

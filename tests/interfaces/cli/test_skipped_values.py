@@ -84,6 +84,16 @@ def test_a_value_that_does_not_fit_is_rejected_and_a_better_one_is_taken(
     assert "Receipt(total=Decimal('1.50'), day=datetime.date(2026, 11, 16))" in perdure.out
 
 
+@pytest.mark.parametrize("value", [[], ["--value", "null"]])
+def test_a_step_with_a_result_is_not_skipped_without_a_value(perdure: Terminal, module: Path, value: list[str]) -> None:
+    assert module.exists()
+    goal = unknown(perdure)
+    before = seq(perdure, goal)
+    assert perdure("goal", "decide", goal, "skip", *value) == 2
+    assert "/pay#0 returns a result that is not null: give it as JSON (--value). Nothing was recorded." in perdure.err
+    assert seq(perdure, goal) == before
+
+
 def test_without_the_code_the_value_is_recorded_and_a_retry_asks_for_another(perdure: Terminal, module: Path) -> None:
     goal = unknown(perdure)
     away = module.rename(module.with_suffix(".away"))

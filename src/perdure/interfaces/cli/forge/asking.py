@@ -1,6 +1,5 @@
 """Who answers a turn when nobody sits at a terminal: a list of answers, or whoever takes what is suggested."""
 
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import Any, Protocol
 from perdure.app.forge import SessionView
 from perdure.errors import Invalid, PerdureError
 from perdure.forge.turns import AskQuestion, Clarify, ReadyToAssemble, ShowPreview
+from perdure.interfaces.cli import json_input
 from perdure.interfaces.cli.files import read_file
 from perdure.interfaces.cli.terminal import lines
 
@@ -120,20 +120,12 @@ def read_answers(path: Path) -> list[Any]:
     """
     text = read_file(path, _LARGEST)
     try:
-        answers = json.loads(text, object_pairs_hook=_once)
+        answers = json_input.loads(text)
     except (ValueError, RecursionError) as error:
         raise Invalid(f"{path} was expected to hold a JSON list of answers: {error}.") from None
     if not isinstance(answers, list):
         raise Invalid(f"{path} was expected to hold a JSON list of answers, one for each turn.")
     return answers
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Raises: ValueError when a key stands twice: of two answers one would be dropped in silence."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a key stands twice in one answer")
-    return found
 
 
 def first_choice(turn: AskQuestion) -> int:

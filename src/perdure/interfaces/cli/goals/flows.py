@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from perdure.app.goals import Goals
 from perdure.app.run_options import Manner
 from perdure.errors import Conflict, Invalid
+from perdure.interfaces.cli import json_input
 from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.exact import exact
 from perdure.kernel.events import Limits
@@ -44,14 +45,18 @@ def arguments(text: str | None) -> list[Any] | dict[str, Any]:
     """
     try:
         given = [] if text is None else from_json("--args", text)
-    except Invalid:
-        given = None
+    except Invalid as error:
+        raise _no_arguments(text) from error
     if not isinstance(given, list | dict):
-        raise Invalid(
-            """--args is a JSON list of arguments, such as '["2026-11-15"]', or an object of named ones, such as"""
-            f""" '{{"day": "2026-11-15"}}'; found {str(text)[:40]!r}."""
-        )
+        raise _no_arguments(text)
     return given
+
+
+def _no_arguments(text: str | None) -> Invalid:
+    return Invalid(
+        """--args is a JSON list of arguments, such as '["2026-11-15"]', or an object of named ones, each once, such"""
+        f""" as '{{"day": "2026-11-15"}}'; found {str(text)[:40]!r}."""
+    )
 
 
 def from_json(name: str, text: str) -> Any:
@@ -60,9 +65,10 @@ def from_json(name: str, text: str) -> Any:
     Raises: Invalid
     """
     try:
-        return json.loads(text)
+        return json_input.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Invalid(f"{name} is JSON, such as '\"text\"' or '{{\"a\": 1}}'; found {text[:40]!r}.") from error
+        why = "" if isinstance(error, json.JSONDecodeError | RecursionError) else f" ({error})"
+        raise Invalid(f"{name} is JSON, such as '\"text\"' or '{{\"a\": 1}}'; found {text[:40]!r}{why}.") from error
 
 
 def look_in(folder: str) -> None:
