@@ -5,8 +5,9 @@ import os
 import secrets
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 
 import pytest
 from hypothesis import settings
@@ -29,7 +30,13 @@ def _ignore_hangup(_number: int, _frame: object) -> None:
 # Children inherit ignored signals, and tests that interrupt a child would wait for ever. A shell without job control
 # starts background commands with SIGINT ignored, `nohup` ignores SIGHUP. A handler is not inherited by a new program:
 # this process still survives a hang-up, and what it starts has the default.
-for _kind, _handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, _ignore_hangup)):
+_HANDLERS: dict[signal.Signals, Callable[[int, FrameType | None], object] | signal.Handlers] = {
+    signal.SIGINT: signal.default_int_handler,
+    signal.SIGHUP: _ignore_hangup,
+    signal.SIGTERM: signal.SIG_DFL,
+    signal.SIGQUIT: signal.SIG_DFL,
+}
+for _kind, _handler in _HANDLERS.items():
     if signal.getsignal(_kind) is signal.SIG_IGN:
         signal.signal(_kind, _handler)
 
