@@ -76,10 +76,11 @@ class BuilderMemoryEntry:
     id: str
     purpose_category: str
     initial_description: str
-    chosen_tone: str
-    chosen_model: str
+    chosen_tone: str | None
+    chosen_model: str | None
+    """None, as tone and slug: not known, for example of a choice that another program has recorded."""
     chosen_skills: tuple[str, ...]
-    bot_slug: str
+    bot_slug: str | None
     created_at_us: int
 
 
