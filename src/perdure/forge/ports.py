@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from perdure.forge.vocabulary import BuilderMode, BuilderPhase
+from perdure.forge.vocabulary import BuilderMode, BuilderPhase, PurposeCategory
 from perdure.kernel.ports import Once
 
 __all__ = [
@@ -19,8 +19,10 @@ __all__ = [
     "BuilderMemoryStore",
     "BuilderMode",
     "BuilderPhase",
+    "DraftPlace",
     "Once",
     "Origin",
+    "PurposeCategory",
     "VersionState",
     "VersionSummary",
 ]
