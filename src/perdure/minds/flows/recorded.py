@@ -60,6 +60,11 @@ class Recorded:
         return not self._left
 
     @property
+    def count_left(self) -> int:
+        """How many recorded steps the code has not asked for."""
+        return len(self._left)
+
+    @property
     def has_difference(self) -> bool:
         """Whether the code has asked for something else than what was recorded."""
         return bool(self._found)
