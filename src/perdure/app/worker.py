@@ -112,13 +112,13 @@ class LocalWorker:
                     del self._loops[goal_id]
                     if thread is not None and thread.is_left:
                         self._left.add(goal_id)
+        if self._are_runs_ended:
+            raise RunsEnded(f"{goal_id} was ended with all runs of this process.")
         if self._is_closing:
             raise Unavailable(
                 f"The home was closed while {goal_id} was running, so it was interrupted. Resume it in an open home, or"
                 f" by `perdure goal resume {goal_id}`."
             )
-        if self._are_runs_ended:
-            raise RunsEnded(f"{goal_id} was ended with all runs of this process.")
         raise Unavailable(
             f"The lease was not renewed for {self._lease_s * 2 / 3:g} s: the database did not answer, or this process"
             f" was stopped. So {goal_id} was ended here; another worker may have it by now. If not:"
