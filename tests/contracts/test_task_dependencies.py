@@ -11,6 +11,7 @@ from perdure import DatabaseClient, Invalid, NotFound
 from perdure.projects.ports import TaskEdge
 from perdure.store.projects.dependencies import SqlTaskDependencies
 from perdure.store.transaction import Transaction
+from tests import children
 
 TASKS = "abcde"
 
@@ -149,3 +150,18 @@ def shared_sqlite(tmp_path_factory: pytest.TempPathFactory, migrated_sqlite: str
     from shutil import copy
 
     return str(copy(migrated_sqlite, tmp_path_factory.mktemp("dependencies") / "perdure.db"))
+
+
+async def _add_in_child(url: str) -> None:
+    async with SqlTaskDependencies(url) as dependencies:
+        await dependencies.add_dependencies("p", edges("ab", "bc"))
+
+
+@pytest.mark.parametrize(("point", "stored"), [("store.commit.before", ""), ("store.commit.after", "ab bc")])
+async def test_a_killed_process_has_stored_all_dependencies_or_none(
+    client: DatabaseClient, migrated_url: str, point: str, stored: str
+) -> None:
+    children.run_until(point, _add_in_child, migrated_url)
+    assert await SqlTaskDependencies(client).list_dependencies("p") == edges(*stored.split())
+    await SqlTaskDependencies(client).add_dependencies("p", edges("ab", "bc"))
+    assert await SqlTaskDependencies(client).list_dependencies("p") == edges("ab", "bc")
