@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from perdure.kernel.events import GoalBegun, MindSpec, ParentCall, ToolCall, Too
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.journal import Journal
 from perdure.kernel.loop import Loop, Ran
-from perdure.kernel.ports import Worker
+from perdure.kernel.ports import Ended, Worker
 from tests.faults.families import child_flow_with_cleanup
 from tests.kernel.world import World
 
@@ -119,8 +120,10 @@ class Household:
             if state is None or state.termination is not None:
                 continue
             self._cancels += 1
-            await self._world.store.post(goal_id, "cancel", {"by": PARENT}, key=f"{goal_id}/cancel/{self._cancels}")
-            await self._run_to_end(state)
+            key = f"{goal_id}/cancel/{self._cancels}"
+            with suppress(Ended):  # meanwhile
+                await self._world.store.post(goal_id, "cancel", {"by": PARENT}, key=key)
+                await self._run_to_end(state)
 
     async def _run_to_end(self, state: GoalState | None) -> None:
         """Run a child that was cancelled until it has ended."""
@@ -164,6 +167,8 @@ class Household:
                 self.look(parent_id)
                 await self._wait(ran.state, posted)
                 del self._waiting[goal_id]
+        except Ended:
+            pass  # before it could be claimed
         except Died:
             self.is_dead = True
             self.on_death()

@@ -3,10 +3,11 @@
 import asyncio
 import random
 from collections.abc import Callable, Collection
+from contextlib import suppress
 
 from perdure.kernel.events import Ask, ToolCall, Wait
 from perdure.kernel.fold import CallState, GoalState, fold
-from perdure.kernel.ports import StateStore
+from perdure.kernel.ports import Ended, StateStore
 from tests.faults.outside import Outside
 from tests.faults.programs import NEVER
 
@@ -68,6 +69,7 @@ class Person:
         post = None if found is None or state.termination is not None else post_for(found, self._outside)
         if post is not None:
             self._posts += 1
-            await self._store.post(goal_id, post[0], post[1], key=f"{goal_id}/{name}/{self._posts}")
+            with suppress(Ended):  # meanwhile
+                await self._store.post(goal_id, post[0], post[1], key=f"{goal_id}/{name}/{self._posts}")
         self._helping.pop((goal_id, name), None)
         self._look(goal_id)
