@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import perdure
+import perdure.store
 from perdure.interfaces.cli.edge import run
 from perdure.minds.plan_file import ONLY_FOR, STEP_KEYS, parse_plan
 from perdure.minds.plan_shape import Condition
@@ -120,11 +121,23 @@ def test_every_command_of_the_readme_works(
     assert (tmp_path / "user" / "perdure.tar.gz").exists()
 
 
-def test_the_python_of_the_page_about_the_database_works() -> None:
-    (program,) = blocks((ROOT / "docs/how-to/use-the-database.md").read_text(), "python")
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "['a']" in done.stdout
+def test_the_python_of_the_page_about_the_database_works(tmp_path: Path) -> None:
+    programs = blocks((ROOT / "docs/how-to/use-the-database.md").read_text(), "python")
+    for program, expected in zip(programs, ("['a']\n", "[]\n1\n"), strict=True):
+        done = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.endswith(expected)
+
+
+def test_the_page_about_the_database_names_what_the_package_of_stores_has() -> None:
+    page = (ROOT / "docs/how-to/use-the-database.md").read_text()
+    named = [name for line in page.splitlines() if line.startswith("| ") for name in re.findall(r"`(\w+)`", line)]
+    assert len(named) > 25
+    assert [name for name in named if name not in perdure.store.__all__] == []
+    adapters = [name for name in perdure.store.__all__ if re.match(r"Sql|Postgres|InMemory", name)]
+    assert [name for name in adapters if name not in named] == []
 
 
 @pytest.fixture

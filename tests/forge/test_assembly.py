@@ -36,7 +36,7 @@ async def home(url: str | None, tmp_path: Path) -> AsyncIterator[Home]:
         yield home
 
 
-async def choices(home: Home) -> list[str]:
+async def choices(home: Home) -> list[str | None]:
     """The bots whose choices are remembered."""
     if isinstance(home.store, FileBotStore):
         return [choice["bot_slug"] for choice in home.store.choices()]

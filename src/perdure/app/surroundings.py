@@ -33,7 +33,7 @@ def past_choices(entries: Iterable[BuilderMemoryEntry]) -> Iterator[PastChoice]:
         if seen[entry.purpose_category] <= _OF_EACH:
             yield PastChoice(
                 category=entry.purpose_category,
-                tone=entry.chosen_tone,
-                model=entry.chosen_model,
+                tone=entry.chosen_tone or "",
+                model=entry.chosen_model or "",
                 skills=entry.chosen_skills,
             )

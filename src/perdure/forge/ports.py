@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from perdure.forge.vocabulary import BuilderMode, BuilderPhase
+from perdure.forge.vocabulary import BuilderMode, BuilderPhase, PurposeCategory
 from perdure.kernel.ports import Once
 
 __all__ = [
@@ -19,8 +19,10 @@ __all__ = [
     "BuilderMemoryStore",
     "BuilderMode",
     "BuilderPhase",
+    "DraftPlace",
     "Once",
     "Origin",
+    "PurposeCategory",
     "VersionState",
     "VersionSummary",
 ]
@@ -76,10 +78,11 @@ class BuilderMemoryEntry:
     id: str
     purpose_category: str
     initial_description: str
-    chosen_tone: str
-    chosen_model: str
+    chosen_tone: str | None
+    chosen_model: str | None
+    """None, as tone and slug: not known, for example of a choice that another program has recorded."""
     chosen_skills: tuple[str, ...]
-    bot_slug: str
+    bot_slug: str | None
     created_at_us: int
 
 

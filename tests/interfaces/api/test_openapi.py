@@ -98,6 +98,7 @@ async def test_every_route_sends_what_the_document_says(plain: Served) -> None:
     await _use_memory(plain)
     for path in ("/healthz", "/", plain.server.login_url().removeprefix(plain.server.url)):
         await plain.http.get(f"{plain.server.url}{path}")
+    await plain.http.post(f"{plain.server.url}/logout")
     assert seen == set(operations())
 
 

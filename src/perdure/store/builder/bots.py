@@ -13,6 +13,7 @@ from perdure.store.builder.choices import remember, require_choice
 from perdure.store.builder.lists import list_bots
 from perdure.store.builder.texts import damaged, from_json, is_text, require_limit, require_texts, to_json
 from perdure.store.client import DatabaseClient
+from perdure.store.on_demand import ClientUser, Place
 from perdure.store.schema.forge import bot_versions, bots, builder_drafts
 from perdure.store.transaction import Transaction
 
@@ -22,11 +23,13 @@ _all = bot_versions.alias()
 _NEWEST_NUMBER = sa.select(sa.func.max(_all.c.number)).where(_all.c.bot_id == bots.c.id).scalar_subquery()
 
 
-class SqlBotStore:
-    """Bots in a SQL database. See BotStore."""
+class SqlBotStore(ClientUser):
+    """Bots in a SQL database, by an open client, a path or a URL. See BotStore and ClientUser."""
 
-    def __init__(self, client: DatabaseClient, *, now_us: Callable[[], int] = lambda: time.time_ns() // 1000) -> None:
-        self._client = client
+    def __init__(
+        self, client: DatabaseClient | Place, *, now_us: Callable[[], int] = lambda: time.time_ns() // 1000
+    ) -> None:
+        super().__init__(client)
         self._now_us = now_us
 
     async def save_version(

@@ -9,18 +9,15 @@ from sqlalchemy.dialects import postgresql, sqlite
 from perdure.errors import Damaged
 from perdure.forge.ports import BuilderMemoryEntry
 from perdure.store.builder.texts import damaged, from_json, is_text, require_limit, require_texts, to_json
-from perdure.store.client import DatabaseClient
+from perdure.store.on_demand import ClientUser
 from perdure.store.schema.forge import builder_memory
 from perdure.store.transaction import Transaction
 
 log = logging.getLogger(__name__)
 
 
-class SqlBuilderMemoryStore:
-    """Choices in a SQL database. See BuilderMemoryStore."""
-
-    def __init__(self, client: DatabaseClient) -> None:
-        self._client = client
+class SqlBuilderMemoryStore(ClientUser):
+    """Choices in a SQL database, by an open client, a path or a URL. See BuilderMemoryStore and ClientUser."""
 
     async def record_session(self, entry: BuilderMemoryEntry) -> None:
         """See BuilderMemoryStore.record_session."""
