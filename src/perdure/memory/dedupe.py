@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import orjson
 
 from perdure.memory.lines import Line
+from perdure.memory.normalise import INGESTED_TYPES
 from perdure.memory.reading import lines_backwards, lines_of
 from perdure.memory.record import TOMBSTONE, Plain
 
@@ -26,12 +27,19 @@ _OLD_ENOUGH = 16
 _TOMB = b""
 """Stands in the place of a key for what is to be forgotten."""
 _PARTS = ("type", "repo", "sha", "fingerprint", "pr_number")
+_SAID = ("title", "summary")
 
 
 def dedupe_key(record: Mapping[str, Any]) -> bytes:
-    """Return what is equal for records that tell of the same thing."""
+    """Return what is equal for records that tell of the same thing.
+
+    What tools report of one commit or one cause is the same thing, however they put it. What people write down is the
+    same only in the same words: two lessons about one commit are two.
+    """
     given: Plain = {name: value for name in _PARTS if _is_given(value := record.get(name))}
-    if "sha" not in given and "fingerprint" not in given and _is_given(title := record.get("title")):
+    if record.get("type") not in INGESTED_TYPES:
+        given |= {name: value for name in _SAID if _is_given(value := record.get(name))}
+    elif "sha" not in given and "fingerprint" not in given and _is_given(title := record.get("title")):
         given["title"] = title
     if str(record.get("type", "")).startswith("deploy"):
         metadata = record.get("metadata")

@@ -1,7 +1,5 @@
 """What a record is found by: read from any record, however odd, and never failing."""
 
-import re
-import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
 from hashlib import blake2b
@@ -24,11 +22,6 @@ MOST_OFTEN = 4
 _MIDDLE = 1 << 49
 _FARTHEST_MS = 1 << 48
 _RANKS = {name: rank for rank, name in enumerate(SEVERITIES)}
-_WORD = re.compile(r"[^\W_]{1,64}")
-_LONGEST_WORD = 64
-_ASCII_WORD = re.compile(r"[a-z0-9]{1,64}")
-_ONLY_WORDS = bytes(ord(chr(code).lower() if chr(code).isalnum() else " ") for code in range(128)).ljust(256)
-"""What the bytes of an ASCII text become: those are translated faster than text."""
 _TEXTS = ("id", "type", "repo", "sha")
 _MOST_PATHS = 1000
 _DEEPEST = 1024
@@ -101,21 +94,6 @@ def is_ours(kind: str) -> bool:
     return kind.startswith("_")
 
 
-def words_of(content: Plain) -> list[str]:
-    """Return the words of a record's title and summary."""
-    return words_in(f"{_spoken(content.get('title'))} {_spoken(content.get('summary'))}")
-
-
-def words_in(text: str) -> list[str]:
-    """Return the words of a text: letters and digits, without case and accents; a very long one in pieces."""
-    if text.isascii():
-        text = text.encode().translate(_ONLY_WORDS).decode()
-        words = text.split()
-        return words if max(map(len, words), default=0) <= _LONGEST_WORD else _ASCII_WORD.findall(text)
-    text = "".join(each for each in unicodedata.normalize("NFKD", text) if not unicodedata.combining(each))
-    return _WORD.findall(text.casefold())
-
-
 def directories(path: str) -> Iterator[str]:
     """Give every directory that a path lies in, within its repository."""
     if len(path) > _DEEPEST:
@@ -145,12 +123,6 @@ _terms_of_path = lru_cache(maxsize=1 << 14)(_path_terms)
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
-
-
-def _spoken(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else ""
 
 
 def _fingerprint(value: Any) -> str:

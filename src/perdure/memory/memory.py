@@ -20,7 +20,7 @@ from perdure.memory.index_file import Keys
 from perdure.memory.lines import line_of
 from perdure.memory.log import Log
 from perdure.memory.log import now_ms as clock_ms
-from perdure.memory.normalise import normalised, repository_path
+from perdure.memory.normalise import normalised, repository_path, type_of
 from perdure.memory.places import LOG_FILE, Places
 from perdure.memory.record import Plain
 from perdure.memory.related import Asked
@@ -157,7 +157,7 @@ class Memory:
 
         Raises: Invalid; Unavailable; Denied; Damaged.
         """
-        asked = Search(text_of(text, "text"), limit_of(limit), word_of(repo, "repo"), word_of(type, "type"))
+        asked = Search(text_of(text, "text"), limit_of(limit), word_of(repo, "repo"), type_of(type))
         within_ms = budget_of(budget_ms)
         return self._index.use(lambda view: find_text(view, asked, within_ms)) or _nothing()
 

@@ -112,7 +112,7 @@ def _read(number: int, text: bytes | None, answer: Plain) -> _Read | None:
     try:
         if not line.is_served:
             raise Invalid("the line is longer than a record can be" if text is None else f"the line is {line.kind}")
-        record = normalised(_with_an_id(line.record), now_ms())
+        record = normalised(_with_an_id(line.record), now_ms(), is_foreign=True)
         line_of(record, now_ms())
     except Invalid as error:
         answer["bad_lines"] += 1
