@@ -11,6 +11,7 @@ from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.memory.inputs import read_input
 from perdure.memory.asked import text_of
+from perdure.memory.checkout import in_repository
 from perdure.memory.log import now_ms
 from perdure.memory.normalise import normalised
 from perdure.memory.record import Plain
@@ -24,7 +25,8 @@ Kind = Annotated[
 ]
 Severity = Annotated[str | None, typer.Option("--severity", metavar="S", help="critical, high, medium or low.")]
 Paths = Annotated[
-    list[str] | None, typer.Option("--path", metavar="PATH", help="A path in the repository; may be repeated.")
+    list[str] | None,
+    typer.Option("--path", metavar="PATH", help="A path in a repository, relative or absolute; may be repeated."),
 ]
 Fingerprint = Annotated[
     str | None, typer.Option("--fingerprint", metavar="F", help="What is equal for the same cause.")
@@ -68,7 +70,7 @@ async def add(  # noqa: PLR0913 (each is a part of a record)
         "title": title,
         "summary": summary,
         "severity": severity,
-        "paths": path,
+        "paths": [in_repository(each) for each in path or []],
         "fingerprint": fingerprint,
         "repo": repo,
         "sha": sha,

@@ -10,6 +10,7 @@ from perdure.interfaces.cli.answer import Answer, to_json
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.memory.inputs import listed_in
 from perdure.interfaces.cli.memory.records import described, told
+from perdure.memory.checkout import in_repository
 from perdure.memory.normalise import paths_inside
 from perdure.memory.record import Plain
 
@@ -27,7 +28,9 @@ Budget = Annotated[
 PathsFrom = Annotated[
     str | None,
     typer.Option(
-        "--paths-from", metavar="FILE", help="Also paths from a file, one a line or parted by NUL; `-`: standard input."
+        "--paths-from",
+        metavar="FILE",
+        help="Also paths as `git diff --name-only` lists them, from the root; `-`: standard input.",
     ),
 ]
 Apply = Annotated[
@@ -66,7 +69,7 @@ async def query(  # noqa: PLR0913 (each is a way to ask)
     """Find the history of a pull request, a commit, some paths or a fingerprint."""
     if pr is not None and sha is not None:
         raise Invalid("Give --pr or --sha, not both: each names one change.")
-    listed = [*(paths or []), *(more_paths or [])]
+    listed = [in_repository(each) for each in (*(paths or []), *(more_paths or []))]
     if pr is None and sha is None and not listed and fingerprint is None:
         raise Invalid("Say what to look for: --pr N, --sha COMMIT, --paths PATH … or --fingerprint F.")
     if sha is not None:
@@ -87,7 +90,8 @@ async def related(  # noqa: PLR0913 (each is a way to ask)
     *,
     more_paths: MorePaths = None,
     path: Annotated[
-        list[str] | None, typer.Option("--path", metavar="PATH", help="A path in the repository; may be repeated.")
+        list[str] | None,
+        typer.Option("--path", metavar="PATH", help="A path in a repository, relative or absolute; may be repeated."),
     ] = None,
     paths_from: PathsFrom = None,
     fingerprint: Fingerprint = None,
@@ -104,8 +108,7 @@ async def related(  # noqa: PLR0913 (each is a way to ask)
     if paths_from == apply == "-":
         raise Invalid("Only one of --paths-from and --apply can be standard input.")
     paths = [
-        *(path or []),
-        *(more_paths or []),
+        *map(in_repository, (*(path or []), *(more_paths or []))),
         *(paths_inside(listed_in(paths_from)) if paths_from is not None else []),
     ]
     if paths_from is None and not paths and all(each is None for each in (fingerprint, text, sha, pr)):
