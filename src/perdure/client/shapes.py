@@ -90,6 +90,8 @@ class Added(TypedDict):
 
     added: bool
     id: NotRequired[str]
+    key: NotRequired[str]
+    superseded: NotRequired[list[str]]
     reason: NotRequired[str]
     existing_id: NotRequired[str]
 

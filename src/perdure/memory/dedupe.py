@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import orjson
 
+from perdure.memory.facts import superseded_by
 from perdure.memory.lines import Line
 from perdure.memory.normalise import INGESTED_TYPES
 from perdure.memory.reading import lines_backwards, lines_of
@@ -25,7 +26,7 @@ _Arrival = tuple[bytes, int, str]
 _OLD_ENOUGH = 16
 """So many old lines in a row end the search: one alone may have been put there by somebody, or by a wrong clock."""
 _TOMB = b""
-"""Stands in the place of a key for what is to be forgotten."""
+"""Stands in the place of a key for what is to be forgotten, or superseded."""
 _PARTS = ("type", "repo", "sha", "fingerprint", "pr_number")
 _SAID = ("title", "summary")
 
@@ -166,4 +167,6 @@ def _arrivals(lines: Iterable[Line]) -> Iterator[_Arrival]:
             is_tomb = line.content.get("type") == TOMBSTONE
             name = line.content.get("target" if is_tomb else "id")
             key = _TOMB if is_tomb else dedupe_key(line.content)
+            for gone in superseded_by(line.content):
+                yield _TOMB, line.arrival_ms, gone
             yield key, line.arrival_ms, name if isinstance(name, str) else ""

@@ -10,7 +10,7 @@ from perdure.memory.lines import Line
 from perdure.memory.normalise import SEVERITIES, fingerprint, moment_ms, repository_path, severity
 from perdure.memory.record import TOMBSTONE, Plain
 
-Kind = Literal["fingerprint", "path", "directory", "sha", "pr"]
+Kind = Literal["fingerprint", "path", "directory", "sha", "pr", "key"]
 
 BAND = 1 << 50
 """Places of one severity lie within one band, the newest first."""
@@ -22,7 +22,7 @@ MOST_OFTEN = 4
 _MIDDLE = 1 << 49
 _FARTHEST_MS = 1 << 48
 _RANKS = {name: rank for rank, name in enumerate(SEVERITIES)}
-_TEXTS = ("id", "type", "repo", "sha")
+_TEXTS = ("id", "type", "repo", "sha", "key")
 _MOST_PATHS = 1000
 _DEEPEST = 1024
 """Of a path with more characters no directories are known; it is found as it stands."""
@@ -40,6 +40,7 @@ class Facts(NamedTuple):
     sha: str
     pr_number: int | None
     paths: tuple[str, ...]
+    key: str
 
     def terms(self) -> set[int]:
         """Return what the record is found by, apart from its words."""
@@ -50,6 +51,8 @@ class Facts(NamedTuple):
             found.add(term("fingerprint", self.fingerprint))
         if self.sha:
             found.add(term("sha", self.sha))
+        if self.key:
+            found.add(term("key", self.key))
         if self.pr_number is not None:
             found.add(_term_of_number(self.pr_number))
         return found
@@ -62,7 +65,7 @@ def facts_of(line: Line) -> Facts:
     worst = content.get("severity")
     rank = _RANKS[worst if type(worst) is str and worst in _RANKS else severity(worst)]
     number = content.get("pr_number")
-    name, kind, repo, sha = [value if type(value) is str else "" for value in map(content.get, _TEXTS)]
+    name, kind, repo, sha, key = [value if type(value) is str else "" for value in map(content.get, _TEXTS)]
     return Facts(
         name,
         kind,
@@ -72,6 +75,7 @@ def facts_of(line: Line) -> Facts:
         sha.strip(),
         number if type(number) is int else None,
         _paths(content.get("paths")),
+        key,
     )
 
 
@@ -87,6 +91,12 @@ def place(rank: int, moment: int | None) -> int:
 def target_of(content: Plain) -> str:
     """Return the id that a tombstone hides; blank for everything else."""
     return _text(content.get("target")) if content.get("type") == TOMBSTONE else ""
+
+
+def superseded_by(content: Plain) -> list[str]:
+    """Return the ids of the records that a record takes the place of."""
+    listed = content.get("supersedes")
+    return [each for each in listed if isinstance(each, str) and each] if isinstance(listed, list) else []
 
 
 def is_ours(kind: str) -> bool:

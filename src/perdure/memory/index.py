@@ -18,7 +18,7 @@ from typing import ParamSpec, TypeVar
 from zlib import crc32
 
 from perdure.memory.dedupe import dedupe_key, latest
-from perdure.memory.facts import BAND, MOST_OFTEN, UNDATED, Facts, facts_of, is_ours, target_of
+from perdure.memory.facts import BAND, MOST_OFTEN, UNDATED, Facts, facts_of, is_ours, superseded_by, target_of
 from perdure.memory.lines import Line
 from perdure.memory.normalise import SEVERITIES
 from perdure.memory.noted import Noted, ending
@@ -53,6 +53,7 @@ _TABLES = """
     CREATE TABLE records (n INTEGER PRIMARY KEY, at INTEGER, length INTEGER, id TEXT, place INTEGER, repo TEXT,
         type TEXT, arrival INTEGER, key BLOB);
     CREATE TABLE hidden (id TEXT PRIMARY KEY, before INTEGER) WITHOUT ROWID;
+    CREATE TABLE superseded (id TEXT PRIMARY KEY, before INTEGER) WITHOUT ROWID;
     CREATE TABLE unsummed (at INTEGER PRIMARY KEY, length INTEGER);
     CREATE TABLE postings (term INTEGER, place INTEGER, n INTEGER, PRIMARY KEY (term, place, n)) WITHOUT ROWID;
     CREATE VIRTUAL TABLE texts USING fts5 (words, content='', columnsize=0, detail=none,
@@ -64,7 +65,8 @@ _INDEXES = """
 """
 _ROW = "r.n, r.at, r.length, r.id, r.place, r.repo, r.type"
 _NOT_HIDDEN = "NOT EXISTS (SELECT 1 FROM hidden WHERE hidden.id = r.id AND r.at < hidden.before)"
-_WANTED = f"(:repo = '' OR r.repo IN ('', :repo)) AND {_NOT_HIDDEN}"
+_CURRENT = f"{_NOT_HIDDEN} AND NOT EXISTS (SELECT 1 FROM superseded s WHERE s.id = r.id AND r.at < s.before)"
+_WANTED = f"(:repo = '' OR r.repo IN ('', :repo)) AND {_CURRENT}"
 
 
 _FAILURES = (sqlite3.Error, MemoryError)
@@ -204,6 +206,7 @@ class Database:
         postings: list[object] = []
         contents: list[Plain] = []
         hidden: list[tuple[str, int]] = []
+        superseded: list[tuple[str, int]] = []
         unsummed: list[tuple[int, int]] = []
         n, upto, found = noted.next, noted.upto, noted.unsummed
         for line in lines:
@@ -217,6 +220,7 @@ class Database:
             if is_ours(facts.type):
                 hidden.append((target_of(line.content), line.offset))
                 continue
+            superseded += ((name, line.offset) for name in superseded_by(line.content))
             rows += _values(n, line, facts, noted.keyed_since)
             place = facts.place
             for term in facts.terms():
@@ -227,6 +231,7 @@ class Database:
         self._insert_values("heap" if self._is_new else "postings", 3, postings)
         words = self._insert_texts(noted.next, contents)
         self._connection.executemany("INSERT OR REPLACE INTO hidden SELECT ?1, ?2 WHERE ?1 <> ''", hidden)
+        self._connection.executemany("INSERT OR REPLACE INTO superseded VALUES (?, ?)", superseded)
         self._connection.executemany("INSERT INTO unsummed VALUES (?, ?)", unsummed)
         records = noted.records + len(contents)
         return replace(noted, upto=upto, records=records, words=noted.words + words, unsummed=found)
@@ -349,12 +354,18 @@ class Database:
         return self._connection.execute(query, (row.id, row.at)).fetchone() is not None
 
     @_told
+    def is_superseded(self, row: Row) -> bool:
+        """Tell whether a later record takes the place of a record."""
+        query = "SELECT 1 FROM superseded WHERE id = ? AND ? < before"
+        return self._connection.execute(query, (row.id, row.at)).fetchone() is not None
+
+    @_told
     def first_with(self, keys: Collection[bytes], since_ms: int) -> dict[bytes, str] | None:
         """See `KeyIndex.first_with`."""
         if since_ms < self.noted().keyed_since:
             return None
         query = (
-            f"SELECT id FROM records r WHERE key = ? AND arrival BETWEEN ? AND ? AND {_NOT_HIDDEN}"
+            f"SELECT id FROM records r WHERE key = ? AND arrival BETWEEN ? AND ? AND {_CURRENT}"
             " ORDER BY arrival, n LIMIT 1"
         )
         until_ms = latest(since_ms)

@@ -19,7 +19,7 @@ INGESTED_TYPES: Final = (
 """What tools report; all other types are written by people and agents."""
 KNOWN_TYPES: Final = (*INGESTED_TYPES, "lesson", "decision", "preference", "fact")
 LONGEST_ID = 200
-_SAY_NOTHING = ("id", "type", "timestamp", "repo", "source", "severity", "key", "metadata", "v")
+_SAY_NOTHING = ("id", "type", "timestamp", "repo", "source", "severity", "key", "supersedes", "metadata", "v")
 """Keys that describe what a record says, and say nothing alone."""
 
 _SAME_AS = {"fatal": "critical", "error": "high", "warning": "medium", "warn": "medium", "info": "low", "debug": "low"}
@@ -169,6 +169,13 @@ def _id(value: Any, key: str) -> str:
     return require_printable(value, key)
 
 
+def _ids(value: Any, key: str) -> list[str]:
+    listed = [value] if isinstance(value, str) else value
+    if not isinstance(listed, list):
+        raise Invalid(f"{key} was expected to be a list of ids.")
+    return [_id(each, key) for each in listed]
+
+
 def _type(value: Any, key: str) -> str:
     if not isinstance(value, str) or not _WORD.fullmatch(value):
         raise Invalid(f"{key} is {repr(value)[:80]}; expected a lower-case word such as {', '.join(KNOWN_TYPES[:3])}.")
@@ -234,4 +241,6 @@ _FORMS: dict[str, Callable[[Any, str], Any]] = {
     "paths": _paths,
     "links": _links,
     "metadata": _metadata,
+    "key": _id,
+    "supersedes": _ids,
 }

@@ -151,7 +151,7 @@ class _Matcher:
 
     def all(self, rows: Iterable[Row]) -> Iterator[Match]:
         for row in rows:
-            if self.view.is_hidden(row) or (found := self.view.read(row)) is None:
+            if not self.view.is_current(row) or (found := self.view.read(row)) is None:
                 continue
             line, facts = found
             overlap, why = reasons(facts, self.asked)

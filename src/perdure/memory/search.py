@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from perdure.memory.facts import MOST_OFTEN
+from perdure.memory.filters import Filter
 from perdure.memory.record import Plain
 from perdure.memory.rows import OutOfTime
 from perdure.memory.view import View
@@ -36,9 +37,8 @@ class Search:
     """What is searched for."""
 
     text: str
-    limit: int = 10
-    repo: str = ""
-    type: str = ""
+    limit: int
+    wanted: Filter
 
 
 def affordable(budget_ms: float) -> int:
@@ -145,10 +145,10 @@ def saturation(times: int, relative_length: float) -> float:
 
 
 def _wanted(view: View, asked: Search, n: int) -> Plain | None:
-    row = view.row(n)
-    if row is None or (asked.repo and row.repo not in ("", asked.repo)) or (asked.type and row.type != asked.type):
+    row, wanted = view.row(n), asked.wanted
+    if row is None or (wanted.repo and row.repo not in ("", wanted.repo)) or (wanted.type and row.type != wanted.type):
         return None
-    if view.is_hidden(row):
+    if not view.is_current(row):
         return None
     found = view.read(row)
-    return found[0].record if found is not None else None
+    return found[0].record if found is not None and wanted.wants(found[0]) else None

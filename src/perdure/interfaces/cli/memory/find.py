@@ -1,4 +1,4 @@
-"""`perdure memory query | related | search | show`."""
+"""`perdure memory query | related | search | list | show`."""
 
 from typing import Annotated
 
@@ -8,7 +8,7 @@ from perdure.app.memory import open_memory
 from perdure.errors import Invalid
 from perdure.interfaces.cli.answer import Answer, to_json
 from perdure.interfaces.cli.command import Options, command
-from perdure.interfaces.cli.memory.inputs import listed_in
+from perdure.interfaces.cli.memory.inputs import listed_in, moment_given
 from perdure.interfaces.cli.memory.records import described, told
 from perdure.memory.checkout import in_repository
 from perdure.memory.normalise import paths_inside
@@ -20,7 +20,7 @@ Fingerprint = Annotated[
 ]
 Limit = Annotated[
     int | None,
-    typer.Option("--limit", metavar="N", min=1, max=20, help="At most so many, instead of memory.max_matches."),
+    typer.Option("--limit", metavar="N", min=1, max=20, help="Maximum number (default: memory.max_matches)."),
 ]
 Budget = Annotated[
     float, typer.Option("--budget-ms", metavar="MS", min=1.0, help="Give what is there after so many milliseconds.")
@@ -41,6 +41,14 @@ Apply = Annotated[
         help="Put that section into a file, in place of an older one; `-`: from standard input to standard output.",
     ),
 ]
+Kind = Annotated[str | None, typer.Option("--type", metavar="TYPE", help="Only records of this type.")]
+Source = Annotated[str | None, typer.Option("--source", metavar="TEXT", help="Only records of this source.")]
+Since = Annotated[
+    str | None, typer.Option("--since", metavar="WHEN", help="Only records from then on: 12h, 30d, 2026-11-15.")
+]
+Until = Annotated[
+    str | None, typer.Option("--until", metavar="WHEN", help="Only records before then: 12h, 30d, 2026-11-15.")
+]
 MorePaths = Annotated[list[str] | None, typer.Argument(metavar="PATH", help="More paths.")]
 
 
@@ -48,6 +56,8 @@ def register(app: typer.Typer) -> None:
     """Add the commands to the tree."""
     for fn in (query, related, search, show):
         command(app, fn.__name__)(fn)
+    for name in ("list", "ls"):
+        command(app, name)(list_)
 
 
 async def query(  # noqa: PLR0913 (each is a way to ask)
@@ -131,19 +141,49 @@ async def related(  # noqa: PLR0913 (each is a way to ask)
     return with_section(options, found, apply)
 
 
-async def search(
+async def search(  # noqa: PLR0913 (each is a way to ask)
     options: Options,
     *,
     words: Annotated[list[str], typer.Argument(metavar="WORD", help="Words; none of them is search syntax.")],
     repo: Repo = None,
-    kind: Annotated[str | None, typer.Option("--type", metavar="TYPE", help="Only records of this type.")] = None,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=100, help="At most so many.")] = 10,
+    kind: Kind = None,
+    source: Source = None,
+    since: Since = None,
+    until: Until = None,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=100, help="Maximum number of records.")] = 10,
     budget_ms: Budget = 50.0,
 ) -> Answer:
-    """Find records by their words, the best first."""
+    """Find records by their words, the best first: by stem, and any part in Chinese, Japanese and Korean."""
+    filters = _filters(kind, source, repo, since, until)
     async with open_memory(options.settings()) as memory:
-        found = await memory.search(" ".join(words), limit=limit, repo=repo, type=kind, budget_ms=budget_ms)
+        found = await memory.search(" ".join(words), limit=limit, budget_ms=budget_ms, **filters)
     return _answer(found)
+
+
+async def list_(  # noqa: PLR0913 (each is a filter)
+    options: Options,
+    *,
+    kind: Kind = None,
+    source: Source = None,
+    repo: Repo = None,
+    since: Since = None,
+    until: Until = None,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1000, help="Maximum number.")] = 20,
+) -> Answer:
+    """List the newest records that match all filters. Superseded ones are left out."""
+    filters = _filters(kind, source, repo, since, until)
+    async with open_memory(options.settings()) as memory:
+        found = await memory.list(limit=limit, **filters)
+    said = [line for record in found["records"] for line in described(record)]
+    more = ["There are more; --limit shows them."] if found["has_more"] else []
+    return Answer(found, [*(said or ["No record matches." if filters else "The memory is empty."]), *more])
+
+
+def _filters(kind: str | None, source: str | None, repo: str | None, since: str | None, until: str | None) -> Plain:
+    given: Plain = {"type": kind, "source": source, "repo": repo}
+    for name, text in (("since", since), ("until", until)):
+        given[name] = None if text is None else moment_given(text, f"--{name}").isoformat()
+    return {name: value for name, value in given.items() if value is not None}
 
 
 async def show(

@@ -1,11 +1,13 @@
 """What is read from standard input, or from a file."""
 
 import io
+import re
 import select
 import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Event
 from typing import BinaryIO
@@ -97,6 +99,21 @@ def _interruptible() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def moment_given(text: str, name: str) -> datetime:
+    """Return the moment that is meant: a number of hours or days ago, or a date.
+
+    Raises: Invalid
+    """
+    if found := re.fullmatch(r"(\d{1,5})([hd])", text):
+        ago = timedelta(hours=int(found[1])) if found[2] == "h" else timedelta(days=int(found[1]))
+        return datetime.now(UTC) - ago
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise Invalid(f"{name} is {text!r}; expected hours (12h), days (30d) or a date (2026-11-15).") from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def listed_in(source: str) -> list[str]:
