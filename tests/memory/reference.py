@@ -21,6 +21,9 @@ def visible(log: Path) -> list[Record]:
     """All records that may be found, with their arrival; a tombstone hides what stands before it, and nothing after."""
     records = list(iter_records(log, raw=True))
     hidden = {record.get("target"): n for n, record in enumerate(records) if record.get("type") == "_tombstone"}
+    for n, record in enumerate(records):
+        if not str(record.get("type", "")).startswith("_"):
+            hidden |= {name: max(n, hidden.get(name, -1)) for name in record.get("supersedes", [])}
     shown = [(n, record) for n, record in enumerate(records) if not str(record.get("type", "")).startswith("_")]
     return [record for n, record in shown if not text(record.get("id")) or hidden.get(record["id"], -1) < n]
 

@@ -450,6 +450,8 @@ records = st.fixed_dictionaries(
         "paths": some_paths | st.just(5),
         "title": texts | st.integers(0, 2),
         "summary": texts,
+        "supersedes": st.lists(names, max_size=2),
+        "key": names,
     },
 )
 tombstones = names.map(lambda name: {"type": "_tombstone", "target": name})

@@ -133,7 +133,10 @@ async def _use_memory(plain: Served) -> None:
     record = {"type": "lesson", "title": "The cart caches prices", "paths": ["src/cart.py"], "links": ["http://a"]}
     added = (await plain.http.post("/memory/records", json=record)).json()["data"]["id"]
     await plain.http.post("/memory/records", json=record)
-    for path in ("/memory/records?text=cart", f"/memory/records/{added}", "/memory/related?path=src/cart.py"):
+    await plain.http.patch(f"/memory/records/{added}", json={"severity": "high"})
+    await plain.http.patch(f"/memory/records/{added}", json={"severity": "high"})
+    listed = ("/memory/records?text=cart", "/memory/records?type=lesson")
+    for path in (*listed, f"/memory/records/{added}", "/memory/related?path=src/cart.py"):
         assert (await plain.http.get(path)).json()["data"]
     await plain.http.get("/memory/status")
     await plain.http.delete(f"/memory/records/{added}")
