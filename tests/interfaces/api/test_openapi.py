@@ -65,7 +65,7 @@ FREE = {
     *("GoalBody.args", "ToolCallAction.arguments", "Approval.arguments", "MindSpec.args"),
     *("Decision.value", "DecisionBody.value", "Signal.payload", "SignalBody.payload", "Termination.value"),
     *("Goal.output", "ToolOutput.output", "ToolOutput.usage", "ToolOutput.meta"),
-    *("RecordBody.metadata", "MemoryRecord.metadata", "Problem.current", "ToolError.args"),
+    *("RecordBody.metadata", "RecordChanges.metadata", "MemoryRecord.metadata", "Problem.current", "ToolError.args"),
 }
 """Values of callers, tools and flows; and the state that a conflict is about, which may be any resource."""
 
