@@ -124,7 +124,7 @@ def blocks(page: str, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", (HOW_TO / page).read_text(), re.DOTALL)
 
 
-HISTORY, LOAD, SHOW, FEED, SAVE, *SERVER = blocks("memory-in-github-actions.md", "sh")
+HISTORY, LOAD, SHOW, FEED, SAVE, *_ = blocks("memory-in-github-actions.md", "sh")
 
 
 def job(team: Team, clone: Path, *steps: str, **more: str) -> None:

@@ -7,7 +7,7 @@ tokenizer is a private, empty table: a word is put into it, its term is read fro
 import os
 import sqlite3
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 _SHORTEST, _LONGEST = 3, 64
 """Porter leaves shorter and longer words as they are."""
@@ -26,28 +26,19 @@ class _Stemmer:
         self._connection: sqlite3.Connection | None = None
         self._known: dict[str, str] = {}
 
-    def stems(self, words: Sequence[str]) -> list[str]:
-        """Return the stem of each word; of one that is not made of English letters, the word itself."""
+    def known(self, words: Set[str]) -> Mapping[str, str]:
+        """Return stems, those of these words included; a word that is not among them is its own stem."""
         known = self._known
-        try:
-            return [known[word] for word in words]
-        except KeyError:
-            known = self._learned(words)
-            return [known[word] for word in words]
-
-    def _learned(self, words: Iterable[str]) -> dict[str, str]:
-        """Return the stems that are known, those of these words included."""
+        if not any(map(_has_a_stem, words - known.keys())):
+            return known
         with self._lock:
             if len(self._known) > _MOST_KNOWN:
                 self._known = {}
             known = self._known
-            new = [word for word in dict.fromkeys(words) if word not in known]
-            known.update(dict(zip(new, new, strict=True)) | self._asked([word for word in new if _has_a_stem(word)]))
+            known.update(self._asked([word for word in words - known.keys() if _has_a_stem(word)]))
             return known
 
     def _asked(self, words: Sequence[str]) -> dict[str, str]:
-        if not words:
-            return {}
         if self._connection is None:
             self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
             self._connection.executescript(_TABLES)
@@ -66,9 +57,10 @@ _stemmer = _Stemmer()
 _abandoned: list[_Stemmer] = []
 
 
-def stems(words: Sequence[str]) -> list[str]:
-    """Return the stem of each lower-case word; of one that is not made of English letters, the word itself."""
-    return _stemmer.stems(words)
+def stems_of(texts: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Return the stem of each lower-case word of texts; of one that is not made of English letters, the word itself."""
+    known = _stemmer.known(set[str]().union(*texts))
+    return [list(map(known.get, words, words)) for words in texts]
 
 
 def _after_fork_in_child() -> None:

@@ -8,12 +8,12 @@ a piece itself.
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
 from perdure.memory.record import Plain
-from perdure.memory.stems import stems
+from perdure.memory.stems import stems_of
 
 _LONGEST_WORD = 64
 _ASCII_WORD = re.compile(r"[a-z0-9]{1,64}")
@@ -25,6 +25,7 @@ _EASTERN = (
     "\ua960-\ua97c\uac00-\ud7a3\ud7b0-\ud7fb\uf900-\ufaff\U0001b000-\U0001b16f\U00020000-\U0003ffff"
 )
 """Han, kana, bopomofo and Hangul."""
+_FIRST_EASTERN = "\u1100"
 _RUN = re.compile(f"[{_EASTERN}]")
 _WORD = re.compile(rf"[{_EASTERN}]+|[^\W_{_EASTERN}]{{1,64}}")
 _VOICED = "\u3099\u309a"
@@ -54,8 +55,7 @@ def terms_of(content: Plain) -> list[str]:
 def terms_of_all(contents: Sequence[Plain]) -> list[list[str]]:
     """Return the terms of several records; together they are stemmed in less time."""
     spoken = [words_in(f"{_spoken(each.get('title'))} {_spoken(each.get('summary'))}") for each in contents]
-    found = iter(stems(list(chain.from_iterable(spoken))))
-    return [_terms(words, found) for words in spoken]
+    return [_terms(words, stems) for words, stems in zip(spoken, stems_of(spoken), strict=True)]
 
 
 def asked_terms(text: str, most: int) -> dict[str, str]:
@@ -63,7 +63,7 @@ def asked_terms(text: str, most: int) -> dict[str, str]:
     words = list(dict.fromkeys(words_in(text)))[:most]
     asked = [
         (term, word)
-        for word, stem in zip(words, stems(words), strict=True)
+        for word, stem in zip(words, stems_of([words])[0], strict=True)
         for term in (_asked_pieces(word) if _RUN.match(word) else [stem])
     ]
     found: dict[str, str] = {}
@@ -72,10 +72,12 @@ def asked_terms(text: str, most: int) -> dict[str, str]:
     return found
 
 
-def _terms(words: Sequence[str], stemmed: Iterator[str]) -> list[str]:
+def _terms(words: Sequence[str], stems: list[str]) -> list[str]:
+    if max(words, default="") < _FIRST_EASTERN:
+        return stems
     found: list[str] = []
-    for word, stem in zip(words, stemmed, strict=False):
-        if word > "\u1100" and _RUN.match(word):
+    for word, stem in zip(words, stems, strict=True):
+        if _RUN.match(word):
             found += chain.from_iterable(_pieces(word, size) for size in range(1, _LONGEST_PIECE + 1))
         else:
             found.append(stem)
