@@ -5,13 +5,14 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack
 
 import orjson
 
 from perdure import failpoints
 from perdure.errors import Conflict, Invalid, NotFound
 from perdure.memory.callers import CALLER, Caller
+from perdure.memory.filters import Filters
 from perdure.memory.ingest.report import Found, store
 from perdure.memory.memory import Memory
 from perdure.settings import MemorySettings, Settings
@@ -186,7 +187,7 @@ class HomeMemory:
         *,
         limit: int = 10,
         budget_ms: float = 50.0,
-        **filters: Any,
+        **filters: Unpack[Filters],
     ) -> dict[str, Any]:
         """Find records by their words, the best first: `{"matches": [{"record", "score"}], "truncated"}`.
 
@@ -199,7 +200,7 @@ class HomeMemory:
             return {"matches": [], "truncated": False, "disabled": True}
         return await self._call(self._memory.search, text, limit=limit, budget_ms=budget_ms, **filters)
 
-    async def list(self, *, limit: int = 20, **filters: Any) -> dict[str, Any]:
+    async def list(self, *, limit: int = 20, **filters: Unpack[Filters]) -> dict[str, Any]:
         """Return the newest records: `{"records", "has_more"}`; what is superseded is left out.
 
         Filters are `type`, `source`, `repo`, and `since` and `until` (ISO-8601 or seconds since 1970).

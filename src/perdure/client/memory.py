@@ -1,11 +1,11 @@
 """The memory from elsewhere: add, update, list, find, look, forget."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Unpack, cast
 
 from perdure.client.connection import Connection
 from perdure.client.sending import one_step
-from perdure.client.shapes import Added, Matches
+from perdure.client.shapes import Added, Matches, RecordFilters
 
 
 class Memory:
@@ -37,7 +37,7 @@ class Memory:
         *,
         limit: int = 10,
         cursor: str | None = None,
-        **filters: Any,
+        **filters: Unpack[RecordFilters],
     ) -> Matches:
         """Find records by their words, the best first; each match has its `score`. Filters are those of `list`.
 
@@ -47,7 +47,7 @@ class Memory:
         """
         return await self._matches("/memory/records", {"text": text, "limit": limit, "cursor": cursor, **filters})
 
-    async def list(self, *, limit: int = 20, cursor: str | None = None, **filters: Any) -> Matches:
+    async def list(self, *, limit: int = 20, cursor: str | None = None, **filters: Unpack[RecordFilters]) -> Matches:
         """List the newest records; filters are type, source, repo, since and until.
 
         `next_cursor` is as in `search`.

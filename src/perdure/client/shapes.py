@@ -96,6 +96,16 @@ class Added(TypedDict):
     existing_id: NotRequired[str]
 
 
+class RecordFilters(TypedDict, total=False):
+    """What a list or a search of records is narrowed down to; times are ISO-8601 or seconds since 1970."""
+
+    type: str | None
+    source: str | None
+    repo: str | None
+    since: str | None
+    until: str | None
+
+
 class Matches(TypedDict):
     """What was found in the memory: each match has its record, and a score or the reasons."""
 

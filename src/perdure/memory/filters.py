@@ -1,7 +1,8 @@
 """What a list or a search is narrowed down to: type, source, repository and time."""
 
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from typing import Any, TypedDict
 
 from perdure.errors import Invalid
 from perdure.memory.asked import word_of
@@ -32,6 +33,16 @@ class Filter:
         when = happened_ms(line)
         is_late_enough = self.since_ms is None or (when is not None and when >= self.since_ms)
         return is_late_enough and (self.until_ms is None or (when is not None and when < self.until_ms))
+
+
+class Filters(TypedDict, total=False):
+    """What callers narrow a list or a search down to; None asks for nothing. Times are ISO-8601 or seconds."""
+
+    type: str | None
+    source: str | None
+    repo: str | None
+    since: str | float | datetime | None
+    until: str | float | datetime | None
 
 
 def filter_of(

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import orjson
 
@@ -15,7 +15,7 @@ from perdure.memory.batch import Batch
 from perdure.memory.dedupe import LONG_BYTES, WINDOW_MS, Recent
 from perdure.memory.derived import Index
 from perdure.memory.files import OpenFile, open_file
-from perdure.memory.filters import filter_of
+from perdure.memory.filters import Filters, filter_of
 from perdure.memory.ids import TakenIds, in_archive
 from perdure.memory.index_file import Keys
 from perdure.memory.lines import line_of
@@ -150,7 +150,7 @@ class Memory:
         *,
         limit: int = 10,
         budget_ms: float = 50.0,
-        **filters: Any,
+        **filters: Unpack[Filters],
     ) -> Plain:
         """Find records by the words of a text, the best first (BM25 over title and summary).
 
@@ -163,7 +163,7 @@ class Memory:
         within_ms = budget_of(budget_ms)
         return self._index.use(lambda view: find_text(view, asked, within_ms)) or _nothing()
 
-    def list(self, *, limit: int = 20, **filters: Any) -> Plain:
+    def list(self, *, limit: int = 20, **filters: Unpack[Filters]) -> Plain:
         """Return the newest records, and whether there are more; filters are type, source, repo, since and until.
 
         Raises: Invalid; Unavailable; Denied; Damaged.

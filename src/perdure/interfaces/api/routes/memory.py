@@ -24,6 +24,7 @@ from perdure.interfaces.api.schemas.memory import (
 )
 from perdure.interfaces.api.schemas.problems import refusals
 from perdure.interfaces.api.surface import BASE, Called, Cursor, JsonRoute, Limit, Served
+from perdure.memory.filters import Filters
 
 router = APIRouter(prefix="/memory", tags=["memory"], route_class=JsonRoute)
 
@@ -85,7 +86,7 @@ async def search_records(  # noqa: PLR0913 (each is a filter)
     `until` itself is not included. `meta.truncated` is true if the time was up before the end.
     """
     after = _places_before(cursor)
-    filters = {"type": type, "source": source, "repo": repo, "since": since, "until": until}
+    filters: Filters = {"type": type, "source": source, "repo": repo, "since": since, "until": until}
     most = after + limit + 1
     if text is None:
         records = (await served.p.memory.list(limit=most, **filters))["records"]

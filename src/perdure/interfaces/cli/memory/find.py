@@ -11,6 +11,7 @@ from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.memory.inputs import listed_in, moment_given
 from perdure.interfaces.cli.memory.records import described, told
 from perdure.memory.checkout import in_repository
+from perdure.memory.filters import Filters
 from perdure.memory.normalise import paths_inside
 from perdure.memory.record import Plain
 
@@ -176,14 +177,17 @@ async def list_(  # noqa: PLR0913 (each is a filter)
         found = await memory.list(limit=limit, **filters)
     said = [line for record in found["records"] for line in described(record)]
     more = ["There are more; --limit shows them."] if found["has_more"] else []
-    return Answer(found, [*(said or ["No record matches." if filters else "The memory is empty."]), *more])
+    none = "No record matches." if any(filters.values()) else "The memory is empty."
+    return Answer(found, [*(said or [none]), *more])
 
 
-def _filters(kind: str | None, source: str | None, repo: str | None, since: str | None, until: str | None) -> Plain:
-    given: Plain = {"type": kind, "source": source, "repo": repo}
-    for name, text in (("since", since), ("until", until)):
-        given[name] = None if text is None else moment_given(text, f"--{name}").isoformat()
-    return {name: value for name, value in given.items() if value is not None}
+def _filters(kind: str | None, source: str | None, repo: str | None, since: str | None, until: str | None) -> Filters:
+    given: Filters = {"type": kind, "source": source, "repo": repo}
+    if since is not None:
+        given["since"] = moment_given(since, "--since")
+    if until is not None:
+        given["until"] = moment_given(until, "--until")
+    return given
 
 
 async def show(
