@@ -136,11 +136,19 @@ def test_a_stale_section_is_removed_and_none_is_made_of_nothing(
 def test_commits_and_pull_requests_are_links_to_the_origin(terminal: Terminal, repository: GitRepository) -> None:
     repository.git("remote", "add", "origin", "git@gitlab.com:acme/shop.git")
     sha = repository.git("rev-parse", "HEAD")
-    about = ("--path", "shop/cart.py", "--sha", sha, "--pr", "7", "--repo", "acme/shop")
+    about = ("--path", "shop/cart.py", "--sha", sha, "--pr", "7")
     assert terminal("memory", "add", "--type", "incident", "--title", "cart", *about) == 0
     assert terminal("memory", "related", "--path", "shop/cart.py", "--markdown") == 0
     assert f"[`{sha[:12]}`](<https://gitlab.com/acme/shop/-/commit/{sha}>)" in terminal.out
     assert "[7](<https://gitlab.com/acme/shop/-/merge_requests/7>)" in terminal.out
+
+
+def test_a_report_is_of_the_repository_that_the_tests_ran_in(terminal: Terminal, repository: GitRepository) -> None:
+    repository.git("remote", "add", "origin", "https://gitlab.com/group/acme/shop.git")
+    Path("report.xml").write_text('<testsuite><testcase name="t" file="t.py"><failure/></testcase></testsuite>')
+    assert terminal("memory", "ingest", "junit", "report.xml") == 0
+    [match] = terminal.json("memory", "related", "--path", "t.py")["matches"]
+    assert match["record"]["repo"] == "group/acme/shop"
 
 
 @pytest.fixture

@@ -40,7 +40,9 @@ Metadata = Annotated[
 ]
 Title = Annotated[str | None, typer.Option("--title", metavar="TEXT", help="What it is about, in a line.")]
 Summary = Annotated[str | None, typer.Option("--summary", metavar="TEXT", help="What is worth knowing.")]
-Repo = Annotated[str | None, typer.Option("--repo", metavar="REPO", help="The repository: owner/name.")]
+Repo = Annotated[
+    str | None, typer.Option("--repo", metavar="REPO", help="owner/name (default with --sha or --pr: that of origin).")
+]
 Sha = Annotated[str | None, typer.Option("--sha", metavar="SHA", help="The commit.")]
 PullRequest = Annotated[int | None, typer.Option("--pr", metavar="N", min=0, help="The pull request.")]
 Source = Annotated[str | None, typer.Option("--source", metavar="TEXT", help="Who says so.")]
@@ -76,7 +78,7 @@ async def add(  # noqa: PLR0913 (each is a part of a record)
     """Store a record; it is on stable storage when this ends. The same record within a day is stored once."""
     record = _record(locals())
     if stdin is None:
-        return await _add_one(options, record, dedupe=not again)
+        return await _add_one(options, _of_repository(record), dedupe=not again)
     if stdin != "-":
         raise Invalid(f"{stdin!r} was not expected. Give the record by flags, or `-` to read standard input.")
     if record:
@@ -111,6 +113,15 @@ async def update(  # noqa: PLR0913 (each is a part of a record)
     async with open_memory(options.settings()) as memory:
         answer = await memory.update(key, changes)
     return Answer(answer, [_updated(answer)])
+
+
+def _of_repository(record: Plain) -> Plain:
+    """Return a record that names a commit or a pull request with its repository: that of `origin` here, if any."""
+    from perdure.memory.git import Repository
+
+    needs_one = "repo" not in record and ("sha" in record or "pr_number" in record)
+    name = Repository().name() if needs_one else None
+    return record if name is None else {**record, "repo": name}
 
 
 def _updated(answer: Plain) -> str:

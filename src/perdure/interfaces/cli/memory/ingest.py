@@ -14,7 +14,7 @@ from perdure.interfaces.cli.memory.inputs import moment_given
 from perdure.memory.ingest.report import Found
 from perdure.memory.record import Plain
 
-Repo = Annotated[str | None, typer.Option("--repo", metavar="REPO", help="The repository: owner/name.")]
+Repo = Annotated[str | None, typer.Option("--repo", metavar="REPO", help="owner/name (default: that of origin).")]
 Strict = Annotated[bool, typer.Option("--strict", help="Exit 1 when something could not be used.")]
 _SHOWN = 20
 
@@ -65,7 +65,10 @@ async def junit(  # noqa: PLR0913 (each is an option of the command)
     strict: Strict = False,
 ) -> Answer:
     """Take in test reports: the tests that failed together become one record, by the paths they are in."""
+    from perdure.memory.git import Repository
     from perdure.memory.ingest.junit import junit as read
+
+    repo = repo or Repository(root).name()
 
     def find() -> Found:
         found = Found()
