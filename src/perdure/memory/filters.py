@@ -30,6 +30,8 @@ class Filter:
         repo = record.get("repo")
         if self.repo and isinstance(repo, str) and repo.strip() not in ("", self.repo):
             return False
+        if self.since_ms is None and self.until_ms is None:
+            return True
         when = happened_ms(line)
         is_late_enough = self.since_ms is None or (when is not None and when >= self.since_ms)
         return is_late_enough and (self.until_ms is None or (when is not None and when < self.until_ms))

@@ -360,6 +360,15 @@ class Database:
         return self._connection.execute(query, (row.id, row.at)).fetchone() is not None
 
     @_told
+    def is_gone(self, row: Row) -> bool:
+        """Tell whether a record is to be forgotten, or superseded."""
+        query = (
+            "SELECT 1 FROM hidden WHERE id = ?1 AND ?2 < before"
+            " UNION ALL SELECT 1 FROM superseded WHERE id = ?1 AND ?2 < before"
+        )
+        return self._connection.execute(query, (row.id, row.at)).fetchone() is not None
+
+    @_told
     def first_with(self, keys: Collection[bytes], since_ms: int) -> dict[bytes, str] | None:
         """See `KeyIndex.first_with`."""
         if since_ms < self.noted().keyed_since:

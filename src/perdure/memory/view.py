@@ -94,7 +94,7 @@ class View:
 
     def is_current(self, row: Row) -> bool:
         """Tell whether a record is neither to be forgotten nor superseded."""
-        return not self.is_hidden(row) and not self.is_superseded(row)
+        return not any(part.is_gone(row) for part in self._parts)
 
     def with_key(self, key: str) -> list[Plain]:
         """Return the current records that have a key and an id, in the order of the log."""
