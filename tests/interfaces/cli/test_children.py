@@ -3,6 +3,7 @@
 import importlib
 import sys
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,16 @@ def test_show_and_list_name_children_and_parents(perdure: Terminal) -> None:
     perdure("goal", "list")
     assert f"child of {parent}" in perdure.out or f"(child of {parent[:20]}" in perdure.out
     assert {goal["text"] for goal in perdure.goals("--parent", parent)} == {"quick(3)", "approval('Publish?')"}
+
+
+def test_a_child_took_as_long_as_its_parent_waited_for_it(perdure: Terminal) -> None:
+    parent, child = started(perdure)
+    assert perdure("goal", "answer", child, "yes") == 0
+    assert perdure("goal", "resume", parent) == 0
+
+    [call] = [each for each in perdure.json("goal", "show", parent)["calls"] if each["step"] == "/approval#0"]
+    waited = datetime.fromisoformat(call["ended_at"]) - datetime.fromisoformat(call["began_at"])
+    assert call["duration_ms"] == waited // timedelta(milliseconds=1) > 0
 
 
 def test_a_child_that_is_answered_alone_offers_to_resume_its_parent(perdure: Terminal) -> None:

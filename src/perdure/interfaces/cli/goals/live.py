@@ -15,7 +15,7 @@ from rich.text import Text
 
 from perdure.interfaces.cli.answer import Table
 from perdure.interfaces.cli.goals.progress import print_end, show_outputs, write_output
-from perdure.interfaces.cli.goals.timeline import told
+from perdure.interfaces.cli.goals.timeline import duration_ms, told
 from perdure.interfaces.cli.goals.writer import Writer
 from perdure.interfaces.cli.terminal import one_line, wrapped_for
 from perdure.interfaces.cli.times import in_words
@@ -122,7 +122,7 @@ class LiveView:
         line.is_running = call.runs
         line.state = "running" if call.runs else said
         if call.outcome is not None:
-            line.took_ms = call.outcome.duration_ms
+            line.took_ms = duration_ms(call)
 
     def _go_on(self) -> None:
         """Show the steps, below all that was written; a Live that was stopped would erase some of it."""

@@ -259,4 +259,4 @@ def _line_about_call(body: ToolOutput | OutcomeUnknown | Decision, state: GoalSt
             return f"step {step}: done in {in_words(duration_ms(call) or 0)}"
         case ToolOutput():
             why = body.error.message if body.error else "no reason was given"
-            return f"step {step}: failed after {in_words(body.duration_ms)}: {why}{tries_again(state, call)}"
+            return f"step {step}: failed after {in_words(duration_ms(call) or 0)}: {why}{tries_again(state, call)}"

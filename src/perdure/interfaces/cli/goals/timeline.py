@@ -177,8 +177,11 @@ def _ended(call: CallState) -> str:
 
 
 def duration_ms(call: CallState, now_us: int | None = None) -> int | None:
-    """Return how long a call took, as its tool says, else from its event to the one that settled it."""
-    if call.outcome is not None:
+    """Return how long a call took, as its tool says, else from its event to the one that settled it.
+
+    The outcome of a child says how long the steps of the child ran, which counts for limits: its waits are not in it.
+    """
+    if call.outcome is not None and not call.is_child:
         return call.outcome.duration_ms if call.unknown is None else None
     until_us = call.ended_us if call.ended_us is not None and not call.is_open else now_us
     return None if until_us is None else max(until_us - call.began_us, 0) // 1000
