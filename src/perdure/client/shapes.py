@@ -92,8 +92,20 @@ class Added(TypedDict):
 
     added: bool
     id: NotRequired[str]
+    key: NotRequired[str]
+    superseded: NotRequired[list[str]]
     reason: NotRequired[str]
     existing_id: NotRequired[str]
+
+
+class RecordFilters(TypedDict, total=False):
+    """What a list or a search of records is narrowed down to; times are ISO-8601 or seconds since 1970."""
+
+    type: str | None
+    source: str | None
+    repo: str | None
+    since: str | None
+    until: str | None
 
 
 class Matches(TypedDict):

@@ -65,7 +65,7 @@ FREE = {
     *("GoalBody.args", "ToolCallAction.arguments", "Approval.arguments", "MindSpec.args"),
     *("Decision.value", "DecisionBody.value", "Signal.payload", "SignalBody.payload", "Termination.value"),
     *("Goal.output", "ToolOutput.output", "ToolOutput.usage", "ToolOutput.meta"),
-    *("RecordBody.metadata", "MemoryRecord.metadata", "Problem.current", "ToolError.args"),
+    *("RecordBody.metadata", "RecordChanges.metadata", "MemoryRecord.metadata", "Problem.current", "ToolError.args"),
 }
 """Values of callers, tools and flows; and the state that a conflict is about, which may be any resource."""
 
@@ -134,7 +134,10 @@ async def _use_memory(plain: Served) -> None:
     record = {"type": "lesson", "title": "The cart caches prices", "paths": ["src/cart.py"], "links": ["http://a"]}
     added = (await plain.http.post("/memory/records", json=record)).json()["data"]["id"]
     await plain.http.post("/memory/records", json=record)
-    for path in ("/memory/records?text=cart", f"/memory/records/{added}", "/memory/related?path=src/cart.py"):
+    await plain.http.patch(f"/memory/records/{added}", json={"severity": "high"})
+    await plain.http.patch(f"/memory/records/{added}", json={"severity": "high"})
+    listed = ("/memory/records?text=cart", "/memory/records?type=lesson")
+    for path in (*listed, f"/memory/records/{added}", "/memory/related?path=src/cart.py"):
         assert (await plain.http.get(path)).json()["data"]
     await plain.http.get("/memory/status")
     await plain.http.delete(f"/memory/records/{added}")
