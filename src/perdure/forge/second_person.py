@@ -27,6 +27,8 @@ _SOMETHING_TO = re.compile(
 _THING = re.compile(r"(?:an?|the|my|our|one)\s+\S", re.IGNORECASE)
 _HELP_WITH = re.compile(r"(?:some\s+)?help\s+(?:with|on|in)\s+(?=\w)", re.IGNORECASE)
 _BE = re.compile(r"be\s+(?=\w)", re.IGNORECASE)
+_STATES = re.compile(r"(?:i|we)(?:['\u2019]\w+)?\s+\w", re.IGNORECASE)
+"""A statement about the person: "I am on call"."""
 _DOING_TEXT = (
     "help write analyse analyze plan review find read explain teach answer track remind watch summarise summarize"
     " translate convert calculate cook coach motivate organise organize manage collect compare check test debug"
@@ -125,6 +127,8 @@ def _wished(rest: str) -> str:
         return f"You {_persons(f'{word.lower()} {more}')}"
     if _THING.match(rest):
         return f"You are {_persons(f'{word.lower()} {more}')}"
+    if _STATES.match(rest):
+        return f"You help the user. {_capital(_persons(rest, is_known=True))}"
     return f"Your task: {_persons(rest)}"
 
 
@@ -145,6 +149,8 @@ def _persons(text: str, *, is_known: bool = False) -> str:
     def said(match: re.Match[str]) -> str:
         nonlocal seen
         word = " ".join(match[0].casefold().replace("\u2019", "'").split())
+        if word not in _SAID_AS and word not in ("me", "us", "my", "our"):
+            return match[0]  # a letter that only folds to one of these
         was_seen, seen = seen, True
         if word in ("me", "us"):
             return "them" if was_seen else "the user"

@@ -135,7 +135,7 @@ HOUSEHOLD = (
             Pick(
                 *("family", "A family with children", "ages matter"),
                 "They live as a family with children.",
-                "family kids children",
+                "kids children",
             ),
             Pick("flat", "A shared flat", "fair shares", "They live in a shared flat.", "flatmates roommates"),
         ),

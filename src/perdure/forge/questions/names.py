@@ -33,7 +33,8 @@ _IS = re.compile(
 )
 """The same with a noun that nobody foresaw: "a bird watching friend"."""
 _FILLERS_TEXT = (
-    "every each day days week weeks month months year years always never often little big large small friendly"
+    "call calls collection"
+    " every each day days week weeks month months year years always never often little big large small friendly"
     " formal playful direct technical simple quick good great best better new old own want need please smart"
     " personal really team teams people user users everyone family me i we how what when where lot lots bit night"
     " nights morning evening home time times life way ways first next last same different many much few helps"
@@ -71,12 +72,13 @@ _ROLES: dict[BotPurpose, tuple[tuple[str, str], ...]] = {
         ("", "Assistant"),
     ),
     BotPurpose.HOUSEHOLD: (
+        ("plan plans planning planner", "Planner"),
         ("cook cooking cooks recipe recipes meal meals dinner", "Cook"),
         ("shopping groceries grocery", "Shopper"),
         ("plants garden gardening", "Gardener"),
         ("", "Helper"),
     ),
-    BotPurpose.TRAVEL: (("", "Guide"),),
+    BotPurpose.TRAVEL: (("plan plans planning planner", "Planner"), ("", "Guide")),
     BotPurpose.HEALTH: (("", "Coach"),),
     BotPurpose.ON_CALL: (("", "Responder"),),
     BotPurpose.GAMES: (

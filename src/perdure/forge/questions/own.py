@@ -8,9 +8,13 @@ from perdure.forge.categories import words_of
 from perdure.forge.config import Sentence
 from perdure.forge.questions.slot import Fields, Question, Slot, option
 from perdure.forge.state import BuilderState
+from perdure.forge.turns import Suggestion
 from perdure.forge.vocabulary import BotPurpose, BuilderPhase
 
 __all__ = ["OwnQuestion", "Pick", "own_slot"]
+
+
+_OPEN = option("open", "Leave it open", "nothing is assumed about you")
 
 
 @dataclass(frozen=True)
@@ -60,12 +64,20 @@ def own_slot(purpose: BotPurpose, question: OwnQuestion) -> Slot:
         f"{purpose}.{question.name}",
         BuilderPhase.BASICS,
         ("answers",),
-        ask=lambda _state: Question(question.text, [option(each.id, each.label, each.why) for each in question.picks]),
-        choose=lambda state, chosen: _with(state, question.name, picks[chosen].sentence),
+        ask=lambda _state: _asked(question),
+        choose=lambda state, chosen: {} if chosen == _OPEN.id else _with(state, question.name, picks[chosen].sentence),
         read=lambda state, text: _with(state, question.name, question.sentence_of(text)),
         told=told,
-        help=f"The answer is written into {where}. Choose an option, or say it in your own words.",
+        help=f"The answer is written into {where}.",
     )
+
+
+def _asked(question: OwnQuestion) -> Question:
+    """Ask a question; one about the person can be left open, so that nothing is made up about them."""
+    options = [option(each.id, each.label, each.why) for each in question.picks]
+    if question.about == "bot":
+        return Question(question.text, options)
+    return Question(question.text, [*options, _OPEN], Suggestion(option_id=_OPEN.id, reason="you can add it later"))
 
 
 def _with(state: BuilderState, name: str, sentence: str) -> Fields:
