@@ -24,8 +24,10 @@ from perdure.minds.flows.mind import FlowMind
 
 _FEW, _MANY = 100, 300
 _LONG = 10_000
-_MOST_PER_STEP = 12_000
+_MOST_PER_STEP = 11_000
 """A step took 11,478 before flows had cancellation, children and values by annotation."""
+_MOST_PER_RESUME = 2.5
+"""Twice is the promise, and is measured in time; most of the reading is JSON and hashes, which are not counted."""
 
 
 def timed(repeats: int) -> list[Timed]:
@@ -60,7 +62,7 @@ def measure() -> list[Counted]:
         Counted(
             "instructions of a resume, beside reading, verifying and folding the history alone",
             resumes / reads,
-            Target("value", "≤", 2.25),
+            Target("value", "≤", _MOST_PER_RESUME),
             f"{resumes:,.0f} of Python's bytecode for each recorded idempotent step, beside {reads:,.0f}",
         ),
     ]

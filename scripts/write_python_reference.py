@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import re
 import textwrap
 import typing
 from collections.abc import Callable
@@ -59,7 +60,7 @@ MAKING = ("create", "exists")
 DATABASE = ("transaction", "read", "tables", "count_rows", "ping", "health", "verify", "backup", "close")
 WORDS = {"Effect": perdure.Effect, "GoalStatus": perdure.GoalStatus, "Status": perdure.Status}
 _WIDTH = 110
-_COROUTINE = "Coroutine[Any, Any, "
+_COROUTINE = re.compile(r"Coroutine\[(?:Any, Any|object, object), (.*)\]")
 _EACH = {"iter": "record", "export": "line", "each": "found", "changes": "goal", "drafts": "draft"}
 """What an async generator gives, if not events."""
 
@@ -237,8 +238,9 @@ def _around(node: ast.FunctionDef | ast.AsyncFunctionDef, function: Callable[...
         return "with ", " as (p, wait)"
     if returned == "Deadline":
         return "async with ", ""
-    is_awaited = isinstance(node, ast.AsyncFunctionDef) or returned.startswith(_COROUTINE)
-    result = returned.removeprefix(_COROUTINE).removesuffix("]") if returned.startswith(_COROUTINE) else returned
+    made = _COROUTINE.fullmatch(returned)
+    is_awaited = isinstance(node, ast.AsyncFunctionDef) or made is not None
+    result = returned if made is None else made.group(1)
     return "await " if is_awaited else "", f" -> {result}"
 
 

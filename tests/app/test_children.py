@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from perdure import Goal, GoalFailed, GoalWaiting, Limits, Perdure, flow
+from perdure import Goal, GoalFailed, GoalWaiting, Limits, Perdure, StepFailed, flow
 from perdure.app.goals import Goals
 from perdure.app.new_goal import new_goal
 from perdure.errors import Conflict, Invalid, NotFound
+from perdure.kernel.children import MAX_DEPTH, end_key, start_key
 from perdure.kernel.events import Termination, ToolCall, decode
 from tests.app.serving import at_work, become
 
@@ -172,7 +173,7 @@ async def test_a_child_has_a_history_and_a_typed_result_of_its_own(goals: Goals)
     intents = [body for event in await goals.history(done.id) if isinstance(body := decode(event), ToolCall)]
     assert [(call.tool, call.effect) for call in intents] == [("child", "idempotent")] * 2
     assert {call.arguments["goal_id"] for call in intents} == {child.id for child in children}
-    assert {child.summary.start_key for child in children} == {f"{done.id}/{call.call_id}" for call in intents}
+    assert {child.summary.start_key for child in children} == {f"child:{done.id}/{call.call_id}" for call in intents}
     assert sorted(_calls) == ["pay 3", "pay 4"]
     assert (await goals.replay(done.id)).state.status == "done"
 
@@ -436,3 +437,56 @@ async def test_a_child_whose_key_was_taken_starts_when_its_parent_is_retried(goa
         await goals.run(shop_with_a_key)
     await goals.delete(other.id)
     assert (await goals.retry(failed.value.id)).value == 4
+
+
+async def test_a_conflict_of_keys_says_what_a_person_can_do(goals: Goals) -> None:
+    other = await goals.options(key="taken").run(pay, 4)
+    with pytest.raises(GoalFailed, match=f"Use another key .*goal delete {other.id}.*goal retry"):
+        await goals.run(shop_with_a_key)
+
+
+@flow
+async def endless(goal: Goal, depth: int) -> int:
+    try:
+        return await goal.child(endless, depth + 1)
+    except StepFailed as error:
+        return depth if error.code == "too_deep" else -1
+
+
+@flow
+async def endless_and_careless(goal: Goal) -> None:
+    await goal.child(endless_and_careless)
+
+
+async def test_a_flow_that_starts_itself_without_end_is_stopped(goals: Goals) -> None:
+    result = await goals.run(endless, 0)
+    assert result.value == MAX_DEPTH
+    assert len(await goals.list(limit=100)) == MAX_DEPTH + 1
+
+
+@flow
+async def keyed_like_a_child(goal: Goal) -> None:
+    await goal.options(key="child:x").child(pay, 1)
+
+
+async def test_a_user_cannot_take_the_key_of_a_child(goals: Goals) -> None:
+    waiting = await goals.options(on_failed="return").start(asks, "Publish?")
+    key = start_key(waiting.id, "a:1:1")
+    with pytest.raises(Invalid, match="reserved for children"):
+        await goals.options(key=key).run(pay, 1)
+    with pytest.raises(Invalid, match="reserved for children"):
+        await goals.signal(waiting.id, "go", key=end_key("a-child", 3))
+    with pytest.raises(GoalFailed, match="Invalid key 'child:x'"):
+        await goals.run(keyed_like_a_child)
+    assert [goal.text for goal in await goals.list(key=key)] == []
+
+
+async def test_the_end_of_a_chain_of_children_names_the_nearest_and_the_first_that_failed(goals: Goals) -> None:
+    with pytest.raises(GoalFailed) as failed:
+        await goals.run(endless_and_careless)
+    [nearest] = await goals.children_of(failed.value.id)
+    every = await goals.list(limit=100)
+    [deepest] = [goal for goal in every if not await goals.children_of(goal.id)]
+    expected = f"The child {nearest.id} failed: … The child {deepest.id} failed: too_deep: The child was not started."
+    assert (failed.value.detail or "").startswith(expected)
+    assert f"nested at most {MAX_DEPTH} deep" in (failed.value.detail or "")

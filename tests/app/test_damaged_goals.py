@@ -1,11 +1,12 @@
 """A waiting goal with one changed event: it is listed as damaged, and nothing is stored for it. On both databases."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
-from perdure import Damaged, Perdure
+from perdure import Conflict, Damaged, Goal, GoalWaiting, Perdure, flow
 from perdure.app.approvals import list_approvals
 from perdure.app.goals import Goals
 from perdure.app.new_goal import of_plan_text
@@ -66,3 +67,81 @@ async def test_a_damaged_goal_that_runs_can_be_cancelled(p: Perdure, tmp_path: P
         await until((tmp_path / "began").exists)
         await edit(p.database, "UPDATE events SET timestamp = timestamp + 1 WHERE seq = 1")
         assert (await p.goals.cancel(goal_id)).status == "cancelled"
+
+
+async def test_a_damaged_goal_is_deleted_by_force_alone(p: Perdure) -> None:
+    goal_id = await damaged(p, CHANGES["text"])
+    with pytest.raises(Conflict, match=f"cannot be cancelled.*perdure goal delete {goal_id} --force"):
+        await p.goals.delete(goal_id)
+    assert await p.goals.delete(goal_id, force=True) == goal_id
+    assert await p.goals.list() == []
+    assert await p.database.verify() == []
+
+
+async def test_force_does_not_delete_what_can_be_resumed(p: Perdure) -> None:
+    waiting = (await p.goals.begin(of_plan_text(ASKS, "plan"))).state.goal_id
+    with pytest.raises(Conflict, match="has not finished; cancel it first"):
+        await p.goals.delete(waiting, force=True)
+
+
+async def test_force_does_not_delete_what_runs(p: Perdure, tmp_path: Path) -> None:
+    plan = f"goal: run\nsteps: [{{id: a, shell: true, exec: 'touch {tmp_path}/began; sleep 600'}}]"
+    async with at_work(p) as serving:
+        running = (await serving.start(of_plan_text(plan, "plan"))).id
+        await until((tmp_path / "began").exists)
+        await edit(p.database, "UPDATE events SET timestamp = timestamp + 1 WHERE seq = 1")
+        with pytest.raises(Conflict, match="has not finished; cancel it first"):
+            await p.goals.delete(running, force=True)
+        await p.goals.cancel(running)
+
+
+@flow
+async def asks(goal: Goal) -> str:
+    return str(await goal.ask("Pay?"))
+
+
+@flow
+async def family(goal: Goal) -> str:
+    return await goal.child(asks)
+
+
+async def with_damaged_child(p: Perdure, *more: str) -> tuple[str, str]:
+    with pytest.raises(GoalWaiting) as waits:
+        await p.goals.run(family)
+    [child] = await p.goals.children_of(waits.value.id)
+    change = "UPDATE events SET payload = replace(payload, 'Pay?', 'Pray?') WHERE payload LIKE '%Pay?%'"
+    await edit(p.database, change, *more)
+    return waits.value.id, child.id
+
+
+async def test_the_parent_of_a_damaged_child_is_cancelled_and_both_are_deleted(p: Perdure) -> None:
+    parent, child = await with_damaged_child(p)
+    with pytest.raises(Conflict, match="which has not finished"):
+        await p.goals.delete(child, force=True)
+    assert (await p.goals.cancel(parent)).status == "cancelled"
+    with pytest.raises(Conflict, match="a child"):
+        await p.goals.delete(parent)
+    await p.goals.delete(parent, force=True)
+    assert await p.goals.list() == []
+
+
+async def test_a_damaged_parent_is_deleted_with_its_damaged_child(p: Perdure) -> None:
+    parent, _ = await with_damaged_child(
+        p, "UPDATE events SET timestamp = timestamp + 1 WHERE payload LIKE '%\"child\"%'"
+    )
+    await p.goals.delete(parent, force=True)
+    assert await p.goals.list() == []
+
+
+async def test_a_server_runs_other_goals_beside_a_damaged_one(p: Perdure) -> None:
+    damaged_id = (await p.goals.enqueue(of_plan_text(ASKS, "plan"))).id
+    await edit(p.database, "UPDATE events SET timestamp = timestamp + 1 WHERE seq = 1")
+    async with at_work(p) as serving:
+        other = (await serving.start(of_plan_text("goal: x\nsteps: [{id: a, exec: 'true'}]", "plan"))).id
+        async with asyncio.timeout(30):
+            while not (await p.goals.get(other)).is_final:
+                await p.goals.pause()
+        assert (await p.goals.get(other)).status == "done"
+        assert {goal.id for goal in await p.goals.list()} == {damaged_id, other}
+        assert await p.goals.delete(damaged_id, force=True) == damaged_id
+    assert [goal.id for goal in await p.goals.list()] == [other]

@@ -86,6 +86,15 @@ def test_a_retry_of_a_step_that_may_have_happened_waits_for_a_decision() -> None
     )
 
 
+def test_a_retry_calls_what_the_flow_had_cancelled_again_and_does_not_call_it_failed() -> None:
+    cancelled = (call("/slow#0", effect="idempotent"), failed("/slow#0", "cancelled"))
+    [found] = after(state_of(*cancelled, Termination("fatal_error", steps=()), mind=FLOW))
+    assert found.why == (
+        "Run the flow again when the bug is fixed."
+        " It calls /slow#0 again, which the flow had cancelled before it failed."
+    )
+
+
 def test_a_failed_flow_of_a_script_is_retried_and_then_run_by_its_script() -> None:
     assert commands(state_of(Termination("failed"), mind=SCRIPT)) == ["perdure goal retry g", "python '/a b/s.py'"]
 

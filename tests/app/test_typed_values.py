@@ -11,6 +11,7 @@ from uuid import UUID
 import pytest
 
 from perdure import Conflict, Goal, GoalFailed, GoalWaiting, Invalid, StepFailed, flow
+from perdure.app import flow_threads, skipped_values
 from perdure.app.goals import Goals
 from perdure.minds.flows import registry
 
@@ -126,7 +127,7 @@ async def test_a_once_step_whose_result_cannot_be_stored_is_unknown_and_is_not_r
     goal_id = raised.value.id
     [call] = (await goals.state(goal_id)).open_calls.values()
     assert call.unknown is not None
-    assert "What /charge#0 returned does not go through JSON: a value of type _thread.lock" in call.unknown.why
+    assert "What /charge#0 returned cannot be stored as JSON: a value of type _thread.lock" in call.unknown.why
     assert "(at .session)" in call.unknown.why
     assert "`skip` with the result as JSON, or `retry`" in call.unknown.why
     await goals.decide(goal_id, "skip", value=PAID_AS_JSON)
@@ -146,8 +147,8 @@ async def test_another_step_whose_result_cannot_be_stored_has_failed_and_is_not_
 @pytest.mark.parametrize(
     ("what", "said"),
     [
-        ("argument", "The argument total of pay does not go through JSON: a value of type _thread.lock"),
-        ("result", "What giving returned does not go through JSON: a value of type _thread.lock"),
+        ("argument", "The argument total of pay cannot be stored as JSON: a value of type _thread.lock"),
+        ("result", "What giving returned cannot be stored as JSON: a value of type _thread.lock"),
     ],
 )
 async def test_what_cannot_be_stored_is_named_and_not_recorded(goals: Goals, what: str, said: str) -> None:
@@ -163,25 +164,85 @@ async def test_a_flow_gets_its_arguments_as_they_were_given_or_is_not_started(go
         return type(at).__name__
 
     assert (await goals.run(either, PAID.at)).value == "datetime"
-    with pytest.raises(Invalid, match="The argument at of .*either would come back"):
+    with pytest.raises(Invalid, match="The argument at of .*either is a value of type str that would come back"):
         await goals.run(either, "2026-11-16T00:00:00")
     assert len(await goals.list()) == 1
 
 
-async def test_a_value_that_does_not_fit_the_step_fails_it_and_a_retry_asks_again(goals: Goals) -> None:
+async def test_a_value_that_does_not_fit_the_step_is_rejected_where_its_code_is(goals: Goals) -> None:
     with pytest.raises(GoalWaiting) as waiting:
         await goals.run(charging)
     goal_id = waiting.value.id
-    await goals.decide(goal_id, "skip", value={"order": "seven"})
+    before = await goals.events(goal_id)
+    with pytest.raises(Invalid, match=r"The value for /charge#0 does not fit .* order: .* Nothing was recorded"):
+        await goals.decide(goal_id, "skip", value={"order": "seven"}, key="skip 7")
+    assert await goals.events(goal_id) == before
+    await goals.decide(goal_id, "skip", value=PAID_AS_JSON, key="skip 7")
+    assert (await goals.resume(goal_id)).value == PAID
+    assert CALLS["charge"] == 1
+
+
+async def test_a_value_that_does_not_fit_a_step_whose_code_is_elsewhere_fails_it_and_a_retry_asks_again(
+    goals: Goals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @flow(name="charging elsewhere")
+    async def elsewhere(goal: Goal) -> Paid:
+        return await goal.step(charge, PAID.order)
+
+    with pytest.raises(GoalWaiting) as waiting:
+        await goals.run(elsewhere)
+    goal_id = waiting.value.id
+    with monkeypatch.context() as patch:
+        patch.delitem(registry._FLOWS, elsewhere.key)
+        await goals.decide(goal_id, "skip", value={"order": "seven"})
     with pytest.raises(GoalFailed, match=r"The value that was given for /charge#0 does not fit .* order: ") as failed:
         await goals.resume(goal_id)
     assert failed.value.reason == "failed"
     with pytest.raises(GoalWaiting) as again:
         await goals.retry(goal_id)
     assert list(again.value.unknown) == ["/charge#0"]
+    with pytest.raises(Invalid, match="The value for /charge#0 does not fit"):
+        await goals.decide(goal_id, "skip", value={"order": "eight"})
     await goals.decide(goal_id, "skip", value=PAID_AS_JSON)
     assert (await goals.resume(goal_id)).value == PAID
     assert CALLS["charge"] == 1
+
+
+async def test_a_value_for_a_step_of_code_that_has_changed_is_recorded_and_validated_later(
+    goals: Goals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(GoalWaiting) as waiting:
+        await goals.run(charging)
+
+    async def changed(goal: Goal) -> Any:
+        await goal.step(quote)
+        return await goal.step(charge, PAID.order)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(charging, "fn", changed)
+        await goals.decide(waiting.value.id, "skip", value={"order": "seven"})
+    with pytest.raises(GoalFailed, match="does not fit"):
+        await goals.resume(waiting.value.id)
+    assert not CALLS["quote"]
+
+
+async def test_a_flow_that_blocks_does_not_hold_up_a_decision(goals: Goals, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(skipped_values, "_WITHIN_S", 0.05)
+    monkeypatch.setattr(flow_threads, "DEAF_S", 0.05)
+    may_run = threading.Event()
+    may_run.set()
+
+    @flow(name="blocking")
+    async def blocking(goal: Goal) -> Paid:
+        may_run.wait()
+        return await goal.step(charge, PAID.order)
+
+    with pytest.raises(GoalWaiting) as waiting:
+        await goals.run(blocking)
+    may_run.clear()
+    await goals.decide(waiting.value.id, "skip", value=PAID_AS_JSON)
+    may_run.set()
+    assert (await goals.resume(waiting.value.id)).value == PAID
 
 
 def quote() -> Paid:

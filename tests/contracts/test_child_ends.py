@@ -35,9 +35,9 @@ async def test_the_end_of_a_child_is_posted_once(family: tuple[History, History]
     await write(child, Message("now"), Termination("done", value=7))
 
     [row] = await store.inbox("p")
-    assert (row.kind, row.payload, row.key) == ("child", {"goal_id": "c", "seq": 4}, "c@4")
+    assert (row.kind, row.payload, row.key) == ("child", {"goal_id": "c", "seq": 4}, "child:c@4")
     assert await store.posted("w1") == ["p"]
-    assert not await store.post("p", "child", {"goal_id": "c", "seq": 4}, key="c@4")
+    assert not await store.post("p", "child", {"goal_id": "c", "seq": 4}, key="child:c@4")
 
 
 async def test_a_rejected_end_of_a_child_posts_nothing(family: tuple[History, History]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from perdure import Conflict, Invalid, NotFound
+from perdure import Conflict, Invalid, NotFound, PerdureError
 from perdure.kernel.events import (
     Event,
     ForkedFrom,
@@ -16,11 +16,13 @@ from perdure.kernel.events import (
     MindSpec,
     Signal,
     Termination,
+    Wait,
     content_of,
+    iso,
     size_of,
 )
 from perdure.kernel.ports import Appended, GoalFilter, InboxRow
-from tests.contracts.histories import HELLO, NOW, WORKER, History, Stored, begin, end, said
+from tests.contracts.histories import HELLO, NOW, OTHER, WORKER, History, Stored, begin, end, said
 
 
 async def test_what_was_appended_is_loaded_as_it_was(stored: Stored) -> None:
@@ -525,6 +527,34 @@ async def test_only_a_finished_goal_can_be_deleted(stored: Stored) -> None:
     with pytest.raises(NotFound):
         await stored.store.delete("unknown")
     assert await stored.store.load("g") == goal.events
+
+
+async def test_an_unfinished_goal_is_deleted_only_when_that_is_asked_for(stored: Stored) -> None:
+    goal = await begin(stored, "g", Wait("w.1", "w", iso(NOW + 1)))
+    await begin(stored, "other")
+    await stored.store.post("g", "signal", {}, key="k")
+    await stored.store.delete("g", even_unfinished=True)
+    for call in (stored.store.load("g"), stored.store.find("g"), stored.store.delete("g", even_unfinished=True)):
+        with pytest.raises(NotFound):
+            await call
+    with pytest.raises(PerdureError):
+        await goal.append(HELLO)
+    assert [summary.goal_id for summary in await stored.store.list_goals()] == ["other"]
+    assert await stored.store.due(NOW + 10) == []
+    assert await stored.store.posted(WORKER.id) == []
+    with pytest.raises(NotFound):
+        await stored.leases.claim("g", OTHER)
+    await stored.store.delete("other", even_unfinished=True)
+    assert await stored.store.list_goals() == []
+
+
+async def test_an_unfinished_goal_with_a_fork_is_not_deleted(stored: Stored) -> None:
+    goal = await begin(stored, "g", HELLO)
+    await goal.fork("f", 1)
+    with pytest.raises(Conflict, match="has a fork, f"):
+        await stored.store.delete("g", even_unfinished=True)
+    assert await stored.store.load("g") == goal.events
+    await goal.append(HELLO)
 
 
 async def test_a_goal_is_deleted_after_its_forks(stored: Stored) -> None:

@@ -108,6 +108,11 @@ async def release(url: str) -> None:
         await leases_of(db).release("a", WORKER, 1)
 
 
+async def delete_unfinished(url: str) -> None:
+    async with await DatabaseClient.create(url) as db:
+        await db.state_store().delete("a", even_unfinished=True)
+
+
 def leases_of(db: DatabaseClient) -> Leases:
     return db.leases(boottime_s=lambda: 1_000.0, is_dead=lambda _worker_id: False)
 
@@ -147,6 +152,7 @@ CHANGES: list[tuple[str, Callable[[str], Coroutine[Any, Any, None]], tuple[Goals
     ("store.claim", claim, ({"a": (1, "w2", 1), "b": (1, "w1", 0)}, False)),
     ("store.renew", renew, ({"a": (1, "w1", 1), "b": (1, "w1", 0)}, True)),
     ("store.release", release, ({"a": (1, None, 1), "b": (1, "w1", 0)}, False)),
+    ("store.commit", delete_unfinished, ({"b": (1, "w1", 0)}, False)),
 ]
 
 

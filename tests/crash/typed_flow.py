@@ -8,14 +8,19 @@ import enum
 import os
 import signal
 import sys
+from collections import OrderedDict
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from typing import Any, Generic, Literal, TypeVar
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from perdure import Goal, Perdure, failpoints, flow
+
+T = TypeVar("T")
 
 
 class Colour(enum.Enum):
@@ -26,6 +31,29 @@ class Colour(enum.Enum):
 class Model(BaseModel):
     price: Decimal
     names: set[str]
+
+
+class Size(enum.IntEnum):
+    LARGE = 2
+
+
+class Cat(BaseModel):
+    kind: Literal["cat"] = "cat"
+    lives: int
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"] = "dog"
+    lives: int
+
+
+class Open(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    number: int
+
+
+class Page(BaseModel, Generic[T]):
+    items: list[T]
 
 
 @dataclasses.dataclass
@@ -40,6 +68,12 @@ class Values:
     raw: bytes
     pair: tuple[int, str]
     by_day: dict[date, list[Model]]
+    ordered: OrderedDict[str, Size]
+    local: datetime
+    pet: Cat | Dog
+    page: Page[date]
+    open: Open
+    some: Any
 
 
 VALUES = Values(
@@ -53,6 +87,12 @@ VALUES = Values(
     raw=b"\x00\xff",
     pair=(1, "one"),
     by_day={date(2026, 1, 1): [Model(price=Decimal("1.00"), names={f"name {n}" for n in range(20)})]},
+    ordered=OrderedDict(z=Size.LARGE, a=Size.LARGE),
+    local=datetime(2026, 7, 1, 12, tzinfo=ZoneInfo("Europe/Berlin")),
+    pet=Dog(lives=1),
+    page=Page[date](items=[date(2026, 1, 1)]),
+    open=Open.model_validate({"number": 1, "more": {"z": [1.5], "a": None}}),
+    some={"z": 1, "a": [True]},
 )
 
 
@@ -70,6 +110,9 @@ def second(values: Values, names: set[str], log: Path) -> list[Values]:
 @flow
 async def typed(goal: Goal, values: Values, log: Path) -> dict[str, list[Values]]:
     assert values == VALUES
+    assert [type(each) for each in vars(values).values()] == [type(each) for each in vars(VALUES).values()]
+    assert list(values.ordered) == ["z", "a"]
+    assert isinstance(values.pet, Dog)
     first = await goal.options(effect="idempotent").step(passed_on, values, log)
     names = first.by_day[date(2026, 1, 1)][0].names
     return {"found": await goal.options(effect="idempotent").step(second, first, names, log)}

@@ -1,169 +1,144 @@
-"""Runs a random flow through kills until it ends, and a person beside it who answers and settles."""
+"""Runs a random flow and its children through kills until it ends, and a person beside it."""
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
+from typing import Any
 
-from perdure import NotFound, failpoints
-from perdure.kernel.events import Ask, Event, MindSpec, ToolCall, Wait
-from perdure.kernel.fold import GoalState, fold
+from perdure import failpoints
+from perdure.kernel.events import Event, MindSpec
+from perdure.kernel.fold import GoalState
 from perdure.kernel.loop import Loop, Ran
-from perdure.kernel.ports import Worker
 from tests.faults.flows import random_flow
+from tests.faults.household import Died, Household, ProcessWorld
 from tests.faults.outside import Outside
-from tests.faults.programs import NEVER
-from tests.kernel.world import World
+from tests.faults.person import Person
 
-POINTS = ("kernel.append.before", "kernel.append.after", "kernel.effect.before", "kernel.effect.after")
-_MOST_LIVES = 60
-
-
-class Died(BaseException):
-    """What a process feels when it is killed: nothing of ours may catch it."""
-
-
-@dataclass
-class NamedWorld(World):
-    """A world whose workers have names that no other world uses, because they share a store."""
-
-    name: str = ""
-
-    def new_worker(self) -> Worker:
-        """See World.new_worker."""
-        worker = super().new_worker()
-        self.dead.add(f"{self.name}-{self.workers - 1}")
-        return replace(worker, id=f"{self.name}-{self.workers}")
+POINTS = (
+    *("kernel.append.before", "kernel.append.after", "kernel.effect.before", "kernel.effect.after") * 2,
+    *("kernel.children.before", "kernel.children.after"),
+)
+Hit = tuple[str, int]
+"""The nth hit of a point."""
+_MOST_RUNS = 60
+_CUT_SHORT_S = 5
 
 
-@dataclass
 class Lives:
-    """One goal, run by one life after the other."""
+    """One goal, run by one process after the other."""
 
-    world: World
-    seed: int
-    outside: Outside
-    kills: int = 3
-    goal_id: str = ""
-    deaths: int = 0
-    loop: Loop | None = None
-    helping: dict[str, "asyncio.Task[None]"] = field(default_factory=dict)
-    posts: int = 0
-
-    def __post_init__(self) -> None:
-        self.chance = random.Random(self.seed)
-        self.goal_id = self.goal_id or f"goal-{self.seed}"
-        self.world.watch = self._watch
+    def __init__(
+        self, world: ProcessWorld, seed: int, outside: Outside, *, kills: int, killed_at: Hit | None = None
+    ) -> None:
+        self.world = world
+        self.outside = outside
+        self.goal_id = f"goal-{seed}"
+        self.deaths = 0
+        self._seed = seed
+        self._kills = kills
+        self._killed_at = killed_at
+        self._chance = random.Random(seed)
+        self.household = Household(world, parks=self._chance.random() < 0.5)
+        self.household.wait_for_news, self.household.on_death = self._wait_for_news, self._cut_short
+        self._person = Person(world.store, outside, self._chance, self.household.look)
+        self._run: asyncio.Task[Ran] | None = None
+        self._armed = ExitStack()
+        world.watch, world.children = self._watch, self.household
 
     async def live(self) -> GoalState:
         """Live until the goal has ended, and return its last state."""
-        for _ in range(_MOST_LIVES):
-            state = await self._state()
-            if state is not None and state.termination is not None:
-                await self._end_help()
-                return state
-            self.life = asyncio.create_task(self._live_once())
-            try:
-                ran = await self.life
-            except (Died, asyncio.CancelledError):
-                assert self.life.done()
-                self.deaths += 1
-                continue
-            finally:
-                self.loop = None
-            if ran.outcome == "waiting":
-                await self._wait_for_help(ran.state)
-        raise AssertionError(f"seed {self.seed}: the goal does not end")
-
-    async def _live_once(self) -> Ran:
-        with ExitStack() as stack:
-            if self.kills > 0 and self.chance.random() < 0.8:
-                self.kills -= 1
-                point = self.chance.choice(POINTS)
-                stack.enter_context(failpoints.armed(point, self._blow(self.chance.randint(1, 10))))
-            state = await self._state()
-            if state is None:
-                spec = MindSpec("flow", at=random_flow.path, args={"args": [self.seed], "kwargs": {}})
-                return await self.world.start(spec, self.goal_id)
-            self._help(state)
-            return await self.world.resume(self.goal_id)
-
-    async def _state(self) -> GoalState | None:
         try:
-            return fold(await self.world.store.load(self.goal_id))
-        except NotFound:
-            return None
+            return await self._live()
+        finally:
+            self._armed.close()
+            await self._person.leave()
+            await self.household.die()
 
-    def _blow(self, nth: int) -> "_Blow":
-        return _Blow(nth, self.chance.random() < 0.15, self)
+    async def _live(self) -> GoalState:
+        self._begin_process()
+        for _ in range(_MOST_RUNS):
+            state = await self.world.state(self.goal_id)
+            if state is not None and state.termination is not None:
+                return state
+            self._run = asyncio.create_task(self._run_once(is_new=state is None))
+            try:
+                ran = await self._run
+            except (Died, asyncio.CancelledError):
+                self.household.is_dead = True
+            else:
+                if ran.outcome == "waiting":
+                    await self._wait_for_news(ran.state, [self._death, *self.household.runs()])
+            if self.household.is_dead or ran.outcome == "interrupted":
+                self.deaths += 1
+                await self.household.die()
+                self._begin_process()
+        raise AssertionError(f"seed {self._seed}: the goal does not end")
+
+    def _begin_process(self) -> None:
+        self._death: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.world.begin_process()
+        self._armed.close()
+        if self._killed_at is not None:
+            (point, nth), self._killed_at = self._killed_at, None
+            self._armed.enter_context(failpoints.armed(point, _Blow(nth, is_stop=False, lives=self)))
+        elif self._kills > 0 and self._chance.random() < 0.9:
+            self._kills -= 1
+            blow = _Blow(self._chance.randint(1, 7), self._chance.random() < 0.15, self)
+            self._armed.enter_context(failpoints.armed(self._chance.choice(POINTS), blow))
+
+    async def _run_once(self, *, is_new: bool) -> Ran:
+        if is_new:
+            spec = MindSpec("flow", at=random_flow.path, args={"args": [self._seed], "kwargs": {}})
+            return await self.world.start(spec, self.goal_id)
+        return await self.world.resume(self.goal_id)
 
     def stop(self) -> None:
         """Let what runs finish, and cut it short when that takes long: a step may never end."""
-        if self.loop is not None:
-            self.loop.stop()
-            asyncio.get_running_loop().call_later(5, self.life.cancel)
+        for loop in self.household.loops.values():
+            loop.stop()
+        asyncio.get_running_loop().call_later(_CUT_SHORT_S, self._kill, self._death)
+
+    def _kill(self, death: "asyncio.Future[None]") -> None:
+        """End a process that was told to stop, if it has not ended by itself."""
+        if not death.done() and death is self._death:
+            self.household.is_dead = True
+            self._cut_short()
+
+    def _cut_short(self) -> None:
+        """End the run of the parent, because the process has died."""
+        if self._run is not None:
+            self._run.cancel()
+        if not self._death.done():
+            self._death.set_result(None)
 
     def _watch(self, loop: Loop) -> None:
-        self.loop = loop
+        self.household.loops[loop.journal.goal_id] = loop
         loop.journal.listen(self._hear)
+        self._person.help(loop.state)  # of what a process has asked that died before it could tell
 
     def _hear(self, events: Sequence[Event], state: GoalState) -> None:  # noqa: ARG002 (as a listener)
-        self._help(state)
+        self._person.help(state)
 
-    def _help(self, state: GoalState) -> None:
-        """Do a moment later what a person would: answer, signal, and settle what is unknown by looking at the world."""
-        for name, call in state.open_calls.items():
-            is_asked = isinstance(call.call, Ask) and call.call.question != NEVER
-            is_signal = isinstance(call.call, Wait) and call.call.signal == "go"
-            if (is_asked or is_signal or call.unknown is not None) and name not in self.helping:
-                delay_s = self.chance.choice([0.0, 0.01, 0.3, 1.0, 70.0])
-                self.helping[name] = asyncio.create_task(self._help_call(name, delay_s))
-
-    async def _help_call(self, name: str, delay_s: float) -> None:
-        await asyncio.sleep(delay_s)
-        state = fold(await self.world.store.load(self.goal_id))
-        found = state.open_calls.get(name)
-        self.posts += 1
-        key = f"{name}/{self.posts}"
-        if found is not None and state.termination is None:
-            match found.call:
-                case Wait():
-                    await self.world.store.post(self.goal_id, "signal", {"name": "go", "payload": "went"}, key=key)
-                case Ask():
-                    await self._decide(name, "answer", "fine", key)
-                case ToolCall(arguments=arguments):
-                    place, *others = arguments["args"]
-                    has_happened = bool(others) and self.outside.by_place()[place] > 0
-                    await self._decide(name, "skip" if has_happened else "retry", place, key)
-        self.helping.pop(name, None)
-        if self.loop is not None:
-            self.loop.look()
-
-    async def _decide(self, name: str, verdict: str, value: str, key: str) -> None:
-        payload = {"call_id": name, "decision": verdict, "value": value if verdict != "retry" else None}
-        await self.world.store.post(self.goal_id, "decision", payload, key=key)
-
-    async def _wait_for_help(self, state: GoalState) -> None:
-        """Wait for what the goal waits for: a person, or a moment."""
-        self._help(state)
+    async def _wait_for_news(self, state: GoalState, others: Iterable["asyncio.Future[Any]"]) -> None:
+        """Wait for what a goal waits for: a person, a moment, or something else."""
+        self._person.help(state)
+        awaited = [*self._person.at_work(), *others]  # before the inbox: what ends meanwhile has posted something
+        if self.household.has_ended_one(state) or await self.world.store.inbox(state.goal_id):
+            return
         timers = state.timers().values()
         pause_s = max(min(timers) - self.world.clock.now_us(), 0) / 1e6 if timers else None
-        assert self.helping or timers, f"seed {self.seed}: the goal waits for nothing that comes: {state.open_calls}"
-        if self.helping:
-            await asyncio.wait(self.helping.values(), timeout=pause_s, return_when=asyncio.FIRST_COMPLETED)
+        assert awaited or timers, f"seed {self._seed}: the goal waits for nothing that comes: {state.open_calls}"
+        if awaited:
+            await asyncio.wait(awaited, timeout=pause_s, return_when=asyncio.FIRST_COMPLETED)
         else:
             await asyncio.sleep(pause_s or 0.0)
-
-    async def _end_help(self) -> None:
-        for task in list(self.helping.values()):
-            task.cancel()
-        await asyncio.gather(*self.helping.values(), return_exceptions=True)
 
 
 @dataclass
 class _Blow:
-    """Ends a life at the nth hit of a point: by death, or by a wish to stop."""
+    """Ends a process at the nth hit of a point: by death, or by a wish to stop."""
 
     nth: int
     is_stop: bool

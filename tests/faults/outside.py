@@ -10,14 +10,18 @@ from perdure import current_step
 class Outside:
     """Notes each effect with its place and its idempotency key."""
 
-    def __init__(self, file: Path | None = None) -> None:
+    def __init__(self, file: Path | None = None, *, seed: int = 0, pace: float = 1.0) -> None:
         self._file = file
         self._effects: list[tuple[str, str]] = []
+        self.seed = seed
+        self.folder = None if file is None else str(file.parent)
+        self.pace = pace
+        """How long a second of a program takes."""
 
     async def act(self, place: str, fails: int, takes_s: float) -> str:
         """Have an effect after some time; the first attempts fail."""
         if takes_s:
-            await asyncio.sleep(takes_s)
+            await asyncio.sleep(takes_s * self.pace)
         return self._act(place, fails)
 
     def act_on_thread(self, place: str, fails: int) -> str:
@@ -59,3 +63,14 @@ class Outside:
             return
         with self._file.open("a") as file:
             file.write(f"{place} {current_step().idempotency_key}\n")
+
+
+OUTSIDES: dict[int, Outside] = {}
+"""The world of each seed; one that is kept in a file is found by its folder instead."""
+REAL_PACE = 0.01
+"""A second of a program takes so long where time is real."""
+
+
+def outside_of(seed: int, folder: str | None) -> Outside:
+    """Return the world of the goals of a seed."""
+    return OUTSIDES[seed] if folder is None else Outside(Path(folder, str(seed)), seed=seed, pace=REAL_PACE)

@@ -61,7 +61,7 @@ class Step(Part):
             effect=self.effect,
             id=f"at {place}" if self.has_id else None,
             retry=self.retry + 1,
-            timeout_s=self.timeout_s,
+            timeout_s=_paced(self.timeout_s, outside),
             check=None if self.check is None else outside.has_happened,
         )
         try:
@@ -85,7 +85,8 @@ class Sleep(Part):
     is_recorded: bool = True
 
     async def run(self, goal: Goal, place: str, outside: Outside) -> Any:  # noqa: ARG002 (as all parts)
-        await (goal.sleep(self.seconds) if self.is_recorded else asyncio.sleep(self.seconds))
+        seconds = self.seconds * outside.pace
+        await (goal.sleep(seconds) if self.is_recorded else asyncio.sleep(seconds))
         return None
 
     def expect(self, place: str) -> Any:  # noqa: ARG002 (as all parts)
@@ -96,8 +97,8 @@ class Sleep(Part):
 class Ask(Part):
     timeout_s: float | None = None
 
-    async def run(self, goal: Goal, place: str, outside: Outside) -> Any:  # noqa: ARG002 (as all parts)
-        return await goal.ask(f"{place}?", timeout_s=self.timeout_s)
+    async def run(self, goal: Goal, place: str, outside: Outside) -> Any:
+        return await goal.ask(f"{place}?", timeout_s=_paced(self.timeout_s, outside))
 
     def expect(self, place: str) -> Any:  # noqa: ARG002 (as all parts)
         return "fine"
@@ -108,7 +109,7 @@ class Signal(Part):
     timeout_s: float | None = None
 
     async def run(self, goal: Goal, place: str, outside: Outside) -> Any:  # noqa: ARG002 (as all parts)
-        return await goal.signal("go", timeout_s=self.timeout_s)
+        return await goal.signal("go", timeout_s=_paced(self.timeout_s, outside))
 
     def expect(self, place: str) -> Any:  # noqa: ARG002 (as all parts)
         return "went"
@@ -123,9 +124,10 @@ class Unanswered(Part):
 
     async def run(self, goal: Goal, place: str, outside: Outside) -> Any:  # noqa: ARG002 (as all parts)
         try:
+            timeout_s = self.timeout_s * outside.pace
             if self.kind == "ask":
-                return await goal.ask(NEVER, timeout_s=self.timeout_s)
-            return await goal.signal(NEVER, timeout_s=self.timeout_s)
+                return await goal.ask(NEVER, timeout_s=timeout_s)
+            return await goal.signal(NEVER, timeout_s=timeout_s)
         except TimeoutError:
             return "timeout"
 
@@ -245,19 +247,19 @@ class Timeout(Part):
     seconds: float = 5.0
 
     async def run(self, goal: Goal, place: str, outside: Outside) -> Any:
-        inner = in_order(self.line, goal, place, outside)
+        inner, seconds = in_order(self.line, goal, place, outside), self.seconds * outside.pace
         try:
             match self.kind:
                 case "asyncio":
-                    async with asyncio.timeout(self.seconds):
+                    async with asyncio.timeout(seconds):
                         return await inner
                 case "goal":
-                    async with goal.timeout(self.seconds):
+                    async with goal.timeout(seconds):
                         return await inner
                 case "wait_for":
-                    return await asyncio.wait_for(inner, self.seconds)
+                    return await asyncio.wait_for(inner, seconds)
                 case "anyio":
-                    with anyio.fail_after(self.seconds):
+                    with anyio.fail_after(seconds):
                         return await inner
         except TimeoutError:
             return "timeout"
@@ -372,6 +374,10 @@ async def in_order(line: Line, goal: Goal, place: str, outside: Outside) -> list
 def expected(line: Line, place: str = "") -> list[Any]:
     """Return what a line gives, by the model."""
     return [part.expect(f"{place}.{number}") for number, part in enumerate(line)]
+
+
+def _paced(seconds: float | None, outside: Outside) -> float | None:
+    return None if seconds is None else seconds * outside.pace
 
 
 def parts_of(line: Line) -> Iterator[Part]:

@@ -6,16 +6,21 @@ from perdure.kernel.events import ToolCall
 from perdure.kernel.fold import GoalState
 from tests.contracts.histories import Stored
 from tests.faults.checks import is_step, require_promised_effects, require_whole
-from tests.faults.flows import OUTSIDES, PROGRAMS
+from tests.faults.flows import PROGRAMS
 from tests.faults.generator import program_of
-from tests.faults.lives import Lives, NamedWorld
-from tests.faults.outside import Outside
+from tests.faults.household import ProcessWorld
+from tests.faults.lives import Hit, Lives
+from tests.faults.outside import OUTSIDES, Outside
 from tests.faults.programs import Line, expected
 from tests.faults.virtual_time import LoopClock, Timeless
 
 
-async def try_seed(stored: Stored, seed: int, *, program: Line | None = None, kills: int = 3, name: str = "") -> int:
+async def try_seed(
+    stored: Stored, seed: int, *, program: Line | None = None, kills: int = 3, killed_at: Hit | None = None
+) -> int:
     """Run the flow of a seed through kills, and check all that is promised; return how often it died.
+
+    It is killed at random, `kills` times at most, or first at one hit of a point.
 
     Raises: AssertionError, with the seed and the program.
     """
@@ -23,37 +28,44 @@ async def try_seed(stored: Stored, seed: int, *, program: Line | None = None, ki
     wanted = made if program is None else program
     PROGRAMS[seed] = wanted
     try:
-        return await _try(stored, seed, wanted, has_model=has_model, kills=kills, name=name)
+        return await _try(stored, seed, wanted, has_model=has_model, kills=kills, killed_at=killed_at)
     except BaseException as error:
         error.add_note(f"seed {seed} ({kills} kills), program:\n{wanted!r}")
         raise
     finally:
-        del PROGRAMS[seed], OUTSIDES[seed]
+        del PROGRAMS[seed]
+        OUTSIDES.pop(seed, None)
 
 
-async def _try(stored: Stored, seed: int, program: Line, *, has_model: bool, kills: int, name: str) -> int:
-    world = NamedWorld(Timeless(stored.store), Timeless(stored.leases), LoopClock(), dead=stored.dead, name=f"w{seed}")  # type: ignore[arg-type]
+async def _try(stored: Stored, seed: int, program: Line, *, has_model: bool, kills: int, killed_at: Hit | None) -> int:
+    store, leases = Timeless(stored.store), Timeless(stored.leases)
+    world = ProcessWorld(store, leases, LoopClock(), dead=stored.dead, name=f"w{seed}")  # type: ignore[arg-type]
     world.ids.count = seed << 32
-    outside = OUTSIDES[seed] = Outside()
-    lives = Lives(world, seed, outside, kills, name or f"goal-{seed}")
+    outside = OUTSIDES[seed] = Outside(seed=seed)
+    lives = Lives(world, seed, outside, kills=kills, killed_at=killed_at)
     state = await lives.live()
     if has_model:
         assert _value(state) == expected(program), "not the result of the model"
-    events = await world.store.load(lives.goal_id)
-    summary = await world.store.find(lives.goal_id)
-    state = require_whole(events, summary)
-    require_promised_effects(state, outside)
+    for goal_id in (*lives.household.created, lives.goal_id):
+        if (found := await world.state(goal_id)) is not None:
+            require_whole(await world.store.load(goal_id), await world.store.find(goal_id))
+            require_promised_effects(found, outside)
     await _require_same_again(world, lives, state)
     return lives.deaths
 
 
-async def _require_same_again(world: NamedWorld, lives: Lives, state: GoalState) -> None:
+async def _require_same_again(world: ProcessWorld, lives: Lives, state: GoalState) -> None:
     """Fork the goal right before its end: the flow runs again on the whole history, and does nothing but end alike."""
     before, all_before = _recorded_effects(lives, state), len(lives.outside.effects())
-    fork_id = f"{lives.goal_id}-again"
+    fork_id, children_before = f"{lives.goal_id}-again", len(lives.household.created)
     await world.fork(state.tip.seq - 1, lives.goal_id, fork_id)
     again = (await world.resume(fork_id)).state
     assert _recorded_effects(lives, state) == before, "a step was run again, though its outcome is recorded"
+    for goal_id in lives.household.created[children_before:]:
+        child = await world.state(goal_id)
+        started_by = child.begun.parent if child is not None else None
+        is_known = started_by is not None and started_by.call_id in state.calls
+        assert not is_known, "a child was started again, though its end is recorded"
     if len(lives.outside.effects()) == all_before:  # a pure step that was cancelled may end in time now
         assert _value(again) == _value(state), "the recorded history leads to another result"
         assert again.calls.keys() == state.calls.keys()

@@ -35,23 +35,23 @@ async def asks(goal: Goal, *words: str) -> str:
 
 async def began(goal: Goal) -> list[str]:
     """Begin a, b and c first; d, e and f when those have ended; one branch then waits for a person."""
-    return await goal.gather(asks(goal, "a", "d"), line(goal, "b", "e"), line(goal, "c", "f"))
+    return list(await goal.gather(asks(goal, "a", "d"), line(goal, "b", "e"), line(goal, "c", "f")))
 
 
 async def two_changed(goal: Goal) -> list[str]:
-    return await goal.gather(asks(goal, "a", "x"), line(goal, "y", "e"), line(goal, "c", "f"))
+    return list(await goal.gather(asks(goal, "a", "x"), line(goal, "y", "e"), line(goal, "c", "f")))
 
 
 async def ends_early(goal: Goal) -> list[str]:
-    return await goal.gather(asks(goal, "a", "d"), line(goal, "b"), line(goal, "c", "f"))
+    return list(await goal.gather(asks(goal, "a", "d"), line(goal, "b"), line(goal, "c", "f")))
 
 
 async def ends_early_beside_a_change(goal: Goal) -> list[str]:
-    return await goal.gather(asks(goal, "a", "d"), line(goal, "b"), line(goal, "c", "x"))
+    return list(await goal.gather(asks(goal, "a", "d"), line(goal, "b"), line(goal, "c", "x")))
 
 
 async def fewer(goal: Goal) -> list[str]:
-    return await goal.gather(asks(goal, "a", "x"), line(goal, "b", "e"))
+    return list(await goal.gather(asks(goal, "a", "x"), line(goal, "b", "e")))
 
 
 async def asked_before(goal: Goal) -> list[str]:

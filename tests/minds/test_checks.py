@@ -1,7 +1,9 @@
 """What the check of a `once` step says, and how long an attempt has left after a crash."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -89,10 +91,18 @@ async def test_any_other_answer_runs_it_again_or_leaves_it_unknown(world: World,
     assert (["pay", "check", "pay"] if answer is False else ["pay", "check"]) == CALLS
 
 
-async def test_a_value_that_cannot_be_stored_is_said(world: World) -> None:
-    unknown = (await killed_and_resumed(world, Happened(object()))).state.calls["/pay#0.1"].unknown
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (object(), "cannot be stored as JSON: a value of type object"),
+        ("receipt 7", "does not fit what the step returns: Input should be an object"),
+        ({"number": "seven"}, "does not fit what the step returns: number: Input should be a valid integer"),
+    ],
+)
+async def test_a_value_that_cannot_be_stored_or_read_is_said(world: World, value: Any, said: str) -> None:
+    unknown = (await killed_and_resumed(world, Happened(value))).state.calls["/pay#0.1"].unknown
     assert unknown is not None
-    assert "its check cannot tell: What the check of /pay#0 found" in unknown.why
+    assert f"its check cannot tell: What the check of /pay#0 found {said}" in unknown.why
 
 
 async def test_a_check_that_knows_the_result_gives_it_after_a_timeout(world: World) -> None:
@@ -185,3 +195,27 @@ async def test_a_slow_commit_takes_nothing_from_the_time_of_an_attempt(world: Wo
 
     with failpoints.armed("kernel.effect.before", be_slow):
         assert ended(await run(world, one)).value == 1
+
+
+class _Book:
+    def was_paid(self, *args: Any, **kwargs: Any) -> bool:
+        return bool(args or kwargs)
+
+    def __call__(self, number: int, *, note: str = "") -> bool:
+        return bool(number and note)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [_Book().was_paid, _Book(), partial(lambda bank, *_, note: bank == note, "bank"), max, lambda *_, **__: True],
+)
+async def test_every_callable_that_takes_the_arguments_of_the_step_is_a_check(
+    world: World, check: Callable[..., Any]
+) -> None:
+    def pay_for(number: int, note: str) -> str:
+        return f"{number} {note}"
+
+    async def paying(goal: Goal) -> str:
+        return await goal.options(check=check).step(pay_for, 1, note="a")
+
+    assert ended(await run(world, paying)).value == "1 a"

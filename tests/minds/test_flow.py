@@ -104,7 +104,7 @@ async def test_branches_of_a_gather_run_side_by_side(world: World) -> None:
 
     async def both(goal: Goal) -> list[Any]:
         nested = goal.gather(goal.step(add, 1), goal.step(add, 2))
-        return await goal.gather(goal.step(first), goal.step(second), nested)
+        return list(await goal.gather(goal.step(first), goal.step(second), nested))
 
     assert ended(await run(world, both)).value == ["first", "second", [2, 3]]
     steps = [body.step for body in await bodies(world) if isinstance(body, ToolCall)]
@@ -237,7 +237,7 @@ def test_values_go_through_json_as_the_how_to_says(value: Any, kept: Any) -> Non
 
 @pytest.mark.parametrize("value", [object(), {1: 2}, 2**64, -(2**63) - 1, float("nan"), Decimal("nan"), "\ud800"])
 def test_what_the_how_to_says_is_refused_is(value: Any) -> None:
-    with pytest.raises(Invalid, match="does not go through JSON"):
+    with pytest.raises(Invalid, match="cannot be stored as JSON"):
         to_json(value, "It")
 
 
@@ -258,7 +258,7 @@ async def test_an_argument_of_a_step_that_does_not_go_through_json_is_named(worl
     async def trip(goal: Goal) -> None:
         await goal.step(book, "Rome", object())
 
-    assert "The argument day of book does not go through JSON: a value of type object" in str(
+    assert "The argument day of book cannot be stored as JSON: a value of type object" in str(
         ended(await run(world, trip)).detail
     )
 
@@ -306,7 +306,7 @@ async def test_a_value_that_does_not_go_through_json_is_said(world: World, bad: 
         return " ".join(said)
 
     value = ended(await run(world, odd)).value
-    assert value.count("does not go through JSON") == 2
+    assert value.count("cannot be stored as JSON") == 2
 
 
 async def test_two_steps_in_flight_in_one_branch_are_numbered_as_they_are_asked_for(world: World) -> None:
@@ -478,7 +478,7 @@ async def test_what_cannot_be_kept_is_refused_before_it_is_recorded(world: World
     async def asks_odd(goal: Goal) -> None:
         await ask(goal)
 
-    assert "does not go through JSON" in str(ended(await run(world, asks_odd)).detail)
+    assert "cannot be stored as JSON" in str(ended(await run(world, asks_odd)).detail)
 
 
 async def test_a_result_that_is_too_deep_for_an_event_ends_the_flow(world: World) -> None:
@@ -486,7 +486,7 @@ async def test_a_result_that_is_too_deep_for_an_event_ends_the_flow(world: World
         await goal.step(double, 1)
         return _deep(253)
 
-    assert "does not go through JSON" in str(ended(await run(world, deep)).detail)
+    assert "cannot be stored as JSON" in str(ended(await run(world, deep)).detail)
 
 
 def _deep(levels: int) -> list[Any]:

@@ -29,6 +29,32 @@ BAD: dict[str, tuple[Callable[[Any], Awaitable[Any]], str]] = {
     "an empty name": (lambda goal: goal.options(name="").step(double, 1), "name of a step"),
     "a name that is a number": (lambda goal: goal.options(name=5).step(double, 1), "name of a step"),
     "a check that cannot be called": (lambda goal: goal.options(check=True).step(double, 1), "check"),
+    "a check that takes nothing": (
+        lambda goal: goal.options(check=lambda: True).step(double, 1),
+        "The check <lambda> of double cannot be called with the arguments of the step: too many positional arguments."
+        " A check takes the arguments of its step: def lambda(number: int) -> bool.",
+    ),
+    "a check that takes more": (
+        lambda goal: goal.options(check=lambda number, more: number == more).step(double, 1),
+        "missing a required argument: 'more'",
+    ),
+    "a check without a keyword": (
+        lambda goal: goal.options(check=lambda amount: amount > 0).step(double, number=1),
+        "def lambda(number: int) -> bool",
+    ),
+    "a check that yields": (lambda goal: goal.options(check=_answers).step(double, 1), "has a `yield`"),
+    "an async check that takes nothing": (
+        lambda goal: goal.options(check=_waits).step(double, 1),
+        "The check _waits of double cannot be called",
+    ),
+    "a retry on an exception that was raised": (
+        lambda goal: goal.options(retry={"attempts": 2, "retry_on": ValueError("late")}).step(double, 1),
+        "Invalid retry: retry_on must be exception classes or error codes, got ValueError('late')",
+    ),
+    "a retry on a function": (
+        lambda goal: goal.options(retry={"attempts": 2, "give_up_on": [ValueError, double]}).step(double, 1),
+        "Invalid retry: give_up_on must be exception classes or error codes, got <function double",
+    ),
     "an unknown effect": (lambda goal: goal.options(effect="twice").step(double, 1), "An effect"),
     "a sleep that is a text": (lambda goal: goal.sleep("3"), "A sleep"),
     "a sleep that is no number": (lambda goal: goal.sleep(float("nan")), "A sleep"),
@@ -43,6 +69,10 @@ BAD: dict[str, tuple[Callable[[Any], Awaitable[Any]], str]] = {
     "a list side by side": (lambda goal: goal.gather([1]), "one by one"),
     "a number side by side": (lambda goal: goal.gather(goal.step(double, 1), 5), "one by one; found 5"),
 }
+
+
+def _answers(number: int) -> Any:
+    yield bool(number)
 
 
 async def _waits() -> None:

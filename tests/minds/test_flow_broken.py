@@ -83,7 +83,7 @@ async def test_a_decision_reaches_the_flow_while_another_branch_still_runs(world
         return sent
 
     async def both(goal: Goal) -> list[Any]:
-        return await goal.gather(branch(goal), goal.step(long))
+        return list(await goal.gather(branch(goal), goal.step(long)))
 
     def watch(loop: Loop) -> None:
         loops.append(loop)

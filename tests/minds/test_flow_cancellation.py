@@ -1,16 +1,18 @@
 """Flows that cancel what they wait for: it is recorded, and a flow that is run again does the same."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from contextlib import suppress
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, cast
 
 import anyio
 import pytest
 
 from perdure import failpoints
-from perdure.kernel.events import MindSpec
+from perdure.kernel.events import MindSpec, ToolCall, ToolOutput
 from perdure.kernel.fold import GoalState, fold
+from perdure.kernel.ports import StateStore
 from perdure.minds.flows.flow import Flow
 from perdure.minds.flows.goal import Goal
 from perdure.store.goals.memory_state_store import InMemoryStateStore
@@ -362,3 +364,61 @@ async def test_a_flow_that_cancels_ends_alike_wherever_it_dies(fn: FlowFunction,
         killed = await run_to_end(fn, die_at)
         assert killed.termination == clean.termination
         assert not killed.open_calls
+
+
+async def kid(goal: Goal) -> None:
+    await goal.signal("never")
+
+
+KID = Flow(kid)
+
+
+async def child_with_a_deadline(goal: Goal) -> Any:
+    try:
+        async with goal.timeout(5):
+            await goal.child(KID)
+    except TimeoutError:
+        return "too late"
+
+
+class SlowStore:
+    """A store whose appends take some turns of the event loop."""
+
+    def __init__(self, store: InMemoryStateStore) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def append_event(self, *args: Any, **kwargs: Any) -> Any:
+        for _ in range(5):
+            await asyncio.sleep(0)
+        return await self._store.append_event(*args, **kwargs)
+
+
+@dataclass
+class NotedChildren:
+    """Creates no children, and notes what of their parent is durable when they are cancelled. See Children."""
+
+    store: InMemoryStateStore
+    durable: list[GoalState] = field(default_factory=list)
+
+    async def start(self, parent: GoalState, calls: Sequence[ToolCall], queue: str) -> Sequence[ToolOutput]:  # noqa: ARG002
+        return []
+
+    async def cancel(self, goal_ids: Collection[str]) -> None:  # noqa: ARG002 (as the port says)
+        self.durable.append(fold(await self.store.load("goal-a")))
+
+    async def are_active(self, goal_ids: Collection[str]) -> bool:  # noqa: ARG002 (as the port says)
+        return False
+
+
+async def test_a_child_is_cancelled_when_the_reason_for_that_is_durable() -> None:
+    store = InMemoryStateStore()
+    children = NotedChildren(store)
+    world = World(cast("StateStore", SlowStore(store)), store, children=children)
+    ended = (await world.start(MindSpec("flow", at=Flow(child_with_a_deadline).path))).state
+    assert ended.termination is not None
+    assert ended.termination.value == "too late"
+    [found] = children.durable
+    assert not found.calls["/timeout#0.1"].is_open, "a process that dies now would not cancel the child again"

@@ -139,7 +139,7 @@ async def test_a_charge_that_nothing_is_known_of_is_not_repeated(world: World, f
     assert len(BANK.charges) == len(BANK.asked) == len(ran.state.calls) == 1
     assert (call.outcome.happened, call.outcome.error.retryable) == ("unknown", False)
     assert state_of(call) == "failed, effect unknown"
-    assert call_object(call)["happened"] == "unknown"
+    assert call_object(ran.state, call)["happened"] == "unknown"
 
 
 @pytest.mark.parametrize(("verdict", "value", "charges"), [("skip", "receipt 9", 1), ("retry", "receipt 2", 2)])

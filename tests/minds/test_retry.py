@@ -271,7 +271,7 @@ async def test_a_step_that_a_sibling_began_after_the_failure_is_no_compensation(
         return str(await goal.options(name="label").step(OUT.act, "label"))
 
     async def order(goal: Goal) -> list[Any]:
-        return await goal.gather(goal.options(name="pay").step(OUT.act, "pay"), two(goal))
+        return list(await goal.gather(goal.options(name="pay").step(OUT.act, "pay"), two(goal)))
 
     await run(world, order)
     assert (await world.retry()).state.termination == Termination("done", value=["pay", "label"])

@@ -2,7 +2,9 @@
 
 import asyncio
 import functools
+import logging
 import threading
+import time
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -80,7 +82,7 @@ async def two_lines(goal: Goal) -> list[str]:
         await goal.sleep(seconds)
         return await goal.step(note, f"{name} 2")
 
-    return await goal.gather(line("slow", 30), line("quick", 20))
+    return list(await goal.gather(line("slow", 30), line("quick", 20)))
 
 
 @flow
@@ -319,6 +321,46 @@ async def test_what_is_not_a_time_is_invalid(p: TemporaryHome, seconds: float) -
     with pytest.raises(Invalid, match="0 or more seconds"):
         await p.clock.advance(seconds)
     assert p.clock.now == START
+
+
+@pytest.mark.parametrize("seconds", [1e18, 1e300, 10**400, 300_000_000_000], ids=["1e18", "1e300", "10**400", "3e11"])
+async def test_a_time_that_no_calendar_has_is_invalid(p: TemporaryHome, seconds: float) -> None:
+    with pytest.raises(Invalid, match="the year 9999 ends in"):
+        await p.clock.advance(seconds)
+    assert p.clock.now == START
+
+
+async def test_the_clock_can_be_advanced_by_centuries(p: TemporaryHome) -> None:
+    handle = await p.goals.start(ticking, 1, 50)
+    await p.clock.advance(7000 * 365 * DAY_S)
+    assert (await handle.result(timeout_s=5)).status == "done"
+
+
+@flow
+async def dozing(goal: Goal) -> None:
+    await goal.options(effect="idempotent").step(time.sleep, 0.7)
+
+
+@flow
+async def stuck_for_ever(goal: Goal) -> None:
+    await goal.options(effect="idempotent").step(asyncio.Event().wait)
+
+
+async def test_a_crash_logs_no_warning(own_url: str, caplog: pytest.LogCaptureFixture) -> None:
+    async with perdure.testing.home(database_url=own_url, patience_s=0.1) as p:
+        for what in (dozing, stuck_for_ever):
+            await p.goals.start(what)
+        sleeping = await p.goals.start(ticking, 1, 50)
+        awaited = asyncio.create_task(p.goals.run(stuck_for_ever))
+        await p.clock.advance(1)
+        await p.crash()
+        with pytest.raises(Unavailable, match="was ended with all runs of this process"):
+            await awaited
+        await p.clock.advance(DAY_S)
+        assert (await p.goals.get(sleeping.id)).status == "done"
+        for goal in await p.goals.list(flow="stuck_for_ever", status="open"):
+            await p.goals.cancel(goal.id)
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
 async def test_a_start_without_a_time_zone_is_invalid() -> None:

@@ -51,7 +51,7 @@ class ApprovalView:
 
     def wire(self) -> dict[str, Any]:
         """Return the one JSON form."""
-        empty = dict.fromkeys(("question", "options", "tool", "arguments", "why"))
+        empty = dict.fromkeys(("question", "options", "until", "tool", "arguments", "why"))
         return {
             "goal_id": self.place.goal_id,
             "call_id": None if self.call is None else self.call.call.call_id,
@@ -116,9 +116,9 @@ def _view(goal_id: str, call: CallState) -> ApprovalView | None:
     decisions: tuple[str, ...]
     said: dict[str, Any]
     match call:
-        case CallState(call=Ask(question=question, options=options)):
+        case CallState(call=Ask(question=question, options=options, until=until)):
             kind, decisions = "question", ("answer",)
-            said = {"question": question, "options": None if options is None else list(options)}
+            said = {"question": question, "options": None if options is None else list(options), "until": until}
         case CallState(call=ToolCall() as asked) if call.awaits_approval:
             kind, decisions = "approval", ("approve", "deny")
             said = {"tool": asked.tool, "arguments": asked.arguments}

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 
 from perdure.app.views import GoalResult, GoalView
 from perdure.errors import Conflict, Invalid, KeyTaken
+from perdure.kernel.children import RESERVED_PREFIX
 from perdure.kernel.decisions import denied
 from perdure.kernel.events import Decision, Limits, content_of
 from perdure.kernel.ports import Once, Summary
@@ -17,6 +18,8 @@ OnFailed = Literal["raise", "retry", "return"]
 """What `run` does about a goal that failed: raise, retry it once and then raise, or return its result."""
 
 LONGEST_KEY = 200
+KEY_PREFIX = "key:"
+"""Stands before a start key where the id of a goal is expected; no id begins with it."""
 LONGEST_REASON = 2000
 MOST_TAGS = 20
 TAG = r"[\w.:/=@+-]{1,64}"
@@ -61,13 +64,35 @@ def goal_id(given: Any) -> str:
     return given
 
 
+def named_key(given: Any) -> str | None:
+    """Return the start key that `key:KEY` names, which stands for the id of a goal; None for anything else.
+
+    Raises: Invalid when the key is empty or no key.
+    """
+    if not isinstance(given, str) or not given.startswith(KEY_PREFIX):
+        return None
+    return key(given.removeprefix(KEY_PREFIX), is_childs=True)
+
+
+def id_or_key(given_id: Any, given_key: Any) -> str:
+    """Return what names a goal, of which either the id or the key is given.
+
+    Raises: Invalid
+    """
+    if (given_id is None) == (given_key is None):
+        raise Invalid("A goal is named by its id or by its key: give exactly one of them.")
+    if given_key is None:
+        return goal_id(given_id)
+    return f"{KEY_PREFIX}{key(given_key, is_childs=True)}"
+
+
 def is_storable(text: str) -> bool:
     """Tell whether every database can store a text: it has no NUL and no lone surrogate."""
     return not any(character == "\0" or "\ud800" <= character <= "\udfff" for character in text)
 
 
-def key(given: Any) -> str | None:
-    """Return a key, if there is one.
+def key(given: Any, *, is_childs: bool = False) -> str | None:
+    """Return a key, if there is one; only the key of a child can begin with the prefix that is reserved for these.
 
     Raises: Invalid
     """
@@ -78,6 +103,8 @@ def key(given: Any) -> str | None:
         found = given[:40] if isinstance(given, str) else given
         raise Invalid(f"A key is a text of 1 to {LONGEST_KEY} characters, without control characters; found {found!r}.")
     text: str = given
+    if text.startswith(RESERVED_PREFIX) and not is_childs:
+        raise Invalid(f"Invalid key {text[:80]!r}: keys that begin with {RESERVED_PREFIX!r} are reserved for children.")
     return text
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from perdure.app.run_options import Manner, Watch
 from perdure.app.trouble import Trouble
 from perdure.app.views import GoalView
+from perdure.app.worker import RunsEnded
 from perdure.errors import PerdureError, Unavailable
 from perdure.kernel.events import Event
 from perdure.kernel.fold import GoalState
@@ -338,7 +339,9 @@ class BackgroundRuns:
             is_again = before is not None and before.last_seq == last_seq
             self._leave_alone(goal_id, last_seq, _OWNED_S if is_again else 0.0)
             return
-        if self._warned.get(goal_id) != str(error):
+        if isinstance(error, RunsEnded):
+            log.debug("%s", error)
+        elif self._warned.get(goal_id) != str(error):
             self._warned[goal_id] = str(error)
             log.warning("%s was given up here: %s", goal_id, error)
         self._leave_alone(goal_id, last_seq, _MOMENT_S if isinstance(error, Unavailable) else PATIENCE_S)

@@ -13,13 +13,14 @@ from perdure.kernel.ports import Owned
 CLEANING_UP = "It is cancelled, and ends when its flow has cleaned up."
 
 
-def cancel_payload(reason: str | None, *, now: bool) -> dict[str, Any]:
-    """Return what is posted to cancel a goal.
+def cancel_payload(reason: str | None, *, now: bool, by: str | None = None) -> dict[str, Any]:
+    """Return what is posted to cancel a goal; `by` is who does that, if not a person.
 
     Raises: Invalid when the reason is not a text that can be stored.
     """
     asked.reason(reason)
-    return {**({} if reason is None else {"reason": reason}), **({"now": True} if now else {})}
+    payload = {"reason": reason, "now": now or None, "by": by}
+    return {name: value for name, value in payload.items() if value is not None}
 
 
 async def clean_up(goal: GoalView, go_on: Callable[[str], Awaitable[Ran]]) -> GoalView | None:

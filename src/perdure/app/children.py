@@ -9,8 +9,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from perdure.app.run_options import Manner, Reopening
 from perdure.app.views import GoalView
-from perdure.errors import Conflict, Invalid, KeyTaken, NotFound, PerdureError
-from perdure.kernel.children import CHILD_FAILED, child_goal_id, child_of, open_children, outcome_of, start_key
+from perdure.errors import Conflict, Damaged, Invalid, KeyTaken, NotFound, PerdureError
+from perdure.kernel.children import (
+    CHILD_FAILED,
+    MAX_DEPTH,
+    TOO_DEEP,
+    child_goal_id,
+    child_of,
+    open_children,
+    outcome_of,
+    start_key,
+)
+from perdure.kernel.cleanup import PARENT
 from perdure.kernel.events import Event, GoalBegun, Limits, MindSpec, ParentCall, ToolCall, ToolError, ToolOutput
 from perdure.kernel.fold import CallState, GoalState
 from perdure.kernel.journal import Journal
@@ -88,6 +98,8 @@ class HomeChildren:
         known = {goal.id: goal for goal in await self._goals.children_of(parent.goal_id)}
         new = [call for call in calls if call.arguments["goal_id"] not in known]
         outcomes: list[ToolOutput] = []
+        if new and await self._depth(parent) >= MAX_DEPTH:
+            outcomes, new = [_too_deep(parent, call) for call in new], []
         for first in range(0, len(new), _AT_ONCE):
             created = [self._create(parent, call, queue) for call in new[first : first + _AT_ONCE]]
             outcomes += [outcome for outcome in await asyncio.gather(*created) if outcome is not None]
@@ -112,11 +124,18 @@ class HomeChildren:
             owner = None if key is None else await self._store.started(key)
             if owner is None or isinstance(error, KeyTaken):
                 return _not_started(call, error.code, error.detail)
-            return _not_started(
-                call, "conflict", f"The key {key!r} has started {owner.goal_id}, which is not a child of this goal."
-            )
+            return _not_started(call, "conflict", _key_conflict(str(key), owner.goal_id, parent.goal_id))
         self._run(await self._goals.get(goal_id))
         return None
+
+    async def _depth(self, goal: GoalState) -> int:
+        """Return how many goals are above a goal: its parent, the parent of that, and so on."""
+        above, depth = goal.begun.parent, 0
+        with suppress(NotFound):  # an ancestor that has finished can be deleted
+            while above is not None and depth < MAX_DEPTH:
+                depth += 1
+                above = (await self._store.find(above.goal_id)).parent
+        return depth
 
     def _flow(self, call: ToolCall) -> "Flow[..., Any]":
         """Return the flow that a call starts; it is found as that of any goal.
@@ -154,8 +173,8 @@ class HomeChildren:
         await asyncio.gather(*(self._cancel(goal_id) for goal_id in goal_ids))
 
     async def _cancel(self, goal_id: str) -> None:
-        with suppress(NotFound, Conflict):  # it was never created, or has ended
-            await self._goals.cancel(goal_id)
+        with suppress(NotFound, Conflict, Damaged):  # it was never created, has ended, or can never continue
+            await self._goals.cancel(goal_id, by=PARENT)
 
     async def are_active(self, goal_ids: Collection[str]) -> bool:
         """See Children.are_active; a child that waits for its own children is active as long as one of them is."""
@@ -280,6 +299,22 @@ def _was_started(call: CallState) -> bool:
 
 def _not_started(call: ToolCall, code: str, why: str) -> ToolOutput:
     return ToolOutput(call.call_id, ok=False, error=ToolError(code, f"The child was not started. {why}"))
+
+
+def _too_deep(parent: GoalState, call: ToolCall) -> ToolOutput:
+    why = (
+        f"Children can be nested at most {MAX_DEPTH} deep, and {parent.goal_id} is at depth {MAX_DEPTH}. Check whether"
+        f" the flow {call.arguments['flow']} starts itself without end."
+    )
+    return _not_started(call, TOO_DEEP, why)
+
+
+def _key_conflict(key: str, owner_id: str, parent_id: str) -> str:
+    return (
+        f"The key {key!r} has started {owner_id}, which is not a child of this goal. Use another key for the child; or"
+        f" delete that goal once it has finished (`perdure goal delete {owner_id}`), and retry this one"
+        f" (`perdure goal retry {parent_id}`)."
+    )
 
 
 def _new_goal(parent: GoalState, call: ToolCall, flow: "Flow[..., Any]") -> "NewGoal":

@@ -15,10 +15,10 @@ from perdure.kernel.ports import Owned
 if TYPE_CHECKING:
     from perdure.app.goals import Goals
 
-T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
-class GoalHandle(Generic[T]):
+class GoalHandle(Generic[T_co]):
     """A goal by its id, in any process; `p.goals.start(…)` and `p.goals.handle(id)` return one.
 
     handle = await p.goals.start(nightly, "2026-11-15")
@@ -54,7 +54,7 @@ class GoalHandle(Generic[T]):
         """
         return (await self._goals.get(self.id)).status
 
-    async def result(self, timeout_s: float | None = None) -> GoalResult[T]:
+    async def result(self, timeout_s: float | None = None) -> GoalResult[T_co]:
         """Wait until the goal has ended, in whichever process, and return its result.
 
         It waits for answers, signals and timers, too. A goal that was started through this handle is resumed here when

@@ -103,14 +103,14 @@ class GoalReader:
         except (NotFound, Damaged):  # deleted meanwhile, or its first event cannot be read
             return False
 
-    async def deletable(self, goal_id: str) -> GoalView:
-        """Return a goal that can be deleted.
+    async def deletable(self, goal_id: str, *, force: bool = False) -> GoalView:
+        """Return a goal that can be deleted; with `force`, also before it has finished, if its history is damaged.
 
         Raises: NotFound; Conflict when it or a child of it has not finished or has a fork, or its parent has not
         finished.
         """
         goal = await self.get(goal_id)
-        await GoalDeletion(self, self._store).require_deletable(goal)
+        await GoalDeletion(self, self._store, force=force).require_deletable(goal)
         return goal
 
     async def children_of(self, goal_id: str) -> Sequence[GoalView]:
@@ -205,7 +205,8 @@ class GoalReader:
         self.require_open()
         after = asked.number("after", after, 0)
         upto = None if limit is None else after + asked.number("limit", limit, 1)
-        found = await self._store.load(asked.goal_id(goal_id), after=after, upto=upto, max_bytes=max_bytes)
+        goal_id = await self._id(goal_id)
+        found = await self._store.load(goal_id, after=after, upto=upto, max_bytes=max_bytes)
         if not found and after:
             asked.reached(await self._store.find(goal_id), after)
         return found
@@ -259,6 +260,7 @@ class GoalReader:
 
         Raises: NotFound; Damaged when an event was changed or is missing.
         """
+        goal_id = await self._id(goal_id)
         events = await self._store.load(goal_id)
         require_unchanged(events, goal_id)
         return fold(events)
@@ -268,11 +270,11 @@ class GoalReader:
 
         Raises: NotFound; Damaged
         """
-        return fold(await self._store.load(goal_id, upto=1)).begun
+        return fold(await self._store.load(await self._id(goal_id), upto=1)).begun
 
     async def pending(self, goal_id: str) -> Sequence[InboxRow]:
         """Return what was posted to a goal and not yet taken."""
-        return await self._store.inbox(goal_id)
+        return await self._store.inbox(await self._id(goal_id))
 
     async def replay(self, prefix: str) -> Replayed:
         """Fold the history of a goal again, checking every event.
@@ -286,12 +288,35 @@ class GoalReader:
         """Find where the histories of two goals part."""
         return compare(await self.history(left), await self.history(right))
 
-    async def _found(self, prefix: str) -> Summary:
+    async def _found(self, name: str) -> Summary:
+        """Return the goal that a prefix of an id, or `key:KEY`, names.
+
+        Raises: NotFound; Conflict when there are several; Invalid.
+        """
         self.require_open()
-        return await self._store.find(asked.goal_id(prefix))
+        key = asked.named_key(name)
+        return await self._store.find(asked.goal_id(name)) if key is None else await self._started_by(key)
+
+    async def _started_by(self, key: str) -> Summary:
+        """Return the goal that a key has started.
+
+        Raises: NotFound
+        """
+        found = await self._store.started(key)
+        if found is None:
+            raise NotFound(f"No goal was started with the key {key!r}.")
+        return found
+
+    async def _id(self, name: str) -> str:
+        """Return the id of the goal that an id, which is not looked up, or `key:KEY` names.
+
+        Raises: NotFound; Invalid.
+        """
+        key = asked.named_key(name)
+        return asked.goal_id(name) if key is None else (await self._started_by(key)).goal_id
 
     async def _whole(self, goal_id: str) -> Summary:
-        """Return the goal with an id.
+        """Return the goal with an id, or that `key:KEY` names.
 
         Raises: NotFound, naming the only goal whose id begins so.
         """
@@ -299,7 +324,7 @@ class GoalReader:
             found = await self._found(goal_id)
         except Conflict as error:  # a prefix of several ids
             raise NotFound(f"No goal has the id {goal_id!r}. {error.detail} {_WHOLE_ID}") from error
-        if found.goal_id != goal_id:
+        if found.goal_id != goal_id and asked.named_key(goal_id) is None:
             raise NotFound(f"No goal has the id {goal_id!r}. Did you mean {found.goal_id}? {_WHOLE_ID}")
         return found
 

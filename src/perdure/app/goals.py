@@ -21,6 +21,7 @@ from perdure.app.posts import CANCEL_WAIT_S, Posts
 from perdure.app.run_options import Manner, Reopening
 from perdure.app.runner import PARK_S, Runner
 from perdure.app.script_interrupts import Interrupted
+from perdure.app.skipped_values import require_fitting_value
 from perdure.app.system import SystemClock, SystemIds
 from perdure.app.views import GoalResult, GoalView
 from perdure.app.waits import unawaited_note
@@ -46,6 +47,8 @@ T = TypeVar("T")
 
 class Goals(GoalReader):
     """The goals of a home. A method that changes a goal needs its whole id; one that only reads accepts a prefix.
+
+    Instead of an id, each takes `key:KEY` for the goal that a key has started.
 
     async with Perdure.open() as p:
         result = await p.goals.options(key="nightly-2026-11-15").run(nightly, "2026-11-15")
@@ -135,14 +138,14 @@ class Goals(GoalReader):
         """
         return await self.options().start(what, *args, **kwargs)
 
-    async def handle(self, goal_id: str) -> "GoalHandle[Any]":
-        """Return a handle on a goal, whichever process runs it.
+    async def handle(self, goal_id: str | None = None, *, key: str | None = None) -> "GoalHandle[Any]":
+        """Return a handle on the goal with an id, or that a key has started, whichever process runs it.
 
-        Raises: NotFound
+        Raises: NotFound; Invalid unless exactly one of both is given.
         """
         from perdure.app.goal_handle import GoalHandle
 
-        return GoalHandle(self, (await self._whole(goal_id)).goal_id)
+        return GoalHandle(self, (await self._whole(asked.id_or_key(goal_id, key))).goal_id)
 
     async def resume(self, goal_id: str, *, limits: Limits | None = None) -> GoalResult[Any]:
         """Resume a goal, and return the result; a finished goal is not run again, and its result is that of its end.
@@ -215,6 +218,7 @@ class Goals(GoalReader):
         """
         while True:
             summary = await self._whole(goal_id)
+            goal_id = summary.goal_id
             state = await self.state(goal_id) if summary.is_final else None
             if state is not None and state.termination is not None:  # else it was reopened between the two reads
                 return Ran("ended", state, summary.queue, is_recorded=True)
@@ -303,7 +307,8 @@ class Goals(GoalReader):
         """Settle an open call, durably; it does not start a run of the goal.
 
         Without a call's id, the only one that the decision fits is meant. The same key decides once. Of two decisions
-        on one call at the same moment, one is accepted.
+        on one call at the same moment, one is accepted. The value for a skipped step of a flow is validated against the
+        return annotation of its function if the code is here, else when the flow is resumed.
 
         Raises: NotFound; Invalid; Conflict, which says what was decided before, when it fits nothing that is open, or
         the key has decided something else; Damaged, and nothing is stored.
@@ -315,6 +320,7 @@ class Goals(GoalReader):
         try:
             state, now_us = await self.state(goal_id), self._clock.now_us()
             chosen = choose(state, decision, call_id, value, now_us=now_us)
+            await require_fitting_value(self._runner.means, state, chosen)
             admit = admit_decision(state, chosen)
             return await self._posts.post(
                 goal_id,
@@ -361,7 +367,7 @@ class Goals(GoalReader):
         sent = await self._posts.post(goal.goal_id, "signal", content, key=key, after=goal.last_seq, admit=admit)
         return replace(sent, note=note if sent.is_news and not sent.is_final else None)
 
-    async def cancel(
+    async def cancel(  # noqa: PLR0913 (each is an option of the cancel)
         self,
         goal_id: str,
         *,
@@ -370,6 +376,7 @@ class Goals(GoalReader):
         key: str | None = None,
         wait_s: float = CANCEL_WAIT_S,
         is_cleaned_up_here: bool = True,
+        by: str | None = None,
     ) -> GoalView:
         """End a goal, and return it as it is then; the worker that runs it ends what it has begun.
 
@@ -383,7 +390,7 @@ class Goals(GoalReader):
         Raises: NotFound; Invalid; Conflict when it has ended, unless the same key has ended it; Damaged, and nothing
         is stored.
         """
-        payload = cancel_payload(reason, now=now)
+        payload = cancel_payload(reason, now=now, by=by)
         goal = await self._whole(goal_id)
         if not (await self.views_of([goal]))[0].is_running:
             await self._require_unchanged(goal)
@@ -422,14 +429,17 @@ class Goals(GoalReader):
         forks = GoalForks(self._store, self._runner, self.views_of)
         return await forks.fork(await self._whole(goal_id), request, take_key=take_key, key=asked.key(key))
 
-    async def delete(self, goal_id: str) -> str:
+    async def delete(self, goal_id: str, *, force: bool = False) -> str:
         """Remove the history of a finished goal that has no forks, and of its children; return its id.
+
+        With `force`, a goal whose history is damaged is removed before it has finished, too, because it can be neither
+        resumed nor cancelled.
 
         Raises: NotFound; Conflict when it or a child of it has not finished or has a fork, or its parent has not
         finished.
         """
         goal = await self.get(goal_id)
-        await GoalDeletion(self, self._store).delete(goal)
+        await GoalDeletion(self, self._store, force=force).delete(goal)
         return goal.id
 
     def interrupted(self) -> Sequence[Interrupted]:

@@ -48,7 +48,7 @@ class NewGoal:
         Raises: Invalid
         """
         asked.tags(self.tags)
-        asked.key(self.key)
+        asked.key(self.key, is_childs=self.parent is not None)
 
     def differs_from(self, begun: GoalBegun) -> str | None:
         """Say in what another goal is not the one that is wanted; in which folder and with how much do not count."""
@@ -169,7 +169,7 @@ def of_plan_text(text: str, name: str) -> NewGoal:
 def of_flow(flow: Flow[..., Any], args: list[Any], kwargs: dict[str, Any]) -> NewGoal:
     """Make a goal of a flow and what it is called with; an argument is the same whether it is named or not.
 
-    Raises: Invalid when an argument does not go through JSON, the flow does not take it, or another flow was defined
+    Raises: Invalid when an argument cannot be stored as JSON, the flow does not take it, or another flow was defined
     under its name since.
     """
     require_newest(flow)

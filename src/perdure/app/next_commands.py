@@ -27,7 +27,7 @@ LIMIT_FLAGS: dict[LimitName, str] = {
     "seconds": "--timeout",
 }
 DECISIONS = {
-    "skip": "Skip it if it happened: it counts as done.",
+    "skip": "Skip it if it happened: it counts as done. Add --value JSON to give its output.",
     "retry": "Retry it if it did not happen: it is run again.",
     "abort": "Abort: the goal ends as failed.",
 }
@@ -231,13 +231,18 @@ def _retry(goal: Summary, why: str = "Retry what failed, when the cause is fixed
 
 def _why_retried(state: GoalState, planned: Reopened) -> str:
     """Say what a retry does: which steps it calls again, and which wait for a decision."""
-    again = [state.calls[call_id].call.step for call_id in planned.again]
+    repeated = [state.calls[call_id] for call_id in planned.again]
+    again = [call.call.step for call in repeated if not is_cancelled_by_flow(call)]
+    cancelled = [call.call.step for call in repeated if is_cancelled_by_flow(call)]
     unknown = [state.calls[call_id].call.step for call_id in planned.unknown]
     said = []
     if again:
         said.append(f"Retry {', '.join(again)}, which failed, when the cause is fixed.")
+    if cancelled:
+        begins = "It also calls" if again else "Run the flow again when the bug is fixed. It calls"
+        said.append(f"{begins} {', '.join(cancelled)} again, which the flow had cancelled before it failed.")
     if unknown:
-        begins = "The goal then waits" if again else "Reopen the goal, which then waits"
+        begins = "The goal then waits" if again or cancelled else "Reopen the goal, which then waits"
         said.append(f"{begins} for a decision about {', '.join(unknown)}, which may have happened.")
     if not said and state.begun.mind.kind == "flow":
         return "Run the flow again over its recorded steps, when the bug is fixed."

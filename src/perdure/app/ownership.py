@@ -69,6 +69,8 @@ class Ownership:
             require_unchanged(events, goal_id)
             desk = self.desk(worker, summary.queue)
             journal = Journal(desk, fold(events), epoch, woken_us=woken_us, deaths=summary.deaths)
+            is_stored_as_due = summary.due_us is not None and summary.due_us <= summary.updated_us
+            journal.is_due_if_left = journal.is_due_if_left or is_stored_as_due
         except BaseException:
             await self._release(goal_id, worker, epoch)
             raise

@@ -4,18 +4,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Generic, Literal, TypeVar, overload
 
+from perdure.app.next_attempts import earliest_attempt_us
 from perdure.app.next_commands import NextCommand, next_commands
 from perdure.kernel.events import Termination, ToolError, iso
 from perdure.kernel.fold import GoalState
 from perdure.kernel.summary import Summary, summarise
 
-T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 GoalStatus = Literal["running", "interrupted", "waiting", "done", "failed", "cancelled"]
 QUEUED = "Queued: the server runs it when it has room."
 
 
 @dataclass(frozen=True)
-class GoalResult(Generic[T]):
+class GoalResult(Generic[T_co]):
     """How a run of a goal ended: `value` is what it returned, `reason` why it ended, if it has.
 
     `detail` says more of an end that is not `done`, such as `NameError: name 'x' is not defined (report.py, line 12)`,
@@ -25,7 +26,7 @@ class GoalResult(Generic[T]):
     id: str
     status: GoalStatus
     reason: str | None
-    value: T
+    value: T_co
     """What the flow returned; None unless the goal is done."""
     detail: str | None = None
 
@@ -132,6 +133,12 @@ class GoalView:
         due_us = self.summary.due_us
         return None if due_us is None else iso(due_us)
 
+    @property
+    def next_attempt_at(self) -> str | None:
+        """When a step that failed is tried again; None where none is, and in a list."""
+        next_us = None if self.state is None else earliest_attempt_us(self.state)
+        return None if next_us is None else iso(next_us)
+
     def is_overdue(self, now_us: int) -> bool:
         """Whether a goal that sleeps could continue by now, and no worker has it."""
         due_us = self.summary.due_us
@@ -150,6 +157,7 @@ class GoalView:
             "reason": goal.reason,
             "waiting_for": goal.waiting_for,
             "due_at": self.due_at if self.status == "waiting" else None,
+            "next_attempt_at": self.next_attempt_at,
             "created_at": iso(goal.created_us),
             "updated_at": iso(goal.updated_us),
             "last_seq": goal.last_seq,

@@ -23,6 +23,10 @@ _RETIRE_S = 2.0
 log = logging.getLogger(__name__)
 
 
+class RunsEnded(Unavailable):
+    """A run was ended with all others of this process, on purpose."""
+
+
 class LocalWorker:
     """Runs loops, and stops them all when it can no longer be sure that its goals are its own."""
 
@@ -42,6 +46,7 @@ class LocalWorker:
         self._lease_s = lease_s
         self._identity: WorkerIdentity | None = None
         self._held: set[str] = set()
+        self._are_runs_ended = False
         self._left: set[str] = set()
         """Goals whose flow blocks its thread and was told to end: nobody may have them while that code can still run.
         """
@@ -101,6 +106,8 @@ class LocalWorker:
                     del self._loops[goal_id]
                     if thread is not None and thread.is_left:
                         self._left.add(goal_id)
+        if self._are_runs_ended:
+            raise RunsEnded(f"{goal_id} was ended with all runs of this process.")
         raise Unavailable(
             f"The lease was not renewed for {self._lease_s * 2 / 3:g} s: the database did not answer, or this process"
             f" was stopped. So {goal_id} was ended here; another worker may have it by now. If not:"
@@ -143,7 +150,8 @@ class LocalWorker:
         return {goal_id: self._loops.get(goal_id) for goal_id in self._held}
 
     async def end_runs(self) -> None:
-        """End every run, as when the lease could not be renewed."""
+        """End every run, as when the lease could not be renewed; this process is not a worker any more."""
+        self._are_runs_ended = True
         await self._end_chores()
 
     def look(self, goal_id: str) -> None:

@@ -32,6 +32,7 @@ class Goal(TypedDict):
     reason: str | None
     waiting_for: str | None
     due_at: str | None
+    next_attempt_at: str | None
     created_at: str
     updated_at: str
     last_seq: int

@@ -19,7 +19,12 @@ def cancelled(call: CallState, now_us: int, happened: Happened | None = None) ->
     """
     if not isinstance(call.call, ToolCall):
         return Decision(call.call.call_id, "cancel", by="flow")
-    if call.call.effect == "once":
+    return cancelled_call(call, now_us, happened)
+
+
+def cancelled_call(call: CallState, now_us: int, happened: Happened | None = None) -> ToolOutput:
+    """Return the outcome of a step or a child that the flow has cancelled. See `cancelled`."""
+    if isinstance(call.call, ToolCall) and call.call.effect == "once":
         happened = happened or _known_from_check(call)
     message = "The flow cancelled it." if happened is None else f"The flow cancelled it; {_EFFECTS[happened]}."
     duration_ms = max(now_us - call.began_us, 0) // 1000

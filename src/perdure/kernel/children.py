@@ -6,6 +6,8 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from perdure.errors import NotFound
+from perdure.kernel.cancellation import cancelled_call
+from perdure.kernel.cleanup import is_cancelled_by_parent
 from perdure.kernel.events import Termination, ToolCall, ToolError, ToolOutput
 from perdure.kernel.fold import CallState, GoalState, fold
 
@@ -14,6 +16,12 @@ if TYPE_CHECKING:
 
 CHILD_FAILED = "child_failed"
 """The error code of a call whose child has failed or was cancelled."""
+TOO_DEEP = "too_deep"
+"""The error code of a call whose child is not started, because it would be nested too deep."""
+MAX_DEPTH = 32
+"""How deep children can be nested: a goal without a parent is at depth 0, its children are at depth 1."""
+RESERVED_PREFIX = "child:"
+"""Start keys of children and keys of their ends begin with this; a user's key must not."""
 _LONGEST_KEY = 200
 _HASH_LENGTH = 10
 _SLUG_LENGTH = 32
@@ -76,16 +84,16 @@ def child_goal_id(parent_id: str, step: str, flow: str) -> str:
 
 
 def start_key(parent_id: str, call_id: str) -> str:
-    """Return the start key of a child, `<parent id>/<call id>`; where that is too long, the call id is hashed."""
-    key = f"{parent_id}/{call_id}"
+    """Return the start key of a child, `child:<parent id>/<call id>`; a call id that is too long is hashed."""
+    key = f"{RESERVED_PREFIX}{parent_id}/{call_id}"
     if len(key) <= _LONGEST_KEY and key.isprintable():
         return key
-    return f"{parent_id}/{hashlib.sha256(call_id.encode(errors='backslashreplace')).hexdigest()}"
+    return f"{RESERVED_PREFIX}{parent_id}/{hashlib.sha256(call_id.encode(errors='backslashreplace')).hexdigest()}"
 
 
 def end_key(goal_id: str, seq: int) -> str:
     """Return the key under which the end of a child, event `seq`, is posted to its parent."""
-    return f"{goal_id}@{seq}"
+    return f"{RESERVED_PREFIX}{goal_id}@{seq}"
 
 
 def child_of(call: CallState) -> str:
@@ -115,7 +123,11 @@ async def outcome_of(store: "StateStore", state: GoalState, goal_id: str) -> Too
 
 
 def _outcome(state: GoalState, call: CallState, child: GoalState, end: Termination) -> ToolOutput:
-    """Return the outcome of a call by the end of its child; what an earlier call has counted is not counted again."""
+    """Return the outcome of a call by the end of its child; what an earlier call has counted is not counted again.
+
+    A child that was cancelled for this call has ended because the flow did not want it any more: a process has died
+    before it could record that. The flow is to cancel it again, so the call is recorded as cancelled.
+    """
     before = [
         each.outcome
         for each in state.calls.values()
@@ -126,11 +138,14 @@ def _outcome(state: GoalState, call: CallState, child: GoalState, end: Terminati
     cost_usd = child.used.usd - sum(float(usage.get("cost_usd", 0.0)) for usage in usages)
     duration_ms = round(child.used.seconds * 1000) - sum(each.duration_ms for each in before)
     usage: dict[str, Any] = {"tokens": max(tokens, 0), "cost_usd": max(cost_usd, 0.0)}
+    parent = child.begun.parent
+    is_unwanted = is_cancelled_by_parent(child) and parent is not None and parent.call_id == call.call.call_id
+    error = cancelled_call(call, child.updated_us).error if is_unwanted else _error(child, end)
     return ToolOutput(
         call.call.call_id,
         ok=end.reason == "done",
         output=end.value,
-        error=None if end.reason == "done" else _error(child, end),
+        error=None if end.reason == "done" else error,
         duration_ms=max(duration_ms, 0),
         usage=usage if any(usage.values()) else None,
     )

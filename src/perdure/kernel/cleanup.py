@@ -4,10 +4,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from perdure.kernel.events import Body, Cancel, Released, Termination
+from perdure.kernel.events import Body, Cancel, Released, Termination, ToolError
 from perdure.kernel.fold import GoalState
 from perdure.kernel.holding import release
 
+PARENT = "parent"
+"""Who cancels a child that the flow of its parent does not wait for any more."""
+BY_PARENT = "cancelled_by_parent"
+"""The error code of a child that ended by that."""
 GRACE_S = 60.0
 """How long a cleanup may take."""
 
@@ -18,12 +22,22 @@ def cancelled_by(state: GoalState, payload: Mapping[str, Any], *, is_running: bo
     The second cancel of a goal ends it, and so does one with `now`. A goal without any call, which no worker runs, has
     nothing to clean up. A cancel releases a goal from hold, because a person wants its cleanup to run.
     """
-    reason = payload.get("reason")
+    reason, by = payload.get("reason"), payload.get("by", "person")
     has_cleanup = state.begun.mind.cleanup and (is_running or state.calls)
     if not has_cleanup or state.cancel is not None or payload.get("now"):
-        return [Termination("cancelled", _detail(state, reason))]
+        error = ToolError(BY_PARENT, "The parent cancelled it.") if by == PARENT else None
+        return [Termination("cancelled", _detail(state, reason), error=error)]
     released: Sequence[Released] = release(state)
-    return [*released, Cancel(payload.get("by", "person"), reason)]
+    return [*released, Cancel(by, reason)]
+
+
+def is_cancelled_by_parent(state: GoalState) -> bool:
+    """Return whether a goal has ended because the goal that started it did not want it any more."""
+    end = state.termination
+    if end is None or end.reason != "cancelled":
+        return False
+    by = None if state.cancel is None else state.cancel.by
+    return by == PARENT or (end.error is not None and end.error.code == BY_PARENT)
 
 
 def is_cleaning_up(state: GoalState) -> bool:

@@ -40,7 +40,11 @@ def _meaning(event: Event) -> Any:
         case ToolCall(tool="step", arguments=arguments):
             return event.type, replace(body, arguments={**_NO_ARGUMENTS, **arguments, "digest": None})
         case ToolOutput(error=error):
-            return event.type, replace(body, duration_ms=0, usage=None, meta=None, error=None), _failure(error)
+            return (
+                event.type,
+                replace(body, duration_ms=0, usage=None, meta=None, error=None, retry_after_s=None),
+                _failure(error),
+            )
         case Termination(error=error):
             return event.type, replace(body, error=None), _failure(error)
         case _:

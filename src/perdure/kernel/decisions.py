@@ -20,6 +20,7 @@ from perdure.kernel.events import (
 from perdure.kernel.fold import CallState, GoalState, apply
 from perdure.kernel.moments import moment
 from perdure.kernel.ports import Admit, InboxRow
+from perdure.kernel.step_names import branch_of, is_below, is_deadline
 
 _LONGEST_ANSWER = 100
 BY_PERSON: tuple[Verdict, ...] = ("approve", "deny", "answer", "retry", "skip", "abort")
@@ -31,21 +32,19 @@ def choose(
 ) -> Decision:
     """Make the decision that settles a call; without an id, the only one that it fits.
 
-    A question whose deadline has passed at `now_us` takes no answer, also when that is not recorded yet.
+    A question whose deadline, or that of a block around it, has passed at `now_us` takes no answer, also when that is
+    not recorded yet.
 
     Raises: Invalid when it is no decision, or no answer to the question; Conflict when it fits nothing that is open.
     """
     if verdict not in BY_PERSON:
         raise Invalid(f"{verdict!r} is no decision; known are {', '.join(BY_PERSON)}.")
     late = _timed_out(state, now_us)
-    fitting = [call for call in state.open_calls.values() if _fits(call, verdict) and call not in late]
+    fitting = [call for name, call in state.open_calls.items() if _fits(call, verdict) and name not in late]
     chosen = [call for call in fitting if call_id in (None, call.call.call_id)]
-    if (
-        not chosen
-        and verdict == "answer"
-        and (missed := [call for call in late if call_id in (None, call.call.call_id)])
-    ):
-        raise Conflict(f"{timed_out(missed[-1])}.")
+    missed = [said for name, said in late.items() if call_id in (None, name)]
+    if not chosen and verdict == "answer" and missed:
+        raise Conflict(missed[-1])
     if len(chosen) != 1:
         raise _refusal(state, verdict, call_id, [call.call.call_id for call in fitting])
     call = chosen[0].call
@@ -122,11 +121,30 @@ def takes_posts(call: CallState) -> bool:
     return not call.runs and not (isinstance(call.call, Wait) and call.call.signal is None)
 
 
-def _timed_out(state: GoalState, now_us: int | None) -> list[CallState]:
-    """Return the open questions whose deadline has passed."""
-    due = [] if now_us is None else elapsed(state, now_us)
-    calls = [state.open_calls[each.call_id] for each in due]
-    return [call for call in calls if isinstance(call.call, Ask)]
+def _timed_out(state: GoalState, now_us: int | None) -> dict[str, str]:
+    """Return the open questions whose deadline has passed, each with what to say to those who answer it.
+
+    The deadline is that of the question, or of a `goal.timeout` that was begun before it in its branch or above: the
+    flow gets that first, and does not wait for the answer any more.
+    """
+    due = [] if now_us is None else [state.open_calls[each.call_id] for each in elapsed(state, now_us)]
+    blocks = [call for call in due if is_deadline(call)]
+    said: dict[str, str] = {}
+    for name, call in state.open_calls.items():
+        around = [block for block in blocks if isinstance(call.call, Ask) and _encloses(block, call)]
+        if call in due and isinstance(call.call, Ask):
+            said[name] = f"{timed_out(call)}."
+        elif around:
+            said[name] = (
+                f"{timed_out(around[0])}, and {name} is asked within it. Resume the goal; if it still asks then, answer"
+                " again."
+            )
+    return said
+
+
+def _encloses(block: CallState, call: CallState) -> bool:
+    """Tell whether a call was begun within a block with a deadline, as far as the history shows that."""
+    return block.seq < call.seq and is_below(branch_of(call.call.step), branch_of(block.call.step))
 
 
 def timed_out(call: CallState) -> str:
@@ -170,11 +188,10 @@ def _refusal(state: GoalState, verdict: str, call_id: str | None, fitting: list[
 
 
 def _no_question(state: GoalState) -> str:
-    """Say that a goal asks nothing, or that its last question timed out, and what is open instead."""
+    """Say that a goal asks nothing, or how its last question was settled, and what is open instead."""
     now = [f"{call.call.step} {_doing(call)}" for call in state.open_calls.values()]
     asked = [call for call in state.calls.values() if isinstance(call.call, Ask)]
-    is_late = bool(asked) and _has_timed_out(asked[-1])
-    before = timed_out(asked[-1]) if is_late else f"{state.goal_id} has not asked a question"
+    before = (_settled(asked[-1]) if asked else None) or f"{state.goal_id} has not asked a question"
     return f"{before}{'; ' if now else ''}{', '.join(now)}."
 
 

@@ -8,6 +8,14 @@ def not_finished(goal_id: str) -> Conflict:
     return Conflict(f"{goal_id} has not finished; cancel it first.")
 
 
+def damaged_and_not_finished(goal_id: str) -> Conflict:
+    """Return the refusal of a goal that has not finished, and that cannot be cancelled either."""
+    return Conflict(
+        f"{goal_id} has not finished, and its history is damaged, so it cannot be cancelled. To delete it all the same:"
+        f" `perdure goal delete {goal_id} --force`."
+    )
+
+
 def has_fork(goal_id: str, fork_id: str) -> Conflict:
     """Return the refusal of a goal whose events a fork needs."""
     return Conflict(f"{goal_id} has a fork, {fork_id}; delete that first.")

@@ -98,7 +98,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """The intent to run a tool, recorded before it starts."""
+    """The intent to run a tool, recorded before it starts; `until` is when it times out."""
 
     call_id: str
     step: str
@@ -107,19 +107,17 @@ class ToolCall:
     effect: Effect
     attempt: int = 1
     until: str | None = None
-    """When it times out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A question to a person."""
+    """A question to a person; `until` is when the flow stops waiting for an answer."""
 
     call_id: str
     step: str
     question: str
     options: tuple[str, ...] | None = None
     until: str | None = None
-    """When the flow stops waiting for an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +165,8 @@ class ToolOutput:
     """What the step recorded about itself; it is not compared."""
     happened: Happened | None = None
     """Of a `once` call that was cancelled or has raised: whether it had its effect, as far as its check knows."""
+    retry_after_s: float | None = None
+    """Of a step of a flow that failed: when it is tried again, from its end; null if it is not, or at once."""
 
 
 @dataclass(frozen=True, slots=True)

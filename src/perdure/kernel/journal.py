@@ -76,10 +76,16 @@ class Journal:
         """Whether a goal that waits is stored as due, so that it is resumed if its worker dies or only settles it.
 
         The intent of a child is durable before the child is created. So the goal has to be looked at until a run has
-        found or created the children of all open calls.
+        found or created the children of all open calls. And a call may be settled while the goal still waits for
+        something else: the goal has to be looked at until its mind knows.
         """
         self._is_stored_as_due = False
         self._opening: _Opening | None = None
+
+    @property
+    def store(self) -> StateStore:
+        """Where the history is stored."""
+        return self._desk.store
 
     @classmethod
     def begin(cls, desk: Desk, body: GoalBegun, goal_id: str, start_key: str | None = None) -> "Journal":
@@ -164,6 +170,7 @@ class Journal:
         Raises: Invalid when a body cannot be kept; nothing of it is recorded then.
         """
         iteration = self.state.used.iterations + is_decision
+        settled_before = len(self.state.settled)
         for body in bodies:
             event = seal(
                 body,
@@ -176,6 +183,7 @@ class Journal:
             self._pending.append(event)
             if not is_recovery and _is_progress(body):
                 self._deaths = 0
+        self.is_due_if_left = self.is_due_if_left or len(self.state.settled) > settled_before
 
     def reopen(self, body: Reopened, *more: Body, key: str | None, dropped: Sequence[str] = ()) -> None:
         """Record that a failed goal is retried; `commit_opening` makes it durable, in an append of its own.
@@ -232,7 +240,7 @@ class Journal:
         return done
 
     def _is_due(self) -> bool:
-        """Tell whether the goal is stored as due because of its children; see `is_due_if_left`."""
+        """Tell whether the goal is stored as due though it waits; see `is_due_if_left`."""
         return self.is_due_if_left and self.state.hold is None and self.state.waiting_for is not None
 
     def _summary(self, *, is_due: bool) -> Summary:

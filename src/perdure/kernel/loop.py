@@ -66,6 +66,8 @@ class Loop:
         self._wake_us: int | None = None
         self._again_s: float | None = None
         """When the mind wants to be asked again: at a moment, and after some time. See Decided."""
+        self._known = 0
+        """How many settled calls the mind knows of."""
         self._is_stopping = False
         self._deciding: asyncio.Task[Any] | None = None
         self._has_posts = False
@@ -159,7 +161,7 @@ class Loop:
             outcome = self._outcome(wake_us)
             if outcome == "waiting" and await self._children.are_active():
                 outcome, wake_us = None, self._clock.now_us() + _CHILDREN_US
-            self.journal.is_due_if_left = bool(self._children.new())
+            self.journal.is_due_if_left = bool(self._children.new()) or self._has_unknown()
             done = await self.journal.commit(release=outcome is not None)
             if self.journal.has_let_go():
                 return Ran(outcome or "ended", self.state, self.journal.queue)
@@ -184,6 +186,10 @@ class Loop:
                     await self._record_news()
                 self._collect_unless_posted()
         return Ran("ended", self.state, self.journal.queue)
+
+    def _has_unknown(self) -> bool:
+        """Tell whether a call is settled that the mind does not know of, and could continue with."""
+        return self.state.reached_limit is None and len(self.state.settled) > self._known
 
     async def _record_news(self) -> None:
         """Record what the mind has decided by itself, before the outcomes that it did not know.
@@ -237,6 +243,7 @@ class Loop:
 
     async def _decided(self) -> Decided:
         """Ask the mind; one that is cut short by a stop has decided nothing."""
+        self._known = len(self.state.settled)
         self._deciding = task = asyncio.current_task()
         try:
             decided = await self._means.mind.decide(self.state, self._clock.now_us())

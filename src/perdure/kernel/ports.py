@@ -216,8 +216,11 @@ class StateStore(Queue, Protocol):
         """Return the goal that was started with a key, if there is one and it was not deleted since."""
         ...
 
-    async def delete(self, goal_id: str) -> None:
+    async def delete(self, goal_id: str, *, even_unfinished: bool = False) -> None:
         """Remove the events of a finished goal that has no forks; its row stays, without them, and its key is free.
+
+        With `even_unfinished`, a goal that has not finished is removed, too, whoever owns it: its owner, if there is
+        one, can append nothing more.
 
         Raises: NotFound; Conflict when it is not finished, or has forks.
         """

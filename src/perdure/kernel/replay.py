@@ -74,6 +74,7 @@ def damaged_event(goal_id: str, seq: int, fault: str, intact: Sequence[Event] = 
     if seq > 1:
         options = fork_before_damage(intact) if intact else f"--at {seq - 1}"
         remedy += f", or fork the goal before the damage (`perdure goal fork {goal_id} {options}`)"
+    remedy += f", or delete it (`perdure goal delete {goal_id} --force`)"
     return DamagedEvent(f"Event {seq} of {goal_id} {fault}. {remedy}.", seq)
 
 

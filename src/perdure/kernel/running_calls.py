@@ -12,14 +12,15 @@ from typing import Any
 
 from perdure.errors import Invalid
 from perdure.kernel.cancellation import cancelled as cancelled_outcome
-from perdure.kernel.children import child_of, open_children
-from perdure.kernel.events import Body, OutcomeUnknown, ToolCall, ToolOutput
+from perdure.kernel.children import child_of, open_children, outcome_of
+from perdure.kernel.events import Body, Decision, OutcomeUnknown, ToolCall, ToolOutput
 from perdure.kernel.fold import CallState
 from perdure.kernel.journal import Journal
 from perdure.kernel.means import Means
 from perdure.kernel.ports import Clock
 from perdure.kernel.tasks import end_tasks
-from perdure.kernel.tool_runs import Ended, ToolRuns
+from perdure.kernel.tool import Used
+from perdure.kernel.tool_runs import NOTHING_USED, Ended, ToolRuns
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +43,8 @@ class RunningCalls:
         """Those of them that are pure, and so are not open in the state."""
         self._unrecorded: list[ToolCall] = []
         """Pure calls that are to begin."""
+        self._unwanted: list[ToolCall] = []
+        """Cancelled calls whose children are to be ended."""
 
     @property
     def names(self) -> Collection[str]:
@@ -50,16 +53,23 @@ class RunningCalls:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing runs, and no call without an intent is to begin."""
-        return not (self._running or self._unrecorded)
+        """Whether nothing runs, no call without an intent is to begin, and no child is to be ended."""
+        return not (self._running or self._unrecorded or self._unwanted)
 
     def add_unrecorded(self, calls: Sequence[ToolCall]) -> None:
         """Begin pure calls with the next `start_new`: they have no intent, so the state does not know them."""
         self._unrecorded += calls
 
     def start_new(self) -> None:
-        """Begin every call that is to run and does not: decided just now, approved, or left by a dead worker."""
+        """Begin every call that is to run and does not: decided just now, approved, or left by a dead worker.
+
+        Children are ended here, too, because what they are cancelled for is durable now: a flow that is run again
+        cancels them again.
+        """
         new, self._unrecorded = self._unrecorded, []
+        unwanted, self._unwanted = self._unwanted, []
+        for call in unwanted:
+            self._watch(call, self._end_child(call))
         open_calls = self._journal.state.open_calls
         if len(self._running) - len(self._without_intent) < len(open_calls):
             new += [call.call for call in open_calls.values() if isinstance(call.call, ToolCall) and call.runs]
@@ -109,8 +119,9 @@ class RunningCalls:
                 call = self._started[call_id]
                 self._watch(call, self._end_call(call, running))
             elif running is None and found is not None and isinstance(found.call, ToolCall) and found.is_child:
-                self.cancelling.add(call_id)  # its child ends before it
-                self._watch(found.call, self._end_child(found.call))
+                if call_id not in self.cancelling:  # its child ends before it
+                    self.cancelling.add(call_id)
+                    self._unwanted.append(found.call)
             elif running is None and found is not None:
                 is_settled = True
                 self._journal.record(self._cancelled(found))
@@ -128,20 +139,30 @@ class RunningCalls:
         if found is None:
             return call, []  # a pure call: nothing of it is recorded, and nothing has to be
         bodies = [] if left or running.cancelled() else running.result()[1]
+        used = self._used(call, bodies)
         done = [body for body in bodies if isinstance(body, ToolOutput) and body.ok]
         if done:
-            return call, [replace(cancelled_outcome(found, self._clock.now_us(), "yes"), output=done[0].output)]
+            outcome = cancelled_outcome(found, self._clock.now_us(), "yes")
+            return call, [_with(outcome, used, done[0].output)]
         happened, output = await self.tools.check(call) if call.effect == "once" and not left else (None, None)
         if happened == "no" and any(isinstance(body, OutcomeUnknown) for body in bodies):
             happened = "unknown"  # it may still run on a thread, and have its effect later
-        outcome = cancelled_outcome(found, self._clock.now_us(), happened)
-        return call, [outcome if output is None else replace(outcome, output=output)]
+        return call, [_with(cancelled_outcome(found, self._clock.now_us(), happened), used, output)]
+
+    def _used(self, call: ToolCall, bodies: Sequence[Body]) -> Used:
+        """Return what a call had used that was cancelled: as its outcome says, if it has one, or as its tool says."""
+        known = [Used(body.usage, body.meta) for body in bodies if isinstance(body, ToolOutput)]
+        return known[0] if known and known[0] != NOTHING_USED else self.tools.used(call.call_id)
 
     async def _end_child(self, call: ToolCall) -> Ended:
         """Cancel the child of a call, and return what to record of the call."""
         found = self._journal.state.open_calls[call.call_id]
         await self._means.children.cancel([child_of(found)])
-        return call, [self._cancelled(found)]
+        ended = await outcome_of(self._journal.store, self._journal.state, child_of(found))
+        outcome = self._cancelled(found)
+        if ended is None or not isinstance(outcome, ToolOutput):
+            return call, [outcome]
+        return call, [replace(outcome, usage=ended.usage, duration_ms=ended.duration_ms)]
 
     def _cancelled(self, found: CallState) -> Body:
         return cancelled_outcome(found, self._clock.now_us())
@@ -167,3 +188,10 @@ class RunningCalls:
             listed = ", ".join(names)
             log.warning("%s of %s did not end when told to, and is left alone", listed, self._journal.goal_id)
         return names
+
+
+def _with(outcome: ToolOutput | Decision, used: Used, output: Any) -> Body:
+    """Return the outcome of a call that was cancelled, with what it used, and its output if that is known."""
+    if not isinstance(outcome, ToolOutput):
+        return outcome
+    return used.on(outcome if output is None else replace(outcome, output=output))

@@ -4,10 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from perdure.errors import Invalid, NotFound
+from perdure.kernel.events import Wait
 from perdure.kernel.fold import CallState, GoalState
 
 _LISTED = 20
 _MARKER = "version:"
+_DEADLINE = "timeout#"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,17 @@ def is_marker(step: str) -> bool:
         return False
     tail = step.rpartition("/")[2]
     return tail.startswith(_MARKER) and "#" not in tail
+
+
+def is_deadline(call: CallState) -> bool:
+    """Tell whether a call is the recorded deadline of a block: `goal.timeout(seconds)`."""
+    is_timer = isinstance(call.call, Wait) and call.call.signal is None
+    return is_timer and call.call.step.rpartition("/")[2].startswith(_DEADLINE)
+
+
+def is_below(branch: str, above: str) -> bool:
+    """Tell whether a branch is another one, or one of the gathers in it."""
+    return branch == above or not above or branch.startswith(f"{above}.")
 
 
 def _path(branch: str) -> list[str]:

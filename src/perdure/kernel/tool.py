@@ -1,7 +1,7 @@
 """The ports of what acts: tools, and the policy that says which calls need an approval."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 from perdure.kernel.events import ToolCall, ToolOutput
@@ -21,6 +21,18 @@ Check = Literal["happened", "not_happened", "unknown"] | KnownOutput
 
 
 @dataclass(frozen=True, slots=True)
+class Used:
+    """What a call has used and recorded; see ToolOutput."""
+
+    usage: dict[str, Any] | None = None
+    meta: dict[str, Any] | None = None
+
+    def on(self, outcome: ToolOutput) -> ToolOutput:
+        """Return an outcome with this, unless it has its own."""
+        return replace(outcome, usage=outcome.usage or self.usage, meta=outcome.meta or self.meta)
+
+
+@dataclass(frozen=True, slots=True)
 class CallContext:
     """What a tool is told about the call that it runs."""
 
@@ -32,6 +44,8 @@ class CallContext:
     """Returns how many seconds the call has left by its recorded timeout, by the clock; None without one."""
     require_ours: Callable[[], None] = lambda: None
     """To be called right before something irrevocable begins. Raises: LeaseLost, which nobody but the loop catches."""
+    note_used: Callable[["Used"], None] = lambda _used: None
+    """To be called by a tool that raises or is cancelled, with what the call had used and recorded by then."""
 
     @property
     def idempotency_key(self) -> str:

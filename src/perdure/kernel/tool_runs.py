@@ -19,7 +19,7 @@ from perdure.kernel.journal import Journal
 from perdure.kernel.means import Means
 from perdure.kernel.ports import Clock, LeaseLost
 from perdure.kernel.recovery import EXHAUSTION, settle_once, told, unknown_if_lost
-from perdure.kernel.tool import CallContext, KnownOutput, Tool
+from perdure.kernel.tool import CallContext, KnownOutput, Tool, Used
 
 log = logging.getLogger(__name__)
 
@@ -27,13 +27,22 @@ Ended = tuple[ToolCall, Sequence[Body]]
 """A call that no longer runs, and what is to be recorded of it."""
 
 
+NOTHING_USED = Used()
+
+
 class ToolRuns:
-    """Runs the calls of one goal, one at a time or side by side; it keeps no state of them."""
+    """Runs the calls of one goal, one at a time or side by side; of their state it keeps only what was used."""
 
     def __init__(self, journal: Journal, means: Means, clock: Clock) -> None:
         self._journal = journal
         self._means = means
         self._clock = clock
+        self._used: dict[str, Used] = {}
+        """What calls had used that raised or were cancelled, by their ids."""
+
+    def used(self, call_id: str) -> Used:
+        """Return what a call had used that raised or was cancelled."""
+        return self._used.get(call_id, NOTHING_USED)
 
     async def run(self, call: ToolCall) -> Ended:
         """Run a call. An error before its tool is asked is a failure; one that the tool raises may hide an effect."""
@@ -48,6 +57,7 @@ class ToolRuns:
                 environment,
                 partial(self._left_s, call),
                 self.require_ours,
+                partial(self._used.__setitem__, call.call_id),
             )
             failpoints.hit("kernel.effect.before")
             self.require_ours()
@@ -56,7 +66,7 @@ class ToolRuns:
             failpoints.hit("kernel.effect.after")
         except Exception as error:
             log.log(_level(), "%s of %s raised %s", call.call_id, self._journal.goal_id, told(error), exc_info=True)
-            failure = self.failure(call, error)
+            failure = self.used(call.call_id).on(self.failure(call, error))
             return call, [failure] if begun is None else await self._broken_off(*begun, failure)
         return call, [unknown_if_lost(call, output)]
 

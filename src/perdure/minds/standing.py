@@ -163,6 +163,14 @@ def _tried(state: GoalState, last: CallState, outcome: ToolOutput, attempt: int,
     return Standing("again", attempt, last, wait_us, until_us)
 
 
+def wait_before_next_us(state: GoalState, call: CallState, outcome: ToolOutput, retry: Retry) -> int | None:
+    """Return how long after an outcome that is not recorded yet its step is tried again; None when it is not."""
+    if outcome.ok or not isinstance(call.call, ToolCall):
+        return None
+    found = _tried(state, call, outcome, call.call.attempt, retry)
+    return found.wait_us if found.status == "again" and not found.is_reopened else None
+
+
 def _began_us(call: CallState) -> int:
     """Return when a call began; a pure one is recorded only when it has ended."""
     is_pure = call.outcome is not None and call.outcome.step is not None

@@ -14,6 +14,10 @@ _SHORTEST_NAP_S = 0.02
 """A loop that waits for a moment polls the clock, at most this often."""
 
 
+_LAST_US = 253_402_300_800 * 1_000_000 - 1
+"""The end of the year 9999, the last that a datetime has."""
+
+
 class Timed(Protocol):
     """What lives by the clock: the goals of a home."""
 
@@ -55,12 +59,17 @@ class ManualClock:
         Sleeps, deadlines, timeouts and waits of retries come in their order, also those that begin on the way. With 0,
         only wait until nothing more happens, for example after an answer was given.
 
-        Raises: Invalid when `seconds` is negative or not a number.
+        Raises: Invalid when `seconds` is negative, not a number, or leads behind the year 9999.
         """
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < math.inf:
             raise Invalid(f"A clock is advanced by 0 or more seconds, found {seconds!r}.")
         async with self._moving:
             await self._timed.settle()
+            most_s = (_LAST_US - self._now_us) // 1_000_000
+            if seconds > most_s:
+                raise Invalid(
+                    f"The clock cannot be advanced by {str(seconds)[:20]} s: the year 9999 ends in {most_s} s."
+                )
             end_us = self._now_us + round(seconds * 1e6)
             while (due_us := await self._next_due_us(end_us)) is not None:
                 await self._move_to(due_us)

@@ -56,7 +56,7 @@ async def test_the_envelope_is_as_specified(known: httpx.AsyncClient) -> None:
     assert made.headers["x-request-id"] == body["meta"]["request_id"]
     fields = (
         "id text mind bot status reason waiting_for created_at updated_at last_seq steps cost_usd tags parent"
-        " forked_from output detail error next due_at"
+        " forked_from output detail error next due_at next_attempt_at"
     )
     assert body["data"].keys() == {*fields.split()}
     missing = await known.get("/api/v1/goals/nothing")

@@ -25,6 +25,21 @@ async def quick(goal, number):
 
 
 @flow
+async def grandchild(goal, number):
+    return await goal.step(abs, number)
+
+
+@flow
+async def middle(goal, number):
+    return await goal.child(grandchild, number) + await goal.step(abs, 1)
+
+
+@flow
+async def top(goal):
+    return await goal.gather(goal.child(middle, 1), goal.child(middle, 2))
+
+
+@flow
 async def parent(goal):
     return [await goal.child(quick, 3), await goal.child(approval, "Publish?")]
 """
@@ -97,3 +112,41 @@ def test_a_cancelled_parent_takes_its_child_along_and_both_are_deleted(perdure: 
     assert {goal["status"] for goal in perdure.goals("--parent", parent)} == {"cancelled", "done"}
     assert perdure("goal", "delete", parent, "--yes") == 0
     assert perdure("goal", "show", child) == 3
+
+
+def test_watch_shows_the_steps_of_children_of_children_before_the_end_of_each(perdure: Terminal) -> None:
+    assert perdure("run", "--flow", "family:top") == 0
+    [top] = perdure.goals("--flow", "top")
+
+    assert perdure("goal", "watch", top["id"]) == 0
+
+    said = [line for line in perdure.err.splitlines() if "step" in line]
+    for branch in ("g1.0/middle#0", "g1.1/middle#0"):
+        started = said.index(f"step {branch}: started")
+        own = [place for place, line in enumerate(said) if line.startswith(f"[{branch}] step /abs#0: done")]
+        below = [place for place, line in enumerate(said) if line.startswith(f"[{branch} /grandchild#0] step /abs#0")]
+        [done] = [place for place, line in enumerate(said) if line.startswith(f"step {branch}: done")]
+        assert len(own) == 1
+        assert len(below) == 2
+        assert started < min(below) < max(below) < own[0] < done
+
+
+def test_watch_shows_only_the_events_of_the_goal_to_programs_and_after_a_seq(perdure: Terminal) -> None:
+    assert perdure("run", "--flow", "family:top") == 0
+    [top] = perdure.goals("--flow", "top")
+
+    assert perdure("goal", "watch", top["id"], "--jsonl") == 0
+    assert {event["goal_id"] for event in perdure.events} == {top["id"]}
+    assert perdure("goal", "watch", top["id"], "--after", str(top["last_seq"])) == 0
+    assert "[g1.0/middle#0]" not in perdure.err
+
+
+def test_watch_shows_a_child_that_was_resumed(perdure: Terminal) -> None:
+    parent, child = started(perdure)
+    assert perdure("goal", "answer", child, "yes", "--resume") == 0
+    assert perdure("goal", "resume", parent) == 0
+
+    assert perdure("goal", "watch", parent) == 0
+    assert "[/approval#0] step /ask#0: asks: Publish?" in perdure.err
+    assert "[/approval#0] step /ask#0: answered: yes" in perdure.err
+    assert perdure.err.index("answered: yes") < perdure.err.index("step /approval#0: done")

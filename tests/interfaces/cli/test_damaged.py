@@ -151,3 +151,18 @@ def test_something_posted_that_cannot_be_read_is_damaged(
     )
     assert ask(perdure, verb, goal) == 7
     assert "row" in perdure.err
+
+
+def test_a_damaged_goal_is_listed_and_deleted_by_force(perdure: Terminal, goal: str) -> None:
+    edit("UPDATE events SET payload = replace(payload, 'Sure', 'Pure') WHERE type = 'action'")
+    assert perdure("run", "true") == 0
+    assert perdure("goal", "cancel", goal) == 7
+    assert f"perdure goal delete {goal} --force" in perdure.err
+    assert perdure("goal", "delete", goal, "--yes") == 4
+    assert "--force" in perdure.err
+    assert perdure("goal", "resume", "--due") == 0
+    assert len(perdure.goals()) == 2
+    assert perdure("goal", "delete", "--status", "waiting", "--force", "--yes") == 2
+    assert perdure("goal", "delete", goal, "--force", "--yes") == 0
+    assert len(perdure.goals()) == 1
+    assert perdure("db", "verify") == 0

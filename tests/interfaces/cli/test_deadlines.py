@@ -1,19 +1,23 @@
 """Deadlines of questions on the command line: shown while they run, and no answer is taken after them."""
 
 import asyncio
+import importlib
 from pathlib import Path
 
 import pytest
 
 from perdure import Perdure
 from perdure.app.system import SystemClock
+from perdure.interfaces.cli.times import deadline_moment
+from perdure.kernel.events import moment_us
 from perdure.kernel.moments import moment
 from tests.interfaces.cli.terminal import Terminal
+from tests.interfaces.cli.test_flows import forget
 from tests.waiting import unanswered_goal
 
 HOUR_US = 3_600_000_000
 FLOW = """
-from perdure import flow
+from perdure import Retry, flow
 
 @flow
 async def waits(goal):
@@ -25,6 +29,32 @@ async def hurries(goal):
         await goal.signal("paid", timeout_s=0.05)
     except TimeoutError:
         await goal.ask("Publish?", timeout_s=0.05)
+
+@flow
+async def asks_in_a_block(goal):
+    try:
+        async with goal.timeout(0.5):
+            return await goal.ask("Publish?", ["yes", "no"])
+    except TimeoutError:
+        return "too late"
+
+@flow
+async def asks_beside_a_block(goal, seconds):
+    async def block():
+        try:
+            async with goal.timeout(seconds):
+                await goal.signal("never")
+        except TimeoutError:
+            return "too late"
+
+    return await goal.gather(block(), goal.ask("Publish?", ["yes", "no"]))
+
+def fail():
+    raise ValueError("not yet")
+
+@flow
+async def tries_again(goal):
+    await goal.options(effect="idempotent", retry=Retry(3, initial=3600)).step(fail)
 """
 
 
@@ -67,3 +97,81 @@ def test_a_signal_is_shown_with_its_deadline_and_what_timed_out_as_that(
     goal = perdure.newest()
     calls = perdure.json("goal", "show", goal)["calls"]
     assert [call["state"] for call in calls] == ["timed out", "timed out"]
+
+
+@pytest.fixture
+def deadlines(ready: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (ready / "flow_with_deadlines.py").write_text(FLOW)
+    monkeypatch.syspath_prepend(str(ready))
+    forget("flow_with_deadlines")
+
+
+async def parked(flow: str, *args: object) -> str:
+    """Start a goal of the module and close the home when it waits; return its id."""
+    async with Perdure.open() as p:
+        what = getattr(importlib.import_module("flow_with_deadlines"), flow)
+        handle = await p.goals.start(what, *args)
+        async with asyncio.timeout(30):
+            while not any("ask" in call for call in (await p.goals.state(handle.id)).open_calls):
+                await p.goals.pause()
+        return handle.id
+
+
+async def past(goal: str) -> None:
+    """Wait until the deadline of a goal that no process runs has passed."""
+    async with Perdure.open() as p, asyncio.timeout(30):
+        while ((await p.goals.get(goal)).summary.due_us or 0) > SystemClock().now_us():
+            await p.goals.pause()
+
+
+@pytest.mark.usefixtures("deadlines")
+def test_an_answer_within_a_block_that_timed_out_is_late(perdure: Terminal) -> None:
+    goal = asyncio.run(parked("asks_in_a_block"))
+    asyncio.run(past(goal))
+    assert perdure("goal", "answer", goal, "yes") == 4
+    assert "/timeout#0.1 timed out at 20" in perdure.err
+    assert "/ask#0.1 is asked within it. Resume the goal" in perdure.err
+    assert perdure.json("goal", "show", goal)["pending"] == []
+    assert perdure("goal", "resume", goal) == 0
+    shown = perdure.json("goal", "show", goal)
+    assert (shown["output"], [call["state"] for call in shown["calls"]]) == ("too late", ["timed out", "cancelled"])
+    assert perdure("goal", "answer", goal, "yes") == 4
+    assert "/ask#0.1 was already decided: cancel (by flow)." in perdure.err
+
+
+@pytest.mark.usefixtures("deadlines")
+def test_an_answer_beside_a_block_that_timed_out_is_in_time(perdure: Terminal) -> None:
+    goal = asyncio.run(parked("asks_beside_a_block", 0.5))
+    asyncio.run(past(goal))
+    assert perdure("goal", "answer", goal, "yes", "--resume") == 0
+    assert perdure.json("goal", "show", goal)["output"] == ["too late", "yes"]
+
+
+@pytest.mark.usefixtures("deadlines")
+def test_the_next_attempt_of_a_step_of_a_flow_is_shown(perdure: Terminal) -> None:
+    async def failed_once() -> tuple[str, str | None]:
+        async with Perdure.open() as p:
+            handle = await p.goals.start(importlib.import_module("flow_with_deadlines").tries_again)
+            async with asyncio.timeout(30):
+                while not (await p.goals.state(handle.id)).settled:
+                    await p.goals.pause()
+            return handle.id, (await p.goals.look_into(await p.goals.get(handle.id))).next_attempt_at
+
+    goal, in_python = asyncio.run(failed_once())
+    shown = perdure.json("goal", "show", goal)
+    [call] = shown["calls"]
+    assert in_python == shown["next_attempt_at"] == call["next_attempt_at"]
+    wait_us = moment_us(shown["next_attempt_at"]) - moment_us(call["ended_at"])
+    assert wait_us == HOUR_US
+    perdure("goal", "show", goal)
+    assert f"failed: ValueError, tries again at {moment(moment_us(shown['next_attempt_at']))}" in perdure.out
+    assert perdure.goals()[0]["next_attempt_at"] is None
+    perdure("goal", "cancel", goal)
+    assert perdure.json("goal", "show", goal)["next_attempt_at"] is None
+
+
+def test_a_list_has_the_deadline_of_a_question(perdure: Terminal, ready: Path) -> None:
+    until_us = SystemClock().now_us() + 40 * 24 * HOUR_US
+    unanswered(ready, until_us)
+    perdure("goal", "list")
+    assert f"waiting: person until {deadline_moment(until_us, SystemClock().now_us())}" in perdure.out

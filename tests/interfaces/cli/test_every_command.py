@@ -12,6 +12,7 @@ from perdure.errors import PerdureError
 from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.edge import run
+from perdure.interfaces.cli.exact import RUN_FLOWS
 from perdure.interfaces.cli.tree import build
 
 Path_ = tuple[str, ...]
@@ -161,3 +162,9 @@ def test_an_error_leaves_a_command_as_it_is() -> None:
     command(app, "fail")(fail)
     with pytest.raises(PerdureError, match="as told"):
         app(args=[], standalone_mode=False)
+
+
+def test_the_commands_that_import_modules_are_known_to_printed_commands() -> None:
+    assert {
+        path for path, leaf in COMMANDS.items() if any("--import" in each.opts for each in leaf.params)
+    } == RUN_FLOWS

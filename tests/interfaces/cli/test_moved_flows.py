@@ -2,6 +2,7 @@
 
 import gc
 import importlib
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -174,3 +175,17 @@ def test_the_doctor_shows_the_modules(perdure: Terminal, ready: Path) -> None:
     (ready.parent / "home" / "config.toml").write_text('imports = "shop/flows.py"')
     assert perdure("doctor") == 2
     assert "names of modules separated by commas, such as shop.flows" in perdure.out
+
+
+def test_printed_commands_repeat_the_modules_that_were_named(perdure: Terminal, ready: Path) -> None:
+    goal = parked(perdure, "moved_from:main")
+    move(ready)
+    assert perdure("goal", "resume", goal, "--import", "json", "--import", "moved_to", "--no-input") == 5
+    [printed] = [line for line in perdure.err.splitlines() if "goal answer" in line]
+    words = shlex.split(printed.replace("ANSWER", "yes"))
+    assert words[-4:] == ["--import", "json", "--import", "moved_to"]
+    [offered] = perdure.json("goal", "resume", goal, "--import", "moved_to", "--no-input")["next"]
+    assert offered["command"] == f"perdure goal answer {goal} ANSWER --resume --import moved_to"
+    forget("moved_to")
+    assert perdure(*words[words.index("goal") :]) == 0
+    assert '"new"' in perdure.out

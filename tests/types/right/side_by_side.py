@@ -28,7 +28,16 @@ async def same_types(goal: Goal, texts: list[str]) -> int:
 @flow
 async def different_types(goal: Goal, text: str) -> str:
     found = await goal.gather(goal.step(length, text), goal.step(upper, text), goal.step(is_empty, text))
-    assert_type(found, list[int | str | bool])
+    assert_type(found, tuple[int, str, bool])
+    six = await goal.gather(
+        goal.step(length, text),
+        goal.step(upper, text),
+        goal.step(is_empty, text),
+        goal.ask("Which?", ["a", "b"]),
+        goal.sleep(1),
+        goal.step(length, text),
+    )
+    assert_type(six, tuple[int, str, bool, str, None, int])
     size, shout = await asyncio.gather(goal.step(length, text), goal.step(upper, text))
     assert_type(size, int)
     assert_type(shout, str)
@@ -50,6 +59,17 @@ async def racing(goal: Goal, text: str) -> str:
     assert_type(winner, First[int | str])
     one = await goal.first(goal.step(upper, text), goal.step(upper, text + "!"))
     assert_type(one, First[str])
+    many = await goal.first(*(goal.step(length, each) for each in text))
+    assert_type(many, First[int])
+    six = await goal.first(
+        goal.step(length, text),
+        goal.step(upper, text),
+        goal.step(is_empty, text),
+        goal.sleep(1),
+        goal.step(length, text),
+        goal.step(upper, text),
+    )
+    assert_type(six, First[int | str | bool | None])
     return f"{winner.position} {winner.value} {one.value.lower()}"
 
 
@@ -57,5 +77,5 @@ async def racing(goal: Goal, text: str) -> str:
 async def parent(goal: Goal, text: str) -> str:
     shout = await different_types(goal, text)
     assert_type(shout, str)
-    assert_type(await goal.gather(different_types(goal, text), task_group(goal, text=text)), list[str])
+    assert_type(await goal.gather(different_types(goal, text), task_group(goal, text=text)), tuple[str, str])
     return shout

@@ -1,9 +1,9 @@
-"""The result of a gather is used as another type."""
+"""A result of a gather is used as the type of another one."""
 
 from perdure import Goal, flow
 
 
 @flow
 async def checkout(goal: Goal) -> int:
-    found = await goal.gather(goal.step(len, "a"), goal.step(str, 1))
-    return found[0]  # error
+    _, text = await goal.gather(goal.step(len, "a"), goal.step(str, 1))
+    return text  # error

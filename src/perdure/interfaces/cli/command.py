@@ -113,7 +113,7 @@ def _call(fn: Command, name: str, options: Options, arguments: dict[str, Any]) -
         with contextlib.suppress(OSError):  # a terminal that has gone
             print("Interrupted.", file=sys.stderr, flush=True)
         return 130
-    print_answer(replace(answer, data=_naming_home(answer.data, options.home)), as_json=options.json)
+    print_answer(replace(answer, data=_with_options(answer.data, options)), as_json=options.json)
     log.info("%s: exit %d after %.3f s", name, answer.exit_code, time.monotonic() - start)
     return answer.exit_code
 
@@ -139,15 +139,16 @@ async def _end_rest() -> None:
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor())
 
 
-def _naming_home(data: dict[str, Any], home: str | None) -> dict[str, Any]:
-    """Return the data of an answer with the home in the next commands of each goal, if one was given."""
-    if home is None or not ("next" in data or "goals" in data):
+def _with_options(data: dict[str, Any], options: Options) -> dict[str, Any]:
+    """Return the data of an answer with the options of this call in the next commands of each goal."""
+    is_needed = options.home is not None or options.imports
+    if not is_needed or not ("next" in data or "goals" in data):
         return data
-    from perdure.app.next_commands import at_home  # commands that show no goal start without it
+    from perdure.interfaces.cli.exact import pasteable  # which imports this module
 
     found = dict(data)
     if isinstance(found.get("goals"), list):
-        found["goals"] = [_naming_home(goal, home) for goal in found["goals"]]
+        found["goals"] = [_with_options(goal, options) for goal in found["goals"]]
     if isinstance(found.get("next"), list):
-        found["next"] = [each | {"command": at_home(each["command"], home)} for each in found["next"]]
+        found["next"] = [each | {"command": pasteable(options, each["command"])} for each in found["next"]]
     return found

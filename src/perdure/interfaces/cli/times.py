@@ -41,6 +41,14 @@ def short_moment(moment_us: int, now_us: int) -> str:
     return f"{then:%b %d %H:%M}" if then.year == now.year else f"{then:%Y-%m-%d}"
 
 
+def deadline_moment(moment_us: int, now_us: int) -> str:
+    """Write a moment to come in at most twelve characters: `14:05` when it is today, else `Nov 16 14:05`."""
+    then, now = _local(moment_us), _local(now_us)
+    if then.date() == now.date():
+        return f"{then:%H:%M}"
+    return f"{then:%b %d %H:%M}" if then.year == now.year else f"{then:%Y-%m-%d}"
+
+
 def whole_moment(moment_us: int) -> str:
     """Write a moment with date, time and zone: `2026-11-16 07:42:10 CET`."""
     return f"{_local(moment_us):%Y-%m-%d %H:%M:%S %Z}"

@@ -19,7 +19,10 @@ COMMANDS: Mapping[str, str] = {
     "demo": "demo",
 }
 GROUPS: Mapping[str, tuple[str, str]] = {
-    "goal": ("goals.goal", "Goals: look at them, go on, decide, signal, fork, compare, export, end and delete them."),
+    "goal": (
+        "goals.goal",
+        "Goals: show, watch, resume, retry, decide, signal, fork, compare, export, cancel and delete them.",
+    ),
     "memory": ("memory.memory", "The memory: add records, find related history, keep the log in order."),
     "bot": ("forge.bot", "Bots: look at them, explain them, take changes back, take them along."),
     "draft": ("forge.draft", "Interviews that are not finished: list, show, go on, delete."),

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin
 import orjson
 
 from perdure.minds.flows.comparison import is_same
-from perdure.minds.flows.hints import is_json_hint, is_open, list_of, supported
+from perdure.minds.flows.hints import instances, is_json_hint, is_open, is_type, list_of, names_any, supported
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 _CACHE = "__perdure_annotations__"
+_LONGEST_REASON = 200
 _AWAITED = {collections.abc.Awaitable, collections.abc.Coroutine}
 
 
@@ -27,6 +28,8 @@ class Annotation:
     def __init__(self, hint: Any, names: Mapping[str, Any]) -> None:
         self._hint = hint
         self._names = names
+        self.unsupported = "it does not name a concrete type"
+        """Why pydantic cannot read it; only for an annotation that is not usable."""
 
     @property
     def name(self) -> str:
@@ -46,6 +49,24 @@ class Annotation:
         """Whether it says how a value is read."""
         return not self.is_json and self._adapter is not None
 
+    @functools.cached_property
+    def leaves_open(self) -> bool:
+        """Whether it leaves the type of the value, or of a part of it, open."""
+        try:
+            return names_any(self._hint)
+        except Exception:  # noqa: BLE001 (an annotation is whatever its author wrote)
+            return True
+
+    @property
+    def is_class(self) -> bool:
+        """Whether it is a class, without parts."""
+        return isinstance(self._hint, type) and get_origin(self._hint) is None
+
+    @property
+    def is_type(self) -> bool:
+        """Whether it is a type at all: an annotation may be anything."""
+        return is_type(self._hint)
+
     def read(self, value: Any) -> Any:
         """Return a value of its JSON form.
 
@@ -56,20 +77,27 @@ class Annotation:
     def validate(self, value: Any) -> None:
         """Check a JSON form that no function has returned, also where the annotation names only JSON's own types.
 
+        A value of those is handed over as it is, so it must be of the very type: "7" does not fit an int.
+
         Raises: ValueError when it does not fit.
         """
         if self._adapter is not None:
-            self._validated(self._adapter, value)
+            self._validated(self._adapter, value, is_strict=self.is_json)
 
     def is_of_type(self, value: Any) -> bool:
-        """Tell whether a Python value is what the annotation names, without any conversion."""
+        """Tell whether a Python value is what the annotation names, without any conversion.
+
+        pydantic makes a model of a dict, strictly, too; so for this the annotation takes only instances of models.
+        """
+        from pydantic import TypeAdapter
+
         if self._adapter is None:
             return False
         try:
-            found = self._adapter.validate_python([value], strict=True)[0]
+            adapter: TypeAdapter[list[Any]] = TypeAdapter(list_of(instances(supported(self._hint))))
+            return is_same(value, adapter.validate_python([value], strict=True)[0])
         except Exception:  # noqa: BLE001 (validators of a user raise what they like)
             return False
-        return found is value or is_same(value, found)  # pydantic makes a model of a dict, strictly, too
 
     def dump(self, value: Any) -> Any:
         """Return the JSON form that pydantic gives a value by the annotation.
@@ -99,14 +127,16 @@ class Annotation:
                 adapter.rebuild(raise_errors=True, _types_namespace=dict(self._names))
         except MemoryError:
             raise
-        except Exception:  # noqa: BLE001 (what pydantic cannot handle is as no annotation)
+        except Exception as error:  # noqa: BLE001 (what pydantic cannot handle is as no annotation)
+            self.unsupported = _first_line(error)
             return None
         self._names = {}
         return adapter
 
-    def _validated(self, adapter: "TypeAdapter[list[Any]]", value: Any) -> Any:
+    def _validated(self, adapter: "TypeAdapter[list[Any]]", value: Any, *, is_strict: bool = False) -> Any:
         try:
-            return adapter.validate_json(orjson.dumps([value]), by_alias=True, by_name=True)[0]
+            text = orjson.dumps([value])
+            return adapter.validate_json(text, strict=is_strict or None, by_alias=True, by_name=True)[0]
         except MemoryError:
             raise
         except Exception as error:
@@ -190,6 +220,12 @@ def _resolved(hint: Any, names: dict[str, Any]) -> Any:
 def _awaited(hint: Any) -> Any:
     """Return what a step gets that awaits what its function returns."""
     return get_args(hint)[-1] if get_origin(hint) in _AWAITED and get_args(hint) else hint
+
+
+def _first_line(error: Exception) -> str:
+    """Say in one line why pydantic does not know an annotation."""
+    text = str(error).strip().partition("\n")[0].partition(". ")[0].rstrip(".")
+    return text[:_LONGEST_REASON] or type(error).__name__
 
 
 def _reason(error: Exception) -> str:

@@ -1,5 +1,6 @@
 """Children of a flow: what `goal.child` asks for, and the exception of a child that has failed."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,9 @@ from perdure.minds.standing import Standing
 
 if TYPE_CHECKING:
     from perdure.minds.flows.flow import Flow
+
+_BETWEEN = re.compile(r"The child \S+ failed: (?:… )?(?=The child \S+ failed: )")
+"""The beginning of how a child ended by a child of its own."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,7 @@ def child_goal(
 ) -> ChildGoal:
     """Return what a flow asks for with `goal.child`.
 
-    Raises: Invalid when the child flow does not take the arguments, one does not go through JSON, or another flow was
+    Raises: Invalid when the child flow does not take the arguments, one cannot be stored as JSON, or another flow was
     defined under its name since.
     """
     require_newest(flow)
@@ -85,9 +89,14 @@ def child_failure(step: str, found: Standing) -> GoalFailed | None:
 
 
 def child_ending(error: BaseException) -> str:
-    """Say how a flow ended that did not catch the failure of its child."""
+    """Say how a flow ended that did not catch the failure of its child.
+
+    Of a chain of children, only the nearest and the one that failed first are named.
+    """
     known = attribute_of(error, "__dict__")  # the class may be a user's: see tracebacks
     goal_id, detail = dict.get(known, "id"), dict.get(known, "detail")
+    if type(detail) is str:
+        detail = _BETWEEN.sub("… ", detail, count=1)
     how = "was cancelled" if issubclass(type(error), GoalCancelled) else f"failed: {detail}"
     return f"The child {goal_id} {how}" if type(goal_id) is str else f"A child {how}"
 

@@ -83,6 +83,11 @@ class Delivery:
             self._progress.note_activity(asyncio.get_running_loop())
         return is_delivered
 
+    def awaits_cancel(self, state: GoalState) -> bool:
+        """Tell whether the next settled call is one that the function has cancelled, and has to cancel again."""
+        call = state.calls[state.settled[self._progress.delivered]]
+        return call.call.step in self._progress.requests and _is_to_be_cancelled(state, call)
+
     def _deliver_and_count(self, state: GoalState, call: CallState) -> bool:
         progress = self._progress
         if progress.is_replaying and progress.callbacks is not None:
@@ -136,8 +141,8 @@ class Delivery:
                 request.answer.set_result(outcome.output)  # as below; a long history has many of them
             self._progress.requests.pop(step, None)
             return True
-        if is_cancelled_by_flow(call) and not is_reopened(state, call):
-            return False  # the function will cancel it
+        if _is_to_be_cancelled(state, call):
+            return False
         self.answer(request, standing(state, step, request.retry))
         return True
 
@@ -196,6 +201,11 @@ class Delivery:
         before an outcome, and the call that it cancelled had not ended yet.
         """
         return (not self.is_cancel_next(state) and self.deliver_next(state)) or self._deliver_by_id(state)
+
+
+def _is_to_be_cancelled(state: GoalState, call: CallState) -> bool:
+    """Tell whether the function had cancelled a call, and so will cancel it when it is run again."""
+    return is_cancelled_by_flow(call) and not is_reopened(state, call)
 
 
 def _is_sleep(request: Request) -> bool:

@@ -9,9 +9,10 @@ their callbacks; for another loop (uvloop) the only way is to let it turn until 
 import asyncio
 from collections.abc import Callable, Iterator
 from contextvars import Context, copy_context
-from typing import Any, Literal
+from typing import Any
 
 from perdure.minds.flows.hidden_timers import refuse_deadlines
+from perdure.minds.flows.timer_order import TimerPlan
 
 _QUIET_TURNS = 12
 """How many turns of a loop that does not show its callbacks must pass without a request of the flow."""
@@ -28,26 +29,15 @@ _REPEATED = "_deliver_cancellation"
 """anyio repeats this callback in every turn of the loop until the cancelled task has ended."""
 
 
-TimerOrder = Literal["passed", "restarted", "eager"]
-"""How the timers of a flow that is run again are fired.
-
-Timers are not recorded, so their order has to be guessed. `passed`: when the flow is stuck, in the order of the moments
-that they had in the first run. `restarted`: in the order of the time that each of them takes, because a resume between
-began all of them anew. `eager`: each before the first outcome that is later than its moment, also when the flow is not
-stuck, because a step that it led to has no intent.
-"""
-ORDERS: tuple[TimerOrder, ...] = ("passed", "restarted", "eager")
-
-
 class FlowCallbacks:
     """The callbacks and timers of one flow on the event loop that runs now; `is_of_flow` knows the flow's contexts."""
 
-    def __init__(self, is_of_flow: Callable[[Context], bool], order: TimerOrder = "passed") -> None:
+    def __init__(self, is_of_flow: Callable[[Context], bool], plan: TimerPlan | None = None) -> None:
         self._loop: Any = asyncio.get_running_loop()
         self._is_of_flow = is_of_flow
-        self._order = order
+        self._plan = TimerPlan() if plan is None else plan
         self.has_dated = False
-        """Whether a timer was there when the flow was run again, so that another order may lead it elsewhere."""
+        """Whether a timer was there, or has fired by itself, so that another order may lead the flow elsewhere."""
         self.shows_timers = hasattr(self._loop, "_ready") and hasattr(self._loop, "_scheduled")
         self._end_refusal = None if self.shows_timers else refuse_deadlines(self._loop, self._is_of_flow_now)
         self._activity = 0
@@ -73,6 +63,7 @@ class FlowCallbacks:
         for handle in self._loop._ready.copy():  # noqa: SLF001 (other threads append to it, see the module)
             is_own = not handle._cancelled and self._is_of_flow(handle._context)  # noqa: SLF001
             if is_own and getattr(handle._callback, "__name__", "") != _REPEATED:  # noqa: SLF001
+                self.has_dated = self.has_dated or isinstance(handle, asyncio.TimerHandle)
                 return True
         return False
 
@@ -106,6 +97,14 @@ class FlowCallbacks:
             turns += 1
             quiet, seen = (quiet + 1 if self._activity == seen else 0), self._activity
 
+    async def let_others_rest(self) -> None:
+        """Let the other tasks of the flow run until each of them waits; called by its body."""
+        await asyncio.sleep(0)
+        for _ in range(_MOST_TURNS if self.shows_timers else _QUIET_TURNS):
+            if not self.has_ready():
+                return
+            await asyncio.sleep(0)
+
     def next_timer_s(self) -> float | None:
         """Return in how many seconds the next timer of the flow fires; None when it has none."""
         whens = [handle.when() for handle in self._timers()]
@@ -128,16 +127,30 @@ class FlowCallbacks:
         """Call the next timers of the flow now, as if their time had come; return when that was in the first run.
 
         Without a timer None is returned. All timers must have a date: see `date_timers`. Timers of one moment fire
-        together, as in the turn of the loop that they had fired in.
+        together, as in the turn of the loop that they had fired in, unless the plan says otherwise.
         """
         timers = sorted(self._timers(), key=lambda timer: (self._date(timer), timer.when()))
         if not timers:
             return None
-        first_s, fired_s = self._date(timers[0]), self._dates[id(timers[0])][1]
-        for timer in timers:
-            if self._date(timer) <= first_s + _ONE_MOMENT_S and not timer.cancelled():
+        chosen = self._chosen(timers)
+        fired_s = self._dates[id(chosen[0])][1]
+        for timer in chosen:
+            if not timer.cancelled():
                 self._fire(timer)
         return round(fired_s * 1e6)
+
+    def _chosen(self, timers: list[Any]) -> list[Any]:
+        """Choose which timers to fire now, of some in their order: those of one moment, or others by the plan.
+
+        The other choices do not depend on how busy the machine is now: the first few together, or a later one alone.
+        """
+        if len(timers) == 1:
+            return timers
+        latest_s = self._date(timers[0]) + _ONE_MOMENT_S
+        of_one_moment = [timer for timer in timers if self._date(timer) <= latest_s]
+        first_few = [timers[:count] for count in range(1, len(timers) + 1)]
+        options = [of_one_moment, *first_few, *([timer] for timer in timers[1:])]
+        return options[self._plan.choose(len(options))]
 
     def _fire(self, timer: Any) -> None:
         """Call a timer. The loop shows its own time meanwhile, and a scope of anyio gets its deadline now."""
@@ -156,14 +169,14 @@ class FlowCallbacks:
 
     def is_timer_before(self, event_us: int, now_us: int) -> bool:
         """Tell whether a timer is to be fired before an event of the first run, though the flow can do without it."""
-        if self._order != "eager":
+        if self._plan.order != "eager":
             return False
         self.date_timers(now_us)
         return any(self._date(timer) < event_us / 1e6 for timer in self._timers())
 
     def _date(self, timer: Any) -> float:
         date_s = self._dates[id(timer)][1]
-        return float(timer.when()) if self._order == "restarted" else date_s
+        return float(timer.when()) if self._plan.order == "restarted" else date_s
 
     def _timers(self) -> Iterator[Any]:
         if not self.shows_timers:

@@ -13,12 +13,13 @@ from perdure.minds.flows.registry import register, require_flow_name
 
 P = ParamSpec("P")
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 _LONGEST_CALL = 200
 _FLOW = "__perdure_flow__"
 """The attribute of a function that refers to its flow."""
 
 
-class Flow(Generic[P, T]):
+class Flow(Generic[P, T_co]):
     """A function that runs as a goal; `p.goals.run(this, …)` starts one."""
 
     __name__: str
@@ -26,14 +27,14 @@ class Flow(Generic[P, T]):
 
     def __init__(
         self,
-        fn: Callable[Concatenate[Goal, P], Coroutine[Any, Any, T]],
+        fn: Callable[Concatenate[Goal, P], Coroutine[Any, Any, T_co]],
         *,
         name: str | None = None,
         cleanup: bool = False,
     ) -> None:
         asked.flow_function(fn)
         functools.update_wrapper(self, fn)
-        self.fn: Callable[..., Coroutine[Any, Any, T]] = fn
+        self.fn: Callable[..., Coroutine[Any, Any, T_co]] = fn
         self.has_own_name = name is not None
         self.name = fn.__qualname__ if name is None else require_flow_name(name)
         self.cleanup = cleanup
@@ -63,7 +64,7 @@ class Flow(Generic[P, T]):
         return f"<flow {self.path}>"
 
     @overload
-    def __call__(self, goal: Goal, /, *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]: ...
+    def __call__(self, goal: Goal, /, *args: P.args, **kwargs: P.kwargs) -> Awaitable[T_co]: ...
     @overload
     def __call__(self) -> NoReturn: ...
     def __call__(self, *args: Any, **kwargs: Any) -> Any:  # type: ignore[misc] # mypy: it accepts all of signature 1

@@ -35,6 +35,7 @@ B = TypeVar("B")
 C = TypeVar("C")
 D = TypeVar("D")
 E = TypeVar("E")
+F = TypeVar("F")
 
 
 class First(NamedTuple, Generic[T]):
@@ -142,26 +143,32 @@ class Goal:
         return Deadline(self.mind, asked.seconds(seconds))
 
     @overload
-    async def gather(self, a: Awaitable[A], b: Awaitable[B], /) -> list[A | B]: ...
+    async def gather(self, a: Awaitable[A], /) -> tuple[A]: ...
     @overload
-    async def gather(self, a: Awaitable[A], b: Awaitable[B], c: Awaitable[C], /) -> list[A | B | C]: ...
+    async def gather(self, a: Awaitable[A], b: Awaitable[B], /) -> tuple[A, B]: ...
+    @overload
+    async def gather(self, a: Awaitable[A], b: Awaitable[B], c: Awaitable[C], /) -> tuple[A, B, C]: ...
     @overload
     async def gather(
         self, a: Awaitable[A], b: Awaitable[B], c: Awaitable[C], d: Awaitable[D], /
-    ) -> list[A | B | C | D]: ...
+    ) -> tuple[A, B, C, D]: ...
     @overload
     async def gather(
         self, a: Awaitable[A], b: Awaitable[B], c: Awaitable[C], d: Awaitable[D], e: Awaitable[E], /
-    ) -> list[A | B | C | D | E]: ...
+    ) -> tuple[A, B, C, D, E]: ...
+    @overload
+    async def gather(
+        self, a: Awaitable[A], b: Awaitable[B], c: Awaitable[C], d: Awaitable[D], e: Awaitable[E], f: Awaitable[F], /
+    ) -> tuple[A, B, C, D, E, F]: ...
     @overload
     async def gather(self, *awaitables: Awaitable[T]) -> list[T]: ...
     @must_be_awaited
-    async def gather(self, *awaitables: Awaitable[Any]) -> list[Any]:
+    async def gather(self, *awaitables: Awaitable[Any]) -> Any:
         """Run awaitables side by side, each in a branch of its own, and return their results in order.
 
         All of them run to their end. Then the first failure, in the order of the arguments, is raised. The result is a
-        list, so a type checker knows of each element only that it is one of the results; `asyncio.gather` on steps
-        works, too, and keeps the types apart.
+        list. As for `asyncio.gather`, a type checker sees a tuple where up to six awaitables are given one by one, so
+        that each result keeps its own type.
         """
         done = await side_by_side(asked.awaitables("gather", awaitables))
         failures = [result for result in done if isinstance(result, BaseException)]
@@ -182,6 +189,10 @@ class Goal:
         self, a: Awaitable[A], b: Awaitable[B], c: Awaitable[C], d: Awaitable[D], e: Awaitable[E], /
     ) -> First[A | B | C | D | E]: ...
     @overload
+    async def first(
+        self, a: Awaitable[A], b: Awaitable[B], c: Awaitable[C], d: Awaitable[D], e: Awaitable[E], f: Awaitable[F], /
+    ) -> First[A | B | C | D | E | F]: ...
+    @overload
     async def first(self, *awaitables: Awaitable[T]) -> First[T]: ...
     @must_be_awaited
     async def first(self, *awaitables: Awaitable[Any]) -> First[Any]:
@@ -192,7 +203,7 @@ class Goal:
         position, value = await race(asked.awaitables("first", awaitables))
         return First(position, value)
 
-    def child(self, flow: "Flow[P, T]", /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
+    def child(self, flow: "Flow[P, T]", /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[object, object, T]:
         """Run a flow as a goal of its own, with its own history, and return its result.
 
         Options are given first: `goal.options(limits=Limits(usd=1)).child(report, day)`. When this goal is cancelled,
@@ -267,7 +278,7 @@ class CallOptions:
         """Run a function as a step with these options, and return its result. See `Goal.step`."""
         return self.goal.unawaited.make("step", (fn,), partial(self._step, fn, args, kwargs))
 
-    def child(self, flow: "Flow[P, T]", /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
+    def child(self, flow: "Flow[P, T]", /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[object, object, T]:
         """Run a flow as a goal of its own with these options, and return its result. See `Goal.child`."""
         return self.goal.unawaited.make("child", (flow,), partial(self._child, flow, args, kwargs))
 
@@ -287,6 +298,8 @@ class CallOptions:
         if self.key is not None or self.limits is not None:
             asked.only_for("step", self, ("goal", "effect", "name", "id", "retry", "timeout_s", "check"))
         called = self.name or getattr(fn, "__name__", type(fn).__name__).strip("<>")
+        if self.check is not None:
+            asked.check_function(called, self.check, fn, args, kwargs)
         given = arguments_to_json(called, fn, args, kwargs)
         arguments = recorded_arguments(given, self.effect)
         work = Work(fn, args, kwargs, arguments, self.effect, self.timeout_s, self.check, reader_of(fn))

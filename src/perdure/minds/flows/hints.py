@@ -1,9 +1,12 @@
 """What an annotation says: whether JSON has all that it names, and whether pydantic can read it."""
 
 import collections.abc
+import dataclasses
+import re
 import sys
 import types
 import typing
+from contextlib import suppress
 from typing import Annotated, Any, Literal, NewType, TypeVar, Union, get_args, get_origin
 
 from perdure.minds.flows.json_form import is_json
@@ -23,6 +26,9 @@ _OPEN = {
 }
 """What pydantic does not make of JSON, or makes an iterator of."""
 _UNIONS = {Union, types.UnionType}
+_BARE = {list, dict, tuple, set, frozenset, collections.deque, *_ARRAYS, *_OBJECTS, collections.abc.Set}
+"""What holds parts of any type when it is not given one."""
+_NAMES_ANY = re.compile(r"\b(Any|object)\b")
 
 
 def is_json_hint(hint: Any) -> bool:
@@ -59,6 +65,11 @@ def _is_json_by_name(hint: Any, outer: frozenset[int]) -> bool:
     return False
 
 
+def is_type(hint: Any) -> bool:
+    """Tell whether an annotation names a type; None stands for its type."""
+    return hint is None or isinstance(hint, type | NewType) or get_origin(hint) is not None or _is_alias(hint)
+
+
 def _is_alias(hint: Any) -> bool:
     """Tell whether an annotation was made by a `type` statement; Python 3.11 has none of its own."""
     return type(hint).__name__ == "TypeAliasType"
@@ -72,6 +83,56 @@ def _is_typed_dict(hint: Any) -> bool:
 def is_open(hint: Any) -> bool:
     """Tell whether an annotation leaves a part of the value to be made later, or to be anything callable."""
     return (get_origin(hint) or hint) in _OPEN or any(is_open(each) for each in _parts(hint))
+
+
+def names_any(hint: Any) -> bool:
+    """Tell whether an annotation leaves the type of the value, or of a part of it, open."""
+    return _names_any(hint, frozenset())
+
+
+def _names_any(hint: Any, outer: frozenset[int]) -> bool:
+    if id(hint) in outer:
+        return False
+    outer = outer | {id(hint)}
+    if hint in (Any, object) or isinstance(hint, TypeVar):
+        return True
+    if isinstance(hint, NewType):
+        return _names_any(hint.__supertype__, outer)
+    if _is_alias(hint):
+        return _names_any(hint.__value__, outer)
+    if _is_typed_dict(hint):
+        return any(_names_any(each, outer) for each in typing.get_type_hints(hint).values())
+    is_bare = not get_args(hint) and (get_origin(hint) or hint) in _BARE
+    return is_bare or any(_names_any(each, outer) for each in _parts(hint) if each is not ...)
+
+
+def open_fields(kind: Any) -> frozenset[str]:
+    """Return the fields of a dataclass or a pydantic model whose annotation leaves the type of a part open."""
+    if hasattr(kind, "model_fields"):
+        hints = {name: field.annotation for name, field in kind.model_fields.items()}
+    else:
+        hints = {field.name: field.type for field in dataclasses.fields(kind)}
+    if any(isinstance(hint, str) for hint in hints.values()):
+        with suppress(Exception):  # it may name what only the function around its class knows
+            hints.update(typing.get_type_hints(kind, include_extras=True))
+    return frozenset(name for name, hint in hints.items() if _leaves_open(hint))
+
+
+def _leaves_open(hint: Any) -> bool:
+    try:
+        return _NAMES_ANY.search(hint) is not None if isinstance(hint, str) else names_any(hint)
+    except Exception:  # noqa: BLE001 (an annotation is whatever its author wrote)
+        return False
+
+
+def instances(hint: Any) -> Any:
+    """Return an annotation in which dataclasses and pydantic models are only made by their own code."""
+    from pydantic import BaseModel, InstanceOf
+
+    if isinstance(hint, type) and (dataclasses.is_dataclass(hint) or issubclass(hint, BaseModel)):
+        instance_of: Any = InstanceOf
+        return instance_of[hint]
+    return _with_parts(hint, tuple(map(instances, _parts(hint))))
 
 
 def list_of(hint: Any) -> Any:
@@ -93,9 +154,12 @@ def supported(hint: Any) -> Any:
         return Annotated[bytes, AfterValidator(bytearray)]
     if sys.version_info < (3, 12) and typing.is_typeddict(hint):
         return _typed_dict(hint)
-    parts = _parts(hint)
-    made = tuple(map(supported, parts))
-    if all(new is old for new, old in zip(made, parts, strict=True)):
+    return _with_parts(hint, tuple(map(supported, _parts(hint))))
+
+
+def _with_parts(hint: Any, made: tuple[Any, ...]) -> Any:
+    """Return an annotation with other parts."""
+    if all(new is old for new, old in zip(made, _parts(hint), strict=True)):
         return hint
     origin: Any = get_origin(hint)
     if origin is Annotated:

@@ -18,14 +18,16 @@ from uuid import UUID
 import orjson
 
 _EXACT = frozenset({str, int, bool, type(None)})
+_NOT_FINITE = "JSON has no NaN and no infinity: use None or a text"
 
 
 class NoJsonForm(ValueError):
-    """A value, or a part of it, has no JSON form."""
+    """A value, or a part of it, has no JSON form; `advice` says what to do about it."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, advice: str = "") -> None:
         super().__init__(reason)
         self._reason = reason
+        self._advice = f"; {advice}" if advice else ""
         self._place: list[str] = []
 
     def inside(self, key: object) -> "NoJsonForm":
@@ -34,14 +36,15 @@ class NoJsonForm(ValueError):
         return self
 
     def __str__(self) -> str:
-        return f"{self._reason} (at {''.join(self._place)})" if self._place else self._reason
+        place = f" (at {''.join(self._place)})" if self._place else ""
+        return f"{self._reason}{place}{self._advice}"
 
 
 class UnknownType(NoJsonForm):
     """A value, or a part of it, has a type without a JSON form; an annotation may give it one."""
 
     def __init__(self, value: object) -> None:
-        super().__init__(f"a value of type {_name(value)}")
+        super().__init__(f"a value of type {type_name(value)}", "use JSON, a dataclass or a type that pydantic knows")
 
 
 @dataclass(frozen=True)
@@ -112,7 +115,7 @@ def _object(value: Mapping[Any, Any], form: Form) -> dict[str, Any]:
     for key, item in value.items():
         text = key if type(key) is str else _key(key, form)
         if text in written:
-            raise NoJsonForm(f"two keys of a {_name(value)} are {text!r} as text")
+            raise NoJsonForm(f"two keys of a {type_name(value)} are {text!r} as text")
         try:
             written[text] = json_form(item, form)
         except NoJsonForm as error:
@@ -122,13 +125,13 @@ def _object(value: Mapping[Any, Any], form: Form) -> dict[str, Any]:
 
 def _key(key: Any, form: Form) -> str:
     if form.has_text_keys and not isinstance(key, str):
-        raise NoJsonForm(f"a key of type {_name(key)}; an annotation such as dict[{_name(key)}, …] stores it")
+        raise NoJsonForm(f"a key of type {type_name(key)}; an annotation such as dict[{type_name(key)}, …] stores it")
     written = json_form(key, form)
     if isinstance(written, bool):
         return "true" if written else "false"
     if isinstance(written, str | int | float):
         return str(written)
-    raise NoJsonForm(f"a key of type {_name(key)}")
+    raise NoJsonForm(f"a key of type {type_name(key)}")
 
 
 def _array(value: Iterable[Any], form: Form) -> list[Any]:
@@ -147,13 +150,13 @@ def _set(value: Iterable[Any], form: Form) -> list[Any]:
 
 def _float(value: float, _form: Form) -> float:
     if not math.isfinite(value):
-        raise NoJsonForm(f"the number {value}; NaN and infinity are no numbers in JSON")
+        raise NoJsonForm(f"the number {value}", _NOT_FINITE)
     return float.__float__(value)
 
 
 def _decimal(value: Decimal, _form: Form) -> str:
     if not value.is_finite():
-        raise NoJsonForm(f"the Decimal {value}; NaN and infinity are no numbers in JSON")
+        raise NoJsonForm(f"the Decimal {value}", _NOT_FINITE)
     return str(value)
 
 
@@ -279,6 +282,7 @@ def _written(value: Any, written: Any, form: Form) -> Any:
     return json_form(written, form)
 
 
-def _name(value: object) -> str:
+def type_name(value: object) -> str:
+    """Return the name of the type of a value, with its module."""
     kind = type(value)
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"

@@ -7,7 +7,7 @@ waits for something that is not recorded, it is looked at again (`waiting`). `pr
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context, copy_context
 from typing import Any
 
@@ -23,7 +23,7 @@ from perdure.minds.flows.cleanup import Cleanup
 from perdure.minds.flows.current import STEP
 from perdure.minds.flows.delivery import Delivery
 from perdure.minds.flows.endings import ended_without, ending_of
-from perdure.minds.flows.event_loop import ORDERS, FlowCallbacks, TimerOrder
+from perdure.minds.flows.event_loop import FlowCallbacks
 from perdure.minds.flows.flow import Flow
 from perdure.minds.flows.goal import Goal
 from perdure.minds.flows.mistakes import is_interrupt
@@ -43,14 +43,18 @@ from perdure.minds.flows.requests import (
 )
 from perdure.minds.flows.step_calls import DIRECT, StepCalls
 from perdure.minds.flows.step_tool import StepTool
+from perdure.minds.flows.timer_order import TimerPlan, TimerSearch
 from perdure.minds.flows.values import read_arguments, result_to_json, to_json
 from perdure.minds.flows.versions import Refusal, Versions
-from perdure.minds.flows.waiting import advance, look_again_s
+from perdure.minds.flows.waiting import advance, fire_timers, look_again_s
 from perdure.minds.retry import NO_RETRY, Retry
 from perdure.minds.standing import standing
 
 _UNWINDING_S = 10.0
 """How long a function may take to leave its `finally` blocks."""
+
+_SEARCH_S = 10.0
+"""How long other orders of timers are tried before the code of a flow is taken for changed."""
 
 _LEFT_ALONE: "list[asyncio.Task[None]]" = []
 """Bodies of flows that do not end. They are never freed: their code would be entered once more for that, and would run
@@ -78,7 +82,7 @@ class FlowMind:
         self.origins: Sequence[Origin] = ()
         """The goals that wrote the history of this goal. See GoalState."""
         self._begin(Progress())
-        self.tool = StepTool(self._progress.requests, forks, calls)
+        self.tool = StepTool(self._progress, forks, calls)
 
     def _begin(self, progress: Progress) -> None:
         """Forget a run of the function."""
@@ -98,16 +102,22 @@ class FlowMind:
 
         Raises: Conflict when the function does not ask for what was recorded; nothing is recorded then.
         """
+        search = TimerSearch()
         first: ChangedFlow | None = None
-        for order in ORDERS:
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + _SEARCH_S
+        while (plan := search.next_plan(is_late=loop.time() > until_s)) is not None:
             try:
-                await self._replay(state, order)
+                await self._replay(state, plan)
             except ChangedFlow as changed:
                 first = first or changed
-                if not (order != ORDERS[-1] and await self._begin_anew()):
-                    raise first from None
+                search.note(plan, self._progress.came(state))
+                if not await self._begin_anew():
+                    break
             else:
                 return
+        if first is not None:
+            raise first from None
 
     async def _begin_anew(self) -> bool:
         """Unwind a function that went another way because of its timers; tell whether it can be run again."""
@@ -120,11 +130,11 @@ class FlowMind:
         self._begin(Progress(requests=self._progress.requests))
         return body.done()
 
-    async def _replay(self, state: GoalState, order: TimerOrder) -> None:
+    async def _replay(self, state: GoalState, plan: TimerPlan) -> None:
         recorded = self._progress.recorded = Recorded(state)
         self._progress.is_replaying, self._progress.reached_us = True, state.origins[0].created_us
         self.versions.load(state)
-        callbacks = self._launch(state, order)
+        callbacks = self._launch(state, plan)
         await callbacks.rest()
         recorded.settle_doubts(self._delivery.next_seq(state))
         while await self._replay_next(state, recorded, callbacks):
@@ -164,7 +174,7 @@ class FlowMind:
         while (is_cancel := delivery.is_cancel_next(state)) or progress.delivered < len(state.settled):
             if is_cancel:
                 delivery.begin_cleanup(state)
-            elif not delivery.deliver_next(state):
+            elif not (delivery.deliver_next(state) or self._fire_passed(state, callbacks)):
                 progress.delivered += 1
             await callbacks.rest()
         self._refuse_unasked()
@@ -177,6 +187,13 @@ class FlowMind:
         again_s = look_again_s(progress, callbacks)
         wake_us = min(wakes, default=None)
         return Decided(actions, unrecorded, cancelled, wake_us=wake_us, again_s=again_s, markers=markers)
+
+    def _fire_passed(self, state: GoalState, callbacks: FlowCallbacks) -> bool:
+        """Let a deadline of the function pass that had passed when a worker died; tell whether there was any.
+
+        A child that the function had cancelled has ended, and that was not recorded before. See `waiting`.
+        """
+        return self._delivery.awaits_cancel(state) and fire_timers(self._progress, callbacks)
 
     def has_news(self) -> bool:
         """See Mind.has_news. A timer of the function has fired, or unrecorded work that it awaits has ended."""
@@ -282,6 +299,11 @@ class FlowMind:
         """Cancel what was asked for, without waiting for the record of it."""
         self._cancelling.forget(request)
 
+    def function_of(self, step: str) -> Callable[..., Any] | None:
+        """Return the function of a step that the flow waits for; None when it does not wait for it."""
+        request = self._progress.requests.get(step)
+        return request.wanted.fn if request is not None and isinstance(request.wanted, Work) else None
+
     @property
     def now_us(self) -> int:
         """The time of the newest event that the function knows of."""
@@ -325,10 +347,10 @@ class FlowMind:
         except ChangedFlow as error:
             self.refuse(error)
 
-    def _launch(self, state: GoalState, order: TimerOrder = ORDERS[0]) -> FlowCallbacks:
+    def _launch(self, state: GoalState, plan: TimerPlan | None = None) -> FlowCallbacks:
         self._progress.state, self.goal_id, self.origins = state, state.goal_id, state.origins
         self._progress.now_us = state.origins[0].created_us
-        self._progress.callbacks = FlowCallbacks(self._is_own, order)
+        self._progress.callbacks = FlowCallbacks(self._is_own, plan)
         self._progress.body = asyncio.create_task(self._run(state.goal_id), context=_context_of(Branch(self)))
         return self._progress.callbacks
 
@@ -364,7 +386,8 @@ class FlowMind:
 
     async def _require_nothing_open(self, goal: Goal) -> None:
         """Check that the function has awaited all that it began."""
-        await asyncio.sleep(0)  # a task that it left behind asks for its step now
+        if self._progress.callbacks is not None:
+            await self._progress.callbacks.let_others_rest()  # a task that it left behind asks for its step now
         goal.unawaited.require_none()
         for step, request in self._progress.requests.items():
             if not request.is_cancelled:

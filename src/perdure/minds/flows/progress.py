@@ -40,6 +40,10 @@ class Progress:
     active_s: float = 0.0
     """When the function did something last, by the clock of the event loop."""
 
+    def came(self, state: GoalState) -> tuple[int, int]:
+        """Return how far a function that is run again came: the steps and the outcomes that are left."""
+        return (0 if self.recorded is None else self.recorded.count_left), len(state.settled) - self.delivered
+
     def note_activity(self, loop: asyncio.AbstractEventLoop) -> None:
         """Note that the function did something, or got something."""
         self.active_s, callbacks = loop.time(), self.callbacks

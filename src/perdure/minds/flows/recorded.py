@@ -60,6 +60,11 @@ class Recorded:
         return not self._left
 
     @property
+    def count_left(self) -> int:
+        """How many recorded steps the code has not asked for."""
+        return len(self._left)
+
+    @property
     def has_difference(self) -> bool:
         """Whether the code has asked for something else than what was recorded."""
         return bool(self._found)
@@ -70,10 +75,11 @@ class Recorded:
         In the first run it had asked for them when the outcome of that event was delivered. So a flow that is run again
         and has not must be waited for: it has unrecorded work to do, such as a sleep of asyncio.
         """
-        intents = self._intents
-        while self._next_intent < len(intents) and intents[self._next_intent].call.step not in self._left:
-            self._next_intent += 1
-        return self._next_intent == len(intents) or intents[self._next_intent].seq > seq
+        intents, left, position = self._intents, self._left, self._next_intent
+        while position < len(intents) and intents[position].call.step not in left:
+            position += 1
+        self._next_intent = position
+        return position == len(intents) or intents[position].seq > seq
 
     def ahead(self, branch: str) -> int | None:
         """Return the first recorded event that a branch is still to ask for, or that comes after what it does."""

@@ -11,16 +11,18 @@ from typing import Any, NamedTuple, TypeVar
 
 from perdure.errors import Invalid, Unavailable
 from perdure.kernel.events import Happened, ToolError, ToolOutput
+from perdure.kernel.fold import CallState
 from perdure.kernel.recovery import BAD_RESULT
-from perdure.kernel.tool import CallContext, Check, KnownOutput
+from perdure.kernel.tool import CallContext, Check, KnownOutput, Used
 from perdure.minds.flows.checks import answer_of
 from perdure.minds.flows.current import STEP, CurrentStep
 from perdure.minds.flows.mistakes import failure_of, is_interrupt
+from perdure.minds.flows.progress import Progress
 from perdure.minds.flows.requests import NO_FORKS, Request, StepForks, Work
 from perdure.minds.flows.step_calls import DIRECT, StepCalls
 from perdure.minds.flows.step_thread import BrokenStart, StepThread
-from perdure.minds.flows.values import result_to_json
-from perdure.minds.standing import NOT_HAPPENED, TIMEOUT
+from perdure.minds.flows.values import known_result_to_json, result_to_json
+from perdure.minds.standing import NOT_HAPPENED, TIMEOUT, wait_before_next_us
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -39,8 +41,9 @@ class StepTool:
 
     name = "step"
 
-    def __init__(self, requests: Mapping[str, Request], forks: StepForks = NO_FORKS, calls: StepCalls = DIRECT) -> None:
-        self._requests = requests
+    def __init__(self, progress: Progress, forks: StepForks = NO_FORKS, calls: StepCalls = DIRECT) -> None:
+        self._progress = progress
+        self._requests: Mapping[str, Request] = progress.requests
         self._forks = forks
         self._calls = calls
         self._threads: dict[str, StepThread] = {}
@@ -60,13 +63,17 @@ class StepTool:
         current = current_of(context)
         STEP.set(current)
         self._forks.begin(context.goal_id, context.call.call_id)
-        output, error, happened = await self._tried(context)
+        try:
+            output, error, happened = await self._tried(context)
+        except BaseException:
+            context.note_used(Used(*current.end()))
+            raise
         self._forks.leave(context.goal_id, context.call.call_id)
         usage, meta = current.end()
         duration_ms = round((loop.time() - begun_s) * 1000)
         call_ = context.call
         is_pure = call_.effect == "pure"
-        return ToolOutput(
+        outcome = ToolOutput(
             call_.call_id,
             ok=error is None,
             output=output,
@@ -79,6 +86,17 @@ class StepTool:
             effect="pure" if is_pure else None,
             happened=happened,
         )
+        return outcome if error is None else self._with_next_attempt(context, outcome)
+
+    def _with_next_attempt(self, context: CallContext, outcome: ToolOutput) -> ToolOutput:
+        """Return a failure with when its step is tried again, for people: the policy itself is not recorded."""
+        state, call = self._progress.state, context.call
+        request = self._requests.get(call.step)
+        if state is None or request is None:
+            return outcome
+        tried = state.calls.get(call.call_id) or CallState(call, 0, state.updated_us)
+        wait_us = wait_before_next_us(state, tried, outcome, request.retry)
+        return replace(outcome, retry_after_s=wait_us / 1e6) if wait_us else outcome
 
     def _enter_context(self, context: CallContext) -> None:
         """Give the step the context variables that the flow had when it asked for it."""
@@ -185,7 +203,7 @@ class StepTool:
     async def check(self, context: CallContext) -> Check:
         """See Tool.check. Asks the step's own check, with the arguments, the key and the context of the step.
 
-        Raises: Invalid when the check says that the step happened with a value that cannot be stored.
+        Raises: Invalid when the check says that the step happened with a value that cannot be stored, or does not fit.
         """
         _, work = self._requested(context)
         if work.check is None:
@@ -195,7 +213,7 @@ class StepTool:
         asked = _asked(self._calls.function(work.check), work, context.call.step)
         answer = await asyncio.create_task(asked, context=own)
         what = f"What the check of {context.call.step} found"
-        return answer_of(answer, lambda value: result_to_json(work.fn, value, what))
+        return answer_of(answer, lambda value: known_result_to_json(work.fn, value, what))
 
     async def reap(self, goal_id: str, call_id: str) -> None:
         """See Tool.reap. Ends the processes that a step forked; a thread ends only by itself, or with the process.

@@ -3,10 +3,11 @@
 import dataclasses
 import inspect
 import math
-from collections.abc import Awaitable, Collection, Sequence
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 from typing import Any
 
 from perdure.errors import Invalid
+from perdure.kernel.children import RESERVED_PREFIX
 from perdure.kernel.events import Limits
 from perdure.minds.flows.mistakes import described
 
@@ -69,6 +70,33 @@ def step_options(effect: Any, name: Any, step_id: Any, timeout_s: Any, check: An
         raise Invalid(f"The check of a step is a function, found {check!r}.")
 
 
+def check_function(called: str, check: Any, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Validate that the check of a step can be called with the arguments of the step.
+
+    Raises: Invalid, which shows what the check should look like.
+    """
+    shown = getattr(check, "__name__", type(check).__name__)
+    wanted = f"A check takes the arguments of its step: def {shown.strip('<>')}{_signature(fn) or '(…)'} -> bool"
+    if inspect.isgeneratorfunction(check) or inspect.isasyncgenfunction(check):
+        raise Invalid(f"The check {shown} of {called} has a `yield`, which makes it a generator. {wanted}.")
+    signature = _signature(check)
+    if signature is None:  # a function of C may have none
+        return
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        what = f"The check {shown} of {called} cannot be called with the arguments of the step: {error}"
+        raise Invalid(f"{what}. {wanted}.") from None
+
+
+def _signature(fn: Any) -> inspect.Signature | None:
+    """Return the parameters of a function without the type of its result; None when Python does not know them."""
+    try:
+        return inspect.signature(fn).replace(return_annotation=inspect.Signature.empty)
+    except (TypeError, ValueError):
+        return None
+
+
 def child_options(key: Any, limits: Any) -> None:
     """Validate the options of a child.
 
@@ -76,6 +104,8 @@ def child_options(key: Any, limits: Any) -> None:
     """
     if key is not None and not _is_key(key):
         raise Invalid(f"A key is a text of 1 to {_LONGEST_KEY} printable characters, found {key!r}.")
+    if key is not None and key.startswith(RESERVED_PREFIX):
+        raise Invalid(f"Invalid key {key!r}: keys that begin with {RESERVED_PREFIX!r} are reserved.")
     if limits is None:
         return
     if not isinstance(limits, Limits):

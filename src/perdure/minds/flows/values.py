@@ -3,7 +3,7 @@
 import dataclasses
 import hashlib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,6 +11,7 @@ import orjson
 
 from perdure.errors import Invalid
 from perdure.minds.flows.annotations import NONE, Annotation, annotations_of
+from perdure.minds.flows.changes import change_of, does_not_fit, is_parsed
 from perdure.minds.flows.comparison import is_same
 from perdure.minds.flows.json_form import ANNOTATED, BARE, NoJsonForm, UnknownType, is_json, json_form
 
@@ -62,6 +63,19 @@ def result_to_json(fn: Callable[..., Any], value: Any, what: str) -> Any:
     return _stored(value, annotations_of(fn).result, what, is_read=True)
 
 
+def known_result_to_json(fn: Callable[..., Any], value: Any, what: str) -> Any:
+    """Return the JSON form of a value that a check gives for the result of a function. See `result_to_json`.
+
+    Raises: Invalid, also when it does not fit the return annotation: the check is wrong, and the step has happened.
+    """
+    form = result_to_json(fn, value, what)
+    try:
+        require_result(fn, form)
+    except ValueError as error:
+        raise Invalid(f"{what} does not fit what the step returns: {error}.") from error
+    return form
+
+
 def read_arguments(fn: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
     """Return the arguments of a flow as it gets them: what its annotations say, else the JSON form.
 
@@ -93,12 +107,12 @@ def require_readable(
     read = inspect.signature(fn).bind(None, *read_args, **read_kwargs)
     known = annotations_of(fn).parameters
     for name, value in list(bound.arguments.items())[1:]:
-        annotation, found = known.get(name, NONE), read.arguments.get(name)
-        if annotation.is_json:
-            if not is_json(value):
-                _require_fitting(annotation, bound.signature.parameters[name], found, fn, name)
-        elif not _is_kept(annotation, bound.signature.parameters[name], value, found):
-            raise Invalid(f"The argument {name} of {fn.__qualname__} {_other(annotation)}.")
+        annotation, parameter = known.get(name, NONE), bound.signature.parameters[name]
+        for each, found in _single(parameter, value, read.arguments.get(name)):
+            if annotation.is_json:
+                _require_fitting(annotation, found, fn, name)
+            if (changed := change_of(annotation, each, found)) is not None:
+                raise Invalid(f"The argument {name} of {fn.__qualname__} is {changed}.")
 
 
 def reader_of(fn: Callable[..., Any]) -> Callable[[Any], Any]:
@@ -145,9 +159,9 @@ def _stored(value: Any, annotation: Annotation, what: str, *, is_read: bool = Fa
     try:
         return _copied(_form(value, annotation, is_read=is_read), what)
     except RecursionError:
-        raise Invalid(f"{what} does not go through JSON: it contains itself, or is nested too deep.") from None
+        raise Invalid(f"{what} cannot be stored as JSON: it contains itself, or is nested too deep.") from None
     except NoJsonForm as error:
-        raise Invalid(f"{what} does not go through JSON: {error}.") from error
+        raise Invalid(f"{what} cannot be stored as JSON: {error}.") from error
 
 
 def _form(value: Any, annotation: Annotation, *, is_read: bool) -> Any:
@@ -156,55 +170,61 @@ def _form(value: Any, annotation: Annotation, *, is_read: bool) -> Any:
     Raises: NoJsonForm; RecursionError
     """
     if not annotation.is_usable:
-        return json_form(value, BARE)
+        return _unread(value, annotation, is_read=is_read)
     try:
         form = json_form(value, ANNOTATED)
-        if not is_read or _comes_back(annotation, value, form):
+        changed = _read_back(annotation, value, form) if is_read else None
+        if changed is None:
             return form
-        found: NoJsonForm = NoJsonForm(f"a {type(value).__qualname__} that {_other(annotation)}")
+        found = NoJsonForm(changed)
     except UnknownType as error:
         found = error
     try:
         form = json_form(annotation.dump(value), BARE)
-        if not is_read or is_same(value, annotation.read(form)):
+        if not is_read or is_same(value, annotation.read(form), is_exact=annotation.leaves_open):
             return form
     except ValueError:
         raise found from None
     raise found
 
 
-def _other(annotation: Annotation) -> str:
-    return f"would come back from its annotation {annotation.name} as another value; annotate the exact type"
+def _unread(value: Any, annotation: Annotation, *, is_read: bool) -> Any:
+    """Return the JSON form of a value that is not read by its annotation.
+
+    Raises: NoJsonForm; RecursionError
+    """
+    form = json_form(value, BARE)
+    changed = change_of(annotation, value, form) if is_read else None
+    if changed is not None:
+        raise NoJsonForm(changed)
+    return form
 
 
-def _comes_back(annotation: Annotation, value: Any, form: Any) -> bool:
-    """Tell whether a value that is what its annotation says comes back; any other comes back as the annotation says."""
+def _read_back(annotation: Annotation, value: Any, form: Any) -> str | None:
+    """Read a value from its JSON form; return what is wrong when it is not the value that it was."""
     try:
-        has_come_back = is_same(value, None if form is None else annotation.read(form))
-    except ValueError:
-        has_come_back = False
-    return has_come_back or not annotation.is_of_type(value)
+        read = None if form is None else annotation.read(form)
+    except ValueError as error:
+        # JSON that does not fit is kept: reading it says so, and the annotation can be corrected.
+        return None if is_parsed(annotation, value) else does_not_fit(annotation, value, error)
+    return change_of(annotation, value, read)
 
 
-def _is_kept(annotation: Annotation, parameter: inspect.Parameter, value: Any, read: Any) -> bool:
-    """Tell whether an argument comes back; see `_comes_back`."""
-    if not annotation.is_usable or is_same(value, read):
-        return True
+def _single(parameter: inspect.Parameter, value: Any, read: Any) -> Iterable[tuple[Any, Any]]:
+    """Return an argument as it was given and as it is read, or each of those that `*args` or `**kwargs` takes."""
     match parameter.kind:
         case inspect.Parameter.VAR_POSITIONAL:
-            return not all(map(annotation.is_of_type, value))
+            return zip(value, read, strict=True)
         case inspect.Parameter.VAR_KEYWORD:
-            return not all(map(annotation.is_of_type, value.values()))
+            return ((each, read[key]) for key, each in value.items())
         case _:
-            return not annotation.is_of_type(value)
+            return ((value, read),)
 
 
-def _require_fitting(
-    annotation: Annotation, parameter: inspect.Parameter, form: Any, fn: Callable[..., Any], name: str
-) -> None:
-    """Check a value that JSON has another type for, where the annotation names a type of JSON."""
+def _require_fitting(annotation: Annotation, form: Any, fn: Callable[..., Any], name: str) -> None:
+    """Check a value where the annotation names a type of JSON, so that it is not read but handed over as it is."""
     try:
-        _each(parameter, annotation.validate, form)
+        annotation.validate(form)
     except ValueError as error:
         raise Invalid(f"{fn.__qualname__} cannot be called like that: {name} does not fit. {error}") from error
 
@@ -237,7 +257,7 @@ def _copied(value: Any, what: str, depth: int = _DEPTH_OF_EVENT) -> Any:
             orjson.dumps(_inside_lists(value, depth))
         return orjson.loads(text)
     except (TypeError, ValueError, RecursionError) as error:
-        raise Invalid(f"{what} does not go through JSON: {error}.") from error
+        raise Invalid(f"{what} cannot be stored as JSON: {error}.") from error
 
 
 @dataclasses.dataclass(frozen=True)

@@ -35,11 +35,7 @@ async def advance(progress: Progress, callbacks: FlowCallbacks) -> bool:
     if callbacks.shows_timers and callbacks.has_ready():  # a timer has fired by itself
         await callbacks.rest()
         return True
-    callbacks.date_timers(progress.reached_us)
-    fired_us = callbacks.fire_next_timers()
-    if fired_us is not None:
-        progress.reached_us = max(progress.reached_us, fired_us)
-        progress.note_activity(asyncio.get_running_loop())
+    if fire_timers(progress, callbacks):
         await callbacks.rest()
         return True
     patience_s = _REPLAY_GRACE_S if progress.requests else _REPLAY_PATIENCE_S
@@ -48,6 +44,17 @@ async def advance(progress: Progress, callbacks: FlowCallbacks) -> bool:
         return False
     await asyncio.sleep(_REPLAY_PAUSE_S)
     await callbacks.rest()
+    return True
+
+
+def fire_timers(progress: Progress, callbacks: FlowCallbacks) -> bool:
+    """Fire the next timers of the function at once; tell whether there were any."""
+    callbacks.date_timers(progress.reached_us)
+    fired_us = callbacks.fire_next_timers()
+    if fired_us is None:
+        return False
+    progress.reached_us = max(progress.reached_us, fired_us)
+    progress.note_activity(asyncio.get_running_loop())
     return True
 
 

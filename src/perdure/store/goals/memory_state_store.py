@@ -206,19 +206,20 @@ class InMemoryStateStore:
         goal = self._goals.get(self._start_keys.get(key, ""))
         return None if goal is None else goal.summary
 
-    async def delete(self, goal_id: str) -> None:
+    async def delete(self, goal_id: str, *, even_unfinished: bool = False) -> None:
         """See StateStore.delete."""
         goal = self._goal(goal_id)
-        if not goal.has_ended:
+        if not (goal.has_ended or even_unfinished):
             raise not_finished(goal_id)
         for name, other in self._goals.items():
             origin = other.summary.forked_from
             if not other.is_deleted and origin is not None and origin.goal_id == goal_id:
                 raise has_fork(goal_id, name)
         self._start_keys.pop(goal.summary.start_key or "", None)
-        self._goals[goal_id] = _Goal(
-            replace(goal.summary, text="", bot=None, workdir=None, flow=None, detail=None, tags=()), is_deleted=True
-        )
+        rest = replace(goal.summary, text="", bot=None, workdir=None, flow=None, detail=None, tags=())
+        if not goal.has_ended:
+            rest = replace(rest, status="cancelled", waiting_for=None, worker=None, due_us=None)
+        self._goals[goal_id] = _Goal(rest, is_deleted=True)
 
     async def post(  # noqa: PLR0913 (what is posted, its key, its check and its moment)
         self,

@@ -40,6 +40,11 @@ from perdure.store.raw import RawDatabase, RawTransaction
 _LATE = 256
 """PostgreSQL gives out numbers before it commits: so many events may become visible after one with a higher number."""
 _INBOX = "SELECT id, kind, payload, key, created_at FROM inbox WHERE goal_no = ? ORDER BY inbox_no"
+_END = (
+    "UPDATE goals SET status = 'cancelled', waiting_for = NULL, worker = NULL, due_at = NULL, epoch = epoch + 1"
+    " WHERE id = ? AND deleted_at IS NULL AND status IN ('open', 'waiting')"
+)
+"""Ends a goal that is deleted in the same transaction: no worker looks for it any more."""
 _DELETE = (
     "UPDATE goals SET deleted_at = ?, text = '', bot = NULL, workdir = NULL, start_key = NULL, inbox_count = 0,"
     " flow = NULL, detail = NULL, tags = '[]'"
@@ -154,9 +159,10 @@ class SqlStateStore:
         row = await self._database.read_raw(lambda raw: raw.first(BY_START_KEY, key))
         return None if row is None else summary_of(row)
 
-    async def delete(self, goal_id: str) -> None:
+    async def delete(self, goal_id: str, *, even_unfinished: bool = False) -> None:
         """See StateStore.delete."""
-        await self._database.write_raw(lambda raw: _delete(raw, goal_id, self._now_us()))
+        now_us = self._now_us()
+        await self._database.write_raw(lambda raw: _delete(raw, goal_id, now_us, even_unfinished=even_unfinished))
 
     async def post(  # noqa: PLR0913 (what is posted, its key, its check and its moment)
         self,
@@ -221,7 +227,9 @@ def _find(raw: RawTransaction, prefix: str) -> tuple[list[Summary], list[str]]:
     return [summary_of(row) for row in rows], [row[0] for row in deleted]
 
 
-def _delete(raw: RawTransaction, goal_id: str, now_us: int) -> None:
+def _delete(raw: RawTransaction, goal_id: str, now_us: int, *, even_unfinished: bool) -> None:
+    if even_unfinished:
+        raw.execute(_END, goal_id)
     row = raw.first(_DELETE, now_us, goal_id)
     if row is None:
         if raw.first("SELECT 1 FROM goals WHERE id = ? AND deleted_at IS NULL", goal_id) is None:

@@ -180,7 +180,8 @@ class Goal(BaseModel):
 
     `output` and `error` are null until it has ended, and in lists. `error` says why it failed, with the traceback of
     the user's code if that raised. `next` has the commands that a person can run next, the best first; in lists they
-    are generic. `due_at` is when a goal that waits can continue by itself; null where it cannot.
+    are generic. `due_at` is when a goal that waits can continue by itself; null where it cannot. `next_attempt_at` is
+    when a step that failed is tried again; null where none is, and in lists.
     """
 
     id: str
@@ -191,6 +192,7 @@ class Goal(BaseModel):
     reason: Reason | None
     waiting_for: WaitingFor | None
     due_at: Moment | None
+    next_attempt_at: Moment | None
     created_at: Moment
     updated_at: Moment
     last_seq: int
@@ -208,7 +210,8 @@ class Goal(BaseModel):
 class Approval(BaseModel):
     """A call that waits for a person, and the decisions that it takes.
 
-    `damaged` is a goal whose history cannot be read: it has no call, and `why` says what is wrong.
+    `until` is when a question times out; null where it does not. `damaged` is a goal whose history cannot be read: it
+    has no call, and `why` says what is wrong.
     """
 
     goal_id: str
@@ -219,6 +222,7 @@ class Approval(BaseModel):
     decisions: list[PersonDecision]
     question: str | None
     options: list[str] | None
+    until: Moment | None
     tool: str | None
     arguments: dict[str, Any] | None
     why: str | None

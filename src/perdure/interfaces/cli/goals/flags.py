@@ -9,6 +9,8 @@ from perdure.errors import Invalid
 from perdure.interfaces.cli.completion import complete_goals
 from perdure.kernel.events import Limits
 
+_WHOLE_ID = "The whole id of the goal, or key:KEY for the goal that a key has started."
+
 
 def filled(value: str | None) -> str | None:
     """Refuse an id that is empty, as that of a variable that was never set: it is a prefix of every id.
@@ -22,14 +24,14 @@ def filled(value: str | None) -> str | None:
 
 Goal = Annotated[
     str,
-    typer.Argument(metavar="ID", help="The whole id of the goal.", callback=filled, autocompletion=complete_goals),
+    typer.Argument(metavar="ID", help=_WHOLE_ID, callback=filled, autocompletion=complete_goals),
 ]
 """A goal that a command changes: a prefix could name another goal than the user thinks of."""
 SeenGoal = Annotated[
     str,
     typer.Argument(
         metavar="ID",
-        help="The goal's id, or a unique prefix of it.",
+        help="The goal's id, a unique prefix of it, or key:KEY for the goal that a key has started.",
         callback=filled,
         autocompletion=complete_goals,
     ),
@@ -37,7 +39,7 @@ SeenGoal = Annotated[
 """A goal that a command only reads."""
 MaybeGoal = Annotated[
     str | None,
-    typer.Argument(metavar="ID", help="The whole id of the goal.", callback=filled, autocompletion=complete_goals),
+    typer.Argument(metavar="ID", help=_WHOLE_ID, callback=filled, autocompletion=complete_goals),
 ]
 Jobs = Annotated[int, typer.Option("--jobs", min=1, metavar="N", help="How many steps may run at once.")]
 Jsonl = Annotated[
@@ -56,7 +58,7 @@ Timeout = Annotated[
     str | None,
     typer.Option("--timeout", metavar="TIME", help="Stop to ask after so much time of its tools: 90s, 5m, 2h, 1d."),
 ]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on with the goal afterwards.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Resume the goal afterwards.")]
 
 
 def limits_of(iterations: int | None, tokens: int | None, usd: float | None, timeout: str | None) -> Limits:

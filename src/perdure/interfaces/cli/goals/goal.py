@@ -72,7 +72,7 @@ async def resume(  # noqa: PLR0913 (each is an option of the command)
     options: Options,
     *,
     goal: MaybeGoal = None,
-    due: Annotated[bool, typer.Option("--due", help="Go on with all goals that slept and are due.")] = False,
+    due: Annotated[bool, typer.Option("--due", help="Resume all goals that slept and are due.")] = False,
     jobs: Jobs = 4,
     max_iterations: MaxIterations = None,
     max_tokens: MaxTokens = None,
@@ -80,7 +80,7 @@ async def resume(  # noqa: PLR0913 (each is an option of the command)
     time_limit: Timeout = None,
     jsonl: Jsonl = False,
 ) -> Answer:
-    """Go on with a goal, with limits raised where they are given; one that has ended is left as it is."""
+    """Resume a goal, with limits raised where they are given. A finished goal is returned unchanged."""
     refuse_both(json=options.json, jsonl=jsonl)
     limits = limits_of(max_iterations, max_tokens, budget_usd, time_limit)
     if due == (goal is not None) or (due and (jsonl or limits != Limits())):
@@ -93,7 +93,7 @@ async def resume(  # noqa: PLR0913 (each is an option of the command)
 
 
 async def resumed(showing: Showing, goal: str | None, jobs: int, limits: Limits) -> Answer:
-    """Go on with a goal, or with the newest of this folder that can go on.
+    """Resume a goal, or the newest goal of this folder that can continue.
 
     Raises: what Goals.resume and Goals.newest_open raise.
     """

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from perdure.app.views import GoalView
 from perdure.interfaces.cli.answer import Table
 from perdure.interfaces.cli.terminal import cut_to, one_line, width_of
-from perdure.interfaces.cli.times import short_moment, sortable_moment, span
+from perdure.interfaces.cli.times import deadline_moment, short_moment, sortable_moment, span
 
 HEADERS = ("goal", "status", "started", "took", "calls", "text")
 _SPARE = ("text", "calls", "started", "took")
@@ -67,11 +67,18 @@ def _cells(goal: GoalView, now_us: int, *, is_for_terminal: bool) -> list[str]:
 
 
 def status_of(goal: GoalView, now_us: int) -> str:
-    """Say where a goal stands, and what it waits for: `waiting: person`; a timer that has passed is `overdue`."""
+    """Say where a goal stands, and what it waits for: `waiting: person`; a timer that has passed is `overdue`.
+
+    An answer or a signal that is waited for until a moment is shown with it: `waiting: person until 14:05`.
+    """
     if goal.is_overdue(now_us):
         return "overdue"
-    waits_for = goal.summary.waiting_for
-    return f"{goal.status}: {waits_for}" if goal.status == "waiting" and waits_for else goal.status
+    waits_for, due_us = goal.summary.waiting_for, goal.summary.due_us
+    if goal.status != "waiting" or not waits_for:
+        return goal.status
+    if due_us is None or waits_for not in ("person", "signal"):
+        return f"waiting: {waits_for}"
+    return f"waiting: {waits_for} until {deadline_moment(due_us, now_us)}"
 
 
 def _failure(goal: GoalView) -> str:

@@ -19,7 +19,7 @@ from perdure.interfaces.cli.goals.timeline import told
 from perdure.interfaces.cli.goals.writer import Writer
 from perdure.interfaces.cli.terminal import one_line, wrapped_for
 from perdure.interfaces.cli.times import in_words
-from perdure.kernel.events import Event, ToolOutput, decode
+from perdure.kernel.events import Body, Event, ToolOutput, decode
 from perdure.kernel.fold import CallState, GoalState
 
 _STYLES = {"done": "green", "failed": "red", "outcome": "yellow", "asks": "yellow", "needs": "yellow"}
@@ -61,15 +61,23 @@ class LiveView:
     def see(self, event: Event, state: GoalState) -> None:
         """See View.see."""
         body = decode(event)
+        self._show_call(body, state)
+        if isinstance(body, ToolOutput):
+            self._aside(state.calls[body.call_id].call.step, body)
+
+    def see_child(self, name: str, event: Event, state: GoalState) -> None:
+        """See View.see_child."""
+        self._show_call(decode(event), state, f"[{name}] ")
+
+    def _show_call(self, body: Body, state: GoalState, prefix: str = "") -> None:
+        """Renew the lines of a step; a line begins with the prefix."""
         call = state.calls.get(getattr(body, "call_id", ""))
         if call is not None:
             same = [each for each in state.calls.values() if each.call.step == call.call.step]
             said = [
                 (each, told(state, each)) for each in same
             ]  # an earlier try no longer says when the next one is due
-            self._writer.do(lambda: self._renew(said))
-        if isinstance(body, ToolOutput):
-            self._aside(state.calls[body.call_id].call.step, body)
+            self._writer.do(lambda: self._renew(said, prefix))
 
     def show_again(self, state: GoalState) -> None:
         """See View.show_again."""
@@ -103,14 +111,14 @@ class LiveView:
             self._note(call, said)
         self._go_on()
 
-    def _renew(self, calls: list[tuple[CallState, str]]) -> None:
+    def _renew(self, calls: list[tuple[CallState, str]], prefix: str) -> None:
         for call, said in calls:
-            self._note(call, said)
+            self._note(call, said, prefix)
         self._tick()
 
-    def _note(self, call: CallState, said: str) -> None:
-        name, about = call.call.call_id, call.call
-        line = self._lines.setdefault(name, Line(about.step, "", is_running=True))
+    def _note(self, call: CallState, said: str, prefix: str = "") -> None:
+        about = call.call
+        line = self._lines.setdefault(prefix + about.call_id, Line(prefix + about.step, "", is_running=True))
         line.is_running = call.runs
         line.state = "running" if call.runs else said
         if call.outcome is not None:

@@ -11,7 +11,7 @@ import typer
 
 from perdure.app import open_home
 from perdure.app.goal_query import Filters, older_than_us
-from perdure.errors import Unavailable
+from perdure.errors import Invalid, Unavailable
 from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.files import write_file
@@ -76,7 +76,7 @@ def _print(events: Sequence[Event]) -> None:
 
 
 @with_filters(OF_SEVERAL)
-async def delete(
+async def delete(  # noqa: PLR0913 (each is an option of the command)
     options: Options,
     *,
     filters: Filters,
@@ -86,6 +86,10 @@ async def delete(
         typer.Option("--older-than", metavar="TIME", help="Finished goals without events for this long: 12h, 30d."),
     ] = None,
     all_: All = False,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Delete a goal before it has finished, too, if its history is damaged."),
+    ] = False,
     yes: Yes = False,
 ) -> Answer:
     """Delete the history of a finished goal without forks, or of all that match, for good.
@@ -93,14 +97,16 @@ async def delete(
     Asks for confirmation on a terminal; elsewhere it needs --yes.
     """
     if is_of_several(goal, filters, is_all=all_, is_narrowed=older_than is not None) or goal is None:
+        if force:
+            raise Invalid("--force deletes one goal: give its id.")
         now_us = time.time_ns() // 1000
         before_us = now_us if older_than is None else older_than_us(older_than, now_us, "--older-than")
         return await change_many(
             options, DELETE, filters, yes=yes, is_wanted=lambda each: each.summary.updated_us < before_us
         )
     async with open_home(options.settings(), debug=options.verbose) as p:
-        found = await p.goals.deletable(goal)
+        found = await p.goals.deletable(goal, force=force)
         if not yes:
             require_sure(options, f"{headline(found)}, {found.summary.last_seq} events")
-        goal_id = await p.goals.delete(found.summary.goal_id)
+        goal_id = await p.goals.delete(found.summary.goal_id, force=force)
     return Answer({"id": goal_id, "deleted": True}, [f"{goal_id} is deleted."])

@@ -62,7 +62,7 @@ Key = Annotated[
     typer.Option(
         "--key",
         metavar="KEY",
-        help="Names this start: again with the same key, it goes on with that goal, or prints how it ended.",
+        help="Names this start: the same key again resumes that goal, or prints how it ended.",
     ),
 ]
 Tags = Annotated[
@@ -75,10 +75,13 @@ Tags = Annotated[
     ),
 ]
 GoOnWith = Annotated[
-    str | None, typer.Option("--resume", metavar="ID", help="Resume the goal with this id; a prefix is not enough.")
+    str | None,
+    typer.Option(
+        "--resume", metavar="ID", help="Resume the goal with this id, or with key:KEY; a prefix is not enough."
+    ),
 ]
 Continue = Annotated[
-    bool, typer.Option("--continue", help="Go on with the newest goal of this folder that is interrupted or waits.")
+    bool, typer.Option("--continue", help="Resume the newest goal of this folder that is interrupted or waits.")
 ]
 Yes = Annotated[
     bool, typer.Option("--yes", help="Approve what a model wants to do; a command, a plan or a flow needs no approval.")

@@ -199,7 +199,8 @@ async def decide(
         known = state.calls.get(call) if call is not None else _only_cut_off(state)
         if known is not None and known.runs:
             raise Conflict(_not_yet(options, found, state, known.call.call_id))
-        return await goals.decide(found.id, verdict, call_id=call, value=output)
+        with in_folder_of(found.summary), prints_aside(is_needed=output is not None):  # its flow is replayed
+            return await goals.decide(found.id, verdict, call_id=call, value=output)
 
     return await settled(options, goal, act, is_resumed=resume, what=f"decision {verdict}")
 

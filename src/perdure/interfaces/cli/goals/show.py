@@ -78,7 +78,7 @@ async def show(
         "flow": found.summary.flow,
         "queue": found.summary.queue,
         "workdir": found.summary.workdir,
-        "calls": [call_object(call) for call in state.calls.values()],
+        "calls": [call_object(state, call) for call in state.calls.values()],
         "not_begun": [{"step": step, "state": said} for step, said in not_begun(state).items()],
         "pending": [pending_object(row) for row in pending],
         "children": [child_object(child) for child in reversed(children)],

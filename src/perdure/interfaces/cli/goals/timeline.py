@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from perdure.app.next_attempts import next_attempt_us
 from perdure.app.views import GoalView
 from perdure.interfaces.cli.answer import Table
 from perdure.interfaces.cli.terminal import one_line
@@ -14,6 +15,7 @@ from perdure.kernel.fold import CallState, GoalState
 from perdure.kernel.loop import Ran
 from perdure.kernel.moments import moment
 from perdure.kernel.ports import InboxRow
+from perdure.kernel.step_names import is_deadline
 
 HEADERS = ("events", "step", "tool", "state", "tries", "took", "cost")
 STATE_COLUMN = HEADERS.index("state")
@@ -75,11 +77,7 @@ def not_begun(state: GoalState) -> dict[str, str]:
 
 def tries_again(state: GoalState, call: CallState) -> str:
     """Say when a step that failed is tried again, if it is."""
-    if state.begun.mind.kind != "plan" or call.outcome is None or call.outcome.ok:
-        return ""
-    from perdure.minds.outlook import next_try_us
-
-    due_us = next_try_us(state, call)
+    due_us = next_attempt_us(state, call)
     return "" if due_us is None else f", tries again at {moment(due_us)}"
 
 
@@ -143,8 +141,9 @@ def state_of(call: CallState) -> str:
 
 
 def _has_timed_out(call: CallState) -> bool:
-    """Tell whether nothing came in time: no answer, or no signal."""
-    is_waited_for = isinstance(call.call, Ask) or (isinstance(call.call, Wait) and call.call.signal is not None)
+    """Tell whether nothing came in time: no answer, no signal, or not the end of a block with a deadline."""
+    is_signal = isinstance(call.call, Wait) and call.call.signal is not None
+    is_waited_for = isinstance(call.call, Ask) or is_signal or is_deadline(call)
     return is_waited_for and call.decision is not None and call.decision.decision == "elapsed"
 
 
@@ -191,9 +190,10 @@ def cost_of(call: CallState) -> float:
     return float(usage.get("cost_usd", 0.0)) if usage else 0.0
 
 
-def call_object(call: CallState) -> dict[str, Any]:
+def call_object(state: GoalState, call: CallState) -> dict[str, Any]:
     """Return what a program sees of a call."""
     about, outcome = call.call, call.outcome
+    next_us = next_attempt_us(state, call)
     took_ms = duration_ms(call)
     return {
         "call_id": about.call_id,
@@ -217,6 +217,7 @@ def call_object(call: CallState) -> dict[str, Any]:
         "options": list(about.options) if isinstance(about, Ask) and about.options is not None else None,
         "answer": call.decision.value if call.decision and call.decision.decision == "answer" else None,
         "until": about.until if isinstance(about, Ask | Wait) else None,
+        "next_attempt_at": None if next_us is None else iso(next_us),
     }
 
 

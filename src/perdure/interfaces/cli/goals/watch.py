@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -12,6 +13,7 @@ from perdure.app.goals import Goals
 from perdure.app.views import GoalView
 from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options, command
+from perdure.interfaces.cli.goals.descendants import Descendants
 from perdure.interfaces.cli.goals.flags import SeenGoal, refuse_both
 from perdure.interfaces.cli.goals.hints import failure_lines, next_lines
 from perdure.interfaces.cli.goals.progress import write_value
@@ -25,6 +27,8 @@ from perdure.kernel.summary import Summary
 
 _QUIET_S = 1.0
 """How long nothing has to happen before it is looked who runs the goal, and said when that has changed."""
+_TICK_S = 0.25
+"""How often children are read while nothing happens in their parent."""
 _PATIENCE_S = 1.0
 
 
@@ -42,7 +46,11 @@ async def watch(
     ] = 0,
     jsonl: Annotated[bool, typer.Option("--jsonl", help="Print each event as one line of JSON.")] = False,
 ) -> Answer:
-    """Show what happened in a goal and what happens, until it ends, with its exit code; Ctrl-C leaves it alone."""
+    """Show what happened in a goal and what happens, until it ends, with its exit code; Ctrl-C leaves it alone.
+
+    Steps of its children are shown after the name of the step that started the child; --jsonl prints only its own
+    events.
+    """
     refuse_both(json=options.json, jsonl=jsonl)
     audience = _Audience(Showing(options, is_jsonl=jsonl), after)
     async with open_home(options.settings(), debug=options.verbose) as p:
@@ -72,23 +80,35 @@ class _Audience:
         Raises: BrokenPipeError when standard output is closed; what Goals.follow raises.
         """
         state: GoalState | None = None
+        children = Descendants(goals, self._view)
         events = goals.follow(goal_id)
-        coming = _next(events)
+        coming, quiet_s = _next(events), 0.0
         try:
             while True:
-                await asyncio.wait({coming}, timeout=_QUIET_S)
+                await asyncio.wait({coming}, timeout=_TICK_S)
                 raise_failure(self._writer.failure)
                 if not coming.done():
-                    await self._look(goals, goal_id, state)
+                    quiet_s += _TICK_S
+                    await self._idle(goals, goal_id, state, children, is_quiet=quiet_s >= _QUIET_S)
                     continue
-                event = coming.result()
+                event, quiet_s = coming.result(), 0.0
                 if event is None:
                     return state if state is not None else await goals.state(goal_id)
+                await children.before(event, state, is_shown=event.seq > self._after)
                 state = self._see(event, state)
+                await children.after(event, state)
                 coming = _next(events)
         finally:
             coming.cancel()
             await asyncio.wait({coming})
+
+    async def _idle(
+        self, goals: Goals, goal_id: str, state: GoalState | None, children: Descendants, *, is_quiet: bool
+    ) -> None:
+        """Show what happens in children while nothing happens in the goal; then say where the goal stands."""
+        await children.look()
+        if is_quiet:
+            await self._look(goals, goal_id, state)
 
     async def end(self, state: GoalState, row: Summary) -> Answer:
         """Print how it ended."""
@@ -135,6 +155,7 @@ class _Audience:
         self._status = status
         if found.status != "running" and not self._is_quiet:
             seen = GoalView.of_state(state, is_running=found.is_running, row=found.summary)
+            seen = replace(seen, next_goals=await goals.children.waiting(state))
             for line in [headline(found), *next_lines(self._options, seen)]:
                 self._view.say(line)
 

@@ -1,0 +1,75 @@
+"""The person beside random flows: answers, sends signals, and settles what is unknown by looking at the world."""
+
+import asyncio
+import random
+from collections.abc import Callable, Collection
+from contextlib import suppress
+
+from perdure.kernel.events import Ask, ToolCall, Wait
+from perdure.kernel.fold import CallState, GoalState, fold
+from perdure.kernel.ports import Ended, StateStore
+from tests.faults.outside import Outside
+from tests.faults.programs import NEVER
+
+Post = tuple[str, dict[str, object]]
+
+
+def post_for(call: CallState, outside: Outside) -> Post | None:
+    """Return what a person posts for an open call, its kind and payload; None when it has to wait."""
+    name = call.call.call_id
+    match call.call:
+        case Wait(signal="go"):
+            return "signal", {"name": "go", "payload": "went"}
+        case Ask(question=question) if question != NEVER:
+            return "decision", {"call_id": name, "decision": "answer", "value": "fine"}
+        case ToolCall(arguments=arguments) if call.unknown is not None:
+            place, *others = arguments["args"]
+            if others and outside.by_place()[place] > 0:
+                return "decision", {"call_id": name, "decision": "skip", "value": place}
+            return "decision", {"call_id": name, "decision": "retry", "value": None}
+        case _:
+            return None
+
+
+class Person:
+    """Does a moment later what a goal waits for; `look` has a goal look into its inbox."""
+
+    def __init__(self, store: StateStore, outside: Outside, chance: random.Random, look: Callable[[str], None]) -> None:
+        self._store = store
+        self._outside = outside
+        self._chance = chance
+        self._look = look
+        self._posts = 0
+        self._helping: dict[tuple[str, str], asyncio.Task[None]] = {}
+
+    def help(self, state: GoalState) -> None:
+        """Begin to do what the open calls of a goal wait for."""
+        for name, call in state.open_calls.items():
+            key = state.goal_id, name
+            if key not in self._helping and post_for(call, self._outside) is not None:
+                delay_s = self._chance.choice([0.0, 0.01, 0.3, 1.0, 70.0])
+                self._helping[key] = asyncio.create_task(self._help(*key, delay_s))
+
+    def at_work(self) -> Collection["asyncio.Task[None]"]:
+        """Return what the person is about to do."""
+        return self._helping.values()
+
+    async def leave(self) -> None:
+        """Do nothing any more."""
+        tasks = list(self._helping.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._helping.clear()
+
+    async def _help(self, goal_id: str, name: str, delay_s: float) -> None:
+        await asyncio.sleep(delay_s)
+        state = fold(await self._store.load(goal_id))
+        found = state.open_calls.get(name)
+        post = None if found is None or state.termination is not None else post_for(found, self._outside)
+        if post is not None:
+            self._posts += 1
+            with suppress(Ended):  # meanwhile
+                await self._store.post(goal_id, post[0], post[1], key=f"{goal_id}/{name}/{self._posts}")
+        self._helping.pop((goal_id, name), None)
+        self._look(goal_id)
