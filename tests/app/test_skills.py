@@ -48,6 +48,7 @@ async def test_a_skill_is_made_of_a_description_and_listed_beside_the_built_in_o
         "description": "Convert amounts between currencies",
         "origin": "builder-created",
         "path": f"skills/{NAME}/SKILL.md",
+        "capabilities": [{"name": name, "reason": "you asked for it"} for name in ("search-web", "calculate")],
     }
     text = skill_file(home).read_text()
     assert text == (
