@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from perdure.app.asked import require_same
-from perdure.app.listed import DraftView
+from perdure.app.listed import ChoiceView, DraftView
 from perdure.app.skills import Skills, SkillView
 from perdure.app.surroundings import RECALLED, detected_models, past_choices
 from perdure.app.system import SystemClock, SystemIds
@@ -21,6 +21,7 @@ from perdure.forge.changes import Changes
 from perdure.forge.config import BuilderConfig, read_config
 from perdure.forge.drafts import damaged, draft_of, state_of
 from perdure.forge.engine import BuilderEngine, BuiltinEngine
+from perdure.forge.finish import preview, with_preview
 from perdure.forge.ports import (
     BotStore,
     BuilderDraft,
@@ -28,10 +29,11 @@ from perdure.forge.ports import (
     BuilderMemoryStore,
     BuilderMode,
     BuilderPhase,
+    ChoicePlace,
     DraftPlace,
 )
-from perdure.forge.state import BuilderState, Exchange, Surroundings
-from perdure.forge.turns import BuilderTurn
+from perdure.forge.state import BuilderState, Exchange, PastChoice, Surroundings
+from perdure.forge.turns import BuilderTurn, Preview
 from perdure.kernel.ports import IdempotencyKeys, Once
 from perdure.store.builder.bots import SqlBotStore
 from perdure.store.builder.choices import SqlBuilderMemoryStore
@@ -56,6 +58,8 @@ class SessionView:
     question_count: int
     revision: int
     turn: BuilderTurn
+    preview: Preview
+    """The bot as far as it is known, whatever the turn is."""
     conversation: tuple[Exchange, ...] = ()
     """What was asked and answered so far."""
 
@@ -69,6 +73,16 @@ class SessionView:
             "question_count": self.question_count,
             "revision": self.revision,
             "turn": self.turn.model_dump(mode="json", by_alias=True),
+            "preview": self.preview.model_dump(mode="json"),
+            "conversation": [
+                {
+                    "question": each.question,
+                    "options": list(each.options),
+                    "answer": each.answer,
+                    "phase": str(each.phase),
+                }
+                for each in self.conversation
+            ],
         }
 
 
@@ -132,7 +146,10 @@ class Forge:
         if (known := await self._known(once)) is not None:
             return known
         session_id = await self._free_id(session_id)
-        state = await self._engine.start(session_id, description, await self._surroundings())
+        here = await self._surroundings()
+        state = await self._engine.start(session_id, description, here)
+        if past := await self._past(state):
+            state = await self._engine.start(session_id, description, here.model_copy(update={"past": past}))
         return await self._saved(state, None, once)
 
     async def reconfigure(
@@ -146,8 +163,25 @@ class Forge:
             return known
         target = await self._assembler.target(bot_slug)
         session_id = await self._free_id(session_id)
-        state = await self._engine.reconfigure(session_id, description, await self._surroundings(), target)
+        past = await self._past_of(str(target.config["category"]))
+        here = (await self._surroundings()).model_copy(update={"past": past})
+        state = await self._engine.reconfigure(session_id, description, here, target)
         return await self._saved(state, None, once)
+
+    async def reconfigure_from(
+        self, session_id: str, bot_slug: str | None = None, description: str = "", *, once: Once | None = None
+    ) -> SessionView:
+        """Begin an interview about a bot from a session: under its id, or under a new one when it has made a bot.
+
+        Without a slug it is about the bot that the session made.
+
+        Raises: NotFound; Invalid when no bot is named and the session has made none; otherwise as `reconfigure`.
+        """
+        made = await self._stores.bots.made_by(known_form(session_id))
+        slug = bot_slug or (None if made is None else made.slug)
+        if slug is None:
+            raise Invalid(f"The session {session_id} has made no bot. Name the bot to change: bot_slug.")
+        return await self.reconfigure(slug, session_id if made is None else None, description, once=once)
 
     async def get(self, session_id: str) -> SessionView:
         """Take up a session where it was left: the same question with the same options.
@@ -191,7 +225,20 @@ class Forge:
         answer = read_answer(wire_answer)
         before = await self._with_new_skills(state)
         after = await self._engine.next_turn(before, answer)
+        if after.purpose_category != before.purpose_category and (past := await self._past(after)):
+            surroundings = before.surroundings.model_copy(update={"past": (*before.surroundings.past, *past)})
+            after = await self._engine.next_turn(before.model_copy(update={"surroundings": surroundings}), answer)
         return None if after == before else after
+
+    async def _past(self, state: BuilderState) -> tuple[PastChoice, ...]:
+        """Return what was chosen for bots of the category of a state, unless the state knows it."""
+        category = state.purpose_category
+        if any(each.category == category for each in state.surroundings.past):
+            return ()
+        return await self._past_of(category)
+
+    async def _past_of(self, category: str) -> tuple[PastChoice, ...]:
+        return past_choices(await self._stores.choices.recall_by_category(category, RECALLED))
 
     async def drafts(self, limit: int = 50, before: DraftPlace | None = None) -> Sequence[DraftView]:
         """Return the drafts, the newest change first; one that is damaged is among them and hides no other.
@@ -215,6 +262,24 @@ class Forge:
             raise await self._missing(session_id) from error
         except Conflict as error:
             raise Conflict(error.detail, current=await self._current(session_id)) from error
+
+    async def choices(self, limit: int = 50, before: ChoicePlace | None = None) -> Sequence[ChoiceView]:
+        """Return what was chosen for bots, the newest first; `before` is the `entry.place` of the last one before.
+
+        Raises: Invalid
+        """
+        return [ChoiceView(each) for each in await self._stores.choices.recall_recent(limit, before=before)]
+
+    async def remove_choice(self, choice_id: str) -> None:
+        """Forget one choice; suggestions are made without it from then on.
+
+        Raises: NotFound
+        """
+        await self._stores.choices.remove_choice(choice_id)
+
+    async def clear_choices(self) -> int:
+        """Forget all choices; return how many there were."""
+        return await self._stores.choices.clear_choices()
 
     async def find(self, prefix: str) -> str:
         """Return the id of the one draft whose id begins so; a whole id is returned as it is.
@@ -372,12 +437,7 @@ class Forge:
         return SessionOver(session_id, made.slug, made.number)
 
     async def _surroundings(self) -> Surroundings:
-        recent = await self._stores.choices.recall_recent(RECALLED)
-        return Surroundings(
-            models=detected_models(self._environment),
-            past=tuple(past_choices(recent)),
-            skills=await self._known_skills(),
-        )
+        return Surroundings(models=detected_models(self._environment), skills=await self._known_skills())
 
     async def _known_skills(self) -> tuple[tuple[str, str], ...]:
         return tuple((each.skill.name, each.skill.description) for each in await self._skills.list())
@@ -425,13 +485,14 @@ def _view(state: BuilderState, revision: int) -> SessionView:
     if state.pending_turn is None:
         raise damaged(state.session_id, "There is nothing to answer in it.")
     return SessionView(
+        preview=preview(state),
         session_id=state.session_id,
         mode=state.mode,
         phase=state.phase,
         initial_description=state.initial_description,
         question_count=state.question_count,
         revision=revision,
-        turn=state.pending_turn,
+        turn=with_preview(state),
         conversation=state.conversation,
     )
 

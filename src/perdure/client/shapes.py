@@ -70,6 +70,8 @@ class Turn(TypedDict):
     question: NotRequired[str]
     options: NotRequired[list[dict[str, Any]]]
     allow_free_text: NotRequired[bool]
+    multiple: NotRequired[bool]
+    help: NotRequired[str]
     preview: NotRequired[dict[str, Any]]
     config: NotRequired[dict[str, Any]]
     message: NotRequired[str]
@@ -85,6 +87,8 @@ class Session(TypedDict):
     initial_description: NotRequired[str]
     question_count: NotRequired[int]
     revision: NotRequired[int]
+    preview: NotRequired[dict[str, Any]]
+    conversation: NotRequired[list[dict[str, Any]]]
 
 
 class Added(TypedDict):

@@ -21,7 +21,7 @@ from perdure.interfaces.cli.forge.asking import Suggested, headline
 
 WISH = "I want a coding assistant"
 NAME = "Ada"
-_TYPED = (NAME, "1", "yes")
+_TYPED = (NAME, "1", "1")
 _LINES = 5
 """How much of the terminal is shown."""
 _TIMEOUT_S = 60.0
