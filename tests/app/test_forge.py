@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from perdure import Conflict, Damaged, DatabaseClient, Invalid, NotFound, Perdure
-from perdure.app.forge import MOST_HELD, Forge, ForgeStores, SessionView, open_forge
+from perdure.app.forge import MOST_HELD, Forge, ForgeStores, open_forge
+from perdure.app.sessions import SessionView
 from perdure.app.skills import Skills
 from perdure.app.surroundings import detected_models, past_choices
 from perdure.forge.answers import BuilderAnswer

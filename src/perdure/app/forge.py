@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 from perdure.app.asked import require_same
 from perdure.app.listed import ChoiceView, DraftView
+from perdure.app.sessions import SESSION_ID, SessionOver, SessionView, known_form, session_view
 from perdure.app.skills import Skills, SkillView
 from perdure.app.surroundings import RECALLED, detected_models, past_choices
 from perdure.app.system import SystemClock, SystemIds
@@ -21,19 +21,16 @@ from perdure.forge.changes import Changes
 from perdure.forge.config import BuilderConfig, read_config
 from perdure.forge.drafts import damaged, draft_of, state_of
 from perdure.forge.engine import BuilderEngine, BuiltinEngine
-from perdure.forge.finish import preview, with_preview
 from perdure.forge.ports import (
     BotStore,
     BuilderDraft,
     BuilderDraftStore,
     BuilderMemoryStore,
     BuilderMode,
-    BuilderPhase,
     ChoicePlace,
     DraftPlace,
 )
-from perdure.forge.state import BuilderState, Exchange, PastChoice, Surroundings
-from perdure.forge.turns import BuilderTurn, Preview
+from perdure.forge.state import BuilderState, PastChoice, Surroundings
 from perdure.kernel.ports import IdempotencyKeys, Once
 from perdure.store.builder.bots import SqlBotStore
 from perdure.store.builder.choices import SqlBuilderMemoryStore
@@ -44,58 +41,6 @@ from perdure.store.once import SqlIdempotencyKeys
 _MOST_SHOWN = 5
 MOST_HELD = 256
 _SHOWN = 60
-_SESSION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-
-
-@dataclass(frozen=True)
-class SessionView:
-    """A session as every surface shows it: where it is, and what was said last."""
-
-    session_id: str
-    mode: BuilderMode
-    phase: BuilderPhase
-    initial_description: str
-    question_count: int
-    revision: int
-    turn: BuilderTurn
-    preview: Preview
-    """The bot as far as it is known, whatever the turn is."""
-    conversation: tuple[Exchange, ...] = ()
-    """What was asked and answered so far."""
-
-    def wire(self) -> dict[str, Any]:
-        """Return the one JSON form of a session."""
-        return {
-            "session_id": self.session_id,
-            "mode": str(self.mode),
-            "phase": str(self.phase),
-            "initial_description": self.initial_description,
-            "question_count": self.question_count,
-            "revision": self.revision,
-            "turn": self.turn.model_dump(mode="json", by_alias=True),
-            "preview": self.preview.model_dump(mode="json"),
-            "conversation": [
-                {
-                    "question": each.question,
-                    "options": list(each.options),
-                    "answer": each.answer,
-                    "phase": str(each.phase),
-                }
-                for each in self.conversation
-            ],
-        }
-
-
-class SessionOver(NotFound):
-    """The session has made its bot, and is no draft any more."""
-
-    code = "over"
-    title = "Over"
-    http_status = 410
-
-    def __init__(self, session_id: str, slug: str, number: int) -> None:
-        super().__init__(f"The session {session_id} is over: it has made version {number} of the bot {slug}.")
-        self.slug = slug
 
 
 @dataclass(frozen=True)
@@ -189,7 +134,7 @@ class Forge:
         Raises: NotFound; Damaged, naming the draft; Conflict when a newer Perdure has written it.
         """
         draft, state = await self._opened(session_id)
-        return _view(state, draft.revision)
+        return session_view(state, draft.revision)
 
     async def answer(
         self,
@@ -214,7 +159,7 @@ class Forge:
             return known
         _require_revision(draft, state, expected_revision)
         if (after := await self._after(state, wire_answer)) is None:
-            return _view(state, draft.revision)
+            return session_view(state, draft.revision)
         return await self._saved(after, draft, once)
 
     async def _after(self, state: BuilderState, wire_answer: Any) -> BuilderState | None:
@@ -286,7 +231,7 @@ class Forge:
 
         Raises: NotFound; Conflict, naming some of them, when there are several.
         """
-        if _SESSION_ID.fullmatch(prefix.lower()):
+        if SESSION_ID.fullmatch(prefix.lower()):
             return prefix.lower()
         found = await self._stores.drafts.find_drafts(prefix.lower(), limit=_MOST_SHOWN + 1) if prefix else []
         if not found:
@@ -302,7 +247,7 @@ class Forge:
 
         Raises: NotFound, naming the only draft whose id begins so.
         """
-        if _SESSION_ID.fullmatch(given.lower()):
+        if SESSION_ID.fullmatch(given.lower()):
             return given.lower()
         try:
             meant = f" Did you mean {await self.find(given)}?"
@@ -402,7 +347,7 @@ class Forge:
             begun = f"There is a draft of the session {state.session_id} already; go on with it, or begin another."
             raise Conflict(error.detail if before else begun, current=await self._current(state.session_id)) from error
         self._hold(draft, state)
-        return _view(state, draft.revision)
+        return session_view(state, draft.revision)
 
     def _hold(self, draft: BuilderDraft, state: BuilderState) -> None:
         """Hold what was kept last: whoever answers next need not read it, and the revision tells whether it is old."""
@@ -423,7 +368,7 @@ class Forge:
         """
         if wanted is None:
             return self._new_id()
-        if not _SESSION_ID.fullmatch(wanted.lower()):
+        if not SESSION_ID.fullmatch(wanted.lower()):
             raise Invalid(f"A session id is a UUID, which {wanted[:60]!r} is not.")
         made = await self._stores.bots.made_by(wanted.lower())
         if made is not None:
@@ -459,16 +404,6 @@ def _whole(config: BuilderConfig | Mapping[str, Any] | None) -> BuilderConfig | 
     return config if config is None or isinstance(config, BuilderConfig) else read_config(config)
 
 
-def known_form(session_id: str) -> str:
-    """Return a session id as it is kept: a UUID with its hyphens, in small letters.
-
-    Raises: NotFound when it is none, which names nothing.
-    """
-    if not _SESSION_ID.fullmatch(session_id.lower()):
-        raise NotFound(f"There is no session {session_id[:60]!r}.")
-    return session_id.lower()
-
-
 def _require_revision(draft: BuilderDraft, state: BuilderState, expected: int | None) -> None:
     """See that a session is where somebody has seen it.
 
@@ -477,24 +412,8 @@ def _require_revision(draft: BuilderDraft, state: BuilderState, expected: int | 
     if expected not in (None, draft.revision):
         raise Conflict(
             f"The session {draft.session_id} is at revision {draft.revision} by now, not at {expected}.",
-            current=_view(state, draft.revision).wire(),
+            current=session_view(state, draft.revision).wire(),
         )
-
-
-def _view(state: BuilderState, revision: int) -> SessionView:
-    if state.pending_turn is None:
-        raise damaged(state.session_id, "There is nothing to answer in it.")
-    return SessionView(
-        preview=preview(state),
-        session_id=state.session_id,
-        mode=state.mode,
-        phase=state.phase,
-        initial_description=state.initial_description,
-        question_count=state.question_count,
-        revision=revision,
-        turn=with_preview(state),
-        conversation=state.conversation,
-    )
 
 
 def open_forge(database: DatabaseClient, bots_dir: Path, skills: Skills | None = None) -> Forge:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from perdure.app import open_home
-from perdure.app.forge import SessionView
+from perdure.app.sessions import SessionView
 from perdure.errors import Conflict
 from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.forge.asking import Listed

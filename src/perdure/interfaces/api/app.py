@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from perdure import __version__
-from perdure.app.forge import SessionOver
+from perdure.app.sessions import SessionOver
 from perdure.errors import Invalid, NotFound, PerdureError
 from perdure.interfaces.api.access import quoted
 from perdure.interfaces.api.envelope import ASKED, problem

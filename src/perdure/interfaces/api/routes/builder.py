@@ -5,7 +5,7 @@ import re
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from perdure.app.forge import SessionView
+from perdure.app.sessions import SessionView
 from perdure.errors import Conflict, Invalid, NotFound
 from perdure.forge.ports import DraftPlace
 from perdure.interfaces.api.envelope import from_cursor, page, reply

@@ -11,7 +11,7 @@ from fastapi import APIRouter, WebSocket
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from starlette.websockets import WebSocketDisconnect
 
-from perdure.app.forge import SessionOver, SessionView, known_form
+from perdure.app.sessions import SessionOver, SessionView, known_form
 from perdure.app.skills import SkillView
 from perdure.errors import Conflict, Invalid, KeyTaken, NotFound, PerdureError, Unavailable
 from perdure.interfaces.api.edge import MOST_ON_LOOP_BYTES, parse_json

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from perdure.app.forge import SessionView
+from perdure.app.sessions import SessionView
 from perdure.errors import Invalid, PerdureError
 from perdure.forge.turns import AskQuestion, Clarify, ReadyToAssemble, ShowPreview
 from perdure.interfaces.cli.files import read_file

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from perdure.app import Perdure
-from perdure.app.forge import SessionView
+from perdure.app.sessions import SessionView
 from perdure.errors import Conflict, Invalid
 from perdure.forge.answers import Confirm, read_answer
 from perdure.forge.turns import ReadyToAssemble

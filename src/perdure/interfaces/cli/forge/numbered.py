@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from perdure.app.forge import SessionView
+from perdure.app.sessions import SessionView
 from perdure.errors import PerdureError
 from perdure.forge.answers import is_help
 from perdure.forge.interview import explained
