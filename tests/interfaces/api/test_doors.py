@@ -52,7 +52,7 @@ def doors_of(server: Running) -> Iterator[tuple[str, str]]:
 
 
 def _filled(path: str) -> str:
-    for name in ("session_id", "goal_id", "slug", "name", "record_id"):
+    for name in ("session_id", "goal_id", "slug", "name", "record_id", "choice_id"):
         path = path.replace("{" + name + "}", ID)
     assert "{" not in path, path
     return path

@@ -127,6 +127,9 @@ async def _use_builder_and_bots(plain: Served) -> None:
         assert (await plain.http.get(path)).json()["data"]
     await plain.http.get(f"/bots/{slug}/files/SOUL.md")
     await plain.http.delete(here)
+    (choice,) = (await plain.http.get("/builder/choices")).json()["data"]
+    await plain.http.delete(f"/builder/choices/{choice['id']}")
+    await plain.http.delete("/builder/choices")
     await plain.http.delete(f"/bots/{slug}")
 
 
@@ -203,7 +206,7 @@ def is_free(schema: dict[str, Any]) -> bool:
 def test_only_forms_of_requests_are_closed_so_that_a_response_may_get_new_fields() -> None:
     closed = {name for name, schema in schemas().items() if schema.get("additionalProperties") is False}
     bodies = {name for name in schemas() if name.endswith("Body")} - {"RecordBody"}
-    assert closed == bodies | {"Back", "Confirm", "FreeText", "OptionIndex"}
+    assert closed == bodies | {"Back", "Confirm", "FreeText", "OptionIndex", "OptionIndexes"}
 
 
 def test_a_route_documents_only_the_failures_that_it_can_have() -> None:

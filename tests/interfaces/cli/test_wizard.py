@@ -21,7 +21,7 @@ def test_a_bot_is_made_with_arrow_keys_other_and_back(start: Start, perdure: Ter
     program.press(ENTER)
     program.until("Explain code")
     program.press(ENTER)
-    assert "Personality (2 of 5)" in program.until("← Back")
+    assert "Personality (2 of 5)" in program.until("says what there is to say")
     program.press(LEFT)
     assert "← Back" in program.until("» Other…")  # where one was
     assert perdure.json("draft", "list")["drafts"][0]["phase"] == "basics"
