@@ -91,7 +91,9 @@ def served(home: Path, *command: str) -> Iterator[Server]:
     with subprocess.Popen([sys.executable, *command], env=environment, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         try:
-            port = next(int(found[1]) for line in process.stderr if (found := re.search(r":(\d+)/login", line)))
+            port = next(
+                int(found[1]) for line in process.stderr if (found := re.search(r"http://127\.0\.0\.1:(\d+)", line))
+            )
             file = home / "token"
             yield Server(process.pid, port, file.read_text().strip() if file.exists() else "")
         finally:

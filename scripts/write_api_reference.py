@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from fastapi.routing import APIWebSocketRoute
 
-from perdure.app.forge import SessionOver
+from perdure.app.sessions import SessionOver
 from perdure.errors import KeyTaken, PerdureError
 from perdure.interfaces.api import problems
 from perdure.interfaces.api.app import make_routes

@@ -12,9 +12,10 @@ from typing import Any
 import perdure
 import perdure.sync
 import perdure.testing
-from perdure.app.forge import Forge, SessionView
+from perdure.app.forge import Forge
 from perdure.app.goals import Goals
 from perdure.app.memory import HomeMemory
+from perdure.app.sessions import SessionView
 from perdure.app.skills import Skills
 from perdure.client import Client, Event, Goal, Session, Turn, bots, builder, chat, goals, memory
 

@@ -5,8 +5,9 @@ import os
 import secrets
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 
 import pytest
 from hypothesis import settings
@@ -21,9 +22,23 @@ settings.load_profile("perdure")
 BACKENDS = ("sqlite", "postgresql")
 MODEL_VARIABLES = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OLLAMA_HOST")
 
-# A shell without job control starts background commands with SIGINT ignored; tests that press Ctrl-C would hang.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+def _ignore_hangup(_number: int, _frame: object) -> None:
+    """Survive a hang-up, as SIG_IGN would."""
+
+
+# Children inherit ignored signals, and tests that interrupt a child would wait for ever. A shell without job control
+# starts background commands with SIGINT ignored, `nohup` ignores SIGHUP. A handler is not inherited by a new program:
+# this process still survives a hang-up, and what it starts has the default.
+_HANDLERS: dict[signal.Signals, Callable[[int, FrameType | None], object] | signal.Handlers] = {
+    signal.SIGINT: signal.default_int_handler,
+    signal.SIGHUP: _ignore_hangup,
+    signal.SIGTERM: signal.SIG_DFL,
+    signal.SIGQUIT: signal.SIG_DFL,
+}
+for _kind, _handler in _HANDLERS.items():
+    if signal.getsignal(_kind) is signal.SIG_IGN:
+        signal.signal(_kind, _handler)
 
 
 @pytest.fixture(autouse=True)

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import perdure
+import perdure.store
 from perdure.interfaces.cli.edge import run
 from perdure.minds.plan_file import ONLY_FOR, STEP_KEYS, parse_plan
 from perdure.minds.plan_shape import Condition
@@ -120,11 +121,23 @@ def test_every_command_of_the_readme_works(
     assert (tmp_path / "user" / "perdure.tar.gz").exists()
 
 
-def test_the_python_of_the_page_about_the_database_works() -> None:
-    (program,) = blocks((ROOT / "docs/how-to/use-the-database.md").read_text(), "python")
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "['a']" in done.stdout
+def test_the_python_of_the_page_about_the_database_works(tmp_path: Path) -> None:
+    programs = blocks((ROOT / "docs/how-to/use-the-database.md").read_text(), "python")
+    for program, expected in zip(programs, ("['a']\n", "[]\n1\n"), strict=True):
+        done = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.endswith(expected)
+
+
+def test_the_page_about_the_database_names_what_the_package_of_stores_has() -> None:
+    page = (ROOT / "docs/how-to/use-the-database.md").read_text()
+    named = [name for line in page.splitlines() if line.startswith("| ") for name in re.findall(r"`(\w+)`", line)]
+    assert len(named) > 25
+    assert [name for name in named if name not in perdure.store.__all__] == []
+    adapters = [name for name in perdure.store.__all__ if re.match(r"Sql|Postgres|InMemory", name)]
+    assert [name for name in adapters if name not in named] == []
 
 
 @pytest.fixture
@@ -279,11 +292,26 @@ def test_the_answers_of_the_how_to_make_the_bot_that_it_shows(
         assert run([*words, *(["--yes"] if "delete" in words else [])]) == 0, line
 
 
+def test_the_five_results_of_the_how_to_are_what_is_made_today(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OLLAMA_HOST", "PERDURE_MODEL"):
+        monkeypatch.delenv(name, raising=False)
+    results = blocks((ROOT / "docs/how-to/forge-a-bot.md").read_text(), "text")
+    assert len(results) == 5
+    for result in results:
+        command, shows, files = result.split("\n", 2)
+        assert run(shlex.split(command.removeprefix("$ perdure "))) == 0
+        paths = shows.removeprefix("$ cat ").split()
+        assert "".join((folder.parent / "home" / path).read_text() for path in paths) == files
+    capsys.readouterr()
+
+
 def test_the_bot_of_the_tutorial_is_changed_as_it_says(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = (ROOT / "docs/tutorial.md").read_text()
     answers = [
         {"free_text": "Ada"},
-        *[{"option_index": 0}, {"confirm": True}],
+        *[{"option_index": 0}, {"option_index": 0}],
         {"option_index": 1},
         {"option_index": 1},
     ]
@@ -312,7 +340,7 @@ def said_in_the_recording(page: str) -> list[str]:
 def test_the_recording_of_the_wizard_shows_what_is_asked_today(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (folder / "answers.json").write_text(json.dumps([{"free_text": "Ada"}, {"option_index": 0}, {"confirm": True}]))
+    (folder / "answers.json").write_text(json.dumps([{"free_text": "Ada"}, {"option_index": 0}, {"option_index": 0}]))
     page = (ROOT / "docs/wizard.md").read_text()
     assert run(["new", "I want a coding assistant", "--answers", "answers.json"]) == 2
     asked, *options = capsys.readouterr().err.splitlines()

@@ -173,9 +173,11 @@ def test_every_public_name_is_there(name: str) -> None:
         assert all(isinstance(word, str) for word in get_args(found))
     elif name == "GoalStatus":
         assert get_args(found) == ("running", "interrupted", "waiting", "done", "failed", "cancelled")
-    elif name in ("BuilderAnswer", "BuilderTurn"):
-        kinds = get_args(found) if name == "BuilderAnswer" else get_args(get_args(found)[0])
-        assert len(kinds) == 4
+    elif name == "BuilderAnswer":
+        kinds = [kind.__name__ for kind in get_args(found)]
+        assert kinds == ["OptionIndex", "OptionIndexes", "FreeText", "Confirm", "Back"]
+    elif name == "BuilderTurn":
+        assert len(get_args(get_args(found)[0])) == 4
     else:
         assert found.__name__ == name
 

@@ -2,13 +2,15 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from perdure import Conflict, Damaged, DatabaseClient, Invalid, NotFound, Perdure
-from perdure.app.forge import MOST_HELD, Forge, ForgeStores, SessionView, open_forge
+from perdure.app.forge import MOST_HELD, Forge, ForgeStores, open_forge
+from perdure.app.sessions import SessionView
 from perdure.app.skills import Skills
 from perdure.app.surroundings import detected_models, past_choices
 from perdure.forge.answers import BuilderAnswer
@@ -144,9 +146,9 @@ async def test_an_answer_goes_to_the_turn_that_is_pending_now_whoever_has_answer
     session = await forge.start("a timer for pasta")
     elsewhere = await opened(client).answer(session.session_id, {"free_text": "Ada"})
     assert elsewhere.turn != session.turn
-    with pytest.raises(Invalid, match="It shows something"):
-        await forge.answer(session.session_id, FIRST)
-    after = await forge.answer(session.session_id, YES)
+    with pytest.raises(Invalid, match="It asks a question"):
+        await forge.answer(session.session_id, YES)
+    after = await forge.answer(session.session_id, FIRST)
     assert (after.revision, after.conversation[0].answer) == (3, "Ada")
     assert await opened(client).get(session.session_id) == after
 
@@ -160,7 +162,7 @@ async def test_a_session_that_was_deleted_and_begun_anew_elsewhere_is_not_mixed_
     await other.delete(ID)
     await other.start("a timer for tea", session_id=ID)
     assert (await other.answer(ID, {"free_text": "Bob"})).revision == 2
-    after = await forge.answer(ID, YES)
+    after = await forge.answer(ID, FIRST)
     assert (after.initial_description, after.conversation[0].answer, after.revision) == ("a timer for tea", "Bob", 3)
 
 
@@ -383,14 +385,47 @@ def test_models_are_detected_by_name_alone() -> None:
     assert "secret" not in str(found)
 
 
-def test_of_each_category_the_newest_few_choices_are_kept() -> None:
+def choice(number: int, slug: str = "", category: str = "coding") -> BuilderMemoryEntry:
+    return BuilderMemoryEntry(f"{number:08}", category, "d", f"tone {number}", "m", (), slug, number)
+
+
+def test_of_each_bot_the_newest_choice_counts_and_the_newest_few_bots() -> None:
+    entries = [choice(number, f"bot-{number // 2}") for number in reversed(range(20))]
+    assert [past.tone for past in past_choices(entries)] == ["tone 19", "tone 17", "tone 15"]
+
+
+def test_a_choice_without_a_tone_or_a_model_supports_nothing() -> None:
     entries = [
-        BuilderMemoryEntry(f"{n}", "coding" if n % 2 else "research", "d", f"tone {n}", "m", (), "b", n)
-        for n in reversed(range(20))
+        replace(choice(4, "ada"), chosen_tone=None),
+        replace(choice(3, "bob"), chosen_model=None),
+        replace(choice(2), bot_slug=None),
+        choice(1, "ada"),
     ]
-    kept = list(past_choices(entries))
-    assert [past.tone for past in kept if past.category == "coding"] == ["tone 19", "tone 17", "tone 15"]
-    assert len(kept) == 6
+    assert [past.tone for past in past_choices(entries)] == ["tone 2", "tone 1"]
+
+
+async def test_choices_of_a_category_are_found_however_many_others_came_later(
+    forge: Forge, client: DatabaseClient
+) -> None:
+    store = SqlBuilderMemoryStore(client)
+    await store.record_session(choice(1, "ada"))
+    for number in range(2, 120):
+        await store.record_session(choice(number, f"bot-{number}", "research"))
+    session = await forge.start("a coding assistant called Ada that reviews Python")
+    while not isinstance(session.turn, AskQuestion) or session.turn.question != "How should it speak?":
+        session = await forge.answer(session.session_id, FIRST)
+    assert session.turn.suggestion is not None
+    assert session.turn.suggestion.reason == "your last coding bot was tone 1"
+
+
+async def test_choices_are_recalled_for_a_purpose_that_had_to_be_asked(forge: Forge, client: DatabaseClient) -> None:
+    await SqlBuilderMemoryStore(client).record_session(choice(1, "ada"))
+    session = await forge.start("something for my stamp collection")
+    session = await forge.answer(session.session_id, {"free_text": "coding"})
+    while not isinstance(session.turn, AskQuestion) or session.turn.question != "How should it speak?":
+        session = await forge.answer(session.session_id, FIRST)
+    assert session.turn.suggestion is not None
+    assert session.turn.suggestion.option_id == "tone 1"
 
 
 async def test_an_open_home_has_a_forge(tmp_path: Path) -> None:

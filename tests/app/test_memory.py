@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import threading
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,10 @@ import pytest
 from perdure import Perdure
 from perdure.app.memory import HomeMemory, RecordGone, open_memory
 from perdure.errors import Conflict, Invalid, KeyTaken, NotFound
+from perdure.failpoints import armed
 from perdure.kernel.ports import Once
 from perdure.memory.ingest.report import Found
+from perdure.memory.lock import LogLock
 from perdure.settings import load_settings
 
 LESSON = {"type": "lesson", "title": "The cart caches prices", "paths": ["src/cart.py"]}
@@ -33,6 +36,49 @@ async def test_what_was_added_is_found(tmp_path: Path) -> None:
         (match,) = (await found.search("caches prices"))["matches"]
         assert match["record"]["id"] == added["id"]
     assert sorted(path.name for path in (tmp_path / "home").iterdir()) == ["state"], "no database is made"
+
+
+async def test_a_write_whose_caller_has_given_up_is_not_done_later(tmp_path: Path) -> None:
+    async with open_memory(load_settings()) as found:
+        await found.add(LESSON)
+        log = load_settings().memory_state_dir / "memory.jsonl"
+        before = log.read_bytes()
+        with LogLock(log.with_name("memory.jsonl.lock")):
+            writes = [
+                found.add({"type": "fact", "title": "late"}),
+                found.update("key", {"type": "fact", "title": "late"}),
+                found.forget((await found.list())["records"][0]["id"]),
+                found.import_lines([b'{"type": "fact", "title": "late"}']),
+            ]
+            tasks = [asyncio.create_task(write) for write in writes]
+            done, _ = await asyncio.wait(tasks, timeout=0.2)
+            assert not done, "they wait for the lock"
+            for task in tasks:
+                task.cancel()
+            results = await asyncio.gather(*tasks, return_exceptions=True)
+            assert [type(result) for result in results] == [asyncio.CancelledError] * 4
+    assert log.read_bytes() == before, "closing waits for the threads, which have had the lock by now"
+    assert not list(tmp_path.glob("home/state/archive/*"))
+
+
+async def test_a_write_that_has_begun_is_awaited_by_the_caller_that_gives_up() -> None:
+    async with open_memory(load_settings()) as found:
+        begun, go_on = threading.Event(), threading.Event()
+
+        def pause() -> None:
+            begun.set()
+            go_on.wait(10)
+
+        with armed("memory.flush.before", pause):
+            task = asyncio.create_task(found.add(LESSON))
+            await asyncio.to_thread(begun.wait, 10)
+            task.cancel()
+            done, _ = await asyncio.wait([task], timeout=0.2)
+            assert not done
+            go_on.set()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        assert len((await found.list())["records"]) == 1
 
 
 async def test_the_memory_of_an_open_home_is_closed_with_it() -> None:
@@ -93,19 +139,6 @@ async def test_records_are_given_one_by_one_however_many_there_are(tmp_path: Pat
         break
     assert len([line async for line in found.export()]) == 450
     await found.close()
-
-
-async def test_what_was_begun_is_finished_though_nobody_waits_for_it(tmp_path: Path) -> None:
-    found = memory(tmp_path)
-    adding = asyncio.create_task(found.add(LESSON))
-    await asyncio.sleep(0)
-    adding.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await adding
-    await found.close()
-    again = memory(tmp_path)
-    assert [record["title"] async for record in again.iter()] == [LESSON["title"]]
-    await again.close()
 
 
 async def test_a_record_that_is_not_there_is_not_found(tmp_path: Path) -> None:

@@ -12,17 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure import AssemblyResult, Conflict, Invalid, NotFound, Perdure
-from perdure.app.forge import SessionView
+from perdure.app.sessions import SessionView
 from perdure.app.skills import Skills
 from perdure.bots.shelf import SkillShelf
 from perdure.bots.skills import catalogue, is_skill_name, parse_skill
 from perdure.errors import KeyTaken
+from perdure.forge.capabilities import CAPABILITIES, suggest_capabilities
 from perdure.forge.new_skill import make_skill, read_skill_request
 from perdure.forge.turns import AskQuestion, BuilderTurn
 from perdure.kernel.ports import Once
 from tests import children
 
-MONEY = {"description": "Convert amounts between currencies", "capabilities": ["Reads rates", "Rounds as banks do"]}
+MONEY = {"description": "Convert amounts between currencies", "capabilities": ["search-web", "calculate"]}
 NAME = "convert-amounts-between-currencies"
 
 
@@ -47,14 +48,17 @@ async def test_a_skill_is_made_of_a_description_and_listed_beside_the_built_in_o
         "description": "Convert amounts between currencies",
         "origin": "builder-created",
         "path": f"skills/{NAME}/SKILL.md",
+        "capabilities": [{"name": name, "reason": "you asked for it"} for name in ("search-web", "calculate")],
     }
     text = skill_file(home).read_text()
     assert text == (
         f"---\nname: {NAME}\ndescription: Convert amounts between currencies\n"
         "metadata:\n  skill-type: builder-created\n---\n# Convert amounts between currencies\n\n"
-        "Convert amounts between currencies\n\n## What it can do\n\n- Reads rates\n- Rounds as banks do\n"
+        "Convert amounts between currencies\n\n## What it may use\n\n"
+        "- search-web: Search the web, and name every source.\n"
+        "- calculate: Calculate exactly, and show the steps.\n"
     )
-    assert parse_skill(text, "SKILL.md", folder=NAME).instructions.endswith("- Rounds as banks do")
+    assert parse_skill(text, "SKILL.md", folder=NAME).instructions.endswith("and show the steps.")
     assert stat.S_IMODE(skill_file(home).stat().st_mode) == 0o600
     names = [skill.skill.name for skill in await skills.list()]
     assert names == [*catalogue(), NAME]
@@ -93,7 +97,7 @@ async def test_of_many_who_ask_for_one_name_at_once_one_gets_it(skills: Skills, 
         *({"description": "x", "name": name} for name in ("", "A", "a b", "../a", "a/b", "con", "-a", "x" * 65, "ä")),
         *({"description": f"x{odd}"} for odd in ("\0", "\x1b[2J", "\ud800")),
         *({"description": "x", "more": 1}, {"description": "x", "capabilities": ["x"] * 21}),
-        *({"description": "x", "capabilities": each} for each in ([""], "x", [7], ["a\x07"], ["x" * 201])),
+        *({"description": "x", "capabilities": each} for each in ([""], "x", [7], ["a\x07"], ["x" * 201], ["fly"])),
         {"description": "x" * 10_001},
     ],
 )
@@ -105,7 +109,44 @@ async def test_a_request_that_makes_no_sense_is_refused_and_nothing_is_made(
     assert not home.exists()
 
 
-@given(st.text(min_size=1, max_size=2000), st.lists(st.text(min_size=1, max_size=50), max_size=3))
+def test_capabilities_are_suggested_by_whole_words_with_their_reasons() -> None:
+    found = suggest_capabilities("Convert prices from a CSV file, and ask before it deletes anything")
+    assert [(each.name, each.reason) for each in found] == [
+        ("read-files", 'the description says "csv", "file"'),
+        ("write-files", 'the description says "file"'),
+        ("search-web", 'the description says "prices"'),
+        ("calculate", 'the description says "convert"'),
+        ("ask-user", 'the description says "ask", "deletes"'),
+    ]
+    assert suggest_capabilities("a breadbasket for profiles") == []
+
+
+async def test_a_skill_without_capabilities_gets_those_that_its_description_speaks_for(skills: Skills) -> None:
+    made = await skills.create({"description": "Convert amounts between currencies"})
+    assert [each["name"] for each in made.made()["capabilities"]] == ["calculate"]
+    assert "- calculate: " in made.skill.instructions
+    with pytest.raises(Invalid, match=r"'fly' is not a known capability\. Expected some of: read-files"):
+        await skills.create({"description": "x", "capabilities": ["fly"]})
+
+
+async def test_a_skill_is_edited_only_as_it_was_seen_and_only_to_a_skill(skills: Skills) -> None:
+    made = await skills.create({"description": "Convert amounts", "name": "money"})
+    before = await skills.text("money")
+    after = before.replace("Convert amounts", "Convert all amounts")
+    assert (await skills.edit("money", after, seen=before)).skill.description == "Convert all amounts"
+    with pytest.raises(Conflict, match="changed meanwhile"):
+        await skills.edit("money", before, seen=before)
+    for wrong in ("", "no front matter", after.replace("name: money", "name: other")):
+        with pytest.raises(Invalid):
+            await skills.edit("money", wrong)
+    with pytest.raises(Conflict, match="built in"):
+        await skills.edit("summarize", after)
+    with pytest.raises(NotFound):
+        await skills.edit("nothing", after)
+    assert (await skills.get(made.skill.name)).skill.description == "Convert all amounts"
+
+
+@given(st.text(min_size=1, max_size=2000), st.lists(st.sampled_from([*CAPABILITIES, "fly"]), max_size=3))
 def test_any_description_becomes_a_skill_that_reads_back_or_is_refused(
     description: str, capabilities: list[str]
 ) -> None:
@@ -217,7 +258,7 @@ async def test_a_skill_is_offered_to_a_bot_that_it_fits_and_attached_with_its_te
         assert "money" in result.skills_attached
         bot = await p.bots.get(result.bot_slug)
         (skill,) = [skill for skill in bot.skills if skill.name == "money"]
-        assert (skill.skill_type, "Rounds as banks do" in skill.instructions) == ("builder-created", True)
+        assert (skill.skill_type, "name every source" in skill.instructions) == ("builder-created", True)
         text = skill_file(home, "money").read_text()
         assert (home / "bots" / result.bot_slug / "skills" / "money" / "SKILL.md").read_text() == text
 
@@ -241,15 +282,17 @@ async def test_a_bot_that_is_there_gets_a_skill_and_keeps_the_text_that_it_got(h
         result = await built(p, session.session_id)
         await p.skills.create({**MONEY, "name": "money"})
         for wanted in ("money", "money, summarize"):
-            session = await p.forge.reconfigure(result.bot_slug)
+            session = await p.forge.reconfigure(result.bot_slug, description="other skills")
             session = await asked_for_skills(p, session)
             await p.forge.answer(session.session_id, {"free_text": wanted})
             result = await built(p, session.session_id)
             assert result.skills_attached == tuple(wanted.split(", "))
-            skill_file(home, "money").write_text(skill_file(home, "money").read_text().replace("banks", "shops"))
+            skill_file(home, "money").write_text(
+                skill_file(home, "money").read_text().replace("every source", "no source")
+            )
         bot = await p.bots.get(result.bot_slug)
         assert [skill.skill_type for skill in bot.skills] == ["builder-created", "builtin"]
-        assert "Rounds as banks do" in bot.prompt()
+        assert "name every source" in bot.prompt()
 
 
 async def test_a_skill_needs_a_session_that_is_there() -> None:

@@ -3,14 +3,14 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
 import pytest
 
-from perdure import Conflict, Damaged, DatabaseClient, Invalid, NotFound
+from perdure import Conflict, Damaged, DatabaseClient, Invalid, NotFound, failpoints
 from perdure.forge.ports import (
     BotStore,
     BotVersion,
@@ -628,3 +628,47 @@ async def test_a_version_that_is_not_there_is_named(stores: Stores) -> None:
     await stores.bots.save_version(version())
     with pytest.raises(NotFound, match="version 2"):
         await stores.bots.version("ada", 2)
+
+
+async def test_choices_are_listed_page_by_page_removed_one_by_one_and_all_at_once(stores: Stores) -> None:
+    for number in range(5):
+        await stores.memory.record_session(replace(entry(f"c{number}"), created_at_us=7))
+    first = await stores.memory.recall_recent(2)
+    rest = await stores.memory.recall_recent(9, before=first[-1].place)
+    assert [each.id for each in (*first, *rest)] == ["c4", "c3", "c2", "c1", "c0"]
+    await stores.memory.remove_choice("c3")
+    for gone in ("c3", "nothing", *NOT_TEXTS):
+        with pytest.raises(NotFound):
+            await stores.memory.remove_choice(gone)
+    assert [each.id for each in await stores.memory.recall_recent()] == ["c4", "c2", "c1", "c0"]
+    assert await stores.memory.clear_choices() == 4
+    assert (await stores.memory.clear_choices(), await stores.memory.recall_recent()) == (0, [])
+
+
+class Died(BaseException):
+    """What a process feels when it is killed."""
+
+
+def die() -> None:
+    raise Died
+
+
+@pytest.mark.parametrize("moment", ["", "store.commit.before", "store.commit.after"])
+async def test_a_bot_goes_with_its_choices_or_stays_with_them(stores: Stores, moment: str) -> None:
+    await stores.bots.save_version(version(), replace(entry("mine"), bot_slug="ada"))
+    await stores.memory.record_session(replace(entry("other"), bot_slug="bob"))
+    with ExitStack() as stack:
+        if moment:
+            stack.enter_context(failpoints.armed(moment, die))
+            stack.enter_context(pytest.raises(Died))
+        await stores.bots.delete_bot("ada", with_choices=True)
+    slugs = [each.bot_slug for each in await stores.memory.recall_recent()]
+    bots = [each.slug for each in await stores.bots.list_bots()]
+    expected = (["ada"], {"ada", "bob"}) if moment == "store.commit.before" else ([], {"bob"})
+    assert (bots, set(slugs)) == expected
+
+
+async def test_a_bot_that_is_deleted_alone_leaves_its_choices(stores: Stores) -> None:
+    await stores.bots.save_version(version(), replace(entry("mine"), bot_slug="ada"))
+    await stores.bots.delete_bot("ada")
+    assert [each.id for each in await stores.memory.recall_recent()] == ["mine"]

@@ -63,12 +63,13 @@ def start(
     interrupted_at: str | None = None,
     killed_at: tuple[str, int] | None = None,
     stopped_at: tuple[str, Sequence[int]] | None = None,
+    terminated_at: str | None = None,
     files: int | None = None,
 ) -> Program:
     """Start the program in a folder, where it may open so many files.
 
-    It may press Ctrl-C itself, once, when it reaches a fail-point, press Ctrl-Z at some hits of one, or die by SIGKILL
-    at the nth hit.
+    It may press Ctrl-C itself, once, when it reaches a fail-point, or send itself SIGTERM, press Ctrl-Z at some hits of
+    one, or die by SIGKILL at the nth hit.
     """
     blows: dict[str, Callable[[], None]] = {}
     if interrupted_at is not None:
@@ -77,6 +78,8 @@ def start(
         blows[killed_at[0]] = _Blow(signal.SIGKILL, killed_at[1])
     if stopped_at is not None:
         blows[stopped_at[0]] = _Blow(signal.SIGTSTP, *stopped_at[1])
+    if terminated_at is not None:
+        blows[terminated_at] = _Blow(signal.SIGTERM)
     ours, theirs = children.context().Pipe(duplex=False)
     process = children.context().Process(target=_main, args=(home, folder, arguments, blows, files, theirs))
     process.start()

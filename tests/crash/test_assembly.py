@@ -144,7 +144,7 @@ async def test_a_change_that_ends_anywhere_leaves_the_old_bot_or_the_new_one_and
     await assemble(place)
     home.edit("ada/SOUL.md", "## Purpose\n", "## Purpose\n\nAlso water the plants.\n")
     await end(point, change, place)
-    home.edit("ada/USER.md", "What they asked for", "I am Kim. What I asked for")
+    home.edit("ada/USER.md", "They asked for you", "I am Kim. I asked for you")
     assert await opened(home) == ["ada"]
     bot = await home.assembler.open_bot("ada")
     is_new = point != "forge.version.before"

@@ -57,7 +57,7 @@ def served(home: Path, killed_at: tuple[str, int] | None = None) -> Iterator[tup
 
 def _url(server: Program) -> str:
     for line in server.said:
-        if found := re.search(r"(http://127\.0\.0\.1:\d+)/login", line):
+        if found := re.search(r" at (http://127\.0\.0\.1:\d+)\.", line):
             return found[1]
     raise AssertionError("the server has never said where it is")
 
@@ -191,5 +191,7 @@ async def test_a_program_that_reads_what_serve_prints_reads_one_line(home: Path,
         server.terminate()
         rest, said = server.communicate(timeout=30)
     assert told.keys() == {"url", "login_url", "pid"}
+    assert told["login_url"] is None
+    assert b"/login?code=" not in said
     assert rest == b""
     assert b"printed by a flow" in said

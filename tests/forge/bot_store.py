@@ -73,11 +73,13 @@ class FileBotStore:
             for v in newest
         ]
 
-    async def delete_bot(self, slug: str, number: int | None = None) -> None:
+    async def delete_bot(self, slug: str, number: int | None = None, *, with_choices: bool = False) -> None:
         if number not in (None, self._of(slug)[-1].number):
             raise Conflict("another version")
         with self._changed() as content:
             content["versions"] = [each for each in content["versions"] if each["slug"] != slug]
+            if with_choices:
+                content["choices"] = [each for each in content["choices"] if each["bot_slug"] != slug]
 
     def choices(self) -> list[dict[str, Any]]:
         """What was remembered."""

@@ -14,7 +14,7 @@ import pytest
 
 from perdure import DatabaseClient
 from perdure.bots.skills import builtin_skills
-from perdure.forge.answers import BuilderAnswer, Confirm, FreeText, OptionIndex
+from perdure.forge.answers import BuilderAnswer, FreeText, OptionIndex
 from perdure.forge.assembly import AssemblyResult, BotAssembler
 from perdure.forge.interview import answered, begin, begin_again
 from perdure.forge.ports import BotStore
@@ -105,9 +105,12 @@ def ready_to_change(target: Target, session_id: str, **answers: str) -> BuilderS
 
 def _answered(state: BuilderState, answers: dict[str, str] | None = None) -> BuilderState:
     while not isinstance(state.pending_turn, ReadyToAssemble):
-        answer: BuilderAnswer = Confirm(confirm=True)
-        if isinstance(state.pending_turn, AskQuestion):
-            said = (answers or {}).get(state.pending_slot or "")
-            answer = OptionIndex(option_index=0) if said is None else FreeText(free_text=said)
+        assert isinstance(state.pending_turn, AskQuestion)
+        said = (answers or {}).get(state.pending_slot or "")
+        if state.pending_slot == "changes":
+            said = ", ".join({"variety": "settings", "length": "settings"}.get(slot, slot) for slot in answers or {})
+        is_last = state.pending_slot == "changes" and not said
+        index = len(state.pending_turn.options) - 1 if is_last else 0
+        answer: BuilderAnswer = FreeText(free_text=said) if said else OptionIndex(option_index=index)
         state = answered(state, answer)
     return state

@@ -36,7 +36,7 @@ async def home(url: str | None, tmp_path: Path) -> AsyncIterator[Home]:
         yield home
 
 
-async def choices(home: Home) -> list[str]:
+async def choices(home: Home) -> list[str | None]:
     """The bots whose choices are remembered."""
     if isinstance(home.store, FileBotStore):
         return [choice["bot_slug"] for choice in home.store.choices()]
@@ -149,7 +149,7 @@ async def test_assembling_again_returns_the_stored_result(home: Home) -> None:
     assert len(await home.store.list_bots()) == 1
     assert await choices(home) == ["ada"]
     await home.change("ada", tone="formal")
-    assert await choices(home) == ["ada"], "a bot counts once, however often it is changed"
+    assert await choices(home) == ["ada", "ada"], "what was chosen in a change is remembered, too"
 
 
 async def test_assembling_at_the_same_time_gives_one_bot(home: Home) -> None:
@@ -250,7 +250,7 @@ async def test_hand_edits_survive_one_change_after_the_other(home: Home) -> None
     await home.build()
     home.edit("ada/SOUL.md", "---\nname: Ada\n", "---\n# my own bot\nname: Ada\nmood: sunny\n")
     home.edit("ada/SOUL.md", "## Purpose\n", "## Purpose\n\nAlso water the plants.\n")
-    home.edit("ada/USER.md", "What they asked for", "I am Kim. What I asked for")
+    home.edit("ada/USER.md", "They asked for you", "I am Kim. I asked for you")
     home.edit("ada/skills/code-review/SKILL.md", "# Reviewing code", "# Reviewing our code")
     home.path("ada/notes.txt").write_text("mine")
     for tone in ("formal", "playful", "direct"):
@@ -398,10 +398,15 @@ async def test_every_line_is_explained_by_what_it_came_from(home: Home) -> None:
     assert await line_of(home, "tone: technical") == "asked: How should it speak? Answered: Technical"
     assert await line_of(home, "- Use exact terms") == "asked: How should it speak? Answered: Technical"
     assert await line_of(home, "name: Ada") == f"from the description: {CODING}"
-    assert await line_of(home, CODING) == f"from the description: {CODING}"
+    assert await line_of(home, "You are a coding assistant") == f"from the description: {CODING}"
+    assert await line_of(home, CODING, "USER.md") == f"from the description: {CODING}"
+    assert await line_of(home, "Work mainly in Python") == f"from the description: {CODING}"
+    assert await line_of(home, "- They program for a living", "USER.md") == (
+        "asked: How well do you know programming? Answered: Well"
+    )
     assert await line_of(home, "- precise") == "usual for bots of this kind"
     assert await line_of(home, "- Never print secrets") == (
-        "asked: Is there something that it must hold to? Answered: Never print secrets"
+        "asked: Which rules must it hold to? Answered: Never print secrets"
     )
     model = "asked: Which model should answer? Answered: ollama:llama3.2"
     assert await line_of(home, "model: ", "IDENTITY.md") == model
@@ -415,13 +420,13 @@ async def test_a_line_is_still_explained_after_edits_and_changes(home: Home) -> 
     home.edit("ada/SOUL.md", "## Purpose\n", "## Purpose\n\nAlso water the plants.\n")
     assert await line_of(home, "water the plants") == "edited by hand"
     assert await line_of(home, "- Never print secrets") == (
-        "asked: Is there something that it must hold to? Answered: Never print secrets"
+        "asked: Which rules must it hold to? Answered: Never print secrets"
     )
     await home.change("ada", tone="formal")
     assert await line_of(home, "water the plants") == "edited by hand"
     assert await line_of(home, "tone: formal") == "asked: How should it speak? Answered: formal"
     assert await line_of(home, "- Never print secrets") == (
-        "asked: Is there something that it must hold to? Answered: Never print secrets"
+        "asked: Which rules must it hold to? Answered: Never print secrets"
     )
     assert await line_of(home, "- precise") == "usual for bots of this kind"
 

@@ -5,13 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure import Invalid
-from perdure.forge.answers import Back, BuilderAnswer, Confirm, FreeText, OptionIndex
+from perdure.forge.answers import Back, BuilderAnswer, Confirm, FreeText, OptionIndex, OptionIndexes
 from perdure.forge.categories import DEFAULTS, purpose_of
+from perdure.forge.config import BuilderConfig
+from perdure.forge.finish import preview
 from perdure.forge.interview import answered, begin, begin_again
 from perdure.forge.questions.names import proposed_names
+from perdure.forge.questions.purposes import OWN
 from perdure.forge.state import BuilderState, PastChoice, Surroundings, Target, read_state
-from perdure.forge.turns import AskQuestion, Clarify, ReadyToAssemble, ShowPreview
-from perdure.forge.vocabulary import BuilderPhase, PurposeCategory
+from perdure.forge.texts import build_pages, user_page
+from perdure.forge.turns import AskQuestion, Clarify, ReadyToAssemble
+from perdure.forge.vocabulary import BotPurpose, BuilderPhase, PurposeCategory
 
 SKILLS = ("web-search", "data-analysis", "text-generation", "code-review", "code-generation", "summarize")
 HERE = Surroundings(
@@ -29,6 +33,8 @@ DESCRIPTIONS = (
     "analyse our budget and portfolio risk every month",
     "write stories about dragons",
     "help my customers with refunds",
+    "Help me plan a trip to Japan",
+    "a bird watching friend",
     "a fitness coach who motivates me",
     "smart",
 )
@@ -84,14 +90,6 @@ def test_the_model_is_always_asked(description: str) -> None:
     assert [option.id for option in asked.options] == ["ollama:llama3.2", "builtin"]
 
 
-@pytest.mark.parametrize("description", DESCRIPTIONS)
-def test_a_preview_follows_each_phase(description: str) -> None:
-    shown = [
-        state.pending_turn.phase for state in run(begun(description)) if isinstance(state.pending_turn, ShowPreview)
-    ]
-    assert shown == list(BuilderPhase)[:4]
-
-
 def test_what_was_told_is_not_asked() -> None:
     states = run(begun('a friendly coding assistant called "Ada" that reviews Python'))
     assert not {state.pending_slot for state in states} & {"name", "focus", "tone", "category"}
@@ -99,9 +97,89 @@ def test_what_was_told_is_not_asked() -> None:
     assert (config.name, config.tone, config.category) == ("Ada", "friendly", "coding")
 
 
-def test_whole_words_are_scored() -> None:
-    assert purpose_of("I want a coding assistant").category is PurposeCategory.CODING
-    assert purpose_of("smart").category is PurposeCategory.CUSTOM
+@pytest.mark.parametrize(
+    ("description", "purpose"),
+    [
+        ("I want a coding assistant", "coding"),
+        ("Help me write a cover letter", "writing"),
+        ("Help me learn Spanish", "study"),
+        ("help me with my taxes", None),
+        ("help my customers with refunds", "customer_service"),
+        ("papers about bees, with citations", "research"),
+        ("analyse our spreadsheets", "data"),
+        ("remind me to stand up", "personal_assistant"),
+        ("plan the meals of our family", "household"),
+        ("plan a trip to Japan", "travel"),
+        ("a fitness coach who motivates me", "health"),
+        ("I am on-call and need help with alerts", "on_call"),
+        ("play chess with me", "games"),
+        ("smart", None),
+    ],
+)
+def test_a_purpose_is_found_by_whole_words_and_help_me_is_not_customer_service(
+    description: str, purpose: str | None
+) -> None:
+    found = purpose_of(description)
+    assert (str(found.purpose) if found.is_clear else None) == purpose
+
+
+def test_every_purpose_has_two_or_three_questions_of_its_own_whose_answers_shape_the_files() -> None:
+    assert len(BotPurpose) >= 12
+    for purpose in BotPurpose:
+        own = OWN[purpose]
+        assert 2 <= len(own) <= 3
+        assert purpose.category in PurposeCategory
+        ends = {}
+        for choice in (0, 1):
+            state = answered(begun("something quite unheard of, please"), named(purpose))
+            while not isinstance(state.pending_turn, ReadyToAssemble):
+                is_own = (state.pending_slot or "").startswith(f"{purpose}.")
+                state = answered(state, OptionIndex(option_index=choice if is_own else 0))
+            config = state.pending_turn.config
+            assert (config.purpose, config.category) == (purpose, str(purpose.category))
+            asked = [each.slot for each in state.conversation if each.slot.startswith(f"{purpose}.")]
+            assert len(asked) >= 2
+            pages = {**build_pages(config), "USER.md": user_page(config)}
+            ends[choice] = pages["SOUL.md"].text + pages["USER.md"].text
+            assert all(text in ends[choice] for text in config.answers.values())
+        assert ends[0] != ends[1]
+
+
+def named(purpose: BotPurpose) -> FreeText:
+    return FreeText(free_text=str(purpose))
+
+
+def test_a_purpose_of_ones_own_gets_no_skill_and_no_borrowed_focus() -> None:
+    state = begun("something for my stamp collection")
+    turn = state.pending_turn
+    assert state.pending_slot == "purpose"
+    assert isinstance(turn, AskQuestion)
+    assert turn.suggestion is not None
+    assert turn.suggestion.option_id == "other"
+    with pytest.raises(Invalid, match="50"):
+        answered(state, FreeText(free_text="x" * 51))
+    end = run(answered(state, FreeText(free_text="stamps")))[-1]
+    assert isinstance(end.pending_turn, ReadyToAssemble)
+    config = end.pending_turn.config
+    assert (config.purpose, config.category, config.skills) == (BotPurpose.OTHER, "stamps", ())
+    assert config.personality.purpose == (
+        "Your task: something for the user's stamp collection.\n\nAnswer in a few sentences, then stop."
+    )
+
+
+@pytest.mark.parametrize("description", DESCRIPTIONS)
+def test_the_bot_so_far_travels_with_every_question_and_is_confirmed_once(description: str) -> None:
+    states = run(begun(description))
+    for state in states:
+        match state.pending_turn:
+            case AskQuestion(preview=shown) | ReadyToAssemble(preview=shown):
+                assert shown == preview(state)
+            case turn:
+                assert isinstance(turn, Clarify)
+    end = states[-1].pending_turn
+    assert isinstance(end, ReadyToAssemble)
+    assert end.preview is not None
+    assert (end.preview.name, end.preview.skills) == (end.config.name, tuple(each.name for each in end.config.skills))
 
 
 def test_a_vague_wish_is_clarified_when_the_bot_is_complex() -> None:
@@ -113,16 +191,6 @@ def test_a_vague_wish_is_clarified_when_the_bot_is_complex() -> None:
     assert isinstance(after.pending_turn, AskQuestion)
     assert after.description == "research\npapers about bees"
     assert after.question_count == 0
-
-
-def test_an_unknown_kind_is_asked_and_may_be_anything() -> None:
-    state = begun("a fitness coach who motivates me")
-    assert state.pending_slot == "category"
-    with pytest.raises(Invalid, match="50"):
-        answered(state, FreeText(free_text="x" * 51))
-    after = answered(state, FreeText(free_text="sports"))
-    assert after.purpose_category == "sports"
-    assert run(after)[-1].pending_turn.config.category == "sports"  # type: ignore[union-attr]
 
 
 def test_an_answer_is_stored_with_the_real_question_and_the_chosen_label() -> None:
@@ -191,17 +259,21 @@ def test_a_model_that_cannot_be_one_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("description", "name"),
     [
-        ("a pomodoro timer that rings", "Pomodoro Keeper"),
-        ("a coding assistant that reviews the pull requests of a large Django code base", "Django Smith"),
-        ("Ich möchte einen Bot, der mir beim Kochen hilft", "Kochen Companion"),
-        ("analyse our budget every month", "Budget Lens"),
-        ("a bot that waters my plants", "Plants Companion"),
-        ("research\npapers about bees", "Bees Scholar"),
-        ("TIMER FOR PASTA", "Pasta Keeper"),
+        ("a pomodoro timer that rings", "Pomodoro Timer"),
+        ("another coding assistant, for Rust", "Rust Engineer"),
+        ("Ich möchte einen Bot, der mir beim Kochen hilft", "Kochen Helper"),
+        ("analyse our budget every month", "Budget Analyst"),
+        ("a bot that waters my plants", "Plant Gardener"),
+        ("research\npapers about bees", "Bee Researcher"),
+        ("TIMER FOR PASTA", "Pasta Timer"),
+        ("Help me learn Spanish before my trip in June", "Spanish Tutor"),
+        ("help my customers with refunds", "Refund Desk"),
+        ("a bird watching friend", "Bird Watching Friend"),
+        ("something that tells somebody a joke", "My Helper"),
     ],
 )
 def test_a_name_is_made_of_what_a_bot_is_about(description: str, name: str) -> None:
-    assert proposed_names(description, purpose_of(description).category)[0][0] == name
+    assert proposed_names(description, purpose_of(description).purpose)[0][0] == name
 
 
 def test_an_option_of_an_older_program_is_refused_in_our_words() -> None:
@@ -211,11 +283,6 @@ def test_an_option_of_an_older_program_is_refused_in_our_words() -> None:
     old = state.model_copy(update={"pending_turn": state.pending_turn.model_copy(update={"options": (gone,)})})
     with pytest.raises(Invalid, match="not offered any more"):
         answered(old, FIRST)
-
-
-def test_another_is_no_name() -> None:
-    names = [name for name, _ in proposed_names("another coding assistant, for Rust", PurposeCategory.CODING)]
-    assert names[0] == "Rust Smith"
 
 
 def test_a_person_who_says_the_same_twice_has_said_it_once() -> None:
@@ -237,14 +304,65 @@ def test_an_unknown_skill_is_refused_by_name() -> None:
         answered(state, FreeText(free_text="web-search, flying"))
 
 
-def test_no_to_a_preview_asks_the_phase_again() -> None:
-    states = run(begun("a timer for pasta"))
-    [shown] = [
-        state for state in states if isinstance(state.pending_turn, ShowPreview) and state.phase == "personality"
+@pytest.mark.parametrize("said", ["?", "help", " Help "])
+def test_a_question_explains_itself(said: str) -> None:
+    state = begun("I want a coding assistant")
+    assert isinstance(state.pending_turn, AskQuestion)
+    with pytest.raises(Invalid) as refused:
+        answered(state, FreeText(free_text=said))
+    assert state.pending_turn.help in refused.value.detail
+    assert "choose for me" in refused.value.detail
+
+
+@pytest.mark.parametrize("description", DESCRIPTIONS)
+def test_every_question_has_an_explanation(description: str) -> None:
+    turns = [state.pending_turn for state in run(begun(description))]
+    assert all(turn.help for turn in turns if isinstance(turn, AskQuestion))
+
+
+@pytest.mark.parametrize("said", ["I don't know, choose for me", "i dont know", "You choose!", "no idea", "whatever"])
+def test_who_does_not_know_gets_the_suggestion(said: str) -> None:
+    past = PastChoice(category="coding", tone="formal", model="builtin", skills=("code-review",))
+    states = run(begun("I want a coding assistant", HERE.model_copy(update={"past": (past,)})))
+    [tone] = [state for state in states if state.pending_slot == "tone"]
+    after = answered(tone, FreeText(free_text=said))
+    assert after.config.tone == "formal"
+    assert after.conversation[-1].option_id == "formal"
+    name = answered(states[0], FreeText(free_text=said))
+    assert isinstance(states[0].pending_turn, AskQuestion)
+    assert name.config.name == states[0].pending_turn.options[0].label
+
+
+def test_what_only_begins_like_that_is_an_answer() -> None:
+    state = answered(begun("I want a coding assistant"), FreeText(free_text="Whatever Works"))
+    assert state.config.name == "Whatever Works"
+
+
+def test_several_rules_can_be_chosen_and_ones_own_beside_them() -> None:
+    [state] = [state for state in run(begun("I want a coding assistant")) if state.pending_slot == "boundaries"]
+    assert isinstance(state.pending_turn, AskQuestion)
+    assert state.pending_turn.multiple
+    after = answered(state, OptionIndexes(option_indexes=[2, 0]))
+    assert after.config.boundaries is not None
+    assert [rule.split(":")[0] for rule in after.config.boundaries] == [
+        "Never print secrets",
+        "Never call code done without a test",
     ]
-    again = answered(shown, Confirm(confirm=False))
-    assert again.pending_slot == "tone"
-    assert [exchange.slot for exchange in again.conversation] == ["name"]
+    assert after.conversation[-1].answer == "Never print secrets, Never call code done without a test"
+    own = answered(state, FreeText(free_text="Never print secrets\nSpeak of no one by name"))
+    assert own.config.boundaries == (after.config.boundaries[0], "Speak of no one by name")
+    for wrong in ([], [0, 0], [0, 9]):
+        with pytest.raises(Invalid):
+            answered(state, OptionIndexes(option_indexes=wrong))
+    [tone] = [each for each in run(begun("I want a coding assistant")) if each.pending_slot == "tone"]
+    with pytest.raises(Invalid, match="one answer"):
+        answered(tone, OptionIndexes(option_indexes=[0, 1]))
+
+
+def test_back_within_a_part_asks_that_part_again() -> None:
+    state = answered(begun("I want a coding assistant"), FIRST)
+    again = answered(state, Back(back=BuilderPhase.BASICS))
+    assert again == begun("I want a coding assistant")
 
 
 def test_no_to_the_end_goes_back_to_the_skills() -> None:
@@ -267,43 +385,97 @@ def test_back_to_any_phase_forgets_that_phase_and_later_ones_alone(phase: Builde
     assert run(back)[-1] == end
 
 
-def test_reconfiguring_offers_to_keep_everything() -> None:
-    end = run(begun("I want a coding assistant"))[-1]
+def target_of(description: str) -> Target:
+    end = run(begun(description))[-1]
     assert isinstance(end.pending_turn, ReadyToAssemble)
-    target = Target(bot_id="b", slug="ada", config=end.pending_turn.config.wire(), version=1)
-    states = run(begin_again("t", "", HERE, target))
-    assert states[-1].pending_turn == end.pending_turn
-    for state in states:
-        if isinstance(state.pending_turn, AskQuestion):
-            assert state.pending_turn.options[0].label.startswith("Keep ")
+    return Target(bot_id="b", slug="ada", config=end.pending_turn.config.wire(), version=1)
+
+
+def changed(target: Target, **answers: str) -> BuilderState:
+    """Change some parts of a bot; the names are those of the slots, with _ for a dot."""
+    state = begin_again("t", "", HERE, target)
+    while not isinstance(state.pending_turn, ReadyToAssemble):
+        said = answers.get((state.pending_slot or "").replace(".", "_"))
+        state = answered(state, FIRST if said is None else FreeText(free_text=said))
+    return state
+
+
+def test_reconfiguring_asks_what_is_to_change_and_then_that_alone() -> None:
+    state = begin_again("t", "", HERE, target_of("I want a coding assistant"))
+    assert isinstance(state.pending_turn, AskQuestion)
+    assert state.pending_turn.question == "What should change?"
+    nothing = answered(state, OptionIndex(option_index=len(state.pending_turn.options) - 1))
+    assert isinstance(nothing.pending_turn, ReadyToAssemble)
+    assert nothing.pending_turn.config.wire() == state.target.config  # type: ignore[union-attr]
+    both = answered(state, OptionIndexes(option_indexes=[2, 3]))
+    assert [slot for each in run(both) if (slot := each.pending_slot)] == ["name", "tone"]
+    for each in run(both)[:-1]:
+        assert isinstance(each.pending_turn, AskQuestion)
+        assert each.pending_turn.options[0].label.startswith("Keep ")
+
+
+def test_what_a_request_says_is_not_asked_about() -> None:
+    state = begin_again("t", "make it friendlier", HERE, target_of("I want a coding assistant"))
+    assert state.pending_slot == "tone"
+    assert isinstance(answered(state, FreeText(free_text="friendly")).pending_turn, ReadyToAssemble)
 
 
 def test_reconfiguring_offers_nothing_twice_and_names_that_are_about_the_bot() -> None:
-    end = run(begun("I want a coding assistant"))[-1]
-    assert isinstance(end.pending_turn, ReadyToAssemble)
-    target = Target(bot_id="b", slug="ada", config=end.pending_turn.config.wire(), version=1)
+    state = begin_again("t", "", HERE, target_of("I want a coding assistant"))
+    state = answered(state, FreeText(free_text="name, tone, settings, skills, focus"))
     asked = {
-        state.pending_slot: [option.label for option in state.pending_turn.options]
-        for state in run(begin_again("t", "", HERE, target))
-        if isinstance(state.pending_turn, AskQuestion)
+        each.pending_slot: [option.label for option in each.pending_turn.options]
+        for each in run(state)
+        if isinstance(each.pending_turn, AskQuestion)
     }
-    assert asked["name"] == ["Keep Coding Smith", "Anvil"]
+    assert asked["name"] == ["Keep Coding Assistant", "Anvil", "Lint"]
     assert asked["tone"] == ["Keep technical", "Friendly", "Direct"]
     assert asked["variety"] == ["Keep 0.2", "Strict", "Free"]
     assert asked["length"] == ["Keep 4096", "Short", "Long"]
     assert asked["skills"] == ["Keep code-review, code-generation", "None"]
+    assert asked["coding.task"][0].startswith("Keep Review changes first")
+    assert "Review changes" not in asked["coding.task"]
 
 
 def test_reconfiguring_changes_what_was_said_and_nothing_else() -> None:
-    end = run(begun("I want a coding assistant"))[-1]
+    target = target_of("I want a coding assistant")
+    end = changed(target, changes="settings", variety="0.65")
     assert isinstance(end.pending_turn, ReadyToAssemble)
-    was = end.pending_turn.config
-    state = begin_again("t", "", HERE, Target(bot_id="b", slug="ada", config=was.wire(), version=1))
-    while not isinstance(state.pending_turn, ReadyToAssemble):
-        changed = FreeText(free_text="0.65") if state.pending_slot == "variety" else usual_answer(state)
-        state = answered(state, changed)
+    was = BuilderConfig.model_validate(target.config)
     settings = was.model_settings.model_copy(update={"temperature": 0.65})
-    assert state.pending_turn.config == was.model_copy(update={"model_settings": settings})
+    assert end.pending_turn.config == was.model_copy(update={"model_settings": settings})
+
+
+def test_a_bot_can_be_made_for_something_else() -> None:
+    target = target_of("I want a coding assistant")
+    wish = "Help me learn Spanish. I am a nurse."
+    end = changed(target, changes="purpose", wish=wish, purpose="study", study_level="a little from school")
+    assert isinstance(end.pending_turn, ReadyToAssemble)
+    config, was = end.pending_turn.config, BuilderConfig.model_validate(target.config)
+    assert (config.description, config.purpose, config.category) == (wish, BotPurpose.STUDY, "custom")
+    assert config.answers["level"] == "What they know already: a little from school."
+    assert config.personality.purpose.startswith("You help the user learn Spanish. They are a nurse.")
+    assert "Python" not in config.personality.purpose
+    assert (config.name, config.skills, config.model_settings) == (was.name, was.skills, was.model_settings)
+
+
+def test_a_focus_can_be_changed_and_takes_the_place_of_the_old_one() -> None:
+    target = target_of("I want a coding assistant")
+    config = BuilderConfig.model_validate(target.config)
+    end = changed(target, changes="focus", coding_language="Haskell")
+    assert isinstance(end.pending_turn, ReadyToAssemble)
+    before, after = (each.personality.purpose.split("\n\n") for each in (config, end.pending_turn.config))
+    assert (before[0], before[2]) == (after[0], after[2])
+    assert after[1] == "Work mainly in Haskell; follow the conventions of its community."
+
+
+def test_rules_can_be_added_to_those_that_are_kept() -> None:
+    target = target_of("I want a coding assistant")
+    state = answered(begin_again("t", "", HERE, target), FreeText(free_text="boundaries"))
+    after = answered(state, OptionIndexes(option_indexes=[0, 1]))
+    assert isinstance(after.pending_turn, ReadyToAssemble)
+    rules = after.pending_turn.config.personality.boundaries
+    assert [rule.split(":")[0] for rule in rules] == ["Never print secrets", "Ask before you change files"]
 
 
 def replayed(state: BuilderState) -> BuilderState:
@@ -312,21 +484,19 @@ def replayed(state: BuilderState) -> BuilderState:
     for text in state.clarifications:
         clean = answered(clean, FreeText(free_text=text))
     for exchange in state.conversation:
-        while isinstance(clean.pending_turn, ShowPreview):
-            clean = answered(clean, YES)
         turn = clean.pending_turn
         assert isinstance(turn, AskQuestion)
         assert turn.question == exchange.question
         ids = [option.id for option in turn.options]
-        said = FreeText(free_text=exchange.answer)
-        clean = answered(clean, OptionIndex(option_index=ids.index(exchange.option_id)) if exchange.option_id else said)
-    while isinstance(clean.pending_turn, ShowPreview) and clean.phase != state.phase:
-        clean = answered(clean, YES)
+        chosen = exchange.option_ids or ((exchange.option_id,) if exchange.option_id else ())
+        indexes = OptionIndexes(option_indexes=[ids.index(each) for each in chosen])
+        clean = answered(clean, indexes if chosen else FreeText(free_text=exchange.answer))
     return clean
 
 
 ANSWERS: st.SearchStrategy[BuilderAnswer] = st.one_of(
     st.builds(OptionIndex, option_index=st.integers(-1, 4)),
+    st.builds(OptionIndexes, option_indexes=st.lists(st.integers(-1, 3), max_size=3)),
     st.builds(FreeText, free_text=st.sampled_from(["Ada", "0.4", "3000", "web-search", "ollama:x", "warm", ""])),
     st.builds(Confirm, confirm=st.booleans()),
     st.builds(Back, back=st.sampled_from([None, *BuilderPhase])),

@@ -1,10 +1,12 @@
 """The texts of a bot: any config goes into the files and comes back out of them."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.forge.config import BuilderConfig
-from perdure.forge.texts import build_pages, require_same
+from perdure.forge.second_person import facts, second_person
+from perdure.forge.texts import build_pages, require_same, user_page
 
 NASTY = st.sampled_from(
     [
@@ -33,6 +35,65 @@ NASTY = st.sampled_from(
 PIECE = st.one_of(st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), max_size=12), NASTY)
 TEXT = st.lists(PIECE, max_size=6).map("\n".join)
 LINE = PIECE.map(lambda text: " ".join(text.split())).filter(lambda text: bool(text) and text.isprintable())
+
+
+@pytest.mark.parametrize(
+    ("said", "read"),
+    [
+        ("I want a coding assistant", "You are a coding assistant."),
+        ("Help me learn Spanish before my trip", "You help the user learn Spanish before their trip."),
+        ("a bot that waters my plants", "You are a bot that waters the user's plants."),
+        ("I need you to remind me when I leave", "You remind the user when they leave."),
+        ("I'd like help with our taxes", "You help the user with their taxes."),
+        ("Can you plan our holiday in Japan?", "You plan the user's holiday in Japan."),
+        ("Could you make me a poem writer?", "You are a poem writer."),
+        ("I am on call and need help", "You help the user. They are on call and need help."),
+        (
+            "Be my running coach. I'm a nurse. It should never shame me.",
+            "You are the user's running coach. They are a nurse. You should never shame them.",
+        ),
+        (
+            "research\npapers about bees, for my team",
+            "Your task: research.\nIn more detail: papers about bees, for the user's team.",
+        ),
+        ("Ich möchte einen Bot, der kocht", "The user asked for this: Ich möchte einen Bot, der kocht."),
+        ("timer", "Your task: timer."),
+    ],
+)
+def test_a_purpose_is_rewritten_in_the_second_person(said: str, read: str) -> None:
+    assert second_person(said) == read
+
+
+def test_what_a_description_says_about_the_person_is_found() -> None:
+    assert facts("Help me cook. I am a nurse, and I live in Bonn") == ["They are a nurse.", "They live in Bonn."]
+    assert facts("I am looking for a tutor") == []
+
+
+@given(TEXT)
+def test_any_text_is_rewritten_in_lines_that_are_not_empty(text: str) -> None:
+    assert all(line.strip() for line in second_person(text).split("\n")) or not text.split()
+
+
+def test_empty_sections_are_left_out_and_an_edited_config_rewrites_the_user_page() -> None:
+    values = {
+        "name": "Ada",
+        "description": "Help me cook. I am a nurse.",
+        "category": "simple_utility",
+        "personality": {"tone": "direct", "purpose": "You help the user cook."},
+        "model_config": {"model": "builtin", "temperature": 0.3, "max_tokens": 9},
+    }
+    config = BuilderConfig.model_validate(values)
+    assert config.purpose == "personal_assistant"
+    pages = build_pages(config)
+    assert "## Boundaries" not in pages["SOUL.md"].text
+    assert "You are Ada, an AI bot for everyday tasks.\n" in pages["IDENTITY.md"].text
+    assert user_page(config).text == (
+        "# The person you work for\n\n## Who they are\n\n- They are a nurse.\n\n"
+        "## What they want\n\nThey asked for you in these words:\n\n> Help me cook. I am a nurse.\n"
+    )
+    edited = config.model_copy(update={"description": "Help us bake"})
+    assert user_page(edited).text.endswith("> Help us bake\n")
+    assert "nurse" not in user_page(edited).text
 
 
 @st.composite

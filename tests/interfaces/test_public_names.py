@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 import perdure
+import perdure.store
+from perdure.forge import ports as forge_ports
+from perdure.kernel import ports as kernel_ports
 from scripts.write_python_reference import WORDS
 from tests.children import python
 
@@ -29,6 +32,23 @@ _OF_OTHERS = {
     "SkillView",
 }
 """What methods return and nobody has to name."""
+
+
+@pytest.mark.parametrize("name", perdure.store.__all__)
+def test_every_name_of_the_stores_imports(name: str) -> None:
+    assert getattr(perdure.store, name) is not None
+
+
+def test_the_package_of_stores_has_every_port_and_value_that_a_store_needs() -> None:
+    wanted = {*kernel_ports.__all__, *forge_ports.__all__, "TaskDependencies", "TaskEdge"}
+    assert sorted(wanted - set(perdure.store.__all__)) == []
+    with pytest.raises(AttributeError, match="Nothing"):
+        getattr(perdure.store, "Nothing")  # noqa: B009 (a type checker knows that it is not there)
+
+
+def test_importing_the_package_of_stores_imports_no_driver() -> None:
+    program = "import sys, perdure.store; print([name for name in ('sqlalchemy', 'psycopg') if name in sys.modules])"
+    assert python(program) == "[]\n"
 
 
 @pytest.mark.parametrize("name", perdure.__all__)

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from perdure import iter_records
-from perdure.memory.facts import words_in
+from perdure.memory.words import asked_terms, terms_of
 
 Record = dict[str, Any]
 
@@ -21,6 +21,9 @@ def visible(log: Path) -> list[Record]:
     """All records that may be found, with their arrival; a tombstone hides what stands before it, and nothing after."""
     records = list(iter_records(log, raw=True))
     hidden = {record.get("target"): n for n, record in enumerate(records) if record.get("type") == "_tombstone"}
+    for n, record in enumerate(records):
+        if not str(record.get("type", "")).startswith("_"):
+            hidden |= {name: max(n, hidden.get(name, -1)) for name in record.get("supersedes", [])}
     shown = [(n, record) for n, record in enumerate(records) if not str(record.get("type", "")).startswith("_")]
     return [record for n, record in shown if not text(record.get("id")) or hidden.get(record["id"], -1) < n]
 
@@ -28,6 +31,7 @@ def visible(log: Path) -> list[Record]:
 def related(log: Path, now_ms: int, limit: int = 3, retention_days: int = 90, **asked: Any) -> list[tuple[Record, Any]]:
     found = []
     words = kept_words(log, asked.get("text") or "")
+    shown = asked_terms(asked.get("text") or "", 64)
     has_terms = any(asked.get(key) for key in ("paths", "fingerprint", "sha")) or asked.get("pr_number") is not None
     for n, record in enumerate(visible(log)):
         why, overlap = reasons(record, asked)
@@ -39,7 +43,7 @@ def related(log: Path, now_ms: int, limit: int = 3, retention_days: int = 90, **
         if (has_terms and not why) or not (has_terms or words) or not set(words) <= set(words_of(record)):
             continue
         if words:
-            why.append({"kind": "text", "value": " ".join(words)})
+            why.append({"kind": "text", "value": " ".join(dict.fromkeys(shown[word] for word in words))})
         rank = RANKS.get(str(record.get("severity")), 4)
         age = math.inf if moment is None else -moment
         found.append(((rank, age, -overlap, text(record.get("id")), n), plain(record), why))
@@ -98,7 +102,7 @@ def search(log: Path, question: str, limit: int = 10, repo: str = "", kind: str 
 
 def kept_words(log: Path, question: str) -> list[str]:
     everything = [set(words_of(each)) for each in iter_records(log) if not str(each.get("type", "")).startswith("_")]
-    counts = {word: sum(word in each for each in everything) for word in words_in(question)}
+    counts = {word: sum(word in each for each in everything) for word in asked_terms(question, 64)}
     limit = len(everything) if len(everything) <= 1000 else len(everything) / 20
     if any(0 < count <= limit for count in counts.values()):
         counts = {word: count for word, count in counts.items() if count <= limit}
@@ -106,8 +110,7 @@ def kept_words(log: Path, question: str) -> list[str]:
 
 
 def words_of(record: Record) -> list[str]:
-    spoken = [record.get(key) for key in ("title", "summary")]
-    return [word for each in spoken if type(each) in (str, int, float) for word in words_in(str(each))]
+    return terms_of(record)
 
 
 def moment_of(record: Record) -> float | None:

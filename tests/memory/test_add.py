@@ -11,7 +11,7 @@ from perdure.memory.dedupe import WINDOW_MS
 from perdure.memory.lines import line_of
 from perdure.memory.log import now_ms
 from perdure.memory.memory import Memory
-from perdure.memory.normalise import moment_ms
+from perdure.memory.normalise import INGESTED_TYPES, moment_ms
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_an_id_and_a_moment_are_filled_in(memory: Memory) -> None:
         ({"severity": "error"}, {"severity": "high"}),
         ({"severity": "warning"}, {"severity": "medium"}),
         ({"severity": "debug"}, {"severity": "low"}),
-        ({"severity": "dunno"}, {"severity": "unknown"}),
+        ({"severity": " UNKNOWN "}, {"severity": "unknown"}),
         ({"timestamp": 0}, {"timestamp": "1970-01-01T00:00:00.000Z"}),
         ({"timestamp": 1_700_000_000_123}, {"timestamp": "2023-11-14T22:13:20.123Z"}),
         ({"timestamp": "1700000000"}, {"timestamp": "2023-11-14T22:13:20.000Z"}),
@@ -52,7 +52,7 @@ def test_an_id_and_a_moment_are_filled_in(memory: Memory) -> None:
     ],
 )
 def test_values_get_one_form(memory: Memory, given: dict[str, Any], stored: dict[str, Any]) -> None:
-    memory.add({"type": "lesson", **given})
+    memory.add({"type": "lesson", "summary": "s", **given})
     [record] = memory.iter()
     assert {key: record[key] for key in stored} == stored
 
@@ -75,6 +75,12 @@ def test_values_get_one_form(memory: Memory, given: dict[str, Any], stored: dict
         ({"type": "lesson", "title": 5}, "title was expected to be text"),
         ({"type": "lesson", "metadata": []}, "metadata"),
         ({"type": "lesson", "fingerprint": [None]}, "fingerprint"),
+        ({"type": "lesson", "title": "x", "severity": "dunno"}, "severity is 'dunno'"),
+        ({"type": "lesson", "title": "x", "severity": 3}, "severity is 3"),
+        ({"type": "lesson"}, "must say something"),
+        ({"type": "lesson", "id": "x", "repo": "r", "source": "s", "severity": "low"}, "must say something"),
+        ({"type": "lesson", "title": " ", "summary": "", "paths": [], "links": []}, "must say something"),
+        ({"type": "lesson", "metadata": {"pinned": True}}, "must say something"),
     ],
 )
 def test_what_has_no_meaning_is_refused_by_name(memory: Memory, given: dict[str, Any], named: str) -> None:
@@ -114,6 +120,25 @@ def test_the_title_counts_where_nothing_else_tells_records_apart(memory: Memory)
     assert memory.add({"type": "deploy_failure", "sha": "s", "metadata": {"conclusion": "failure"}})["added"]
     assert memory.add({"type": "deploy_failure", "sha": "s", "metadata": {"conclusion": "timed_out"}})["added"]
     assert not memory.add({"type": "deploy_failure", "sha": "s", "metadata": {"conclusion": "failure"}})["added"]
+
+
+@pytest.mark.parametrize("kind", ["lesson", "decision", "preference", "fact", "my_own"])
+def test_what_people_write_is_the_same_only_in_the_same_words(memory: Memory, kind: str) -> None:
+    first = {"type": kind, "sha": "s", "fingerprint": "f", "title": "x", "summary": "y"}
+    assert memory.add(first)["added"]
+    assert memory.add({**first, "summary": "z"})["added"]
+    assert memory.add({**first, "title": "z"})["added"]
+    assert not memory.add({**first, "severity": "high", "paths": ["a.py"]})["added"]
+
+
+@pytest.mark.parametrize("kind", INGESTED_TYPES)
+def test_what_tools_report_of_one_commit_is_the_same_in_any_words(memory: Memory, kind: str) -> None:
+    first = {"type": kind, "sha": "s", "title": "x", "summary": "y"}
+    assert memory.add(first)["added"]
+    assert not memory.add({**first, "title": "other", "summary": "words"})["added"]
+    assert memory.add({"type": kind, "title": "x", "summary": "one"})["added"]
+    assert not memory.add({"type": kind, "title": "x", "summary": "two"})["added"]
+    assert memory.add({"type": kind, "title": "y"})["added"]
 
 
 def test_a_batch_is_checked_against_itself_too(memory: Memory) -> None:

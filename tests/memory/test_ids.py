@@ -105,8 +105,9 @@ def test_an_id_is_looked_at_before_the_fingerprint(memory: Memory) -> None:
     memory.add({**FIRST, "fingerprint": "f"})
     with pytest.raises(Conflict):
         memory.add({**OTHER, "fingerprint": "f"})
-    assert memory.add({"type": "lesson", "fingerprint": "f"}) == DUPLICATE
-    assert memory.add({"id": "new", "type": "lesson", "fingerprint": "f"}) == DUPLICATE
+    same = {key: value for key, value in FIRST.items() if key != "id"} | {"fingerprint": "f"}
+    assert memory.add(same) == DUPLICATE
+    assert memory.add({**same, "id": "new"}) == DUPLICATE
 
 
 def test_of_a_batch_with_a_taken_id_nothing_is_stored_and_each_is_named(memory: Memory) -> None:
@@ -132,7 +133,7 @@ def test_a_low_level_append_refuses_a_taken_id_too(memory: Memory) -> None:
     with pytest.raises(Conflict, match="'low' is taken"):
         append_record(memory.places.log, {"id": "low", "title": "other"})
     with pytest.raises(Conflict):
-        memory.add({"id": "low", "type": "lesson"})
+        memory.add({"id": "low", "type": "lesson", "title": "other"})
     memory.add(FIRST)
     with pytest.raises(Conflict):
         append_record(memory.places.log, OTHER)
@@ -213,7 +214,7 @@ def test_an_id_with_a_control_character_is_refused_everywhere(memory: Memory, na
     with pytest.raises(Invalid, match="control character"):
         memory.add(record)
     with pytest.raises(Invalid, match="control character"):
-        memory.add_many([{"type": "fact"}, record])
+        memory.add_many([{"type": "fact", "title": "x"}, record])
     with pytest.raises(Invalid, match="control character"):
         append_record(memory.places.log, record)
     assert memory.import_lines([orjson.dumps(record)])["bad_lines"] == 1

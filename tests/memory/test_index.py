@@ -358,7 +358,7 @@ async def _look_and_add(folder: Path, who: int, count: int) -> None:
         mine = memory.related(fingerprint=name, budget_ms=60_000)["matches"]
         assert [match["record"]["id"] for match in mine] == [name]
         assert memory.search(f"who{who} {number:04}", budget_ms=60_000)["matches"][0]["record"]["id"] == name
-        again = memory.add({"type": "lesson", "fingerprint": name})
+        again = memory.add({"type": "lesson", "title": f"common {name}", "fingerprint": name})
         assert again == {"added": False, "reason": "duplicate", "existing_id": name}
         if who == 0 and number % 5 == 4:
             memory.places.index.unlink(missing_ok=True)
@@ -450,6 +450,8 @@ records = st.fixed_dictionaries(
         "paths": some_paths | st.just(5),
         "title": texts | st.integers(0, 2),
         "summary": texts,
+        "supersedes": st.lists(names, max_size=2),
+        "key": names,
     },
 )
 tombstones = names.map(lambda name: {"type": "_tombstone", "target": name})
@@ -483,7 +485,7 @@ def happen(memory: Memory, what: str, value: Any) -> None:
         with memory.places.log.open("ab") as file:  # as another program does it, which may use an id twice
             file.write(line_of(value, now_ms()))
     elif what == "add":
-        memory.add({"type": "lesson", "title": value.get("summary", "x")})
+        memory.add({"type": "lesson", "title": value.get("summary", "x"), "sha": "s3"})
     elif what == "delete":
         index.unlink(missing_ok=True)
     elif what == "corrupt" and index.exists():

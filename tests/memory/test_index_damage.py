@@ -64,7 +64,7 @@ def test_random_damage_lets_nothing_in_twice(memory: Memory, damage: Callable[[P
         for asked in (memory, other):
             assert asked.add({"type": "fact", "title": "recent"})["existing_id"] == "recent"
             with pytest.raises(Conflict):
-                asked.add({"id": "record-0003", "type": "fact"})
+                asked.add({"id": "record-0003", "type": "fact", "title": "other"})
         other.close()
         assert memory.compact(retention_days=365, now_ms=NOW)["kept"] == WITHIN + 1
         assert memory.verify()["records"] == WITHIN + 1
@@ -104,7 +104,7 @@ def test_damage_in_the_middle_of_a_look_up_is_noticed(
             looks.append(view.records)
             if len(looks) == 1:
                 damage(memory.places.index, random.Random(seed))
-            return [view.called("record-0007"), view.count_with(["retry"], 1000)]
+            return [view.called("record-0007"), view.count_with(["retri"], 1000)]
 
         found = index.use(look)
         assert found is not None

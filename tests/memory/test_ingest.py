@@ -132,6 +132,21 @@ def test_the_same_paths_have_the_same_fingerprint_in_any_order(tmp_path: Path) -
         ('name="x"><failure>tests/test_cart.py:12: AssertionError</failure>', ["tests/test_cart.py"]),
         ('name="x"><failure>  File "src/a.py", line 3, in x</failure>', ["src/a.py"]),
         ('name="x" file="ROOT/src/a.py"><failure/>', ["src/a.py"]),
+        (
+            'name="x" file="tests/t.py"><failure message="assert 1 == 2">E  assert 1 == 2\n\nsrc/a.py:3: in f\n'
+            "ROOT/src/b.py:4: AssertionError\nROOT/.venv/lib/python3/site-packages/x.py:1: in g\n/usr/lib/y.py:1: z"
+            "</failure>",
+            ["src/a.py", "src/b.py", "tests/t.py"],
+        ),
+        (
+            f'name="x" file="tests/t.py"><failure>{"diff " * 5000}\n  File "ROOT/src/a.py", line 3, in f</failure>',
+            ["src/a.py", "tests/t.py"],
+        ),
+        (
+            'name="x" file="a.test.js"><failure>at Object.f (src/a.js:3:9)\n at src/b.js:1:2\n'
+            "at x (node_modules/y.js:1:1)</failure>",
+            ["a.test.js", "src/a.js", "src/b.js"],
+        ),
         ('name="x" file="/elsewhere/a.py"><failure/>', []),
         ('name="x" file="../../etc/passwd"><failure/>', []),
         ("><failure/>", []),
@@ -144,6 +159,14 @@ def test_where_a_test_is_comes_from_what_the_report_says(case: str, paths: list[
     (record,) = junit(report(tmp_path, text), root=tmp_path).records
     assert record["paths"] == paths
     assert normalised(record, 0)["fingerprint"]
+
+
+def test_paths_of_a_report_from_below_the_root_are_those_of_the_repository(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "back").mkdir()
+    text = '<testsuite><testcase name="x" file="tests/t.py"><failure>../lib/a.py:3: x</failure></testcase></testsuite>'
+    (record,) = junit(report(tmp_path, text), root=tmp_path / "back").records
+    assert record["paths"] == ["back/tests/t.py", "lib/a.py"]
 
 
 LAUGHS = '<!DOCTYPE x [<!ENTITY a "ha"><!ENTITY b "&a;&a;">]><testsuite><testcase name="&b;"/></testsuite>'

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure import Conflict, Invalid, NotFound, append_record
-from perdure.memory.facts import words_in
 from perdure.memory.lines import line_of
 from perdure.memory.memory import Memory
 from perdure.memory.normalise import moment
 from perdure.memory.record import Plain
+from perdure.memory.words import words_in
 
 NOW = 1_780_000_000_000
 DAY = 86_400_000
@@ -245,7 +245,7 @@ def test_a_text_is_never_read_as_a_query(memory: Memory, text: str) -> None:
     put(memory, {"id": "a", "title": f"see {text[:1000]}", "fingerprint": text, "sha": text, "repo": text})
     for asked in ({"text": text}, {"fingerprint": text}, {"sha": text}, {"text": text, "repo": text}):
         assert ids(ask(memory, **asked)) in ([], ["a"])
-    assert ids(find(memory, text, repo=text, type=text)) == []
+    assert ids(find(memory, text, repo=text, type="fact")) == []
     assert ids(find(memory, f"see {text[:1000]}")) == ["a"]
     with pytest.raises(NotFound):
         memory.get(text + "x")

@@ -8,7 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.errors import Invalid
+from perdure.memory.hosting import Hosting, hosting_here
 from perdure.memory.markdown import BEGIN, END, TITLE, apply_section, inline, section
+from tests.memory.repositories import GitRepository, repository
+
+__all__ = ["repository"]
 
 OLD = section([{"record": {"type": "fact", "title": "old"}, "why": []}])
 NEW = section([{"record": {"type": "incident", "title": "new", "paths": ["a.py"]}, "why": []}])
@@ -74,8 +78,100 @@ def test_what_is_no_section_is_not_applied() -> None:
         apply_section("text", "anything")
 
 
-def test_a_section_of_nothing_says_so() -> None:
-    assert section([]) == f"{BEGIN}\n{TITLE}\n\nNothing related was found.\n{END}"
+def test_there_is_no_section_of_nothing() -> None:
+    assert section([]) == section([], truncated=True) == ""
+
+
+@pytest.mark.parametrize(
+    ("existing", "expected"),
+    [
+        ("", ""),
+        ("Fixes the cart.", "Fixes the cart."),
+        (f"{OLD}\n", ""),
+        (f"Fixes the cart.\n\n{OLD}\n", "Fixes the cart.\n"),
+        (f"one\r\n\r\n{OLD}\r\n", "one\r\n"),
+        (f"above\n{OLD}\nbelow", "above\nbelow"),
+        (f"{OLD}\nbetween\n{NEW}\n", "between\n"),
+        (f"{BEGIN}\n{TITLE}\nmine\n", "mine\n"),
+    ],
+)
+def test_a_section_that_matches_nothing_any_more_is_removed(existing: str, expected: str) -> None:
+    assert apply_section(existing, "") == expected
+
+
+@given(TEXTS)
+def test_a_text_without_sections_stays_as_it_is_when_they_are_removed(text: str) -> None:
+    bare = apply_section(text, "")
+    assert markers(bare) == []
+    assert apply_section(bare, "") == bare
+    assert apply_section(apply_section(bare, NEW), "").rstrip() == bare.rstrip()
+
+
+SHA = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.mark.parametrize(
+    ("hosting", "line"),
+    [
+        (None, "  - commit `0123456789ab`, pull request 12"),
+        (
+            Hosting("https://github.com"),
+            f"  - commit [`0123456789ab`](<https://redirect.github.com/acme/shop/commit/{SHA}>),"
+            " pull request [12](<https://redirect.github.com/acme/shop/pull/12>)",
+        ),
+        (
+            Hosting("https://git.example.org", "/-/commit/", "/-/merge_requests/"),
+            f"  - commit [`0123456789ab`](<https://git.example.org/acme/shop/-/commit/{SHA}>),"
+            " pull request [12](<https://git.example.org/acme/shop/-/merge_requests/12>)",
+        ),
+    ],
+)
+def test_commits_and_pull_requests_are_links_where_their_host_is_known(hosting: Hosting | None, line: str) -> None:
+    record = {"title": "x", "repo": "acme/shop", "sha": SHA, "pr_number": 12}
+    assert line in section([{"record": record, "why": []}], hosting=hosting).split("\n")
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"sha": None, "pr_number": None, "repo": "a/b"},
+        {"sha": "HEAD", "pr_number": True, "repo": "a/b"},
+        {"sha": SHA, "pr_number": 1},
+        {"sha": SHA, "pr_number": 1, "repo": "a/b>) @ann"},
+        {"sha": f"{SHA}/../x", "pr_number": "1", "repo": "a/b"},
+    ],
+)
+def test_what_names_no_commit_and_no_pull_request_is_no_link(record: dict[str, Any]) -> None:
+    text = section([{"record": {"title": "x", **record}, "why": []}], hosting=Hosting("https://example.org"))
+    assert "](" not in text
+    assert "None" not in text
+
+
+@pytest.mark.parametrize(
+    ("environment", "address", "expected"),
+    [
+        ({}, "https://user:token@github.com/acme/shop.git", "https://github.com/a/b/commit/1234567"),
+        ({}, "git@gitlab.com:acme/shop.git", "https://gitlab.com/a/b/-/commit/1234567"),
+        ({}, "ssh://git@codeberg.org:22/acme/shop.git", "https://codeberg.org/a/b/commit/1234567"),
+        ({}, "https://git.example.org:8443/acme/shop", "https://git.example.org:8443/a/b/commit/1234567"),
+        ({"GITLAB_CI": "true", "CI_SERVER_URL": "https://git.example.org"}, "", "https://git.example.org/a/b/-/commit/1234567"),
+        ({"GITHUB_ACTIONS": "true", "GITHUB_SERVER_URL": "https://ghe.example.org"}, "", "https://ghe.example.org/a/b/commit/1234567"),
+        ({}, "/somewhere/acme/shop", None),
+        ({}, "", None),
+    ],
+)  # fmt: skip
+def test_the_host_is_the_one_of_the_ci_or_of_the_origin(
+    environment: dict[str, str],
+    address: str,
+    expected: str | None,
+    repository: GitRepository,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(repository.folder)
+    if address:
+        repository.git("remote", "add", "origin", address)
+    hosting = hosting_here(environment)
+    assert (hosting.commit_url("a/b", "1234567") if hosting else None) == expected
 
 
 def test_a_section_tells_what_why_and_where() -> None:

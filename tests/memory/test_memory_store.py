@@ -2,6 +2,7 @@
 
 import os
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path, PurePosixPath
 from typing import Any
 from uuid import UUID
@@ -14,6 +15,14 @@ from perdure import Invalid, append_record, get_memory_state_dir, iter_records, 
 from perdure.memory.lines import line_of, read_line
 from perdure.memory.reading import iter_lines, lines_backwards
 from perdure.settings import load_settings
+from tests.memory.jobs import opened
+
+
+class Mute:
+    """An object without a text."""
+
+    def __str__(self) -> str:
+        raise ValueError("nothing to say")
 
 
 @pytest.fixture
@@ -41,6 +50,63 @@ def test_state_dir_without_env(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     monkeypatch.chdir(tmp_path)
     assert get_memory_state_dir() == tmp_path / ".perdure" / "state"
     assert load_settings().memory_state_dir == get_memory_state_dir()
+
+
+def test_the_state_dir_is_made_for_its_owner_alone(tmp_path: Path) -> None:
+    found = get_memory_state_dir(tmp_path / "a" / "b")
+    assert [path.stat().st_mode & 0o777 for path in (found, found.parent)] == [0o700, 0o700]
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Invalid, match="something else is there"):
+        get_memory_state_dir(tmp_path / "file")
+
+
+def test_reading_makes_no_state_dir(tmp_path: Path) -> None:
+    log = load_settings().memory_state_dir / "memory.jsonl"
+    with opened(log.parent) as memory:
+        assert read_records(log) == memory.list()["records"] == list(memory.iter()) == []
+        assert memory.search("x")["matches"] == memory.related(text="x")["matches"] == []
+        assert memory.status()["records"] == memory.verify()["records"] == 0
+        assert memory.compact(dry_run=True)["kept"] == 0
+    assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.parametrize("last", [line_of({"title": "last"}, 1)[:-1], b'{"title":"last"}', b' {"title": "last"} '])
+def test_a_last_line_without_its_end_is_read_when_it_is_a_record(log: Path, last: bytes) -> None:
+    append_record(log, {"id": "a", "title": "whole"})
+    with log.open("ab") as file:
+        file.write(last)
+    size = log.stat().st_size
+    with opened(log.parent) as memory:
+        assert [record["title"] for record in memory.iter()] == titles(log) == ["whole", "last"]
+        assert [record["title"] for record in memory.list()["records"]] == ["whole", "last"]
+        found = memory.verify()
+        assert (found["records"], found["torn_tail"], found["bad"]) == (2, 0, [])
+        assert memory.search("last")["matches"] == [], "the index takes it in with its end"
+        assert log.stat().st_size == size
+        append_record(log, {"title": "next"})
+        assert titles(log) == ["whole", "last", "next"]
+        assert [match["record"]["title"] for match in memory.search("last")["matches"]] == ["last"]
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        line_of({"title": "last"}, 1)[:-2],
+        line_of({"title": "last"}, 1)[:-1].replace(b"last", b"lost"),
+        b'{"title": "last"} {"title": "more"}',
+        b"[1]",
+        b"7",
+        b"{}{",
+        b'{"title":"last","_c":"00000000"}',
+    ],
+)
+def test_a_last_line_that_is_no_whole_record_is_not_read(log: Path, last: bytes) -> None:
+    append_record(log, {"title": "whole"})
+    with log.open("ab") as file:
+        file.write(last)
+    assert titles(log) == ["whole"]
+    with opened(log.parent) as memory:
+        assert memory.verify()["torn_tail"] == len(last)
 
 
 def test_append_then_read(log: Path) -> None:
@@ -129,9 +195,8 @@ def test_dates_and_paths_become_text(log: Path) -> None:
         ({"metadata": {"\udfff": 1}}, "key in metadata contains a lone surrogate"),
         ({"metadata": {1: 1}}, "key in metadata is 1"),
         ({1: 1}, "key in the record is 1"),
-        ({"title": object()}, "title is of the type object"),
-        ({"title": b"x"}, "title is of the type bytes"),
-        ({"title": {1, 2}}, "title is of the type set"),
+        ({"title": Mute()}, "title is of the type Mute, which has no text"),
+        ({"metadata": {"x": [1, float("-inf")]}}, r"metadata.x\[1\] is -inf"),
         ({"title": 1 << 70}, "title is an integer of more than 64 bits"),
         ({"title": "x" * (1 << 21)}, "at most 1,048,576"),
         ({"_t": 1}, "'_t'"),
@@ -143,6 +208,20 @@ def test_what_has_no_json_is_refused_by_name(log: Path, record: Any, named: str)
     with pytest.raises(Invalid, match=named):
         append_record(log, record)
     assert not log.exists()
+
+
+def test_values_that_json_does_not_have_are_stored_as_their_text(log: Path) -> None:
+    given = {"cost": Decimal("1.50"), "bytes": b"x", "many": {7}, "odd": {"deep": [Decimal("NaN"), type(None)]}}
+    append_record(log, {"metadata": given})
+    [record] = read_records(log)
+    assert record["metadata"] == {
+        "cost": "1.50",
+        "bytes": "b'x'",
+        "many": "{7}",
+        "odd": {"deep": ["NaN", "<class 'NoneType'>"]},
+    }
+    with opened(log.parent) as memory, pytest.raises(Invalid, match=r"metadata.cost is of the type Decimal"):
+        memory.add({"type": "fact", "title": "x", "metadata": given})
 
 
 def test_endless_nesting_is_refused(log: Path) -> None:

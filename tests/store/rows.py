@@ -83,13 +83,13 @@ def row(table: str, project: str = "one", **changes: Any) -> dict[str, Any]:
         "task_history": inside
         | {"task_id": f"{project}-task", "to_status": "pending", "actor": "person", "created_at": NOW},
         "agents": own | inside | {"type": "coder", "spawned_at": NOW, "last_activity_at": NOW},
-        "checkpoints": own | inside | {"created_at": NOW, "format_version": 1, "sha256": "0" * 64, "size_bytes": 0},
+        "checkpoints": own | inside | {"created_at": NOW, "sha256": "0" * 64, "size_bytes": 0},
         "requirements": own | inside | {"category": "speed", "description": "R", "created_at": NOW},
         "requirement_features": inside
         | {"requirement_id": f"{project}-requirement", "feature_id": f"{project}-feature", "created_at": NOW},
         "metrics": own | inside | {"type": "cost_usd", "value": 0.5, "timestamp": NOW},
         "sessions": own | inside | {"type": "interview", "started_at": NOW},
-        "builder_drafts": {"session_id": f"{project}-new", "state_json": "{}", "revision": 1}
+        "builder_drafts": {"session_id": f"{project}-new", "state_json": "{}"}
         | {"initial_description": "D", "phase": "basics", "mode": "bot", "created_at": NOW, "updated_at": NOW},
         "goals": own
         | {"text": "G", "mind": "command", "status": "open", "last_seq": 3, "last_hash": bytes(32)}
@@ -104,9 +104,7 @@ def row(table: str, project: str = "one", **changes: Any) -> dict[str, Any]:
         | {"provenance": "{}", "files": "{}"},
         "idempotency_keys": {"key": f"{project}-new", "route": "POST /", "body_sha256": bytes(32), "subject": "s"}
         | {"created_at": NOW},
-        "builder_memory": own
-        | {"purpose_category": "c", "initial_description": "D", "chosen_tone": "t", "chosen_model": "m"}
-        | {"chosen_skills": "[]", "bot_slug": "b", "created_at": NOW},
+        "builder_memory": own | {"purpose_category": "c", "initial_description": "D", "created_at": NOW},
     }
     return rows[table] | changes
 

@@ -82,6 +82,7 @@ OPTIONAL = {
     "goals": "bot reason waiting_for workdir forked_from_id forked_from_seq start_key worker deleted_at due_at"
     " parent_id parent_call_id flow detail",
     "events": "key",
+    "builder_memory": "chosen_tone chosen_model bot_slug",
     "bots": "session_id",
     "bot_versions": "session_id",
 }
@@ -91,7 +92,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "sub_features": {"status": "backlog"},
     "tasks": {"status": "pending", "size": "small", "qa_iterations": 0, "max_iterations": 50, "estimated_minutes": 15},
     "agents": {"status": "idle", "tokens_used": 0, "tasks_completed": 0, "tasks_failed": 0},
-    "checkpoints": {"pinned": False},
+    "checkpoints": {"pinned": False, "format_version": 1},
     "requirements": {"priority": "should", "validated": False},
     "sessions": {"status": "active"},
     "goals": {
@@ -104,7 +105,8 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "deaths": 0,
     },
     "leases": {"beat": 0, "ttl_us": 30_000_000},
-    "builder_drafts": {"schema_version": 1, "question_count": 0},
+    "builder_drafts": {"schema_version": 1, "revision": 1, "question_count": 0},
+    "builder_memory": {"chosen_skills": "[]"},
 }
 
 

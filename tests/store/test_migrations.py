@@ -75,6 +75,8 @@ async def open_with(url: str, chain: Chain = CHAIN, *, migrate: bool = True) -> 
 def chain_until(folder: Path, head: int) -> Chain:
     """Our chain as it was when a revision was its newest."""
     target = folder / f"until-{head}"
+    if target.exists():
+        return Chain(target, head)
     shutil.copytree(CHAIN.folder, target, ignore=shutil.ignore_patterns("__pycache__"))
     for script in (target / "versions").glob("*.py"):
         if int(script.name[:4]) > head:
@@ -132,6 +134,55 @@ async def test_drafts_of_an_earlier_version_keep_every_column(database_url: str,
     async with await DatabaseClient.create(database_url) as db:
         query = f"SELECT {', '.join(draft)} FROM builder_drafts"
         assert await db.read(lambda tx: tx.execute(query).all()) == [tuple(draft.values())]
+
+
+NEW_DEFAULTS = [
+    ("builder_drafts", {"revision": 7, "state_json": '{"kept": "whole"}'}, "revision", 1),
+    ("builder_memory", {"chosen_skills": '["a"]', "chosen_tone": "t", "chosen_model": "m", "bot_slug": "s"}, "", None),
+    ("checkpoints", {"format_version": 3, "pinned": True, "log_position": 5}, "format_version", 1),
+]
+
+
+@pytest.mark.parametrize(("table", "values", "column", "default"), NEW_DEFAULTS, ids=[each[0] for each in NEW_DEFAULTS])
+async def test_tables_that_got_defaults_keep_their_rows(
+    database_url: str, tmp_path: Path, table: str, values: Mapping[str, Any], column: str, default: object
+) -> None:
+    await filled(database_url, chain_until(tmp_path, 8))
+    database = await open_with(database_url, chain_until(tmp_path, 8))
+    own = {"project_id": "a"} if table == "checkpoints" else {}
+    old, key = row(table, **values, **own), "session_id" if table == "builder_drafts" else "id"
+    await database.write(partial(add, table, old))
+    await database.close()
+    async with await DatabaseClient.create(database_url) as db:
+        assert await db.verify() == []
+        found = await db.read(lambda tx: tx.execute(f"SELECT {', '.join(old)} FROM {table}").all())
+        assert found == [tuple(old.values())]
+        new = row(table, **own, **{key: "new"})
+        await db.transaction(partial(add, table, new))
+        wanted = column or "chosen_tone, chosen_model, bot_slug, chosen_skills"
+        [stored] = await db.read(lambda tx: tx.execute(f"SELECT {wanted} FROM {table} WHERE {key} = 'new'").all())
+        assert tuple(stored) == ((default,) if column else (None, None, None, "[]"))
+        if table == "checkpoints":
+            await db.transaction(lambda tx: tx.execute("DELETE FROM projects").rowcount)
+            assert await db.read(lambda tx: tx.scalar("SELECT count(*) FROM checkpoints")) == 0
+
+
+@pytest.mark.parametrize("version", ["ae1027a6acf", f"{CHAIN.head + 1:04d}", "-1", "٣", ""])
+async def test_a_sqlite_file_with_a_revision_that_is_not_known_is_refused_and_unchanged(
+    sqlite_path: Path, version: str
+) -> None:
+    await filled(str(sqlite_path))
+    with closing(sqlite3.connect(sqlite_path)) as plain, plain:
+        plain.execute("UPDATE alembic_version SET version_num = ?", [version])
+    before = sqlite_path.read_bytes()
+    for migrate in (True, False):
+        with pytest.raises(Conflict, match="knows versions up to"):
+            await DatabaseClient.create(str(sqlite_path), migrate=migrate)
+    assert sqlite_path.read_bytes() == before
+    with closing(sqlite3.connect(sqlite_path)) as plain, plain:
+        plain.execute("UPDATE alembic_version SET version_num = ?", [f"{CHAIN.head:04d}"])
+    async with await DatabaseClient.create(str(sqlite_path)) as db:
+        assert await db.read(project_names) == ["a"]
 
 
 def add(table: str, values: Mapping[str, Any], tx: Transaction) -> int:

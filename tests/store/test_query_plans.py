@@ -64,10 +64,19 @@ QUESTIONS = (
     Question(
         "tasks of a project by status",
         "SELECT * FROM tasks WHERE project_id = 'p1' AND status = 'pending' ORDER BY created_at",
+        "idx_tasks_project_status",
+        is_ordered=True,
+    ),
+    Question("ready tasks", READY, "idx_tasks_project_status"),
+    Question("tasks by status", "SELECT * FROM tasks WHERE status = 'pending'", "idx_tasks_status"),
+    Question(
+        "tasks by status, oldest first",
+        "SELECT * FROM tasks WHERE status = 'pending' ORDER BY created_at",
         "idx_tasks_status",
         is_ordered=True,
     ),
-    Question("ready tasks", READY, "idx_tasks_status"),
+    Question("agents by status", "SELECT * FROM agents WHERE status = 'idle'", "idx_agents_status"),
+    Question("goals by status", "SELECT * FROM goals WHERE status = 'open'", "idx_goals_status"),
     Question(
         "tasks of a project",
         "SELECT * FROM tasks WHERE project_id = 'p1' ORDER BY created_at",
@@ -211,6 +220,8 @@ def plan(sql: PlainSql, question: Question) -> list[str]:
 
 def populate(sql: PlainSql) -> None:
     """Give the planner enough rows of several projects to choose between indexes."""
+    if sql.name == "postgresql":  # pages of rows that other tests rolled back make all indexes of a table cost the same
+        sql.run("TRUNCATE projects CASCADE")
     begin(sql, *PROJECTS)
     several = [one_of_each(project, number) for project in PROJECTS for number in range(ROWS_EACH)]
     for table in several[0]:

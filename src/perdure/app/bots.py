@@ -171,14 +171,15 @@ class Bots:
         """
         return await self._assembler.verify(slug)
 
-    async def delete(self, slug: str, seen: str | None = None) -> None:
+    async def delete(self, slug: str, seen: str | None = None, *, with_choices: bool = False) -> None:
         """Remove a bot with its files and all its versions; when `seen` is its `mark`, only if it is still so.
 
-        The number of a version does as well, as long as nobody has edited its files.
+        The number of a version does as well, as long as nobody has edited its files. With choices, what was chosen for
+        the bot is forgotten, too, and makes no suggestion any more.
 
         Raises: NotFound; Conflict when it is not what was seen.
         """
-        await self._assembler.delete(slug, seen)
+        await self._assembler.delete(slug, seen, with_choices=with_choices)
 
 
 def open_bots(database: DatabaseClient, bots_dir: Path) -> Bots:

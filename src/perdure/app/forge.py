@@ -3,14 +3,14 @@
 import asyncio
 import contextlib
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from perdure.app.asked import require_same
-from perdure.app.listed import DraftView
+from perdure.app.listed import ChoiceView, DraftView
+from perdure.app.sessions import SESSION_ID, SessionOver, SessionView, known_form, session_view
 from perdure.app.skills import Skills, SkillView
 from perdure.app.surroundings import RECALLED, detected_models, past_choices
 from perdure.app.system import SystemClock, SystemIds
@@ -27,11 +27,10 @@ from perdure.forge.ports import (
     BuilderDraftStore,
     BuilderMemoryStore,
     BuilderMode,
-    BuilderPhase,
+    ChoicePlace,
     DraftPlace,
 )
-from perdure.forge.state import BuilderState, Exchange, Surroundings
-from perdure.forge.turns import BuilderTurn
+from perdure.forge.state import BuilderState, PastChoice, Surroundings
 from perdure.kernel.ports import IdempotencyKeys, Once
 from perdure.store.builder.bots import SqlBotStore
 from perdure.store.builder.choices import SqlBuilderMemoryStore
@@ -42,46 +41,6 @@ from perdure.store.once import SqlIdempotencyKeys
 _MOST_SHOWN = 5
 MOST_HELD = 256
 _SHOWN = 60
-_SESSION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-
-
-@dataclass(frozen=True)
-class SessionView:
-    """A session as every surface shows it: where it is, and what was said last."""
-
-    session_id: str
-    mode: BuilderMode
-    phase: BuilderPhase
-    initial_description: str
-    question_count: int
-    revision: int
-    turn: BuilderTurn
-    conversation: tuple[Exchange, ...] = ()
-    """What was asked and answered so far."""
-
-    def wire(self) -> dict[str, Any]:
-        """Return the one JSON form of a session."""
-        return {
-            "session_id": self.session_id,
-            "mode": str(self.mode),
-            "phase": str(self.phase),
-            "initial_description": self.initial_description,
-            "question_count": self.question_count,
-            "revision": self.revision,
-            "turn": self.turn.model_dump(mode="json", by_alias=True),
-        }
-
-
-class SessionOver(NotFound):
-    """The session has made its bot, and is no draft any more."""
-
-    code = "over"
-    title = "Over"
-    http_status = 410
-
-    def __init__(self, session_id: str, slug: str, number: int) -> None:
-        super().__init__(f"The session {session_id} is over: it has made version {number} of the bot {slug}.")
-        self.slug = slug
 
 
 @dataclass(frozen=True)
@@ -132,7 +91,10 @@ class Forge:
         if (known := await self._known(once)) is not None:
             return known
         session_id = await self._free_id(session_id)
-        state = await self._engine.start(session_id, description, await self._surroundings())
+        here = await self._surroundings()
+        state = await self._engine.start(session_id, description, here)
+        if past := await self._past(state):
+            state = await self._engine.start(session_id, description, here.model_copy(update={"past": past}))
         return await self._saved(state, None, once)
 
     async def reconfigure(
@@ -146,8 +108,25 @@ class Forge:
             return known
         target = await self._assembler.target(bot_slug)
         session_id = await self._free_id(session_id)
-        state = await self._engine.reconfigure(session_id, description, await self._surroundings(), target)
+        past = await self._past_of(str(target.config["category"]))
+        here = (await self._surroundings()).model_copy(update={"past": past})
+        state = await self._engine.reconfigure(session_id, description, here, target)
         return await self._saved(state, None, once)
+
+    async def reconfigure_from(
+        self, session_id: str, bot_slug: str | None = None, description: str = "", *, once: Once | None = None
+    ) -> SessionView:
+        """Begin an interview about a bot from a session: under its id, or under a new one when it has made a bot.
+
+        Without a slug it is about the bot that the session made.
+
+        Raises: NotFound; Invalid when no bot is named and the session has made none; otherwise as `reconfigure`.
+        """
+        made = await self._stores.bots.made_by(known_form(session_id))
+        slug = bot_slug or (None if made is None else made.slug)
+        if slug is None:
+            raise Invalid(f"The session {session_id} has made no bot. Name the bot to change: bot_slug.")
+        return await self.reconfigure(slug, session_id if made is None else None, description, once=once)
 
     async def get(self, session_id: str) -> SessionView:
         """Take up a session where it was left: the same question with the same options.
@@ -155,7 +134,7 @@ class Forge:
         Raises: NotFound; Damaged, naming the draft; Conflict when a newer Perdure has written it.
         """
         draft, state = await self._opened(session_id)
-        return _view(state, draft.revision)
+        return session_view(state, draft.revision)
 
     async def answer(
         self,
@@ -180,7 +159,7 @@ class Forge:
             return known
         _require_revision(draft, state, expected_revision)
         if (after := await self._after(state, wire_answer)) is None:
-            return _view(state, draft.revision)
+            return session_view(state, draft.revision)
         return await self._saved(after, draft, once)
 
     async def _after(self, state: BuilderState, wire_answer: Any) -> BuilderState | None:
@@ -191,7 +170,20 @@ class Forge:
         answer = read_answer(wire_answer)
         before = await self._with_new_skills(state)
         after = await self._engine.next_turn(before, answer)
+        if after.purpose_category != before.purpose_category and (past := await self._past(after)):
+            surroundings = before.surroundings.model_copy(update={"past": (*before.surroundings.past, *past)})
+            after = await self._engine.next_turn(before.model_copy(update={"surroundings": surroundings}), answer)
         return None if after == before else after
+
+    async def _past(self, state: BuilderState) -> tuple[PastChoice, ...]:
+        """Return what was chosen for bots of the category of a state, unless the state knows it."""
+        category = state.purpose_category
+        if any(each.category == category for each in state.surroundings.past):
+            return ()
+        return await self._past_of(category)
+
+    async def _past_of(self, category: str) -> tuple[PastChoice, ...]:
+        return past_choices(await self._stores.choices.recall_by_category(category, RECALLED))
 
     async def drafts(self, limit: int = 50, before: DraftPlace | None = None) -> Sequence[DraftView]:
         """Return the drafts, the newest change first; one that is damaged is among them and hides no other.
@@ -216,12 +208,30 @@ class Forge:
         except Conflict as error:
             raise Conflict(error.detail, current=await self._current(session_id)) from error
 
+    async def choices(self, limit: int = 50, before: ChoicePlace | None = None) -> Sequence[ChoiceView]:
+        """Return what was chosen for bots, the newest first; `before` is the `entry.place` of the last one before.
+
+        Raises: Invalid
+        """
+        return [ChoiceView(each) for each in await self._stores.choices.recall_recent(limit, before=before)]
+
+    async def remove_choice(self, choice_id: str) -> None:
+        """Forget one choice; suggestions are made without it from then on.
+
+        Raises: NotFound
+        """
+        await self._stores.choices.remove_choice(choice_id)
+
+    async def clear_choices(self) -> int:
+        """Forget all choices; return how many there were."""
+        return await self._stores.choices.clear_choices()
+
     async def find(self, prefix: str) -> str:
         """Return the id of the one draft whose id begins so; a whole id is returned as it is.
 
         Raises: NotFound; Conflict, naming some of them, when there are several.
         """
-        if _SESSION_ID.fullmatch(prefix.lower()):
+        if SESSION_ID.fullmatch(prefix.lower()):
             return prefix.lower()
         found = await self._stores.drafts.find_drafts(prefix.lower(), limit=_MOST_SHOWN + 1) if prefix else []
         if not found:
@@ -237,7 +247,7 @@ class Forge:
 
         Raises: NotFound, naming the only draft whose id begins so.
         """
-        if _SESSION_ID.fullmatch(given.lower()):
+        if SESSION_ID.fullmatch(given.lower()):
             return given.lower()
         try:
             meant = f" Did you mean {await self.find(given)}?"
@@ -337,7 +347,7 @@ class Forge:
             begun = f"There is a draft of the session {state.session_id} already; go on with it, or begin another."
             raise Conflict(error.detail if before else begun, current=await self._current(state.session_id)) from error
         self._hold(draft, state)
-        return _view(state, draft.revision)
+        return session_view(state, draft.revision)
 
     def _hold(self, draft: BuilderDraft, state: BuilderState) -> None:
         """Hold what was kept last: whoever answers next need not read it, and the revision tells whether it is old."""
@@ -358,7 +368,7 @@ class Forge:
         """
         if wanted is None:
             return self._new_id()
-        if not _SESSION_ID.fullmatch(wanted.lower()):
+        if not SESSION_ID.fullmatch(wanted.lower()):
             raise Invalid(f"A session id is a UUID, which {wanted[:60]!r} is not.")
         made = await self._stores.bots.made_by(wanted.lower())
         if made is not None:
@@ -372,12 +382,7 @@ class Forge:
         return SessionOver(session_id, made.slug, made.number)
 
     async def _surroundings(self) -> Surroundings:
-        recent = await self._stores.choices.recall_recent(RECALLED)
-        return Surroundings(
-            models=detected_models(self._environment),
-            past=tuple(past_choices(recent)),
-            skills=await self._known_skills(),
-        )
+        return Surroundings(models=detected_models(self._environment), skills=await self._known_skills())
 
     async def _known_skills(self) -> tuple[tuple[str, str], ...]:
         return tuple((each.skill.name, each.skill.description) for each in await self._skills.list())
@@ -399,16 +404,6 @@ def _whole(config: BuilderConfig | Mapping[str, Any] | None) -> BuilderConfig | 
     return config if config is None or isinstance(config, BuilderConfig) else read_config(config)
 
 
-def known_form(session_id: str) -> str:
-    """Return a session id as it is kept: a UUID with its hyphens, in small letters.
-
-    Raises: NotFound when it is none, which names nothing.
-    """
-    if not _SESSION_ID.fullmatch(session_id.lower()):
-        raise NotFound(f"There is no session {session_id[:60]!r}.")
-    return session_id.lower()
-
-
 def _require_revision(draft: BuilderDraft, state: BuilderState, expected: int | None) -> None:
     """See that a session is where somebody has seen it.
 
@@ -417,23 +412,8 @@ def _require_revision(draft: BuilderDraft, state: BuilderState, expected: int | 
     if expected not in (None, draft.revision):
         raise Conflict(
             f"The session {draft.session_id} is at revision {draft.revision} by now, not at {expected}.",
-            current=_view(state, draft.revision).wire(),
+            current=session_view(state, draft.revision).wire(),
         )
-
-
-def _view(state: BuilderState, revision: int) -> SessionView:
-    if state.pending_turn is None:
-        raise damaged(state.session_id, "There is nothing to answer in it.")
-    return SessionView(
-        session_id=state.session_id,
-        mode=state.mode,
-        phase=state.phase,
-        initial_description=state.initial_description,
-        question_count=state.question_count,
-        revision=revision,
-        turn=state.pending_turn,
-        conversation=state.conversation,
-    )
 
 
 def open_forge(database: DatabaseClient, bots_dir: Path, skills: Skills | None = None) -> Forge:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from perdure.forge.ports import BotSummary, BuilderDraftSummary
+from perdure.forge.ports import BotSummary, BuilderDraftSummary, BuilderMemoryEntry
 from perdure.kernel.events import iso
 from perdure.store.builder import lists
 from perdure.store.client import DatabaseClient
@@ -26,6 +26,27 @@ class DraftView:
             "mode": None if draft.mode is None else str(draft.mode),
             "revision": draft.revision,
             "updated_at": iso(draft.updated_at_us),
+        }
+
+
+@dataclass(frozen=True)
+class ChoiceView:
+    """What was chosen for a bot, as every surface shows it."""
+
+    entry: BuilderMemoryEntry
+
+    def wire(self) -> dict[str, Any]:
+        """Return the one JSON form of a choice."""
+        entry = self.entry
+        return {
+            "id": entry.id,
+            "category": entry.purpose_category,
+            "initial_description": entry.initial_description,
+            "tone": entry.chosen_tone,
+            "model": entry.chosen_model,
+            "skills": list(entry.chosen_skills),
+            "bot_slug": entry.bot_slug,
+            "created_at": iso(entry.created_at_us),
         }
 
 

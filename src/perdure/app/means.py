@@ -14,6 +14,7 @@ from perdure.kernel.means import Means
 from perdure.kernel.tool import Tool
 from perdure.minds.flows.scripts import is_of_script
 from perdure.minds.flows.step_calls import StepCalls
+from perdure.tools.confine import confined
 from perdure.tools.exec import ExecTool
 from perdure.tools.files import ReadFileTool, WriteFileTool
 from perdure.tools.forks import ForkNotes
@@ -46,7 +47,7 @@ class MeansFactory:
         """Return the means of one run; `is_ours` says whether the run may still begin something.
 
         Raises: NotFound when the code of the goal is not here; Invalid when its module fails, or a new goal names an
-        unknown tool.
+        unknown tool, or a folder outside of its own.
         """
         from perdure.minds.factory import make_mind  # commands that only read goals need no YAML
 
@@ -54,6 +55,8 @@ class MeansFactory:
         made = make_mind(begun.mind, begun.text, manner.jobs, self._forks, flow, self._calls)
         if is_new:
             self._require_known(made.wants)
+            for folder in made.folders:
+                confined(workdir, folder)
         tools = {**self.tools(), **made.tools}
         return Means(
             made.mind,

@@ -5,12 +5,14 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack
 
 import orjson
 
 from perdure import failpoints
 from perdure.errors import Conflict, Invalid, NotFound
+from perdure.memory.callers import CALLER, Caller
+from perdure.memory.filters import Filters
 from perdure.memory.ingest.report import Found, store
 from perdure.memory.memory import Memory
 from perdure.settings import MemorySettings, Settings
@@ -184,17 +186,40 @@ class HomeMemory:
         text: str,
         *,
         limit: int = 10,
-        repo: str | None = None,
-        type: str | None = None,  # noqa: A002 (the record's own word)
         budget_ms: float = 50.0,
+        **filters: Unpack[Filters],
     ) -> dict[str, Any]:
         """Find records by their words, the best first: `{"matches": [{"record", "score"}], "truncated"}`.
+
+        Words are found by their stem, and any part of a text in Chinese, Japanese or Korean. Filters are those of
+        `list`.
 
         Raises: Invalid; Unavailable; Denied.
         """
         if not self._chosen.enabled:
             return {"matches": [], "truncated": False, "disabled": True}
-        return await self._call(self._memory.search, text, limit=limit, repo=repo, type=type, budget_ms=budget_ms)
+        return await self._call(self._memory.search, text, limit=limit, budget_ms=budget_ms, **filters)
+
+    async def list(self, *, limit: int = 20, **filters: Unpack[Filters]) -> dict[str, Any]:
+        """Return the newest records: `{"records", "has_more"}`; what is superseded is left out.
+
+        Filters are `type`, `source`, `repo`, and `since` and `until` (ISO-8601 or seconds since 1970).
+
+        Raises: Invalid; Unavailable; Denied.
+        """
+        return await self._call(self._memory.list, limit=limit, **filters)
+
+    async def update(self, key: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """Store a record under a key, or in the place of the one with an id; what was current there is superseded.
+
+        The new record takes over what `changes` does not have; None removes a value. Gives `{"added": True, "id",
+        "key", "superseded"}`, else `added` is False with the `reason`: `unchanged`, with `existing_id`, or `disabled`.
+
+        Raises: Invalid; Unavailable; Denied; Damaged.
+        """
+        if not self._chosen.enabled:
+            return {"added": False, "reason": "disabled"}
+        return await self._call(self._memory.update, key, changes)
 
     async def iter(self) -> AsyncIterator[dict[str, Any]]:
         """Give all records, oldest first, a page of them in memory at a time."""
@@ -242,15 +267,15 @@ class HomeMemory:
         """
         return await self._call(self._memory.rebuild)
 
-    async def compact(self, *, retention_days: int | None = None) -> dict[str, Any]:
-        """Move records that are older than the retention into the archive, while work goes on.
+    async def compact(self, *, retention_days: int | None = None, dry_run: bool = False) -> dict[str, Any]:
+        """Move records that are superseded, or older than the retention, into the archive, while work goes on.
 
-        Pinned records and the newest of each fingerprint stay.
+        Pinned records and the newest of each fingerprint stay. A dry run returns the same numbers and writes nothing.
 
         Raises: Invalid; Unavailable; Denied; Damaged.
         """
         days = self._chosen.retention_days if retention_days is None else retention_days
-        return await self._call(self._memory.compact, retention_days=days)
+        return await self._call(self._memory.compact, retention_days=days, dry_run=dry_run)
 
     async def forget(self, record_id: str) -> dict[str, Any]:
         """Remove a record for good.
@@ -295,12 +320,25 @@ class HomeMemory:
         return self._settings.memory
 
     async def _call(self, act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Do something in a thread, to its end, even if nobody waits for it any more."""
+        """Do something in a thread. For a caller that is cancelled, nothing is written later.
+
+        A write that has begun by then is awaited, and one that has not begun is not done.
+        """
         _ = self._chosen
-        work = asyncio.ensure_future(asyncio.to_thread(act, *args, **kwargs))
+        caller = Caller()
+        token = CALLER.set(caller)
+        try:
+            work = asyncio.ensure_future(asyncio.to_thread(act, *args, **kwargs))
+        finally:
+            CALLER.reset(token)
         self._running.add(work)
         work.add_done_callback(self._ended)
-        return await asyncio.shield(work)
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            if caller.give_up():
+                await asyncio.wait([work])
+            raise
 
     def _ended(self, work: asyncio.Future[Any]) -> None:
         self._running.discard(work)

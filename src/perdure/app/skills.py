@@ -14,6 +14,7 @@ from perdure.errors import Conflict, NotFound
 from perdure.settings import Settings, ensure_folder
 
 if TYPE_CHECKING:
+    from perdure.forge.capabilities import SuggestedCapability
     from perdure.kernel.ports import IdempotencyKeys, Once
 
 
@@ -22,6 +23,8 @@ class SkillView:
     """A skill as every surface shows it."""
 
     skill: Skill
+    capabilities: "tuple[SuggestedCapability, ...]" = ()
+    """Of a skill that was just created: what it may use, and why."""
 
     def wire(self) -> dict[str, Any]:
         """Return the one JSON form of a skill in a list."""
@@ -33,7 +36,8 @@ class SkillView:
 
     def made(self) -> dict[str, Any]:
         """Return the one JSON form of a skill that was made, and where its file is, relative to the home."""
-        return {**self.wire(), "path": skill_path(self.skill.name)}
+        found = [{"name": each.name, "reason": each.reason} for each in self.capabilities]
+        return {**self.wire(), "path": skill_path(self.skill.name), "capabilities": found}
 
 
 class Skills:
@@ -62,14 +66,7 @@ class Skills:
         """
         if name in catalogue():
             return SkillView(builtin_skill(name))
-        missing = NotFound(f"There is no skill {name[:80]!r}. `perdure skill list` shows those that there are.")
-        if not is_skill_name(name):
-            raise missing
-        try:
-            text = await asyncio.to_thread(self.shelf.text, name)
-        except NotFound:
-            raise missing from None
-        return SkillView(read_own_skill(name, text))
+        return SkillView(read_own_skill(name, await self.text(name)))
 
     async def create(self, request: Any, *, once: "Once | None" = None) -> SkillView:
         """Make a skill of `{description, name?, capabilities?}`, and keep it; the same again changes nothing.
@@ -79,14 +76,45 @@ class Skills:
         """
         from perdure.forge.new_skill import make_skill, read_skill_request
 
-        skill, text = make_skill(read_skill_request(request))
+        asked = read_skill_request(request)
+        capabilities = tuple(asked.wanted())
+        skill, text = make_skill(asked)
         await self._name(once, skill.name)
         if skill.name in catalogue():
             raise Conflict(f"The skill {skill.name} is built in. Give another name.")
         ensure_folder(self._home)
         async with locked(self._bots_dir):
             await asyncio.to_thread(self._put, skill.name, text)
+        return SkillView(skill, capabilities)
+
+    async def edit(self, name: str, text: str, *, seen: str | None = None) -> SkillView:
+        """Replace the text of a skill of the home, validated first; with `seen`, only if that is the text now.
+
+        Raises: NotFound; Invalid, naming the file, when the text is not a skill of that name; Conflict when the skill
+        is built in, or its text is not the one that was seen; Denied.
+        """
+        if name in catalogue():
+            raise Conflict(f"The skill {name} is built in. Create one of your own from it, under another name.")
+        before = await self.text(name)
+        skill = read_own_skill(name, text)
+        async with locked(self._bots_dir):
+            await asyncio.to_thread(self._replace, name, text, before if seen is None else seen)
         return SkillView(skill)
+
+    async def text(self, name: str) -> str:
+        """Return the SKILL.md of a skill, as it is written.
+
+        Raises: NotFound; Invalid when it cannot be read; Denied.
+        """
+        if name in catalogue():
+            return catalogue()[name]
+        missing = NotFound(f"There is no skill {name[:80]!r}. `perdure skill list` shows those that there are.")
+        if not is_skill_name(name):
+            raise missing
+        try:
+            return await asyncio.to_thread(self.shelf.text, name)
+        except NotFound:
+            raise missing from None
 
     async def _name(self, once: "Once | None", subject: str) -> None:
         """Keep the key of a call; to make the same skill twice is to make it once, whoever was interrupted between.
@@ -106,6 +134,11 @@ class Skills:
             return
         if known != text:
             raise Conflict(f"There is another skill {name} already. Give another name.")
+
+    def _replace(self, name: str, text: str, seen: str) -> None:
+        if self.shelf.text(name) != seen:
+            raise Conflict(f"The skill {name} was changed meanwhile. Edit it again.")
+        self.shelf.put(name, text)
 
 
 def open_skills(settings: Settings) -> Skills:

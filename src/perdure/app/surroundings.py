@@ -1,14 +1,14 @@
 """What an interview knows of the world when it begins: models, skills, and what was chosen before."""
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from itertools import islice
 
 from perdure.forge.ports import BuilderMemoryEntry
 from perdure.forge.state import PastChoice
 
-RECALLED = 100
-"""How many past choices are looked at; of each category the newest few are kept."""
+RECALLED = 30
+"""How many past choices of a category are looked at; a bot that was changed often has several of them."""
 _OF_EACH = 3
 _MODEL = re.compile(r"[a-z][a-z0-9-]{0,40}:\S{1,150}")
 _BY_VARIABLE = {
@@ -25,15 +25,20 @@ def detected_models(environment: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*([named] if _MODEL.fullmatch(named) else []), *found]))
 
 
-def past_choices(entries: Iterable[BuilderMemoryEntry]) -> Iterator[PastChoice]:
-    """Return what was chosen before, the newest first, and of each category no more than speaks for anything."""
-    seen: Counter[str] = Counter()
+def past_choices(entries: Iterable[BuilderMemoryEntry]) -> tuple[PastChoice, ...]:
+    """Return what was chosen before, the newest first; of each bot the newest choice counts.
+
+    A choice whose tone or model is not known is left out: it cannot support a suggestion.
+    """
+    newest: dict[str, PastChoice] = {}
     for entry in entries:
-        seen[entry.purpose_category] += 1
-        if seen[entry.purpose_category] <= _OF_EACH:
-            yield PastChoice(
-                category=entry.purpose_category,
-                tone=entry.chosen_tone,
-                model=entry.chosen_model,
-                skills=entry.chosen_skills,
-            )
+        if entry.chosen_tone is None or entry.chosen_model is None:
+            continue
+        choice = PastChoice(
+            category=entry.purpose_category,
+            tone=entry.chosen_tone,
+            model=entry.chosen_model,
+            skills=entry.chosen_skills,
+        )
+        newest.setdefault(entry.bot_slug or entry.id, choice)
+    return tuple(islice(newest.values(), _OF_EACH))

@@ -19,6 +19,8 @@ LOOK_S = 0.5
 """How often the inboxes of all its goals are looked at, by one query."""
 _RETRY_S = 1.0
 _RETIRE_S = 2.0
+_CLOSE_S = 15.0
+"""How long `close` waits for goals to be released; a command that ignores SIGTERM is killed before that."""
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +58,9 @@ class LocalWorker:
         self._releasing: set[asyncio.Future[None]] = set()
         self._renewers = 0
         self._renewed_s = 0.0
+        self._is_closing = False
+        self._released = asyncio.Event()
+        """Set when a goal is no longer held; `close` waits for it."""
 
     @property
     def id(self) -> str | None:
@@ -80,6 +85,7 @@ class LocalWorker:
         finally:
             if goal_id not in self._left:
                 self._held.discard(goal_id)
+            self._released.set()
 
     async def run(self, worker: Worker, loop: Loop, *, is_resumed: bool, thread: FlowThread | None = None) -> Ran:
         """Run the loop of a goal that is held; it and all that it has begun end when the lease was not renewed in time.
@@ -108,6 +114,11 @@ class LocalWorker:
                         self._left.add(goal_id)
         if self._are_runs_ended:
             raise RunsEnded(f"{goal_id} was ended with all runs of this process.")
+        if self._is_closing:
+            raise Unavailable(
+                f"The home was closed while {goal_id} was running, so it was interrupted. Resume it in an open home, or"
+                f" by `perdure goal resume {goal_id}`."
+            )
         raise Unavailable(
             f"The lease was not renewed for {self._lease_s * 2 / 3:g} s: the database did not answer, or this process"
             f" was stopped. So {goal_id} was ended here; another worker may have it by now. If not:"
@@ -169,11 +180,14 @@ class LocalWorker:
                 self.look(goal_id)
 
     async def close(self) -> None:
-        """Stop being a worker; whatever of its goals could not be released can be claimed by others at once.
+        """Interrupt and release the goals that run here, and stop being a worker.
 
-        While code of a flow still blocks its thread, the lock file stays held: the goal is free when the process ends.
+        Goals that could not be released in time can be claimed by others at once. While code of a flow still blocks its
+        thread, the lock file stays held: the goal is free when the process ends.
         """
+        self._is_closing = True
         await self._end_chores()
+        await self._wait_for_release()
         if self._identity is not None and not self._left:
             identity, self._identity = self._identity, None
             try:
@@ -181,6 +195,16 @@ class LocalWorker:
                     await self._retire(identity.worker)
             finally:
                 identity.close()
+
+    async def _wait_for_release(self) -> None:
+        """Wait until the callers that run goals have released them: the database is closed next."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_S):
+                while self._held - self._left:
+                    self._released.clear()
+                    await self._released.wait()
+        if self._held - self._left:
+            log.warning("not released when the home was closed: %s", ", ".join(sorted(self._held - self._left)))
 
     async def _retire(self, worker: Worker) -> None:
         """Remove the lease; if that fails, its end does the same."""

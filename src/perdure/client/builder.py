@@ -75,7 +75,7 @@ class Builder:
         description: str,
         *,
         name: str | None = None,
-        capabilities: Sequence[str] = (),
+        capabilities: Sequence[str] | None = None,
         key: str | None = None,
     ) -> dict[str, Any]:
         """Make a skill of a description; the same request again gets the same result.

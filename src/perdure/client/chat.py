@@ -58,7 +58,7 @@ class Chat:
         return cast("dict[str, Any]", (await self._asked({"type": "assemble", "config": config}))["result"])
 
     async def create_skill(
-        self, description: str, *, name: str | None = None, capabilities: Sequence[str] = ()
+        self, description: str, *, name: str | None = None, capabilities: Sequence[str] | None = None
     ) -> dict[str, Any]:
         """Make a skill of a description.
 

@@ -1,11 +1,11 @@
-"""The memory from elsewhere: add, find, look, forget."""
+"""The memory from elsewhere: add, update, list, find, look, forget."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Unpack, cast
 
 from perdure.client.connection import Connection
 from perdure.client.sending import one_step
-from perdure.client.shapes import Added, Matches
+from perdure.client.shapes import Added, Matches, RecordFilters
 
 
 class Memory:
@@ -36,18 +36,32 @@ class Memory:
         text: str,
         *,
         limit: int = 10,
-        repo: str | None = None,
-        type: str | None = None,  # noqa: A002 (the record's own word)
         cursor: str | None = None,
+        **filters: Unpack[RecordFilters],
     ) -> Matches:
-        """Find records by their words, the best first; each match has its `score`.
+        """Find records by their words, the best first; each match has its `score`. Filters are those of `list`.
 
         `next_cursor` is there when there are more, which the same call with it as `cursor` gives.
 
         Raises: Invalid
         """
-        asked = {"text": text, "limit": limit, "repo": repo, "type": type, "cursor": cursor}
-        return await self._matches("/memory/records", asked)
+        return await self._matches("/memory/records", {"text": text, "limit": limit, "cursor": cursor, **filters})
+
+    async def list(self, *, limit: int = 20, cursor: str | None = None, **filters: Unpack[RecordFilters]) -> Matches:
+        """List the newest records; filters are type, source, repo, since and until.
+
+        `next_cursor` is as in `search`.
+
+        Raises: Invalid
+        """
+        return await self._matches("/memory/records", {"limit": limit, "cursor": cursor, **filters})
+
+    async def update(self, key: str, changes: Mapping[str, Any]) -> Added:
+        """Store a record under a key, or in the place of the one with an id; what was current there is superseded.
+
+        Raises: Invalid
+        """
+        return cast("Added", await self._connection.data("PATCH", _record(key), changes))
 
     async def related(
         self,

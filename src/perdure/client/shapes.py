@@ -70,6 +70,8 @@ class Turn(TypedDict):
     question: NotRequired[str]
     options: NotRequired[list[dict[str, Any]]]
     allow_free_text: NotRequired[bool]
+    multiple: NotRequired[bool]
+    help: NotRequired[str]
     preview: NotRequired[dict[str, Any]]
     config: NotRequired[dict[str, Any]]
     message: NotRequired[str]
@@ -85,6 +87,8 @@ class Session(TypedDict):
     initial_description: NotRequired[str]
     question_count: NotRequired[int]
     revision: NotRequired[int]
+    preview: NotRequired[dict[str, Any]]
+    conversation: NotRequired[list[dict[str, Any]]]
 
 
 class Added(TypedDict):
@@ -92,8 +96,20 @@ class Added(TypedDict):
 
     added: bool
     id: NotRequired[str]
+    key: NotRequired[str]
+    superseded: NotRequired[list[str]]
     reason: NotRequired[str]
     existing_id: NotRequired[str]
+
+
+class RecordFilters(TypedDict, total=False):
+    """What a list or a search of records is narrowed down to; times are ISO-8601 or seconds since 1970."""
+
+    type: str | None
+    source: str | None
+    repo: str | None
+    since: str | None
+    until: str | None
 
 
 class Matches(TypedDict):

@@ -1,5 +1,6 @@
 """What the person says: an option, free text, a confirmation, or a step back."""
 
+import re
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -17,6 +18,12 @@ class OptionIndex(_Answer):
     """The nth option, from 0."""
 
     option_index: int
+
+
+class OptionIndexes(_Answer):
+    """Several options, each from 0, where a question allows it."""
+
+    option_indexes: list[int]
 
 
 class FreeText(_Answer):
@@ -38,16 +45,31 @@ class Back(_Answer):
     back: BuilderPhase | None = None
 
 
-BuilderAnswer = OptionIndex | FreeText | Confirm | Back
+BuilderAnswer = OptionIndex | OptionIndexes | FreeText | Confirm | Back
 
-_SPELLINGS = {"OptionIndex": "option_index", "FreeText": "free_text", "Confirm": "confirm", "Back": "back"}
-_KINDS: dict[str, type[OptionIndex] | type[FreeText] | type[Confirm]] = {
+_SPELLINGS = {
+    "OptionIndex": "option_index",
+    "OptionIndexes": "option_indexes",
+    "FreeText": "free_text",
+    "Confirm": "confirm",
+    "Back": "back",
+}
+_KINDS: dict[str, type[OptionIndex] | type[OptionIndexes] | type[FreeText] | type[Confirm]] = {
     "option_index": OptionIndex,
+    "option_indexes": OptionIndexes,
     "free_text": FreeText,
     "confirm": Confirm,
 }
 _SHOWN = 60
-_EXPECTED = 'Expected {"option_index": n}, {"free_text": "…"}, {"confirm": true}, "back" or {"back": PHASE}.'
+_HELP = frozenset({"?", "help"})
+_UNDECIDED = re.compile(
+    r"(?:i (?:do not|don['\u2019]?t) (?:know|care|mind)|idk|dunno|no idea|not sure|whatever|you (?:choose|decide|pick)"
+    r"|(?:please )?(?:choose|decide|pick)(?: one)? for me|up to you|surprise me)",
+)
+_EXPECTED = (
+    'Expected {"option_index": n}, {"option_indexes": [n, …]}, {"free_text": "…"}, {"confirm": true}, "back" or'
+    ' {"back": PHASE}.'
+)
 
 
 def read_answer(wire: Any) -> BuilderAnswer:
@@ -69,6 +91,17 @@ def read_answer(wire: Any) -> BuilderAnswer:
         return _KINDS[name].model_validate({name: value})
     except ValidationError:
         raise Invalid(f"The value of {name} is not right. {_EXPECTED}") from None
+
+
+def is_help(text: str) -> bool:
+    """Tell whether a person asks what a question means."""
+    return text.strip().casefold() in _HELP
+
+
+def is_undecided(text: str) -> bool:
+    """Tell whether a person leaves the choice to us: "I don't know, choose for me"."""
+    parts = [part.strip() for part in re.split(r"[,.;!]|\band\b|\bso\b", text.strip().casefold()) if part.strip()]
+    return 0 < len(parts) <= 3 and all(_UNDECIDED.fullmatch(part) for part in parts)
 
 
 def write_answer(answer: BuilderAnswer) -> Any:

@@ -210,7 +210,8 @@ class BotAssembler(BotLibrary):
             conversation=[*previous.conversation, *(each.model_dump(mode="json") for each in state.conversation)],
             session_id=state.session_id,
         )
-        return await self._saved(version, revision=revision, seen=planned.seen, clashes=planned.clashes)
+        choice = replace(self._choice(state, config), bot_slug=previous.slug)
+        return await self._saved(version, choice, revision=revision, seen=planned.seen, clashes=planned.clashes)
 
     async def _saved_under_free_slug(
         self, version: BotVersion, choice: BuilderMemoryEntry | None = None, revision: int | None = None
@@ -328,7 +329,8 @@ def _new_files(
     state: BuilderState, config: BuilderConfig, skills: Mapping[str, str]
 ) -> tuple[dict[str, str], Provenance]:
     """Make all texts of a new bot, and read them back."""
-    pages = {**build_pages(config, sources_of(state, config), skills=skills), USER: user_page(state)}
+    sources = sources_of(state, config)
+    pages = {**build_pages(config, sources, skills=skills), USER: user_page(config, sources)}
     files = {path: page.text for path, page in pages.items()}
     require_same(config, "bot", files)
     return files, new_provenance(pages)

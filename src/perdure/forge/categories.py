@@ -5,12 +5,12 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 
-from perdure.forge.vocabulary import PurposeCategory
+from perdure.forge.vocabulary import BotPurpose, PurposeCategory
 
 
 @dataclass(frozen=True)
 class Defaults:
-    """What a category of bots is given unless somebody says otherwise."""
+    """What a category of bots is given unless the person says otherwise."""
 
     temperature: float
     max_tokens: int
@@ -22,7 +22,7 @@ class Defaults:
 
 
 DEFAULTS: dict[PurposeCategory, Defaults] = {
-    PurposeCategory.SIMPLE_UTILITY: Defaults(0.3, 2048, "direct", ("efficient", "concise"), ("web-search",), 3, 5),
+    PurposeCategory.SIMPLE_UTILITY: Defaults(0.3, 2048, "direct", ("efficient", "concise"), ("web-search",), 3, 7),
     PurposeCategory.COMPLEX_ANALYST: Defaults(
         *(0.5, 4096, "analytical", ("thorough", "precise", "structured"), ("web-search", "data-analysis"), 6, 10)
     ),
@@ -42,46 +42,78 @@ DEFAULTS: dict[PurposeCategory, Defaults] = {
 }
 
 # A word counts 2 where it names the purpose itself, 1 where it only goes with it.
-_STRONG: dict[PurposeCategory, str] = {
-    PurposeCategory.SIMPLE_UTILITY: (
-        "timer timers stopwatch alarm alarms reminder reminders remind converter convert calculator calculate countdown"
-        " clock todo todos checklist translator translate dictionary weather shopping note notes"
-    ),
-    PurposeCategory.COMPLEX_ANALYST: (
-        "analyst analysts analyse analyze analyses analysing analyzing analysis analytics dashboard dashboards kpi kpis"
-        " forecast forecasts forecasting metrics spreadsheet spreadsheets portfolio audit risk financial finance"
-    ),
-    PurposeCategory.CREATIVE: (
-        "story stories storyteller poem poems poetry poet novel novels fiction lyrics song songs creative writer"
-        " screenplay brainstorm brainstorming art artist painting slogan slogans copywriter blog worldbuilding"
-    ),
-    PurposeCategory.CODING: (
+_STRONG: dict[BotPurpose, str] = {
+    BotPurpose.CODING: (
         "code coding coder coders codebase programming programmer developer developers debug debugging debugger"
         " refactor refactoring compiler python javascript typescript rust java golang sql software unittest unittests"
-        " repository repositories"
+        " repository repositories django"
     ),
-    PurposeCategory.RESEARCH: (
+    BotPurpose.WRITING: (
+        "story stories storyteller poem poems poetry poet novel novels fiction lyrics song songs creative writer"
+        " screenplay brainstorm brainstorming art artist painting slogan slogans copywriter blog worldbuilding essay"
+        " essays newsletter proofread proofreader editor letter letters speech"
+    ),
+    BotPurpose.RESEARCH: (
         "research researcher researchers researching literature papers paper citation citations cite scholar scholarly"
-        " academic academia thesis survey surveys bibliography sources science scientific"
+        " academic academia bibliography sources science scientific"
     ),
-    PurposeCategory.CUSTOMER_SERVICE: (
-        "customer customers support helpdesk complaint complaints refund refunds ticket tickets faq faqs client clients"
-        " receptionist onboarding"
+    BotPurpose.DATA: (
+        "data analyst analysts analyse analyze analyses analysing analyzing analysis analytics dashboard dashboards kpi"
+        " kpis forecast forecasts forecasting metrics spreadsheet spreadsheets portfolio audit risk financial csv"
+    ),
+    BotPurpose.STUDY: (
+        "tutor tutors tutoring teach teacher teaches learn learning exam exams homework flashcards flashcard quiz"
+        " quizzes vocabulary study studying student students lesson lessons revision"
+    ),
+    BotPurpose.CUSTOMER_SERVICE: (
+        "customer customers helpdesk complaint complaints refund refunds faq faqs client clients receptionist"
+    ),
+    BotPurpose.PERSONAL_ASSISTANT: (
+        "timer timers stopwatch alarm alarms reminder reminders remind reminds converter convert calculator calculate"
+        " countdown clock todo todos checklist translator translate dictionary weather note notes calendar inbox"
+        " appointments appointment"
+    ),
+    BotPurpose.HOUSEHOLD: (
+        "household family families kids children chores groceries grocery shopping recipe recipes cook cooking cooks"
+        " kitchen meal meals dinner garden gardening plants cleaning laundry"
+    ),
+    BotPurpose.TRAVEL: (
+        "travel travels travelling traveling traveller trip trips journey journeys itinerary itineraries flight flights"
+        " hotel hotels vacation holiday holidays sightseeing backpacking"
+    ),
+    BotPurpose.HEALTH: (
+        "fitness workout workouts exercise exercises running sleep sleeping diet nutrition healthy health habit habits"
+        " meditation meditate gym yoga steps calories wellbeing smoking"
+    ),
+    BotPurpose.ON_CALL: (
+        "incident incidents outage outages oncall pager pagerduty runbook runbooks alert alerts postmortem postmortems"
+        " sre monitoring"
+    ),
+    BotPurpose.GAMES: (
+        "game games gaming rpg dungeon dungeons chess puzzle puzzles trivia roleplay quest quests campaign boardgame"
+        " boardgames riddle riddles dnd"
     ),
 }
-_WEAK: dict[PurposeCategory, str] = {
-    PurposeCategory.SIMPLE_UTILITY: "simple quick small tiny list daily minutes hours schedule count tells",
-    PurposeCategory.COMPLEX_ANALYST: "data report reports trends trend compare market markets chart charts statistics",
-    PurposeCategory.CREATIVE: "write writes writing ideas imagine imaginative characters rhyme humour humor funny",
-    PurposeCategory.CODING: "review reviews bug bugs git test tests testing api function functions script scripts",
-    PurposeCategory.RESEARCH: "find summarise summarize summaries study studies evidence topic topics articles read",
-    PurposeCategory.CUSTOMER_SERVICE: "service help helps questions answers orders shop store users polite",
+_WEAK: dict[BotPurpose, str] = {
+    BotPurpose.CODING: "review reviews bug bugs git test tests testing api function functions script scripts pull",
+    BotPurpose.WRITING: "write writes writing ideas imagine imaginative characters rhyme humour humor funny post posts",
+    BotPurpose.RESEARCH: "find summarise summarize summaries studies evidence topic topics articles read reads survey",
+    BotPurpose.DATA: "report reports trends trend compare market markets chart charts statistics finance figures",
+    BotPurpose.STUDY: "explain explains math maths grammar language languages spanish french german school course",
+    BotPurpose.CUSTOMER_SERVICE: "support service orders shop store users ticket tickets polite",
+    BotPurpose.PERSONAL_ASSISTANT: "simple quick small tiny list lists daily minutes hours schedule count email emails",
+    BotPurpose.HOUSEHOLD: "home house pasta bake baking tea coffee budget bills pets dog cat",
+    BotPurpose.TRAVEL: "city cities museum museums book visit tour tours packing train trains",
+    BotPurpose.HEALTH: "coach run motivates motivate water weight stress training",
+    BotPurpose.ON_CALL: "call production logs server servers deploy deploys deployment",
+    BotPurpose.GAMES: "play player players master characters level",
 }
-_WORDS: dict[str, list[tuple[PurposeCategory, int]]] = {}
+_ON_CALL = re.compile(r"\bon[- ]call\b", re.IGNORECASE)
+_WORDS: dict[str, list[tuple[BotPurpose, int]]] = {}
 for _weight, _lists in ((2, _STRONG), (1, _WEAK)):
-    for _category, _listed in _lists.items():
+    for _kind, _listed in _lists.items():
         for _word in _listed.split():
-            _WORDS.setdefault(_word, []).append((_category, _weight))
+            _WORDS.setdefault(_word, []).append((_kind, _weight))
 
 _EMPTY = (
     "a an the i me my we us our you your it its he she they them that this these those is are be am was were been do"
@@ -89,20 +121,25 @@ _EMPTY = (
     " give get have has had for of to in on at by with from and or but so as if then than when which who whom what"
     " bot bots assistant assistants agent agents helper chatbot ai something some any one thing things new just very"
     " really good nice great cool there here about into out up not no yes also all called named"
-    " another other others more anything everything"
+    " another other others more anything everything help helps helping somebody someone anybody anyone everybody"
+    " everyone nobody people person personal tell tells say says know knows use using work works day days"
 )
 """Words that say nothing about a purpose."""
 _SAYS_NOTHING = frozenset(_EMPTY.split())
 
 
 @dataclass(frozen=True)
-class Purpose:
-    """What a description says about the purpose: the best category, and whether that is beyond doubt."""
+class FoundPurpose:
+    """What a description says about the purpose: the best one, and whether that is beyond doubt."""
 
-    category: PurposeCategory
+    purpose: BotPurpose
     is_clear: bool
     is_vague: bool
-    """Little was said: a category, and nothing that would tell this bot from another."""
+    """Little was said: a purpose, and nothing that would distinguish this bot from another."""
+
+    @property
+    def category(self) -> PurposeCategory:
+        return self.purpose.category
 
 
 @lru_cache(maxsize=64)
@@ -123,16 +160,15 @@ def topics(text: str) -> list[str]:
 
 
 @lru_cache(maxsize=256)
-def purpose_of(description: str) -> Purpose:
+def purpose_of(description: str) -> FoundPurpose:
     """Score whole words, so that "smart" is not art; a tie, or no word at all, is not clear."""
-    scores: Counter[PurposeCategory] = Counter()
-    for word in dict.fromkeys(words_of(description)):
-        for category, weight in _WORDS.get(word, ()):
-            scores[category] += weight
-    telling = set(telling_words(description))
-    is_vague = len(telling) < 2
+    scores: Counter[BotPurpose] = Counter()
+    for word in dict.fromkeys(words_of(_ON_CALL.sub("oncall", description))):
+        for purpose, weight in _WORDS.get(word, ()):
+            scores[purpose] += weight
+    is_vague = len(set(telling_words(description))) < 2
     if not scores:
-        return Purpose(PurposeCategory.CUSTOM, is_clear=False, is_vague=is_vague)
+        return FoundPurpose(BotPurpose.OTHER, is_clear=False, is_vague=is_vague)
     (best, most), *others = scores.most_common()
     is_clear = most >= 2 and (not others or others[0][1] < most)
-    return Purpose(best, is_clear=is_clear, is_vague=is_vague)
+    return FoundPurpose(best, is_clear=is_clear, is_vague=is_vague)

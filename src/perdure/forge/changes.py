@@ -15,7 +15,7 @@ from perdure.bots.skills import parse_skill_list
 from perdure.errors import Damaged, Invalid
 from perdure.forge.config import BuilderConfig, SkillChoice
 from perdure.forge.ports import BotVersion
-from perdure.forge.texts import Page, Sources, build_pages, require_same
+from perdure.forge.texts import Page, Sources, build_pages, require_same, user_page
 
 Provenance = dict[str, list[Span]]
 
@@ -117,11 +117,13 @@ def plan_changes(
     }
     ours = build_pages(config, sources, skills=known)
     require_same(config, slug, {**{path: page.text for path, page in ours.items()}, USER: disk[USER]})
-    base = {path: page.text for path, page in build_pages(begun_with, skills=known).items()}
-    body = build_pages(built, skills=known)
-    base |= {path: _front(base[path]) + _body(body[path].text) for path in (SOUL, IDENTITY)}
-    files, clashes = {USER: disk[USER]}, []
-    for path in (SOUL, IDENTITY, SKILLS):
+    base = _base(previous, begun_with, built, known)
+    ours[USER] = user_page(config, sources)
+    if ours[USER].text == user_page(begun_with).text:
+        base[USER] = ours[USER].text  # nothing new is said about the person: the file stays as it is
+    files: dict[str, str] = {}
+    clashes = []
+    for path in (SOUL, IDENTITY, USER, SKILLS):
         merged = merge_file(path, base=base[path], ours=ours[path].text, theirs=disk[path])
         files[path] = merged.text
         if merged.is_clash:
@@ -133,6 +135,17 @@ def plan_changes(
     kept = [path for path, text in disk.items() if path not in files and text != previous.files.get(path)]
     files |= {f"{path}{NEW}": ours[path].text for path in clashes}
     return Planned(files, disk, provenance, (*clashes, *kept))
+
+
+def _base(
+    previous: BotVersion, begun_with: BuilderConfig, built: BuilderConfig, known: Mapping[str, str]
+) -> dict[str, str]:
+    """Return what we wrote before. The first version is there as it was written, also by an earlier program."""
+    base = {path: page.text for path, page in build_pages(begun_with, skills=known).items()}
+    made = {path: page.text for path, page in build_pages(built, skills=known).items()} | {USER: user_page(built).text}
+    if previous.origin == "assemble":
+        made |= {path: previous.files[path] for path in (SOUL, IDENTITY, USER)}
+    return base | {path: _front(base[path]) + _body(made[path]) for path in (SOUL, IDENTITY)} | {USER: made[USER]}
 
 
 def new_provenance(pages: Mapping[str, Page]) -> Provenance:

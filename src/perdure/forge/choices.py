@@ -25,16 +25,15 @@ def favourite(
     state: BuilderState, value_of: Callable[[PastChoice], str], verb: str, option_of: Callable[[str], str]
 ) -> Suggestion | None:
     """Suggest what was chosen most often for bots like this one; of several, the newest."""
-    past = alike(state)
-    if not past:
+    values = [value for each in alike(state) if (value := value_of(each))]
+    if not values:
         return None
-    values = [value_of(each) for each in past]
     counts = Counter(values)
     best = max(counts, key=lambda value: (counts[value], -values.index(value)))
     kind = _SPOKEN.get(state.purpose_category, state.purpose_category)
     many = {"was": "were", "has": "have", "uses": "use"}[verb]
-    if len(past) == 1:
+    if len(values) == 1:
         reason = f"your last {kind} bot {verb} {best}"
     else:
-        reason = f"{counts[best]} of your last {len(past)} {kind} bots {many} {best}"
+        reason = f"{counts[best]} of your last {len(values)} {kind} bots {many} {best}"
     return Suggestion(option_id=option_of(best), reason=reason)

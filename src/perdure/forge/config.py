@@ -3,15 +3,17 @@
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from perdure.errors import Invalid
+from perdure.forge.vocabulary import BotPurpose
 
 LONGEST_NAME = 120
 LONGEST_TEXT = 10_000
 LONGEST_CATEGORY = 50
-LONGEST_PURPOSE = 5 * LONGEST_TEXT
-"""The description, and what was answered about focus, readers and output: each may be as long as a text."""
+LONGEST_PURPOSE = 8 * LONGEST_TEXT
+"""The description, rewritten, and what was answered about it: each may be as long as a text."""
+MOST_ANSWERS = 20
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 SKILL_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
@@ -33,6 +35,9 @@ def _clean(text: str) -> str:
 Line = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_one_line)]
 Text = Annotated[str, Field(max_length=LONGEST_TEXT), AfterValidator(_clean)]
 Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME), AfterValidator(_one_line)]
+Sentence = Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT + 200), AfterValidator(_one_line)]
+"""What an answer to a question of the purpose comes to, in one line."""
+Answers = Annotated[dict[Line, Sentence], Field(max_length=MOST_ANSWERS)]
 Category = Annotated[str, Field(min_length=1, max_length=LONGEST_CATEGORY), AfterValidator(_one_line)]
 
 
@@ -71,10 +76,22 @@ class BuilderConfig(_Part):
     name: Name
     description: Text
     category: Category
+    purpose: BotPurpose = BotPurpose.OTHER
+    """Which questions are asked about it; without one it follows from the category."""
+    answers: Answers = Field(default_factory=dict)
+    """What was answered to the questions of the purpose, as a sentence each, by the name of the question."""
     tags: tuple[Line, ...] = Field(default=(), max_length=20)
     personality: Personality
     model_settings: ModelSettings = Field(validation_alias="model_config", serialization_alias="model_config")
     skills: tuple[SkillChoice, ...] = Field(default=(), max_length=50)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_purpose(cls, values: Any) -> Any:
+        """Bots of earlier versions have a category alone."""
+        if isinstance(values, dict) and "purpose" not in values and isinstance(values.get("category"), str):
+            return {**values, "purpose": BotPurpose.of_category(values["category"])}
+        return values
 
     def wire(self) -> dict[str, Any]:
         """Return the one JSON form."""
@@ -98,8 +115,15 @@ class PartialConfig(_Part):
 
     name: Name | None = None
     category: Category | None = None
+    purpose: BotPurpose | None = None
+    answers: Answers = Field(default_factory=dict)
+    description: Text | None = None
+    """A new one, where an existing bot is to be for something else."""
+    changes: tuple[Line, ...] | None = None
+    """What is to change of an existing bot."""
     tags: tuple[Line, ...] = ()
     focus: Text | None = None
+    """This, `audience` and `output` were asked by earlier versions; their drafts still have them."""
     audience: Text | None = None
     output: Text | None = None
     tone: Line | None = None

@@ -1,12 +1,15 @@
 """Making a whole config of what is known, and showing it."""
 
+from perdure.errors import Damaged
 from perdure.forge.categories import DEFAULTS, telling_words
 from perdure.forge.config import BuilderConfig, ModelSettings, PartialConfig, Personality, SkillChoice
 from perdure.forge.questions.model import BUILT_IN
 from perdure.forge.questions.names import proposed_names
+from perdure.forge.questions.purposes import sentences
+from perdure.forge.second_person import second_person
 from perdure.forge.state import BuilderState
-from perdure.forge.turns import Preview
-from perdure.forge.vocabulary import BuilderPhase
+from perdure.forge.turns import AskQuestion, BuilderTurn, Preview, ReadyToAssemble
+from perdure.forge.vocabulary import BotPurpose, BuilderPhase
 
 _MOST_TAGS = 5
 _LONGEST_TAG = 50
@@ -18,9 +21,11 @@ def complete(state: BuilderState) -> BuilderConfig:
         return _changed(BuilderConfig.model_validate(state.target.config), state.config)
     known, usual = state.config, DEFAULTS[state.kind]
     return BuilderConfig(
-        name=known.name or proposed_names(state.description, state.kind)[0][0],
+        name=known.name or proposed_names(state.description, state.purpose)[0][0],
         description=state.description,
         category=known.category or str(state.kind),
+        purpose=state.purpose,
+        answers=known.answers,
         tags=_tags(state),
         personality=Personality(
             tone=known.tone or usual.tone,
@@ -40,10 +45,11 @@ def complete(state: BuilderState) -> BuilderConfig:
 def preview(state: BuilderState) -> Preview:
     """Show a bot as far as it is known; what comes in later phases is left open."""
     config = complete(state)
-    is_past = {phase: not state.phase.is_before(phase) for phase in BuilderPhase}
+    is_past = {phase: state.target is not None or not state.phase.is_before(phase) for phase in BuilderPhase}
     personality = config.personality
+    has_name = state.target is not None or state.config.name is not None
     return Preview(
-        name=config.name,
+        name=config.name if has_name else None,
         description=config.description,
         personality_summary=(
             f"{personality.tone}; {', '.join(personality.traits)}" if is_past[BuilderPhase.PERSONALITY] else None
@@ -52,6 +58,20 @@ def preview(state: BuilderState) -> Preview:
         skills=tuple(skill.name for skill in config.skills) if is_past[BuilderPhase.SKILLS] else (),
         phase=state.phase,
     )
+
+
+def with_preview(state: BuilderState) -> BuilderTurn:
+    """Return the pending turn with the bot so far; in drafts of earlier versions it has none.
+
+    Raises: Damaged when no turn is pending.
+    """
+    match state.pending_turn:
+        case AskQuestion(preview=None) | ReadyToAssemble(preview=None) as turn:
+            return turn.model_copy(update={"preview": preview(state)})
+        case None:
+            raise Damaged("There is nothing to answer in it.")
+        case turn:
+            return turn
 
 
 def _tags(state: BuilderState) -> tuple[str, ...]:
@@ -66,15 +86,20 @@ def shown_model(config: BuilderConfig) -> str:
 
 
 def purpose_parts(state: BuilderState) -> dict[str, str]:
-    """Return what a bot is for, by the name of the question that each part answers; the wish itself is no question."""
+    """Return what a bot is for, by the name of the question that each part answers; the wish itself has none."""
     known = state.config
-    parts = {
-        "description": state.description,
-        "focus": f"Its focus is {known.focus}." if known.focus else "",
-        "audience": f"Its readers are {known.audience}." if known.audience else "",
+    parts = _parts(state.about, state.purpose, known.answers)
+    parts |= {
+        "focus": f"Your focus is {known.focus}." if known.focus else "",
+        "audience": f"Your readers are {known.audience}." if known.audience else "",
         "output": f"An answer is {known.output}." if known.output else "",
     }
     return {slot: text for slot, text in parts.items() if text}
+
+
+def _parts(description: str, purpose: BotPurpose, answers: dict[str, str]) -> dict[str, str]:
+    about = sentences(purpose, answers, "bot")
+    return {"description": second_person(description), **{f"{purpose}.{name}": text for name, text in about.items()}}
 
 
 def _usual_skills(state: BuilderState) -> tuple[SkillChoice, ...]:
@@ -89,11 +114,45 @@ def _changed(config: BuilderConfig, change: PartialConfig) -> BuilderConfig:
     model = {
         name: value for name in ("model", "temperature", "max_tokens") if (value := getattr(change, name)) is not None
     }
-    return config.model_copy(
+    changed = config.model_copy(
         update={
             "name": change.name or config.name,
-            "personality": config.personality.model_copy(update=personality),
             "model_settings": config.model_settings.model_copy(update=model),
             "skills": config.skills if change.skills is None else change.skills,
+            **_changed_purpose(config, change),
         }
     )
+    purpose = _purpose_text(config, changed)
+    return changed.model_copy(
+        update={"personality": config.personality.model_copy(update={**personality, "purpose": purpose})}
+    )
+
+
+def _changed_purpose(config: BuilderConfig, change: PartialConfig) -> dict[str, object]:
+    """Return what a bot is for from now on; answers about another purpose are dropped."""
+    purpose = change.purpose or config.purpose
+    kept = config.answers if purpose == config.purpose else {}
+    return {
+        "description": change.description or config.description,
+        "purpose": purpose,
+        "category": change.category or config.category,
+        "answers": {**kept, **change.answers},
+    }
+
+
+def _purpose_text(before: BuilderConfig, after: BuilderConfig) -> str:
+    """Return the text of the purpose with the parts put in that have changed; what else stands there stays."""
+    old = _parts(before.description, before.purpose, before.answers)
+    new = _parts(after.description, after.purpose, after.answers)
+    text = before.personality.purpose
+    if old == new:
+        return text
+    if old["description"] not in text and before.description in text:
+        old["description"] = before.description  # earlier versions wrote it as the person said it
+    for name in dict.fromkeys([*old, *new]):
+        was, becomes = old.get(name, ""), new.get(name, "")
+        if was and was in text:
+            text = text.replace(was, becomes, 1)
+        elif was != becomes and becomes:
+            text = f"{text}\n\n{becomes}"
+    return "\n\n".join(part.strip("\n") for part in text.split("\n\n") if part.strip())

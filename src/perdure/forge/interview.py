@@ -5,16 +5,28 @@ state, whatever was taken back in between.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 from perdure.errors import Invalid
-from perdure.forge.answers import Back, BuilderAnswer, Confirm, FreeText, OptionIndex, text_of
-from perdure.forge.categories import DEFAULTS, purpose_of
+from perdure.forge.answers import (
+    Back,
+    BuilderAnswer,
+    Confirm,
+    FreeText,
+    OptionIndex,
+    OptionIndexes,
+    is_help,
+    is_undecided,
+    text_of,
+)
+from perdure.forge.categories import purpose_of
 from perdure.forge.config import LONGEST_TEXT, PartialConfig
 from perdure.forge.finish import complete, preview
-from perdure.forge.questions import RECONFIGURED, SLOTS, SPARE, WANTED
-from perdure.forge.questions.slot import Slot, filled, option
+from perdure.forge.planning import is_of, known_fields, question_turn, questions
+from perdure.forge.questions import SLOTS
+from perdure.forge.questions.slot import Slot, filled
 from perdure.forge.state import KEEP, BuilderState, Exchange, Surroundings, Target
-from perdure.forge.turns import AskQuestion, Clarify, Option, ReadyToAssemble, ShowPreview, Suggestion
+from perdure.forge.turns import AskQuestion, Clarify, Option, ReadyToAssemble, ShowPreview
 from perdure.forge.vocabulary import BuilderMode, BuilderPhase, PurposeCategory
 
 _READABLE = 10**9
@@ -47,7 +59,7 @@ def _opened(state: BuilderState) -> BuilderState:
 
 
 def begin_again(session_id: str, description: str, surroundings: Surroundings, target: Target) -> BuilderState:
-    """Start an interview about a bot that is there already; every question offers to keep what is."""
+    """Start an interview about a bot that is there already: what is to change is asked, and then that alone."""
     wish = description.strip() or f"Change {target.slug}"
     state = BuilderState(
         session_id=session_id,
@@ -71,26 +83,42 @@ def resumed(state: BuilderState) -> BuilderState:
 def answered(state: BuilderState, answer: BuilderAnswer) -> BuilderState:
     """Return the state after an answer, with the next turn pending.
 
-    Raises: Invalid when the answer does not fit the pending turn; the state is what it was.
+    Raises: Invalid when the answer does not fit the pending turn, or asks for help; the state is what it was.
     """
     if isinstance(answer, Back):
         return _back(state, answer.back)
+    if isinstance(answer, FreeText) and is_help(answer.free_text):
+        raise Invalid(explained(state.pending_turn))
     match state.pending_turn, answer:
-        case AskQuestion() as turn, OptionIndex() | FreeText():
+        case AskQuestion() as turn, OptionIndex() | OptionIndexes() | FreeText():
             return _proceeded(_recorded(state, turn, answer))
         case Clarify(), FreeText():
             return _clarified(state, text_of(answer))
         case ShowPreview(phase=phase), Confirm(confirm=is_right):
             return _entered(state, phase.following) if is_right else _entered(_cleared(state, phase), phase)
-        case ReadyToAssemble(), Confirm(confirm=True):
-            return state
-        case ReadyToAssemble(), Confirm(confirm=False):
-            return _back(state, BuilderPhase.SKILLS)
+        case ReadyToAssemble(), Confirm(confirm=is_right):
+            return state if is_right else _back(state, None)
         case turn, _:
             raise Invalid(f"That does not answer the pending turn. {_expected(turn)}")
 
 
+def explained(turn: object) -> str:
+    """Say what a turn is about, and how it can be answered."""
+    match turn:
+        case AskQuestion():
+            several = " Several may be chosen." if turn.multiple else ""
+            choose = "Choose an option" + (", or say it in your own words." if turn.allow_free_text else ".")
+            leave = '"I don\'t know, choose for me" takes the suggestion, or else the first option.'
+            return " ".join(filter(None, [turn.help, choose + several, leave, "Back leads to an earlier question."]))
+        case Clarify():
+            return "The more you say, the fewer questions follow: what it should do, about what, and for whom."
+        case _:
+            return "Nothing is built before you say yes; no leads back, and nothing you said is lost."
+
+
 def _clarified(state: BuilderState, text: str) -> BuilderState:
+    if is_undecided(text):
+        return _entered(state, BuilderPhase.BASICS)
     said = (*state.clarifications, text)
     if len(state.initial_description) + sum(map(len, said)) > LONGEST_TEXT - len(said):
         raise Invalid(f"That is more than {LONGEST_TEXT:,} characters. Say it in fewer words.")
@@ -107,31 +135,49 @@ def _expected(turn: object) -> str:
             return "It shows something to be confirmed: expected confirm, true or false."
 
 
-def _recorded(state: BuilderState, turn: AskQuestion, answer: OptionIndex | FreeText) -> BuilderState:
+def _recorded(state: BuilderState, turn: AskQuestion, answer: OptionIndex | OptionIndexes | FreeText) -> BuilderState:
     slot = _slot(state)
-    if isinstance(answer, FreeText):
+    chosen = _options(turn, answer)
+    if isinstance(answer, FreeText) and not chosen:
         if not turn.allow_free_text:
             raise Invalid("Free text is not an answer to this question; choose an option.")
         said = text_of(answer)
         fields = slot.read(state, said)
-        chosen = None
     else:
-        chosen = _option(turn, answer.option_index)
-        said = chosen.label
-        fields = _kept(state, slot) if chosen.id == KEEP else _chosen(state, slot, chosen.id)
+        said = ", ".join(each.label for each in chosen)
+        fields = _fields(state, slot, [each.id for each in chosen])
     exchange = Exchange(
         question=turn.question,
         options=tuple(each.label for each in turn.options),
         answer=said,
         phase=turn.phase,
         slot=slot.name,
-        option_id=None if chosen is None else chosen.id,
+        option_id=chosen[0].id if len(chosen) == 1 else None,
+        option_ids=tuple(each.id for each in chosen) if len(chosen) > 1 else (),
     )
     config = filled(state.config, fields)
-    update = {"config": config, "conversation": (*state.conversation, exchange)}
+    update: dict[str, object] = {"config": config, "conversation": (*state.conversation, exchange)}
     if config.category is not None:
         update["purpose_category"] = config.category
-    return state.model_copy(update=update)
+    after = state.model_copy(update=update)
+    return _with_told(after, after.phase) if "purpose" in slot.fields else after
+
+
+def _options(turn: AskQuestion, answer: OptionIndex | OptionIndexes | FreeText) -> list[Option]:
+    """Return the options that were chosen; none for an answer in the person's own words."""
+    match answer:
+        case OptionIndex(option_index=index):
+            return [_option(turn, index)]
+        case OptionIndexes(option_indexes=indexes):
+            if not turn.multiple and len(indexes) != 1:
+                raise Invalid("One option was expected: this question has one answer.")
+            if not indexes or len(set(indexes)) < len(indexes):
+                raise Invalid("The numbers of one option or more were expected, each of them once.")
+            return [_option(turn, index) for index in sorted(indexes)]
+        case FreeText(free_text=text) if turn.options and is_undecided(text):
+            wanted = turn.suggestion.option_id if turn.suggestion else turn.options[0].id
+            return [next((each for each in turn.options if each.id == wanted), turn.options[0])]
+    return []
 
 
 def _option(turn: AskQuestion, index: int) -> Option:
@@ -141,6 +187,24 @@ def _option(turn: AskQuestion, index: int) -> Option:
     return turn.options[index]
 
 
+def _fields(state: BuilderState, slot: Slot, ids: Sequence[str]) -> dict[str, Any]:
+    """Return what options mean; what is kept is not said again. A draft can be older than the program.
+
+    Raises: Invalid when an option is not offered any more.
+    """
+    new = [each for each in ids if each != KEEP]
+    if not new:
+        return {}
+    try:
+        fields = slot.choose_several(state, new) if slot.choose_several else slot.choose(state, new[0])
+    except (KeyError, ValueError):
+        raise Invalid(f"The option {new[0]!r} is not offered any more. Choose another, or say it.") from None
+    if KEEP in ids and "boundaries" in fields:
+        kept = known_fields(state)["boundaries"]
+        fields["boundaries"] = tuple(dict.fromkeys([*kept, *fields["boundaries"]]))
+    return fields
+
+
 def _slot(state: BuilderState) -> Slot:
     found = next((slot for slot in SLOTS if slot.name == state.pending_slot), None)
     if found is None:
@@ -148,115 +212,45 @@ def _slot(state: BuilderState) -> Slot:
     return found
 
 
-def _chosen(state: BuilderState, slot: Slot, option_id: str) -> dict[str, object]:
-    """Return what an option means; a draft can be older than the program, and offer what is no more."""
-    try:
-        return slot.choose(state, option_id)
-    except (KeyError, ValueError):
-        raise Invalid(f"The option {option_id!r} is not offered any more. Choose another, or say it.") from None
-
-
 def _entered(state: BuilderState, phase: BuilderPhase) -> BuilderState:
     """Go into a phase, knowing what the description says about it."""
     history = tuple(each for each in state.phase_history if each.is_before(phase))
     state = state.model_copy(update={"phase": phase, "phase_history": (*history, phase)})
-    if state.target is None:
-        for slot in SLOTS:
-            if slot.phase == phase and (fields := slot.told(state)):
-                state = state.model_copy(update={"config": filled(state.config, fields)})
-                state = state.model_copy(update={"purpose_category": state.config.category or state.purpose_category})
-    return _proceeded(state)
+    return _proceeded(_with_told(state, phase))
+
+
+def _with_told(state: BuilderState, phase: BuilderPhase) -> BuilderState:
+    """Fill in what the description says about a phase, where that was not asked."""
+    for slot in SLOTS:
+        is_open = slot.phase == phase and is_of(state, slot) and state.answer_to(slot.name) is None
+        if is_open and (fields := slot.told(state)):
+            state = state.model_copy(update={"config": filled(state.config, fields)})
+            state = state.model_copy(update={"purpose_category": state.config.category or state.purpose_category})
+    return state
 
 
 def _proceeded(state: BuilderState) -> BuilderState:
-    """Ask what is still open in this phase, or show what it has come to."""
+    """Ask what is still open in this phase, go on to the next one, or show what it has all come to."""
     if state.phase is BuilderPhase.REVIEW:
-        turn: AskQuestion | ShowPreview | ReadyToAssemble = ReadyToAssemble(config=complete(state))
+        turn: AskQuestion | ReadyToAssemble = ReadyToAssemble(config=complete(state), preview=preview(state))
         return state.model_copy(update={"pending_turn": turn, "pending_slot": None})
-    for slot in _questions(state):
+    for slot in questions(state):
         if slot.phase == state.phase and state.answer_to(slot.name) is None:
-            turn = _asked(state, slot)
+            turn = question_turn(state, slot)
             return state.model_copy(update={"pending_turn": turn, "pending_slot": slot.name})
-    shown = ShowPreview(phase=state.phase, preview=preview(state))
-    return state.model_copy(update={"pending_turn": shown, "pending_slot": None})
-
-
-def _questions(state: BuilderState) -> Sequence[Slot]:
-    """Return all that is asked in this interview, as far as it can be told now, in order."""
-    if state.target is not None:
-        return RECONFIGURED
-    kind = state.kind
-    wanted = [slot for slot in SLOTS if slot in WANTED[kind] and not _is_known(state, slot)]
-    spare = [slot for slot in SPARE if slot not in WANTED[kind]]
-    missing = max(0, DEFAULTS[kind].fewest - len(wanted))
-    chosen = {*(slot.name for slot in wanted), *(slot.name for slot in spare[:missing])}
-    return [slot for slot in SLOTS if slot.name in chosen]
-
-
-def _is_known(state: BuilderState, slot: Slot) -> bool:
-    """Tell whether a question is needless: the description has the answer, or a small bot does well with the usual."""
-    if state.answer_to(slot.name) is not None:
-        return False  # it was asked, and so it counts
-    is_small = state.kind is PurposeCategory.SIMPLE_UTILITY and purpose_of(state.description).is_vague
-    return bool(slot.told(state)) or (is_small and slot.name == "tone")
-
-
-def _asked(state: BuilderState, slot: Slot) -> AskQuestion:
-    question = slot.ask(state)
-    options, suggestion = list(question.options), question.suggestion
-    if state.target is not None:
-        kept = _kept(state, slot)
-        options = [each for each in options if slot.choose(state, each.id) != kept]
-        options.insert(0, option(KEEP, f"Keep {_shown(state, slot)}", "as it is now"))
-        suggestion = Suggestion(option_id=KEEP, reason="nothing changes unless you say so")
-    return AskQuestion(
-        phase=slot.phase,
-        question=question.text,
-        options=tuple(options),
-        phase_label=slot.phase.label,
-        suggestion=suggestion,
-    )
-
-
-def _kept(state: BuilderState, slot: Slot) -> dict[str, object]:
-    known = known_fields(state)
-    return {name: known[name] for name in slot.fields}
-
-
-def known_fields(state: BuilderState) -> dict[str, object]:
-    """Return what the bot of a reconfiguration is, field by field."""
-    config = complete(state.model_copy(update={"config": PartialConfig()}))
-    return {
-        "name": config.name,
-        "tone": config.personality.tone,
-        "boundaries": config.personality.boundaries,
-        "model": config.model_settings.model,
-        "temperature": config.model_settings.temperature,
-        "max_tokens": config.model_settings.max_tokens,
-        "skills": config.skills,
-    }
-
-
-def _shown(state: BuilderState, slot: Slot) -> str:
-    value = known_fields(state)[slot.fields[0]]
-    match value, slot.name:
-        case tuple(), "skills":
-            return ", ".join(skill.name for skill in value) or "it without skills"
-        case tuple(), _:
-            return f"{len(value)} of them" if len(value) > 1 else value[0] if value else "it without any"
-        case _:
-            return str(value)
+    return _entered(state, state.phase.following)
 
 
 def _back(state: BuilderState, phase: BuilderPhase | None) -> BuilderState:
-    phases = list(BuilderPhase)
-    at = phases.index(state.phase)
+    answered_in = {exchange.phase for exchange in state.conversation}
     if phase is None:
-        if at == 0:
+        if state.phase is BuilderPhase.BASICS:
             raise Invalid("This is the first phase; there is nothing before it.")
-        phase = phases[at - 1]
-    if not phase.is_before(state.phase):
-        raise Invalid(f"{phase} is not before {state.phase}; back leads to an earlier phase.")
+        earlier = [each for each in BuilderPhase if each.is_before(state.phase)]
+        asked = [each for each in earlier if each in answered_in]
+        phase = (asked or earlier)[-1]
+    if not phase.is_before(state.phase) and not (phase == state.phase and phase in answered_in):
+        raise Invalid(f"{phase} is not before {state.phase}, and nothing was answered in it; back leads to an answer.")
     return _entered(_cleared(state, phase), phase)
 
 

@@ -164,8 +164,10 @@ class BotLibrary:
         """
         return (await self._read_whole(slug, verify))[1]
 
-    async def delete(self, slug: str, seen: str | None = None) -> None:
+    async def delete(self, slug: str, seen: str | None = None, *, with_choices: bool = False) -> None:
         """Remove a bot, all its versions and its folder; after a crash the same call goes on.
+
+        With choices, what was chosen for it is forgotten, too.
 
         `seen` is the mark of what is to be removed, or the number of a version that nobody has edited.
 
@@ -177,7 +179,7 @@ class BotLibrary:
             failpoints.hit("forge.delete.before")
             try:
                 number = None if seen is None else await self._number_of(require_slug(slug), seen)
-                await self._bots.delete_bot(require_slug(slug), number)
+                await self._bots.delete_bot(require_slug(slug), number, with_choices=with_choices)
             except NotFound as error:
                 missing = error
             failpoints.hit("forge.delete.after")

@@ -10,6 +10,12 @@ from perdure.bots.shelf import TYPE_KEY, read_own_skill
 from perdure.bots.skills import LONGEST_DESCRIPTION, LONGEST_NAME, Skill, require_skill_name
 from perdure.bots.slugs import slug_of
 from perdure.errors import Invalid
+from perdure.forge.capabilities import (
+    CAPABILITIES,
+    SuggestedCapability,
+    require_capabilities,
+    suggest_capabilities,
+)
 from perdure.forge.config import Line, Text
 
 MOST_CAPABILITIES = 20
@@ -17,13 +23,23 @@ _MOST_WORDS = 5
 
 
 class SkillRequest(BaseModel):
-    """What somebody wants a skill for."""
+    """What a skill is wanted for."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     name: Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)] | None = None
     """Made of the description when it is left out."""
     description: Annotated[Text, Field(min_length=1)]
-    capabilities: tuple[Line, ...] = Field(default=(), max_length=MOST_CAPABILITIES)
+    capabilities: tuple[Line, ...] | None = Field(default=None, max_length=MOST_CAPABILITIES)
+    """Those that the description speaks for when they are left out."""
+
+    def wanted(self) -> list[SuggestedCapability]:
+        """Return the capabilities of the skill, each with its reason.
+
+        Raises: Invalid when one is not known.
+        """
+        if self.capabilities is None:
+            return suggest_capabilities(self.description)
+        return [SuggestedCapability(each.name, "you asked for it") for each in require_capabilities(self.capabilities)]
 
 
 def read_skill_request(wire: Any) -> SkillRequest:
@@ -66,6 +82,7 @@ def _name_of(line: str) -> str:
 
 def _body(name: str, request: SkillRequest) -> str:
     parts = [f"# {name.replace('-', ' ').capitalize()}", request.description]
-    if request.capabilities:
-        parts += ["## What it can do", "\n".join(f"- {each}" for each in request.capabilities)]
+    if wanted := request.wanted():
+        lines = [f"- {each.name}: {CAPABILITIES[each.name].does}" for each in wanted]
+        parts += ["## What it may use", "\n".join(lines)]
     return "\n\n".join(parts) + "\n"

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from perdure.forge.vocabulary import BuilderMode, BuilderPhase
+from perdure.forge.vocabulary import BuilderMode, BuilderPhase, PurposeCategory
 from perdure.kernel.ports import Once
 
 __all__ = [
@@ -19,8 +19,10 @@ __all__ = [
     "BuilderMemoryStore",
     "BuilderMode",
     "BuilderPhase",
+    "DraftPlace",
     "Once",
     "Origin",
+    "PurposeCategory",
     "VersionState",
     "VersionSummary",
 ]
@@ -76,11 +78,21 @@ class BuilderMemoryEntry:
     id: str
     purpose_category: str
     initial_description: str
-    chosen_tone: str
-    chosen_model: str
+    chosen_tone: str | None
+    chosen_model: str | None
+    """None, as tone and slug: not known, for example of a choice that another program has recorded."""
     chosen_skills: tuple[str, ...]
-    bot_slug: str
+    bot_slug: str | None
     created_at_us: int
+
+    @property
+    def place(self) -> "ChoicePlace":
+        """Where it stands in a list."""
+        return self.created_at_us, self.id
+
+
+ChoicePlace = tuple[int, str]
+"""A place in a list of choices: when one was made, and its id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +205,21 @@ class BuilderMemoryStore(Protocol):
         """Return what was chosen for bots of a category, the newest first."""
         ...
 
-    async def recall_recent(self, limit: int = 10) -> Sequence[BuilderMemoryEntry]:
-        """Return what was chosen last, the newest first."""
+    async def recall_recent(
+        self, limit: int = 10, *, before: "ChoicePlace | None" = None
+    ) -> Sequence[BuilderMemoryEntry]:
+        """Return what was chosen last, the newest first; `before` is the place of the last one of the page before."""
+        ...
+
+    async def remove_choice(self, choice_id: str) -> None:
+        """Forget one choice.
+
+        Raises: NotFound
+        """
+        ...
+
+    async def clear_choices(self) -> int:
+        """Forget all choices, also damaged ones; return how many there were."""
         ...
 
 
@@ -257,8 +282,10 @@ class BotStore(Protocol):
         """Return bots by slug; `before` is the slug of the last one of the page before."""
         ...
 
-    async def delete_bot(self, slug: str, number: int | None = None) -> None:
+    async def delete_bot(self, slug: str, number: int | None = None, *, with_choices: bool = False) -> None:
         """Remove a bot and all its versions; with a number, only if that is its newest version.
+
+        With choices, what was chosen for bots of that slug is forgotten in the same transaction.
 
         Raises: NotFound; Conflict when the newest version is another.
         """

@@ -6,9 +6,11 @@ from perdure.bots.provenance import Source
 from perdure.forge.config import BuilderConfig
 from perdure.forge.finish import complete, purpose_parts
 from perdure.forge.questions import SLOTS
+from perdure.forge.questions.purposes import sentences
 from perdure.forge.questions.slot import Slot
+from perdure.forge.second_person import facts
 from perdure.forge.state import KEEP, BuilderState
-from perdure.forge.texts import DEFAULT, Sources
+from perdure.forge.texts import DEFAULT, Sources, quoted_lines
 
 AT_THE_END = Source("answer")
 """Changed when the whole config was confirmed, in answer to no question."""
@@ -16,15 +18,39 @@ AT_THE_END = Source("answer")
 
 def sources_of(state: BuilderState, config: BuilderConfig, *, earlier: int = 0) -> Sources:
     """Find out where each value came from; `earlier` exchanges were before this conversation."""
-    slots = {slot.name: _source(state, slot, earlier) for slot in SLOTS}
-    fields = {name: slots[slot.name] for slot in SLOTS for name in slot.fields}
+    slots = {slot.name: _source(state, slot, earlier) for slot in SLOTS if _is_asked(state, slot)}
+    fields = {name: slots[slot.name] for slot in SLOTS if slot.name in slots for name in slot.fields}
     fields |= dict.fromkeys(_changed_fields(complete(state), config), AT_THE_END)
-    slots["description"] = Source("description")
-    parts = purpose_parts(state).items() if state.target is None else ()
+    slots["description"] = slots["wish"] if state.config.description else Source("description")
     return Sources(
-        fields={"purpose": AT_THE_END, **fields},
-        purpose={line: slots[slot] for slot, text in parts for line in text.split("\n") if line},
+        fields={**fields, "purpose": AT_THE_END},
+        purpose={
+            line: slots.get(slot, DEFAULT)
+            for slot, text in purpose_parts(state).items()
+            for line in text.split("\n")
+            if line
+        },
+        user=_user_sources(state, config, slots),
     )
+
+
+def _is_asked(state: BuilderState, slot: Slot) -> bool:
+    """Leave out the questions of other purposes."""
+    purpose, dot, _ = slot.name.partition(".")
+    return not dot or purpose == state.purpose
+
+
+def _user_sources(state: BuilderState, config: BuilderConfig, slots: dict[str, Source]) -> dict[str, Source]:
+    """Find out where the lines of USER.md came from."""
+    is_edited = config.description != state.about
+    said = AT_THE_END if is_edited else slots["description"]
+    lines = dict.fromkeys(
+        [*quoted_lines(config.description), *(f"- {fact}" for fact in facts(config.description))], said
+    )
+    for name, text in sentences(config.purpose, config.answers, "user").items():
+        is_said = state.config.answers.get(name) == text
+        lines[f"- {text}"] = slots.get(f"{config.purpose}.{name}", DEFAULT) if is_said else AT_THE_END
+    return lines
 
 
 def _source(state: BuilderState, slot: Slot, earlier: int) -> Source:

@@ -8,7 +8,7 @@ from pydantic import Field, ValidationError
 from perdure.errors import Damaged
 from perdure.forge.config import BuilderConfig, PartialConfig
 from perdure.forge.turns import BuilderTurn, Wire
-from perdure.forge.vocabulary import BuilderMode, BuilderPhase, PurposeCategory
+from perdure.forge.vocabulary import BotPurpose, BuilderMode, BuilderPhase, PurposeCategory
 
 KEEP = "keep"
 """The option that leaves a bot as it is."""
@@ -27,7 +27,9 @@ class Exchange(Wire):
     slot: str
     """What the question was for."""
     option_id: str | None = None
-    """The chosen option; None is free text."""
+    """The chosen option; None is free text, or several options."""
+    option_ids: tuple[str, ...] = ()
+    """The chosen options, where there are several."""
 
     @property
     def asked(self) -> str:
@@ -91,6 +93,27 @@ class BuilderState(Wire):
         if not self.clarifications:
             return self.initial_description
         return "\n".join(dict.fromkeys([self.initial_description, *self.clarifications]))
+
+    @property
+    def about(self) -> str:
+        """What the bot is for, as far as it is known: of an existing bot, its description or the new one."""
+        if self.target is None:
+            return self.description
+        return self.config.description or str(self.target.config.get("description") or "")
+
+    @property
+    def has_request(self) -> bool:
+        """Whether the person said what is to change of an existing bot."""
+        return self.target is not None and self.initial_description != f"Change {self.target.slug}"
+
+    @property
+    def purpose(self) -> BotPurpose:
+        """What the bot is for; drafts of earlier versions have a category alone."""
+        if self.config.purpose is not None:
+            return self.config.purpose
+        if self.target is not None:
+            return BuilderConfig.model_validate(self.target.config).purpose
+        return BotPurpose.of_category(self.purpose_category)
 
     @property
     def question_count(self) -> int:

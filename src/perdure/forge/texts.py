@@ -13,7 +13,9 @@ from perdure.bots.skills import LONGEST_DESCRIPTION, catalogue
 from perdure.bots.soul import item_lines, section_lines
 from perdure.errors import Invalid
 from perdure.forge.config import BuilderConfig, SkillChoice
-from perdure.forge.state import BuilderState
+from perdure.forge.questions.purposes import sentences
+from perdure.forge.second_person import facts
+from perdure.forge.vocabulary import BotPurpose, PurposeCategory
 
 DEFAULT = Source("default")
 
@@ -23,13 +25,13 @@ _MANNERS: dict[str, str] = {
     "expressive": "Speak in colour, and with feeling.",
     "technical": "Use exact terms and no decoration.",
     "scholarly": "Be careful; give sources, and say what is in doubt.",
-    "empathetic": "Hear how somebody feels, and answer to that as well.",
-    "adaptive": "Take on the manner of whoever you talk to.",
+    "empathetic": "Hear how the person feels, and answer to that as well.",
+    "adaptive": "Take on the manner of the person you talk to.",
     "formal": "Be polite and correct, as for strangers and for the record.",
     "friendly": "Be warm and informal, as among colleagues.",
     "playful": "Be light, with a joke where one fits.",
     "efficient": "Take the shortest way that leads there.",
-    "concise": "Use few words; nobody waits for the next paragraph.",
+    "concise": "Use few words, and leave out what does not help.",
     "thorough": "Look at all of it before you conclude.",
     "precise": "Prefer the exact figure, name and place to the approximate one.",
     "structured": "Put things in an order that shows how they belong together.",
@@ -48,10 +50,12 @@ _MANNERS: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where the values of a config came from: each field, and each line of the purpose; else it is usual."""
+    """Where the values of a config came from: each field, and lines of the purpose and USER.md; else it is usual."""
 
     fields: Mapping[str, Source] = field(default_factory=dict)
     purpose: Mapping[str, Source] = field(default_factory=dict)
+    user: Mapping[str, Source] = field(default_factory=dict)
+    """Where the lines of USER.md came from."""
 
     def of(self, name: str) -> Source:
         return self.fields.get(name, DEFAULT)
@@ -83,15 +87,24 @@ def build_pages(
     return pages
 
 
-def user_page(state: BuilderState) -> Page:
-    """Make the USER.md of a new bot: what the person said, in their own words."""
-    lines = [("# The person it works for", DEFAULT), ("", DEFAULT), ("What they asked for:", DEFAULT), ("", DEFAULT)]
-    lines += [(f"> {line}".rstrip(), Source("description")) for line in state.description.split("\n")]
-    if state.conversation:
-        lines += [("", DEFAULT), ("What they answered:", DEFAULT), ("", DEFAULT)]
-    for number, exchange in enumerate(state.conversation):
-        lines += [(line, Source("answer", number)) for line in item_lines(f"{exchange.asked}\n{exchange.answer}")]
-    return _of_lines([*lines, ("", DEFAULT)])
+def user_page(config: BuilderConfig, sources: Sources | None = None) -> Page:
+    """Make the USER.md of a bot: who the person is, and what they want, also in their own words."""
+    known = (sources or Sources()).user
+    who = facts(config.description)
+    said = list(sentences(config.purpose, config.answers, "user").values())
+    about = [f"- {fact}" for fact in dict.fromkeys([*who, *said])]
+    wanted = quoted_lines(config.description) if config.description else []
+    lines = ["# The person you work for"]
+    if about:
+        lines += ["", "## Who they are", "", *about]
+    if wanted:
+        lines += ["", "## What they want", "", "They asked for you in these words:", "", *wanted]
+    return _of_lines([(line, known.get(line, DEFAULT)) for line in [*lines, ""]])
+
+
+def quoted_lines(text: str) -> list[str]:
+    """Return a text as a quotation."""
+    return [f"> {line}".rstrip() for line in text.split("\n")]
 
 
 def require_same(config: BuilderConfig, slug: str, texts: Mapping[str, str]) -> Bot:
@@ -132,9 +145,10 @@ def _soul(config: BuilderConfig, sources: Sources) -> Page:
     boundaries = [
         (line, sources.of("boundaries")) for text in filter(None, personality.boundaries) for line in item_lines(text)
     ]
+    purpose = [(line, sources.of_purpose(line)) for line in section_lines(personality.purpose)]
     body = [
         *_section("Personality", manners),
-        *_section("Purpose", [(line, sources.of_purpose(line)) for line in section_lines(personality.purpose)]),
+        *_section("Purpose", purpose if personality.purpose else []),
         *_section("Boundaries", boundaries),
     ]
     return _of_lines([*_front_lines(front, sources), *body, ("", DEFAULT)])
@@ -150,7 +164,19 @@ def _identity(config: BuilderConfig, sources: Sources) -> Page:
         "temperature": settings.temperature,
         "max_tokens": settings.max_tokens,
     }
-    return _of_lines([*_front_lines(front, sources), ("", DEFAULT)])
+    about = _kind(config)
+    introduction = f"You are {config.name}, an AI bot{f' for {about}' if about else ''}."
+    asked = (
+        "When someone asks who you are, say so, and say what you can help with. USER.md describes whom you work for."
+    )
+    body = [("", DEFAULT), (introduction, sources.of("name")), (asked, DEFAULT), ("", DEFAULT)]
+    return _of_lines([*_front_lines(front, sources), *body])
+
+
+def _kind(config: BuilderConfig) -> str:
+    """Return what a bot is for in two or three words; a purpose of the person's own is called as they called it."""
+    is_own = config.purpose is BotPurpose.OTHER and config.category != PurposeCategory.CUSTOM
+    return config.category if is_own else config.purpose.spoken
 
 
 def _front_lines(front: Mapping[str, Any], sources: Sources) -> list[tuple[str, Source]]:
@@ -163,7 +189,9 @@ def _front_lines(front: Mapping[str, Any], sources: Sources) -> list[tuple[str, 
 
 
 def _section(heading: str, lines: Iterable[tuple[str, Source]]) -> list[tuple[str, Source]]:
-    return [("", DEFAULT), (f"## {heading}", DEFAULT), ("", DEFAULT), *lines]
+    """Write a section; one that has nothing in it is left out."""
+    found = list(lines)
+    return [("", DEFAULT), (f"## {heading}", DEFAULT), ("", DEFAULT), *found] if found else []
 
 
 def _skill_list(config: BuilderConfig) -> str:

@@ -51,10 +51,16 @@ class AskQuestion(Wire):
     allow_free_text: bool = True
     phase_label: str
     suggestion: Suggestion | None = None
+    multiple: bool = False
+    """Several options may be chosen."""
+    help: str = ""
+    """What the answer is used for."""
+    preview: Preview | None = None
+    """The bot so far; only drafts of earlier versions have none."""
 
 
 class ShowPreview(Wire):
-    """What a phase has come to, to be confirmed."""
+    """What a phase has come to, to be confirmed. Earlier versions sent it; their drafts still have it."""
 
     action: Literal["show_preview"] = "show_preview"
     phase: BuilderPhase
@@ -62,10 +68,12 @@ class ShowPreview(Wire):
 
 
 class ReadyToAssemble(Wire):
-    """Everything is known; nothing is built yet."""
+    """Everything is known, and is confirmed by assembling it; nothing is built yet."""
 
     action: Literal["ready_to_assemble"] = "ready_to_assemble"
     config: BuilderConfig
+    preview: Preview | None = None
+    """As in a question."""
 
 
 class Clarify(Wire):

@@ -56,3 +56,76 @@ class PurposeCategory(StrEnum):
 
 
 _CATEGORIES = {str(category): category for category in PurposeCategory}
+
+
+class BotPurpose(StrEnum):
+    """What a bot is for, as its questions know it; each purpose belongs to one category."""
+
+    CODING = "coding"
+    WRITING = "writing"
+    RESEARCH = "research"
+    DATA = "data"
+    STUDY = "study"
+    CUSTOMER_SERVICE = "customer_service"
+    PERSONAL_ASSISTANT = "personal_assistant"
+    HOUSEHOLD = "household"
+    TRAVEL = "travel"
+    HEALTH = "health"
+    ON_CALL = "on_call"
+    GAMES = "games"
+    OTHER = "other"
+
+    @property
+    def category(self) -> PurposeCategory:
+        """The category whose defaults apply."""
+        return _CATEGORY_OF[self]
+
+    @property
+    def spoken(self) -> str:
+        """The purpose as part of a sentence: "a bot for ..."."""
+        return _SPOKEN[self]
+
+    @classmethod
+    def of_category(cls, category: str) -> "BotPurpose":
+        """Return the purpose of a config that was written when there were only categories."""
+        return _PURPOSE_OF.get(category, cls.OTHER)
+
+
+_CATEGORY_OF: dict[BotPurpose, PurposeCategory] = {
+    BotPurpose.CODING: PurposeCategory.CODING,
+    BotPurpose.WRITING: PurposeCategory.CREATIVE,
+    BotPurpose.RESEARCH: PurposeCategory.RESEARCH,
+    BotPurpose.DATA: PurposeCategory.COMPLEX_ANALYST,
+    BotPurpose.STUDY: PurposeCategory.CUSTOM,
+    BotPurpose.CUSTOMER_SERVICE: PurposeCategory.CUSTOMER_SERVICE,
+    BotPurpose.PERSONAL_ASSISTANT: PurposeCategory.SIMPLE_UTILITY,
+    BotPurpose.HOUSEHOLD: PurposeCategory.SIMPLE_UTILITY,
+    BotPurpose.TRAVEL: PurposeCategory.SIMPLE_UTILITY,
+    BotPurpose.HEALTH: PurposeCategory.CUSTOM,
+    BotPurpose.ON_CALL: PurposeCategory.COMPLEX_ANALYST,
+    BotPurpose.GAMES: PurposeCategory.CREATIVE,
+    BotPurpose.OTHER: PurposeCategory.CUSTOM,
+}
+_SPOKEN: dict[BotPurpose, str] = {
+    BotPurpose.CODING: "coding",
+    BotPurpose.WRITING: "writing",
+    BotPurpose.RESEARCH: "research",
+    BotPurpose.DATA: "data analysis",
+    BotPurpose.STUDY: "studying",
+    BotPurpose.CUSTOMER_SERVICE: "customer service",
+    BotPurpose.PERSONAL_ASSISTANT: "everyday tasks",
+    BotPurpose.HOUSEHOLD: "family and household",
+    BotPurpose.TRAVEL: "travel",
+    BotPurpose.HEALTH: "health habits",
+    BotPurpose.ON_CALL: "on-call work",
+    BotPurpose.GAMES: "games",
+    BotPurpose.OTHER: "",
+}
+_PURPOSE_OF: dict[str, BotPurpose] = {
+    PurposeCategory.SIMPLE_UTILITY: BotPurpose.PERSONAL_ASSISTANT,
+    PurposeCategory.COMPLEX_ANALYST: BotPurpose.DATA,
+    PurposeCategory.CREATIVE: BotPurpose.WRITING,
+    PurposeCategory.CODING: BotPurpose.CODING,
+    PurposeCategory.RESEARCH: BotPurpose.RESEARCH,
+    PurposeCategory.CUSTOMER_SERVICE: BotPurpose.CUSTOMER_SERVICE,
+}

@@ -22,12 +22,13 @@ _known: "OrderedDict[Path, TakenIds]" = OrderedDict()
 def append_record(path: str | os.PathLike[str], record: Mapping[str, Any]) -> None:
     """Store one record as it is given; it is on stable storage when the call returns.
 
-    A record without an id is stored as often as it is given. With an id, the same record is stored once.
+    A record without an id is stored as often as it is given. With an id, the same record is stored once. A value that
+    JSON does not have is stored as its text (`str`), apart from NaN and infinity.
 
     Raises: Invalid when it has no JSON, or its id a control character; Conflict when another record has its id;
     Unavailable; Denied; Damaged when a flush fails, or has failed before.
     """
-    stored = plain(record)
+    stored = plain(record, is_lenient=True)
     line = line_of(stored, now_ms())
     log = Log(Places(Path(path)))
     name = stored.get("id")

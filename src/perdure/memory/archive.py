@@ -72,6 +72,12 @@ def purge(places: Places, targets: Set[str]) -> int:
     return sum(_purge(path, targets) for path in archive_files(places)) if targets else 0
 
 
+def count(places: Places, targets: Set[str]) -> int:
+    """Return how many records of the archive have these ids."""
+    files = archive_files(places) if targets else []
+    return sum(named(line) in targets for path in files for line in iter_lines(path))
+
+
 def _purge(path: Path, targets: Set[str]) -> int:
     gone = [range(line.offset, line.offset + line.length + 1) for line in iter_lines(path) if named(line) in targets]
     if not gone:

@@ -61,9 +61,9 @@ def limit_of(value: Any) -> int:
 
     Raises: Invalid
     """
-    if not isinstance(value, int) or value > LARGEST_LIMIT:
-        raise Invalid(f"limit is {value!r}; expected a whole number, {LARGEST_LIMIT:,} or less.")
-    return max(int(value), 0)
+    if not isinstance(value, int) or not 0 <= value <= LARGEST_LIMIT:
+        raise Invalid(f"limit is {value!r}; expected a whole number, 0 to {LARGEST_LIMIT:,}.")
+    return int(value)
 
 
 def number_of(value: Any, name: str) -> int | None:

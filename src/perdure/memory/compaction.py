@@ -1,5 +1,6 @@
 """Keeping a log small: what is old goes to the archive, what is to be forgotten goes for good."""
 
+import os
 import re
 from array import array
 from collections import defaultdict
@@ -12,14 +13,15 @@ import orjson
 from uuid_utils import uuid7
 
 from perdure.errors import Invalid, NotFound, PerdureError
-from perdure.memory.archive import archive, archive_files, named, purge, sameness, without
+from perdure.memory.archive import archive, archive_files, count, named, purge, sameness, without
 from perdure.memory.asked import days_of
-from perdure.memory.files import OpenFile, read_at
+from perdure.memory.departed import Departed, departed
+from perdure.memory.files import OpenFile, open_file, read_at
 from perdure.memory.lines import Line, line_of, read_line
 from perdure.memory.log import Log, now_ms
 from perdure.memory.normalise import moment
 from perdure.memory.places import Places
-from perdure.memory.reading import iter_lines, lines_of, texts_of
+from perdure.memory.reading import iter_lines, lines_of
 from perdure.memory.record import TOMBSTONE, Plain
 from perdure.memory.rewriting import WAIT_S, Draft, rewrite, rewriting
 
@@ -35,30 +37,29 @@ class Survey:
 
     since: str
     """What happened since then is kept."""
-    tombstones: dict[str, int] = field(default_factory=dict)
-    """For an id the offset up to which its records are to be forgotten."""
+    departed: Departed = field(default_factory=Departed)
+    """Which records are to be forgotten, or superseded."""
     newest: dict[bytes, tuple[str, int]] = field(default_factory=dict)
     """For a fingerprint when its newest record happened, and where that is."""
 
     def take(self, line: Line) -> None:
         """Take note of a record's fingerprint."""
-        if line.is_served and not self.is_forgotten(line) and (mark := _fingerprint(line)) is not None:
+        is_gone = self.departed.is_forgotten(line) or self.departed.is_superseded(line)
+        if line.is_served and not is_gone and (mark := _fingerprint(line)) is not None:
             found = (happened(line) or "", line.offset)
             self.newest[mark] = max(found, self.newest.get(mark, found))
 
-    def is_forgotten(self, line: Line) -> bool:
-        name = named(line)
-        return name is not None and line.offset < self.tombstones.get(name, -1)
-
     def judge(self, line: Line) -> Verdict:
         """Decide what becomes of a line. What is damaged stays; nothing is thrown away because it cannot be read."""
-        if self.is_forgotten(line):
+        if self.departed.is_forgotten(line):
             return "forget"
         if line.content is None or not line.is_served:
             return "keep"
         if is_tombstone(line):
             return "drop"
         when = happened(line)
+        if self.since and when is not None and self.departed.is_superseded(line):
+            return "archive"
         if when is None or when >= self.since or _is_pinned(line.content):
             return "keep"
         mark = _fingerprint(line)
@@ -89,13 +90,18 @@ class Removal:
         return (range(offset, offset + length + 1) for offset, length in _pairs(self.gone))
 
 
-def compact(log: Log, *, retention_days: int = 90, now: int | None = None, wait_s: float = 0) -> Plain:
-    """Archive what is old, not pinned and not the newest of its fingerprint; forget what is to be forgotten.
+def compact(
+    log: Log, *, retention_days: int = 90, now: int | None = None, wait_s: float = 0, dry_run: bool = False
+) -> Plain:
+    """Archive what is superseded, or old, not pinned and not the newest of its fingerprint; forget what is to be.
+
+    A dry run returns the same numbers, takes no lock and writes nothing.
 
     Raises: Conflict when somebody else rewrites the log; what `Log.append` raises.
     """
     since_ms = (now_ms() if now is None else now) - days_of(retention_days) * DAY_MS
-    return _compact(log, moment(since_ms / 1000), wait_s=wait_s)
+    since = moment(since_ms / 1000)
+    return _planned(log, since) if dry_run else _compact(log, since, wait_s=wait_s)
 
 
 def forget(log: Log, record_id: str) -> Plain:
@@ -122,15 +128,6 @@ def is_tombstone(line: Line) -> bool:
     return line.is_served and (line.content or {}).get("type") == TOMBSTONE
 
 
-def tombstones(fd: int, places: Places, end: int | None = None) -> dict[str, int]:
-    """Return the ids that are to be forgotten, each with the offset up to which."""
-    found = {}
-    for offset, _, text in texts_of(fd, places.log, end=end):
-        if text is not None and TOMBSTONE.encode() in text and is_tombstone(line := read_line(offset, text)):
-            found[str((line.content or {}).get("target"))] = offset
-    return found
-
-
 def happened(line: Line) -> str | None:
     """Return when a record happened, in the one form that can be compared; else when it arrived; None: nobody knows."""
     content = line.content or {}
@@ -151,10 +148,8 @@ def _compact(log: Log, since: str, *, wait_s: float) -> Plain:
     with rewriting(log, wait_s=wait_s) as draft:
         source, size = log.look()
         survey = _survey(source, size, since, log.places)
-        removal = Removal()
-        for line in lines_of(source.fd, log.places.log, end=size):
-            removal.take(line, survey.judge(line))
-        removal.forgotten += purge(log.places, survey.tombstones.keys())
+        removal = _removal(source, size, survey, log.places)
+        removal.forgotten += purge(log.places, survey.departed.forgotten.keys())
         archived = sum(_archive(log.places, source, year, spans) for year, spans in removal.archived.items())
         return {
             "kept": removal.kept + _rewrite(log, draft, source, size, removal),
@@ -165,8 +160,33 @@ def _compact(log: Log, since: str, *, wait_s: float) -> Plain:
         }
 
 
+def _planned(log: Log, since: str) -> Plain:
+    """Return what a compaction would do now."""
+    try:
+        source = OpenFile(open_file(log.places.log, os.O_RDONLY))
+    except FileNotFoundError:
+        return {"kept": 0, "archived": 0, "forgotten": 0, "bytes_before": 0, "bytes_after": 0}
+    size = os.fstat(source.fd).st_size
+    survey = _survey(source, size, since, log.places)
+    removal = _removal(source, size, survey, log.places)
+    return {
+        "kept": removal.kept,
+        "archived": sum(len(spans) // 2 for spans in removal.archived.values()),
+        "forgotten": removal.forgotten + count(log.places, survey.departed.forgotten.keys()),
+        "bytes_before": size,
+        "bytes_after": size - sum(len(part) for part in removal.parts()),
+    }
+
+
+def _removal(source: OpenFile, size: int, survey: Survey, places: Places) -> Removal:
+    removal = Removal()
+    for line in lines_of(source.fd, places.log, end=size):
+        removal.take(line, survey.judge(line))
+    return removal
+
+
 def _survey(source: OpenFile, size: int, since: str, places: Places) -> Survey:
-    survey = Survey(since, tombstones(source.fd, places, size))
+    survey = Survey(since, departed(source.fd, places, size))
     if since:
         for line in lines_of(source.fd, places.log, end=size):
             survey.take(line)

@@ -8,7 +8,9 @@ from typing import Any, Protocol
 
 import orjson
 
+from perdure.memory.facts import superseded_by
 from perdure.memory.lines import Line
+from perdure.memory.normalise import INGESTED_TYPES
 from perdure.memory.reading import lines_backwards, lines_of
 from perdure.memory.record import TOMBSTONE, Plain
 
@@ -24,14 +26,21 @@ _Arrival = tuple[bytes, int, str]
 _OLD_ENOUGH = 16
 """So many old lines in a row end the search: one alone may have been put there by somebody, or by a wrong clock."""
 _TOMB = b""
-"""Stands in the place of a key for what is to be forgotten."""
+"""Stands in the place of a key for what is to be forgotten, or superseded."""
 _PARTS = ("type", "repo", "sha", "fingerprint", "pr_number")
+_SAID = ("title", "summary")
 
 
 def dedupe_key(record: Mapping[str, Any]) -> bytes:
-    """Return what is equal for records that tell of the same thing."""
+    """Return what is equal for records that tell of the same thing.
+
+    What tools report of one commit or one cause is the same thing, however they put it. What people write down is the
+    same only in the same words: two lessons about one commit are two.
+    """
     given: Plain = {name: value for name in _PARTS if _is_given(value := record.get(name))}
-    if "sha" not in given and "fingerprint" not in given and _is_given(title := record.get("title")):
+    if record.get("type") not in INGESTED_TYPES:
+        given |= {name: value for name in _SAID if _is_given(value := record.get(name))}
+    elif "sha" not in given and "fingerprint" not in given and _is_given(title := record.get("title")):
         given["title"] = title
     if str(record.get("type", "")).startswith("deploy"):
         metadata = record.get("metadata")
@@ -158,4 +167,6 @@ def _arrivals(lines: Iterable[Line]) -> Iterator[_Arrival]:
             is_tomb = line.content.get("type") == TOMBSTONE
             name = line.content.get("target" if is_tomb else "id")
             key = _TOMB if is_tomb else dedupe_key(line.content)
+            for gone in superseded_by(line.content):
+                yield _TOMB, line.arrival_ms, gone
             yield key, line.arrival_ms, name if isinstance(name, str) else ""

@@ -1,7 +1,5 @@
 """What a record is found by: read from any record, however odd, and never failing."""
 
-import re
-import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
 from hashlib import blake2b
@@ -12,7 +10,7 @@ from perdure.memory.lines import Line
 from perdure.memory.normalise import SEVERITIES, fingerprint, moment_ms, repository_path, severity
 from perdure.memory.record import TOMBSTONE, Plain
 
-Kind = Literal["fingerprint", "path", "directory", "sha", "pr"]
+Kind = Literal["fingerprint", "path", "directory", "sha", "pr", "key"]
 
 BAND = 1 << 50
 """Places of one severity lie within one band, the newest first."""
@@ -24,12 +22,7 @@ MOST_OFTEN = 4
 _MIDDLE = 1 << 49
 _FARTHEST_MS = 1 << 48
 _RANKS = {name: rank for rank, name in enumerate(SEVERITIES)}
-_WORD = re.compile(r"[^\W_]{1,64}")
-_LONGEST_WORD = 64
-_ASCII_WORD = re.compile(r"[a-z0-9]{1,64}")
-_ONLY_WORDS = bytes(ord(chr(code).lower() if chr(code).isalnum() else " ") for code in range(128)).ljust(256)
-"""What the bytes of an ASCII text become: those are translated faster than text."""
-_TEXTS = ("id", "type", "repo", "sha")
+_TEXTS = ("id", "type", "repo", "sha", "key")
 _MOST_PATHS = 1000
 _DEEPEST = 1024
 """Of a path with more characters no directories are known; it is found as it stands."""
@@ -47,6 +40,7 @@ class Facts(NamedTuple):
     sha: str
     pr_number: int | None
     paths: tuple[str, ...]
+    key: str
 
     def terms(self) -> set[int]:
         """Return what the record is found by, apart from its words."""
@@ -57,6 +51,8 @@ class Facts(NamedTuple):
             found.add(term("fingerprint", self.fingerprint))
         if self.sha:
             found.add(term("sha", self.sha))
+        if self.key:
+            found.add(term("key", self.key))
         if self.pr_number is not None:
             found.add(_term_of_number(self.pr_number))
         return found
@@ -69,7 +65,7 @@ def facts_of(line: Line) -> Facts:
     worst = content.get("severity")
     rank = _RANKS[worst if type(worst) is str and worst in _RANKS else severity(worst)]
     number = content.get("pr_number")
-    name, kind, repo, sha = [value if type(value) is str else "" for value in map(content.get, _TEXTS)]
+    name, kind, repo, sha, key = [value if type(value) is str else "" for value in map(content.get, _TEXTS)]
     return Facts(
         name,
         kind,
@@ -79,6 +75,7 @@ def facts_of(line: Line) -> Facts:
         sha.strip(),
         number if type(number) is int else None,
         _paths(content.get("paths")),
+        key,
     )
 
 
@@ -96,24 +93,15 @@ def target_of(content: Plain) -> str:
     return _text(content.get("target")) if content.get("type") == TOMBSTONE else ""
 
 
+def superseded_by(content: Plain) -> list[str]:
+    """Return the ids of the records that a record takes the place of."""
+    listed = content.get("supersedes")
+    return [each for each in listed if isinstance(each, str) and each] if isinstance(listed, list) else []
+
+
 def is_ours(kind: str) -> bool:
     """Tell whether a line of a type is there for the log itself, and is no record that anybody looks for."""
     return kind.startswith("_")
-
-
-def words_of(content: Plain) -> list[str]:
-    """Return the words of a record's title and summary."""
-    return words_in(f"{_spoken(content.get('title'))} {_spoken(content.get('summary'))}")
-
-
-def words_in(text: str) -> list[str]:
-    """Return the words of a text: letters and digits, without case and accents; a very long one in pieces."""
-    if text.isascii():
-        text = text.encode().translate(_ONLY_WORDS).decode()
-        words = text.split()
-        return words if max(map(len, words), default=0) <= _LONGEST_WORD else _ASCII_WORD.findall(text)
-    text = "".join(each for each in unicodedata.normalize("NFKD", text) if not unicodedata.combining(each))
-    return _WORD.findall(text.casefold())
 
 
 def directories(path: str) -> Iterator[str]:
@@ -145,12 +133,6 @@ _terms_of_path = lru_cache(maxsize=1 << 14)(_path_terms)
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
-
-
-def _spoken(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else ""
 
 
 def _fingerprint(value: Any) -> str:

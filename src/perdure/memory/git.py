@@ -17,7 +17,9 @@ _SAFE = (
 """A repository may name programs that git runs. None of them is needed to read."""
 _QUIET = {"GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C.UTF-8"}
 _OF_ANOTHER = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_NAMESPACE")
-_OWNER_AND_NAME = re.compile(r"[/:]([\w.-]+/[\w.-]+?)(?:\.git)?/?$")
+_OWNER_AND_NAME = re.compile(r"(?:://[^/]+/|[^/:]:)/?((?:[\w.-]+/)+[\w.-]+?)(?:\.git)?/?$")
+"""What follows the host in an address; a group may lie in another one."""
+UNSHALLOW = "Fetch the history: `git fetch --unshallow`, or `fetch-depth: 0` (GitHub), `GIT_DEPTH: 0` (GitLab)."
 
 
 @dataclass(frozen=True)
@@ -37,16 +39,24 @@ class Repository:
             found = self._ask("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
         except NotFound as error:
             self._ask("rev-parse", "--git-dir")  # says, if so, that there is no repository
-            raise NotFound(f"Git knows no commit {name!r} here.") from error
+            reason = f" This is a shallow clone, which may lack it. {UNSHALLOW}" if self.is_shallow() else ""
+            raise NotFound(f"Git knows no commit {name!r} here.{reason}") from error
         return found.decode("ascii", "replace").strip()
 
     def changed_paths(self, commit: str) -> list[str]:
         """Return the paths that a commit changed; of a merge, those that it brought.
 
-        Raises: NotFound; what `commit` raises.
+        Raises: NotFound, also for the oldest commit of a shallow clone, which would seem to have made every file;
+        what `commit` raises.
         """
+        found = self.commit(commit)
+        if found in self._cut_off():
+            raise NotFound(
+                f"Git cannot list what {found[:12]} changed: this is a shallow clone, which lacks the commit before it."
+                f" {UNSHALLOW}"
+            )
         options = ("--max-count=1", "--format=", "--name-only", "-m", "--first-parent", "--no-renames", "--no-ext-diff")
-        told = self._ask("log", "-z", *options, "--end-of-options", self.commit(commit), "--")
+        told = self._ask("log", "-z", *options, "--end-of-options", found, "--")
         return [os.fsdecode(path).encode(errors="replace").decode() for path in told.split(b"\0") if path]
 
     def log(self, *options: str) -> list[str]:
@@ -64,12 +74,33 @@ class Repository:
         """
         return Path(os.fsdecode(self._ask("rev-parse", "--show-toplevel").removesuffix(b"\n")))
 
+    def is_shallow(self) -> bool:
+        """Tell whether this is a clone without its whole history; not, when there is no repository."""
+        try:
+            return self._ask("rev-parse", "--is-shallow-repository").strip() == b"true"
+        except PerdureError:
+            return False
+
+    def _cut_off(self) -> set[str]:
+        """Return the commits whose parents a shallow clone lacks."""
+        if not self.is_shallow():
+            return set()
+        path = Path(os.fsdecode(self._ask("rev-parse", "--git-path", "shallow").removesuffix(b"\n")))
+        try:
+            return set(((self.folder or Path.cwd()) / path).read_text().split())
+        except OSError:
+            return set()
+
+    def address(self) -> str:
+        """Return the address of the remote `origin`; blank when there is none."""
+        try:
+            return self._ask("config", "--get", "remote.origin.url").decode(errors="replace").strip()
+        except PerdureError:
+            return ""
+
     def name(self) -> str | None:
         """Return `owner/name` as the address of the remote `origin` has it, if there is one."""
-        try:
-            address = self._ask("config", "--get", "remote.origin.url").decode(errors="replace").strip()
-        except PerdureError:
-            return None
+        address = self.address()
         found = _OWNER_AND_NAME.search(address) if "://" in address or "@" in address else None
         return found.group(1) if found else None
 

@@ -156,7 +156,7 @@ class TakenIds:
 def is_same(record: Plain, stored: Plain, *, is_dated: bool) -> bool:
     """Tell whether a record says what a stored one says; a time that we have filled in ourselves does not count."""
     with suppress(Invalid):  # another program wrote it: it is compared as it stands
-        stored = normalised(stored, 0)
+        stored = normalised(stored, 0, is_foreign=True)
     ignored = ("v",) if is_dated else ("v", "timestamp")
     return _text(record, ignored) == _text(stored, ignored)
 

@@ -18,20 +18,21 @@ from typing import ParamSpec, TypeVar
 from zlib import crc32
 
 from perdure.memory.dedupe import dedupe_key, latest
-from perdure.memory.facts import BAND, MOST_OFTEN, UNDATED, Facts, facts_of, is_ours, target_of, words_of
+from perdure.memory.facts import BAND, MOST_OFTEN, UNDATED, Facts, facts_of, is_ours, superseded_by, target_of
 from perdure.memory.lines import Line
 from perdure.memory.normalise import SEVERITIES
 from perdure.memory.noted import Noted, ending
 from perdure.memory.reading import LONGEST
 from perdure.memory.record import Plain
 from perdure.memory.rows import Held, OutOfTime, Row, Unusable, is_span, name_of, row_of
+from perdure.memory.words import terms_of_all
 from perdure.settings import FILE_MODE
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 _APPLICATION = 0x50524D58
-_VERSION = 3
+_VERSION = 4
 _WAIT_S = 0.5
 _LENGTH_BITS = 8
 _LONGEST = (1 << _LENGTH_BITS) - 1
@@ -52,6 +53,7 @@ _TABLES = """
     CREATE TABLE records (n INTEGER PRIMARY KEY, at INTEGER, length INTEGER, id TEXT, place INTEGER, repo TEXT,
         type TEXT, arrival INTEGER, key BLOB);
     CREATE TABLE hidden (id TEXT PRIMARY KEY, before INTEGER) WITHOUT ROWID;
+    CREATE TABLE superseded (id TEXT PRIMARY KEY, before INTEGER) WITHOUT ROWID;
     CREATE TABLE unsummed (at INTEGER PRIMARY KEY, length INTEGER);
     CREATE TABLE postings (term INTEGER, place INTEGER, n INTEGER, PRIMARY KEY (term, place, n)) WITHOUT ROWID;
     CREATE VIRTUAL TABLE texts USING fts5 (words, content='', columnsize=0, detail=none,
@@ -63,7 +65,8 @@ _INDEXES = """
 """
 _ROW = "r.n, r.at, r.length, r.id, r.place, r.repo, r.type"
 _NOT_HIDDEN = "NOT EXISTS (SELECT 1 FROM hidden WHERE hidden.id = r.id AND r.at < hidden.before)"
-_WANTED = f"(:repo = '' OR r.repo IN ('', :repo)) AND {_NOT_HIDDEN}"
+_CURRENT = f"{_NOT_HIDDEN} AND NOT EXISTS (SELECT 1 FROM superseded s WHERE s.id = r.id AND r.at < s.before)"
+_WANTED = f"(:repo = '' OR r.repo IN ('', :repo)) AND {_CURRENT}"
 
 
 _FAILURES = (sqlite3.Error, MemoryError)
@@ -201,10 +204,11 @@ class Database:
         """Insert what is to be found, and return how far that is, with how many words and records."""
         rows: list[object] = []
         postings: list[object] = []
-        texts: list[tuple[int, str]] = []
+        contents: list[Plain] = []
         hidden: list[tuple[str, int]] = []
+        superseded: list[tuple[str, int]] = []
         unsummed: list[tuple[int, int]] = []
-        words, n, upto, found = 0, noted.next, noted.upto, noted.unsummed
+        n, upto, found = noted.next, noted.upto, noted.unsummed
         for line in lines:
             upto = line.offset + line.length + 1
             if line.kind != "checked":
@@ -216,21 +220,28 @@ class Database:
             if is_ours(facts.type):
                 hidden.append((target_of(line.content), line.offset))
                 continue
+            superseded += ((name, line.offset) for name in superseded_by(line.content))
             rows += _values(n, line, facts, noted.keyed_since)
             place = facts.place
             for term in facts.terms():
                 postings += (term, place, n)
-            length, text = _indexed(line.content)
-            words += length
-            texts.append((n << _LENGTH_BITS | length, text))
+            contents.append(line.content)
             n += 1
         self._insert_values("records", 9, rows)
         self._insert_values("heap" if self._is_new else "postings", 3, postings)
-        self._connection.executemany("INSERT INTO texts (rowid, words) VALUES (?, ?)", texts)
+        words = self._insert_texts(noted.next, contents)
         self._connection.executemany("INSERT OR REPLACE INTO hidden SELECT ?1, ?2 WHERE ?1 <> ''", hidden)
+        self._connection.executemany("INSERT OR REPLACE INTO superseded VALUES (?, ?)", superseded)
         self._connection.executemany("INSERT INTO unsummed VALUES (?, ?)", unsummed)
-        records = noted.records + len(texts)
+        records = noted.records + len(contents)
         return replace(noted, upto=upto, records=records, words=noted.words + words, unsummed=found)
+
+    def _insert_texts(self, first: int, contents: Sequence[Plain]) -> int:
+        """Insert the terms of records that are numbered from there on, and return how many terms they have."""
+        found = [_indexed(terms) for terms in terms_of_all(contents)]
+        rows = ((n << _LENGTH_BITS | length, text) for n, (length, text) in enumerate(found, first))
+        self._connection.executemany("INSERT INTO texts (rowid, words) VALUES (?, ?)", rows)
+        return sum(length for length, _text in found)
 
     def _insert_values(self, table: str, width: int, values: list[object]) -> None:
         """Insert rows that stand one after the other, many with each statement: that is four times as fast."""
@@ -343,12 +354,27 @@ class Database:
         return self._connection.execute(query, (row.id, row.at)).fetchone() is not None
 
     @_told
+    def is_superseded(self, row: Row) -> bool:
+        """Tell whether a later record takes the place of a record."""
+        query = "SELECT 1 FROM superseded WHERE id = ? AND ? < before"
+        return self._connection.execute(query, (row.id, row.at)).fetchone() is not None
+
+    @_told
+    def is_gone(self, row: Row) -> bool:
+        """Tell whether a record is to be forgotten, or superseded."""
+        query = (
+            "SELECT 1 FROM hidden WHERE id = ?1 AND ?2 < before"
+            " UNION ALL SELECT 1 FROM superseded WHERE id = ?1 AND ?2 < before"
+        )
+        return self._connection.execute(query, (row.id, row.at)).fetchone() is not None
+
+    @_told
     def first_with(self, keys: Collection[bytes], since_ms: int) -> dict[bytes, str] | None:
         """See `KeyIndex.first_with`."""
         if since_ms < self.noted().keyed_since:
             return None
         query = (
-            f"SELECT id FROM records r WHERE key = ? AND arrival BETWEEN ? AND ? AND {_NOT_HIDDEN}"
+            f"SELECT id FROM records r WHERE key = ? AND arrival BETWEEN ? AND ? AND {_CURRENT}"
             " ORDER BY arrival, n LIMIT 1"
         )
         until_ms = latest(since_ms)
@@ -415,17 +441,16 @@ def _values(n: int, line: Line, facts: Facts, keyed_since: int) -> tuple[object,
     return (n, line.offset, line.length, facts.id, facts.place, facts.repo, facts.type, arrival, key)
 
 
-def _indexed(content: Plain) -> tuple[int, str]:
-    """Return how many words a record has, and what is indexed of them: each word, and for each repetition a mark."""
-    words = words_of(content)
+def _indexed(terms: Sequence[str]) -> tuple[int, str]:
+    """Return how many terms a record has, and what is indexed of them: each term, and for each repetition a mark."""
     marks: dict[str, int] = {}
-    for word in words:
-        if word not in marks:
-            marks[word] = 1
-        elif (times := marks[word] + 1) <= MOST_OFTEN:
-            marks[word] = times
-            marks[f"{word}^{times}"] = 1
-    return min(len(words), _LONGEST), " ".join(marks)
+    for term in terms:
+        if term not in marks:
+            marks[term] = 1
+        elif (times := marks[term] + 1) <= MOST_OFTEN:
+            marks[term] = times
+            marks[f"{term}^{times}"] = 1
+    return min(len(terms), _LONGEST), " ".join(marks)
 
 
 def _mark(word: str, times: int) -> str:

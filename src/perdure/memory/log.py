@@ -3,12 +3,13 @@
 import os
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Protocol
 
 from perdure import failpoints
 from perdure.errors import Conflict, Damaged, PerdureError
+from perdure.memory.callers import writing
 from perdure.memory.files import OpenFile, flush_file, flush_folder, identity, open_file, read_at, told, write_all
 from perdure.memory.lock import WAIT_S, LogLock
 from perdure.memory.places import Places
@@ -49,13 +50,15 @@ class Log:
 
         When this returns, the lines are durable, and so is all that the look has seen.
 
-        Raises: what `append` raises.
+        Raises: what `append` raises; CallerGone when the caller has given up before the lock was taken.
         """
-        with self._lock:
-            file, size = self._current()
-            if lines := choose(file.fd, size):
-                self._write(file.fd, size, b"".join(lines))
-        self._flush(file)
+        with ExitStack() as stack:
+            with self._lock:
+                stack.enter_context(writing())
+                file, size = self._current()
+                if lines := choose(file.fd, size):
+                    self._write(file.fd, size, b"".join(lines))
+            self._flush(file)
 
     def look(self) -> tuple[OpenFile, int]:
         """Return the file as it is when nobody writes, and its size: all before that stays as it is, line by line.
@@ -73,7 +76,7 @@ class Log:
         Raises: what `append` raises; Conflict when the lock was removed, so that others may write in spite of it, or
         the new file was, so that its name may be that of another.
         """
-        with self._lock:
+        with self._lock, writing():
             file, size = self._current(after_failure=after_failure)
             finish(file.fd, size)
             if not self._lock.is_in_place():

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from perdure.errors import Invalid
+from perdure.memory.hosting import Hosting
 from perdure.memory.record import Plain
 
 BEGIN = "<!-- perdure:memory:begin -->"
@@ -27,12 +28,18 @@ _ESCAPES = {ord(char): f"\\{char}" for char in "\\`*_{}[]#!|~$"} | {
     ord(">"): "&gt;",
     ord(_BREAK): "&#8203;",
 }
+_HEX = re.compile(r"[0-9a-f]{7,64}")
 _PLAIN_PATH = re.compile(r"[\w./ +,-]+")
 
 
-def section(matches: Sequence[Mapping[str, Any]], *, truncated: bool = False) -> str:
-    """Write matches, as `related` gives them, as one section between its two hidden markers."""
-    lines = [line for match in matches for line in _item(match)] or ["Nothing related was found."]
+def section(matches: Sequence[Mapping[str, Any]], *, truncated: bool = False, hosting: Hosting | None = None) -> str:
+    """Write matches, as `related` gives them, as one section between its two hidden markers; blank without matches.
+
+    With the host of the repositories, commits and pull requests are links.
+    """
+    if not matches:
+        return ""
+    lines = [line for match in matches for line in _item(match, hosting)]
     note = ["", "There may be more: the search was cut short."] if truncated else []
     return "\n".join([BEGIN, TITLE, "", *lines, *note, END])
 
@@ -40,11 +47,14 @@ def section(matches: Sequence[Mapping[str, Any]], *, truncated: bool = False) ->
 def apply_section(existing: str, new: str) -> str:
     """Put a section into a text: in the place of the first one there, else at the end; others are removed.
 
-    Applied again, it changes nothing. What stands outside the markers stays as it is; of a section that has lost one of
-    its markers, only the other marker and the title are taken away, because the rest may be somebody's own.
+    A blank section removes those that are there. Applied again, it changes nothing. What stands outside the markers
+    stays as it is; of a section that has lost one of its markers, only the other marker and the title are taken away,
+    because the rest may be somebody's own.
 
     Raises: Invalid when it is no section.
     """
+    if not new:
+        return _removed(existing)
     if not (new.startswith(f"{BEGIN}\n") and new.endswith(f"\n{END}")):
         raise Invalid(f"A section was expected, from {BEGIN} to {END}.")
     lines = existing.split("\n")
@@ -56,6 +66,19 @@ def apply_section(existing: str, new: str) -> str:
     if at == len(kept):
         written[-1] = written[-1].rstrip("\r")
     return "\n".join([*kept[:at], *written, *kept[at:]])
+
+
+def _removed(existing: str) -> str:
+    """Return a text without its sections, and without the empty line that was put before one at its end."""
+    kept, at = _without_sections(existing.split("\n"))
+    if at is None:
+        return existing
+    before, after = kept[:at], kept[at:]
+    if any(_bare(line) for line in after):
+        return "\n".join([*before, *after])
+    while before and not _bare(before[-1]):
+        before.pop()
+    return "\n".join([*before, ""]) if before else ""
 
 
 def inline(text: str, width: int = _SUMMARY_WIDTH) -> str:
@@ -108,7 +131,7 @@ def _before_the_end(lines: list[str], ending: str) -> list[str]:
     return [*whole[:-1], *([] if not _bare(whole[-2]) else [ending])]
 
 
-def _item(match: Mapping[str, Any]) -> Iterator[str]:
+def _item(match: Mapping[str, Any], hosting: Hosting | None) -> Iterator[str]:
     record: Plain = match["record"]
     date = str(record.get("timestamp", ""))[:10]
     words = [inline(str(word), 40) for word in (record.get("type"), date, record.get("repo")) if word]
@@ -116,6 +139,8 @@ def _item(match: Mapping[str, Any]) -> Iterator[str]:
     yield f"- **{inline(str(record.get('severity', 'unknown')), 20)}** {', '.join(words)}: {title}"
     if record.get("title") and record.get("summary"):
         yield f"  - {inline(str(record['summary']))}"
+    if changes := [*_commit(record, hosting), *_pull_request(record, hosting)]:
+        yield f"  - {', '.join(changes)}"
     if paths := record.get("paths") or []:
         more = f" and {len(paths) - _PATHS} more" if len(paths) > _PATHS else ""
         yield f"  - paths: {', '.join(_path(str(path)) for path in paths[:_PATHS])}{more}"
@@ -123,6 +148,30 @@ def _item(match: Mapping[str, Any]) -> Iterator[str]:
         yield f"  - why: {', '.join(_reason(each) for each in why[:_PATHS])}"
     if links := [found for link in (record.get("links") or [])[:_LINKS] if (found := _link(link))]:
         yield f"  - {', '.join(links)}"
+
+
+def _commit(record: Plain, hosting: Hosting | None) -> Iterator[str]:
+    sha = record.get("sha")
+    if isinstance(sha, str) and sha:
+        name = f"`{sha[:12]}`" if _HEX.fullmatch(sha) else inline(sha, 40)
+        url = hosting.commit_url(record.get("repo"), sha) if hosting else None
+        yield f"commit {_linked(name, url)}"
+
+
+def _pull_request(record: Plain, hosting: Hosting | None) -> Iterator[str]:
+    number = record.get("pr_number")
+    if type(number) is int:
+        url = hosting.pull_request_url(record.get("repo"), number) if hosting else None
+        yield f"pull request {_linked(str(number), url)}"
+
+
+def _linked(name: str, url: str | None) -> str:
+    return name if url is None else f"[{name}](<{_quiet(url)}>)"
+
+
+def _quiet(url: str) -> str:
+    """Return an address that leads to the same page of GitHub, and leaves no "mentioned in" there."""
+    return re.sub(r"^https?://(www\.)?github\.com(?=/)", "https://redirect.github.com", url, flags=re.IGNORECASE)
 
 
 def _path(path: str) -> str:
@@ -145,6 +194,4 @@ def _link(link: Mapping[str, Any]) -> str | None:
         is_web = False
     if not is_web or _HIDDEN.search(url):
         return name or None
-    # that host leads to the same page, and leaves no "mentioned in" there
-    quiet = re.sub(r"^https?://(www\.)?github\.com(?=/)", "https://redirect.github.com", url, flags=re.IGNORECASE)
-    return f"[{name}](<{quote(quiet, safe=':/?#@!$&*+,;=%~-._')}>)"
+    return _linked(name, quote(_quiet(url), safe=":/?#@!$&*+,;=%~-._"))

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import orjson
 
@@ -15,9 +15,11 @@ from perdure.memory.batch import Batch
 from perdure.memory.dedupe import LONG_BYTES, WINDOW_MS, Recent
 from perdure.memory.derived import Index
 from perdure.memory.files import OpenFile, open_file
+from perdure.memory.filters import Filters, filter_of
 from perdure.memory.ids import TakenIds, in_archive
 from perdure.memory.index_file import Keys
 from perdure.memory.lines import line_of
+from perdure.memory.listing import listed
 from perdure.memory.log import Log
 from perdure.memory.log import now_ms as clock_ms
 from perdure.memory.normalise import normalised, repository_path
@@ -29,6 +31,7 @@ from perdure.memory.repair import repair
 from perdure.memory.search import Search
 from perdure.memory.search import search as find_text
 from perdure.memory.transfer import export, import_lines
+from perdure.memory.updating import update
 from perdure.memory.verify import status, verify
 from perdure.memory.view import View
 
@@ -146,20 +149,36 @@ class Memory:
         text: str,
         *,
         limit: int = 10,
-        repo: str | None = None,
-        type: str | None = None,  # noqa: A002  the key of a record has this name
         budget_ms: float = 50.0,
+        **filters: Unpack[Filters],
     ) -> Plain:
         """Find records by the words of a text, the best first (BM25 over title and summary).
 
         The text is never read as a query language. A record needs one of the words; words that too many records have
-        are dropped, unless there are no others. The budget is as for `related`.
+        are dropped, unless there are no others. The budget is as for `related`, the filters are as for `list`.
 
         Raises: Invalid; Unavailable; Denied; Damaged.
         """
-        asked = Search(text_of(text, "text"), limit_of(limit), word_of(repo, "repo"), word_of(type, "type"))
+        asked = Search(text_of(text, "text"), limit_of(limit), filter_of(**filters))
         within_ms = budget_of(budget_ms)
         return self._index.use(lambda view: find_text(view, asked, within_ms)) or _nothing()
+
+    def list(self, *, limit: int = 20, **filters: Unpack[Filters]) -> Plain:
+        """Return the newest records, and whether there are more; filters are type, source, repo, since and until.
+
+        Raises: Invalid; Unavailable; Denied; Damaged.
+        """
+        return listed(self.places, filter_of(**filters), limit_of(limit))
+
+    def update(self, key: str, changes: Mapping[str, Any]) -> Plain:
+        """Store a record under a key, which supersedes what is current there, and takes over what is not changed.
+
+        The key may also be the id of a record, which is the key from then on. None removes a value. When nothing
+        changes, nothing is stored.
+
+        Raises: Invalid; Unavailable; Denied; Damaged.
+        """
+        return update(self._log, self._index, key, changes)
 
     def get(self, id: str) -> Plain:  # noqa: A002  the key of a record has this name
         """Return the record with an id, or with the only id that begins so; at least six characters.
@@ -189,12 +208,15 @@ class Memory:
         """Give all records that are not forgotten, oldest first."""
         return map(orjson.loads, export(self.places))
 
-    def compact(self, *, retention_days: int = 90, now_ms: int | None = None) -> Plain:
+    def compact(self, *, retention_days: int = 90, now_ms: int | None = None, dry_run: bool = False) -> Plain:
         """Move what is old to the archive; return what was kept, archived and forgotten, and the bytes of the log.
+
+        A dry run returns the same and writes nothing.
 
         Raises: Conflict when somebody else rewrites the log now; Unavailable; Denied; Damaged.
         """
-        return self._indexed(compaction.compact(self._log, retention_days=retention_days, now=now_ms))
+        answer = compaction.compact(self._log, retention_days=retention_days, now=now_ms, dry_run=dry_run)
+        return answer if dry_run else self._indexed(answer)
 
     def forget(self, record_id: str) -> Plain:
         """Remove all records with an id, from the log and the archive; return how many.

@@ -13,11 +13,14 @@ from perdure.memory.record import Plain, plain, require_printable
 
 SEVERITIES: Final = ("critical", "high", "medium", "low", "unknown")
 """The worst first."""
-KNOWN_TYPES: Final = (
-    *("incident", "governor_hold", "deploy_failure", "security_block", "verifier_cluster", "revert"),
-    *("lesson", "decision", "preference", "fact", "goal_outcome"),
+INGESTED_TYPES: Final = (
+    *("incident", "governor_hold", "deploy_failure", "security_block", "verifier_cluster", "revert", "goal_outcome"),
 )
+"""What tools report; all other types are written by people and agents."""
+KNOWN_TYPES: Final = (*INGESTED_TYPES, "lesson", "decision", "preference", "fact")
 LONGEST_ID = 200
+_SAY_NOTHING = ("id", "type", "timestamp", "repo", "source", "severity", "key", "supersedes", "metadata", "v")
+"""Keys that describe what a record says, and say nothing alone."""
 
 _SAME_AS = {"fatal": "critical", "error": "high", "warning": "medium", "warn": "medium", "info": "low", "debug": "low"}
 _WORD = re.compile(r"[a-z][a-z0-9_]{0,63}")
@@ -28,10 +31,12 @@ _IN_MILLISECONDS = 100_000_000_000
 """A moment above this is counted in milliseconds: in seconds it would be the year 5138."""
 
 
-def normalised(record: Mapping[str, Any], now_ms: int) -> Plain:
+def normalised(record: Mapping[str, Any], now_ms: int, *, is_foreign: bool = False) -> Plain:
     """Return a record as it is to be stored, with an id and a timestamp.
 
-    Raises: Invalid, naming the key, for a value that has no meaning there.
+    A foreign record, which is imported or stored already, may be empty and may have a severity that means nothing.
+
+    Raises: Invalid, naming the key, for a value that has no meaning there; for a record that says nothing.
     """
     if not isinstance(record, Mapping):
         raise Invalid(f"A record was expected to be an object, not {type(record).__name__}.")
@@ -43,16 +48,33 @@ def normalised(record: Mapping[str, Any], now_ms: int) -> Plain:
     found.setdefault("timestamp", now_ms)
     if "type" not in found:
         raise Invalid(f"A record needs a type: {', '.join(KNOWN_TYPES)}, or another lower-case word.")
+    if not is_foreign and "severity" in found:
+        _require_severity(found["severity"])
     for key, read in _FORMS.items():
         if key in found:
             found[key] = read(found[key], key)
-    return {key: value for key, value in found.items() if value not in ("", [])}
+    stored = {key: value for key, value in found.items() if value not in ("", [])}
+    if not is_foreign and _is_empty(stored):
+        raise Invalid("A record must say something: give a title, a summary, paths, a fingerprint, a commit or a link.")
+    return stored
 
 
 def severity(value: Any) -> str:
-    """Return one of the five severities."""
+    """Return one of the five severities; `unknown` for what is none."""
     text = str(value).strip().lower()
     return text if text in SEVERITIES else _SAME_AS.get(text, "unknown")
+
+
+def _require_severity(value: Any) -> None:
+    if not isinstance(value, str) or value.strip().lower() not in (*SEVERITIES, *_SAME_AS):
+        known = f"{', '.join(SEVERITIES)}; {', '.join(_SAME_AS)} are accepted too"
+        raise Invalid(f"severity is {repr(value)[:80]}; expected one of {known}.")
+
+
+def _is_empty(record: Plain) -> bool:
+    """Tell whether a record has nothing to be found by and nothing to be read."""
+    metadata = {key: value for key, value in record.get("metadata", {}).items() if key != "pinned"}
+    return not metadata and not any(key not in _SAY_NOTHING for key in record)
 
 
 def moment(value: Any) -> str:
@@ -147,10 +169,25 @@ def _id(value: Any, key: str) -> str:
     return require_printable(value, key)
 
 
+def _ids(value: Any, key: str) -> list[str]:
+    listed = [value] if isinstance(value, str) else value
+    if not isinstance(listed, list):
+        raise Invalid(f"{key} was expected to be a list of ids.")
+    return [_id(each, key) for each in listed]
+
+
 def _type(value: Any, key: str) -> str:
     if not isinstance(value, str) or not _WORD.fullmatch(value):
-        raise Invalid(f"{key} is {value!r}; expected a lower-case word such as {', '.join(KNOWN_TYPES[:3])}.")
+        raise Invalid(f"{key} is {repr(value)[:80]}; expected a lower-case word such as {', '.join(KNOWN_TYPES[:3])}.")
     return value
+
+
+def type_of(value: Any) -> str:
+    """Return a type that is asked for; blank for what is not given.
+
+    Raises: Invalid when no record can have it.
+    """
+    return "" if value is None else _type(value, "type")
 
 
 def _text(value: Any, key: str) -> str:
@@ -204,4 +241,6 @@ _FORMS: dict[str, Callable[[Any, str], Any]] = {
     "paths": _paths,
     "links": _links,
     "metadata": _metadata,
+    "key": _id,
+    "supersedes": _ids,
 }

@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 
 from perdure.errors import Invalid
-from perdure.settings import NoHome, absolute, load_settings
+from perdure.settings import NoHome, absolute, ensure_folder, load_settings
 
 LOG_FILE = "memory.jsonl"
 LOCK_FILES = ("memory.jsonl.new", "memory.idx.lock", "memory.jsonl.lock")
@@ -66,13 +66,19 @@ class Places:
 
 
 def get_memory_state_dir(explicit: str | os.PathLike[str] | None = None) -> Path:
-    """Find the folder of the memory; nothing is made.
+    """Return the folder of the memory; it is made if it is missing, for its owner alone.
 
     An explicit folder, then `MEMORY_STATE_DIR`, then `$PERDURE_HOME/state`, then `~/.perdure/state`, and
     `./.perdure/state` where there is no home.
 
     Raises: Invalid when that cannot be a folder.
     """
+    folder = _state_dir(explicit)
+    ensure_folder(folder)
+    return folder
+
+
+def _state_dir(explicit: str | os.PathLike[str] | None) -> Path:
     if explicit is not None:
         return absolute(os.fspath(explicit))
     try:

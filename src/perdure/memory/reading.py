@@ -1,6 +1,7 @@
 """Reading a log without a lock: bytes, split at line ends only, whatever else is in them.
 
-Bytes after the last line end are somebody's write that is not finished, or never was; they are no line yet.
+Bytes after the last line end are a write that is not finished, or never was; they are no line yet. Only who reads all
+records takes them for one when they are a whole record: a program or an editor has left the line end out.
 """
 
 import os
@@ -43,9 +44,20 @@ def iter_lines(path: Path, *, start: int = 0) -> Iterator[Line]:
     except FileNotFoundError:
         return
     try:
-        yield from lines_of(fd, path, start=start)
+        yield from whole_lines_of(fd, path, start=start)
     finally:
         os.close(fd)
+
+
+def whole_lines_of(fd: int, path: Path, *, start: int = 0, end: int | None = None) -> Iterator[Line]:
+    """Give the lines of an open log, and behind the last line end what is a record nevertheless."""
+    at = start
+    for line in lines_of(fd, path, start=start, end=end):
+        at = line.offset + line.length + 1
+        yield line
+    rest = read_at(fd, path, at, LONGEST if end is None else min(LONGEST, end - at))
+    if rest and b"\n" not in rest and (line := read_line(at, rest)).is_served:
+        yield line
 
 
 def lines_of(fd: int, path: Path, *, start: int = 0, end: int | None = None) -> Iterator[Line]:

@@ -2,7 +2,7 @@
 
 import math
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import date
 from pathlib import PurePath
 from typing import Any, TypedDict
@@ -42,11 +42,15 @@ class MemoryRecord(TypedDict, total=False):
     paths: list[str]
     links: list[dict[str, Any]]
     metadata: dict[str, Any]
+    key: str
+    supersedes: list[str]
     v: int
 
 
-def plain(record: Mapping[str, Any]) -> Plain:
+def plain(record: Mapping[str, Any], *, is_lenient: bool = False) -> Plain:
     """Return a record as JSON values: dates, UUIDs and paths become text, everything else stays what it is.
+
+    A lenient one takes the text of any other object (`str`).
 
     Raises: Invalid, naming the place, for what has no JSON: NaN, a lone surrogate, a key that is no text, an object.
     """
@@ -56,7 +60,8 @@ def plain(record: Mapping[str, Any]) -> Plain:
         if key in record:
             raise Invalid(f"A record cannot have {key!r}: that key is written by the log itself.")
     try:
-        return {_key(key, ""): _plain(value, _key(key, "")) for key, value in record.items()}
+        spoken = _any_spoken if is_lenient else _spoken
+        return {_key(key, ""): _plain(value, _key(key, ""), spoken) for key, value in record.items()}
     except RecursionError:
         raise Invalid("A record is nested too deeply.") from None
 
@@ -95,18 +100,18 @@ def encoded(record: Plain) -> bytes:
     return text
 
 
-def _plain(value: Any, where: str) -> Any:
+def _plain(value: Any, where: str, spoken: Callable[[Any, str], str]) -> Any:
     match value:
         case None | bool():
             return value
         case list() | tuple():
-            return [_plain(each, f"{where}[{number}]") for number, each in enumerate(value)]
+            return [_plain(each, f"{where}[{number}]", spoken) for number, each in enumerate(value)]
         case dict():
-            return {_key(key, where): _plain(each, f"{where}.{key}") for key, each in value.items()}
+            return {_key(key, where): _plain(each, f"{where}.{key}", spoken) for key, each in value.items()}
         case int() | float():
             return _number(value, where)
         case _:
-            return _text(_spoken(value, where), where)
+            return _text(spoken(value, where), where)
 
 
 def _spoken(value: Any, where: str) -> str:
@@ -119,6 +124,13 @@ def _spoken(value: Any, where: str) -> str:
             return str(value)
         case _:
             raise Invalid(f"{where} is of the type {type(value).__name__}, which JSON does not have.")
+
+
+def _any_spoken(value: Any, where: str) -> str:
+    try:
+        return _spoken(value, where) if isinstance(value, date) else str(value)
+    except Exception as error:
+        raise Invalid(f"{where} is of the type {type(value).__name__}, which has no text: {error!r}.") from error
 
 
 def _number(value: int | float, where: str) -> int | float:

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from perdure.memory.facts import Facts, directories, place, term, words_of
+from perdure.memory.facts import Facts, directories, place, term
 from perdure.memory.record import Plain
 from perdure.memory.rows import OutOfTime, Row
 from perdure.memory.search import COUNTING, GRACE, affordable, asked_words, weighty
 from perdure.memory.view import View
+from perdure.memory.words import terms_of
 
 _FEW = 300
 """So many records with the words are looked at one by one; where there are more, the other reasons lead."""
@@ -66,8 +67,9 @@ def related(view: View, asked: Asked, budget_ms: float) -> Plain:
     matches: list[Match] = []
     begun_s, budget_s = time.monotonic(), budget_ms / 1000
     view.until(begun_s + COUNTING * budget_s)
-    words, is_hasty = weighty(view, asked_words(asked.text))
-    match = _Matcher(view, asked, list(words))
+    shown = asked_words(asked.text)
+    words, is_hasty = weighty(view, shown)
+    match = _Matcher(view, asked, list(words), " ".join(dict.fromkeys(shown[word] for word in words)))
     view.until(begun_s + (1 - GRACE) * budget_s)
     try:
         is_truncated = _collect(view, match, affordable(budget_ms), matches) or is_hasty
@@ -139,6 +141,8 @@ class _Matcher:
     view: View
     asked: Asked
     words: Sequence[str]
+    shown: str
+    """The words as they were asked for."""
 
     def collect(self, rows: Iterable[Row], into: list[Match]) -> None:
         """Collect the first that match, one by one: what is there stays when the time is over."""
@@ -147,16 +151,16 @@ class _Matcher:
 
     def all(self, rows: Iterable[Row]) -> Iterator[Match]:
         for row in rows:
-            if self.view.is_hidden(row) or (found := self.view.read(row)) is None:
+            if not self.view.is_current(row) or (found := self.view.read(row)) is None:
                 continue
             line, facts = found
             overlap, why = reasons(facts, self.asked)
             if not why and self.asked.terms():
                 continue
             if self.words:
-                if not set(self.words) <= set(words_of(line.content or {})):
+                if not set(self.words) <= set(terms_of(line.content or {})):
                     continue
-                why.append({"kind": "text", "value": " ".join(self.words)})
+                why.append({"kind": "text", "value": self.shown})
             yield Match(line.record, why, (row.place, -overlap, row.id, row.n))
 
 

@@ -7,14 +7,16 @@ with the usual k1 and b; a word that stands there more than four times counts fo
 import heapq
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
-from perdure.memory.facts import MOST_OFTEN, words_in
+from perdure.memory.facts import MOST_OFTEN
+from perdure.memory.filters import Filter
 from perdure.memory.record import Plain
 from perdure.memory.rows import OutOfTime
 from perdure.memory.view import View
+from perdure.memory.words import asked_terms
 
 COUNTING = 0.4
 """So much of the time may be spent on finding out which words are common."""
@@ -35,9 +37,8 @@ class Search:
     """What is searched for."""
 
     text: str
-    limit: int = 10
-    repo: str = ""
-    type: str = ""
+    limit: int
+    wanted: Filter
 
 
 def affordable(budget_ms: float) -> int:
@@ -45,12 +46,12 @@ def affordable(budget_ms: float) -> int:
     return max(1, int(min(budget_ms, 1e9) * _TEXTS_PER_MS))
 
 
-def asked_words(text: str) -> list[str]:
-    """Return the words of a question: each once, the first ones of a long text."""
-    return list(dict.fromkeys(words_in(text)))[:_MOST_WORDS]
+def asked_words(text: str) -> dict[str, str]:
+    """Return the terms of a question, each with the word that it stands for; the first ones of a long text."""
+    return asked_terms(text, _MOST_WORDS)
 
 
-def weighty(view: View, words: Sequence[str]) -> tuple[dict[str, int], bool]:
+def weighty(view: View, words: Iterable[str]) -> tuple[dict[str, int], bool]:
     """Return the words that tell something, and how many records have each, the rarest first.
 
     In a log of more than 1,000 records words in more than 5 % of them are dropped; but when all words are as common as
@@ -144,10 +145,10 @@ def saturation(times: int, relative_length: float) -> float:
 
 
 def _wanted(view: View, asked: Search, n: int) -> Plain | None:
-    row = view.row(n)
-    if row is None or (asked.repo and row.repo not in ("", asked.repo)) or (asked.type and row.type != asked.type):
+    row, wanted = view.row(n), asked.wanted
+    if row is None or (wanted.repo and row.repo not in ("", wanted.repo)) or (wanted.type and row.type != wanted.type):
         return None
-    if view.is_hidden(row):
+    if not view.is_current(row):
         return None
     found = view.read(row)
-    return found[0].record if found is not None else None
+    return found[0].record if found is not None and wanted.wants(found[0]) else None

@@ -13,16 +13,17 @@ import orjson
 
 from perdure.errors import Invalid, Unavailable
 from perdure.memory.archive import archive_files, named
-from perdure.memory.compaction import is_tombstone, tombstones
+from perdure.memory.compaction import is_tombstone
+from perdure.memory.departed import departed
 from perdure.memory.facts import target_of
-from perdure.memory.files import OpenFile, identity, open_file
+from perdure.memory.files import OpenFile, identity, open_file, read_at
 from perdure.memory.ids import in_archive, is_same
 from perdure.memory.index import Names
 from perdure.memory.lines import Line, line_of, read_line
 from perdure.memory.log import Log, now_ms
 from perdure.memory.normalise import normalised
 from perdure.memory.places import Places
-from perdure.memory.reading import iter_lines, lines_of, split, texts_of
+from perdure.memory.reading import iter_lines, lines_of, split, whole_lines_of
 from perdure.memory.record import Plain
 from perdure.memory.rows import Unusable
 from perdure.memory.verify import LISTED
@@ -42,7 +43,7 @@ def export(places: Places, *, raw: bool = False, archive: bool = False) -> Itera
         log = OpenFile(open_file(places.log, os.O_RDONLY))
     except FileNotFoundError:
         log = None
-    gone = tombstones(log.fd, places) if log is not None else {}
+    gone = departed(log.fd, places).forgotten if log is not None else {}
     for path in archive_files(places) if archive else []:
         old = OpenFile(open_file(path, os.O_RDONLY))
         yield from _exported(old, path, dict.fromkeys(gone, os.fstat(old.fd).st_size), raw=raw)
@@ -51,11 +52,10 @@ def export(places: Places, *, raw: bool = False, archive: bool = False) -> Itera
 
 
 def _exported(file: OpenFile, path: Path, gone: dict[str, int], *, raw: bool) -> Iterator[bytes]:
-    for offset, _, text in texts_of(file.fd, path):
-        if text is None or not (line := read_line(offset, text)).is_served or is_tombstone(line):
-            continue
-        if offset >= gone.get(named(line) or "", -1):
-            yield (text if raw else orjson.dumps(line.record)) + b"\n"
+    for line in whole_lines_of(file.fd, path):
+        if line.is_served and not is_tombstone(line) and line.offset >= gone.get(named(line) or "", -1):
+            text = read_at(file.fd, path, line.offset, line.length) if raw else orjson.dumps(line.record)
+            yield text + b"\n"
 
 
 class _Read(NamedTuple):
@@ -112,7 +112,7 @@ def _read(number: int, text: bytes | None, answer: Plain) -> _Read | None:
     try:
         if not line.is_served:
             raise Invalid("the line is longer than a record can be" if text is None else f"the line is {line.kind}")
-        record = normalised(_with_an_id(line.record), now_ms())
+        record = normalised(_with_an_id(line.record), now_ms(), is_foreign=True)
         line_of(record, now_ms())
     except Invalid as error:
         answer["bad_lines"] += 1

@@ -12,7 +12,7 @@ from perdure.memory.ids import digest_of
 from perdure.memory.lines import Line
 from perdure.memory.log import Log
 from perdure.memory.places import Places
-from perdure.memory.reading import lines_of
+from perdure.memory.reading import whole_lines_of
 from perdure.memory.record import Plain, is_printable
 from perdure.memory.rewriting import rewriting
 
@@ -88,10 +88,10 @@ def tally(path: Path) -> Tally:
         return found
     found.size = os.fstat(file.fd).st_size
     end = 0
-    for line in lines_of(file.fd, path, end=found.size):
+    for line in whole_lines_of(file.fd, path, end=found.size):
         found.take(line)
         end = line.offset + line.length + 1
-    found.torn_tail = found.size - end
+    found.torn_tail = max(found.size - end, 0)  # a whole record without its line end is not torn
     return found
 
 

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 
-from perdure.memory.facts import Facts, facts_of
-from perdure.memory.files import told
+from perdure.memory.facts import UNDATED, Facts, facts_of, term
+from perdure.memory.files import identity, told
 from perdure.memory.index import Database
 from perdure.memory.lines import Line, read_line
+from perdure.memory.record import Plain
 from perdure.memory.rows import OutOfTime, Row
 
 
@@ -28,6 +29,9 @@ class View:
         self._is_lenient = is_lenient
         self._deadline_s: float | None = None
         notes = [part.noted() for part in parts]
+        self.upto = notes[-1].upto if notes else 0
+        """Up to this offset the log is known."""
+        self.file = identity(os.fstat(fd))
         self.records = sum(noted.records for noted in notes)
         self.words = sum(noted.words for noted in notes)
 
@@ -83,6 +87,20 @@ class View:
     def is_hidden(self, row: Row) -> bool:
         """Tell whether there is a tombstone for a record."""
         return any(part.is_hidden(row) for part in self._parts)
+
+    def is_superseded(self, row: Row) -> bool:
+        """Tell whether a later record takes the place of a record."""
+        return any(part.is_superseded(row) for part in self._parts)
+
+    def is_current(self, row: Row) -> bool:
+        """Tell whether a record is neither to be forgotten nor superseded."""
+        return not any(part.is_gone(row) for part in self._parts)
+
+    def with_key(self, key: str) -> list[Plain]:
+        """Return the current records that have a key and an id, in the order of the log."""
+        rows = sorted(self.filed(term("key", key), UNDATED, ""), key=lambda row: row.n)
+        found = [self.read(row) for row in rows if row.id and self.is_current(row)]
+        return [line.record for line, facts in filter(None, found) if facts.key == key]
 
     def read(self, row: Row) -> tuple[Line, Facts] | None:
         """Read a record from the log.

@@ -26,6 +26,8 @@ class Made:
     tools: Mapping[str, Tool] = field(default_factory=dict)
     wants: frozenset[str] = frozenset()
     """The tools that it is known to use, before anything has run."""
+    folders: tuple[str, ...] = ()
+    """The absolute folders that its programs are known to run in; each must lie inside the goal's folder."""
 
 
 def make_mind(
@@ -49,7 +51,7 @@ def make_mind(
             return Made(CommandMind(text, shell=bool(spec.shell)))
         case "plan" if spec.plan is not None:
             plan = PlanMind(parse_plan(spec.plan, "plan", is_stored=True), jobs)
-            return Made(plan, wants=plan.tools)
+            return Made(plan, wants=plan.tools, folders=plan.folders)
         case "plan":
             raise Invalid("A goal of kind plan needs the text of its plan, found none.")
         case "flow" if spec.at is not None:

@@ -61,6 +61,12 @@ class PlanMind:
         return handed([given[need] for need in self._graph.all_needs(call.step) if need in given])
 
     @property
+    def folders(self) -> tuple[str, ...]:
+        """The absolute folders that the plan names for its programs."""
+        named = [step.work.cwd or "" for step in self._steps if isinstance(step.work, Exec)]
+        return tuple(folder for folder in named if folder.startswith("/"))
+
+    @property
     def tools(self) -> frozenset[str]:
         """The tools that the plan names."""
         return frozenset(step.work.tool for step in self._steps if isinstance(step.work, UseTool))

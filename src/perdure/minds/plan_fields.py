@@ -196,12 +196,14 @@ def environment(node: Node) -> dict[str, str]:
 
 
 def inner_folder(node: Node) -> str:
-    """Read a folder inside the goal's own."""
+    """Read a folder inside the goal's own; whether an absolute one lies there is known when the goal is started."""
     found = filled_text(node)
+    if found.startswith("/"):
+        return found
     depth = 0
     for part in PurePosixPath(found).parts:
         depth += -1 if part == ".." else 1
-        if part.startswith("/") or depth < 0:
+        if depth < 0:
             raise Wrong(node, f"cwd must lie inside the goal's folder, found {found!r}.")
     return found
 

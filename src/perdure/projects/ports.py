@@ -1,4 +1,8 @@
-"""What projects ask of the outside. So far only the value types that a store has to know."""
+"""What projects ask of a store: a place for the dependencies of tasks, and the value types that a store has to know."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 from perdure.projects.vocabulary import (
     BUSY_TASK_STATUSES,
@@ -26,6 +30,34 @@ __all__ = [
     "ProjectStatus",
     "SessionStatus",
     "SessionType",
+    "TaskDependencies",
+    "TaskEdge",
     "TaskSize",
     "TaskStatus",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEdge:
+    """A task that cannot begin before another one is completed."""
+
+    task_id: str
+    depends_on_id: str
+
+
+class TaskDependencies(Protocol):
+    """Keeps which tasks of a project depend on which; they never form a cycle."""
+
+    async def add_dependencies(self, project_id: str, edges: Sequence[TaskEdge]) -> None:
+        """Store dependencies, all or none; one that is stored already is left unchanged.
+
+        Two calls at the same moment, from any process, cannot form a cycle together: the project is locked first.
+
+        Raises: NotFound when there is no such project, or no such task in it; Invalid when they form a cycle, with
+        each other or with stored ones. The message lists the cycle in order.
+        """
+        ...
+
+    async def list_dependencies(self, project_id: str) -> Sequence[TaskEdge]:
+        """Return the dependencies of a project in the order of their creation."""
+        ...

@@ -1,4 +1,154 @@
 """The database: one schema and one chain of migrations for SQLite and PostgreSQL, and the client of both.
 
 May import: the `ports` modules of features, settings, failpoints, errors. All SQL lives here.
+
+The public stores, their ports and the values that cross them are names of this package, each imported when it is first
+used: `from perdure.store import SqliteStateStore, StateStore, BuilderDraft`.
 """
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from perdure.forge.ports import (
+        DRAFT_VERSION,
+        BotStore,
+        BotSummary,
+        BotVersion,
+        BuilderDraft,
+        BuilderDraftStore,
+        BuilderDraftSummary,
+        BuilderMemoryEntry,
+        BuilderMemoryStore,
+        BuilderMode,
+        BuilderPhase,
+        ChoicePlace,
+        DraftPlace,
+        Origin,
+        PurposeCategory,
+        VersionState,
+        VersionSummary,
+    )
+    from perdure.kernel.ports import (
+        ALL_GOALS,
+        FINAL,
+        Admit,
+        Appended,
+        Changes,
+        Clock,
+        Ended,
+        Event,
+        ForkedFrom,
+        GoalFilter,
+        GoalState,
+        IdempotencyKeys,
+        Ids,
+        InboxRow,
+        Leases,
+        MindKind,
+        Once,
+        Owned,
+        OwnerSilent,
+        ParentCall,
+        Queue,
+        StateStore,
+        Status,
+        Summary,
+        WaitingFor,
+        Worker,
+    )
+    from perdure.projects.ports import (
+        TaskDependencies,
+        TaskEdge,
+    )
+    from perdure.store.builder.bots import SqlBotStore
+    from perdure.store.builder.choices import SqlBuilderMemoryStore
+    from perdure.store.builder.drafts import SqlBuilderDraftStore
+    from perdure.store.client import DatabaseClient
+    from perdure.store.goals.memory_state_store import InMemoryStateStore
+    from perdure.store.goals.postgres import PostgresStateStore
+    from perdure.store.goals.sqlite import SqliteStateStore
+    from perdure.store.projects.dependencies import SqlTaskDependencies
+
+__all__ = [
+    "ALL_GOALS",
+    "DRAFT_VERSION",
+    "FINAL",
+    "Admit",
+    "Appended",
+    "BotStore",
+    "BotSummary",
+    "BotVersion",
+    "BuilderDraft",
+    "BuilderDraftStore",
+    "BuilderDraftSummary",
+    "BuilderMemoryEntry",
+    "BuilderMemoryStore",
+    "BuilderMode",
+    "BuilderPhase",
+    "Changes",
+    "ChoicePlace",
+    "Clock",
+    "DatabaseClient",
+    "DraftPlace",
+    "Ended",
+    "Event",
+    "ForkedFrom",
+    "GoalFilter",
+    "GoalState",
+    "IdempotencyKeys",
+    "Ids",
+    "InMemoryStateStore",
+    "InboxRow",
+    "Leases",
+    "MindKind",
+    "Once",
+    "Origin",
+    "Owned",
+    "OwnerSilent",
+    "ParentCall",
+    "PostgresStateStore",
+    "PurposeCategory",
+    "Queue",
+    "SqlBotStore",
+    "SqlBuilderDraftStore",
+    "SqlBuilderMemoryStore",
+    "SqlTaskDependencies",
+    "SqliteStateStore",
+    "StateStore",
+    "Status",
+    "Summary",
+    "TaskDependencies",
+    "TaskEdge",
+    "VersionState",
+    "VersionSummary",
+    "WaitingFor",
+    "Worker",
+]
+
+_ADAPTERS = {
+    "DatabaseClient": "perdure.store.client",
+    "InMemoryStateStore": "perdure.store.goals.memory_state_store",
+    "PostgresStateStore": "perdure.store.goals.postgres",
+    "SqlBotStore": "perdure.store.builder.bots",
+    "SqlBuilderDraftStore": "perdure.store.builder.drafts",
+    "SqlBuilderMemoryStore": "perdure.store.builder.choices",
+    "SqlTaskDependencies": "perdure.store.projects.dependencies",
+    "SqliteStateStore": "perdure.store.goals.sqlite",
+}
+_PORTS = ("perdure.kernel.ports", "perdure.forge.ports", "perdure.projects.ports")
+
+
+def _public(name: str) -> Any:
+    """Import a public name when it is first used: SQLAlchemy and the drivers are slow to import."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    for module in [_ADAPTERS[name]] if name in _ADAPTERS else _PORTS:
+        found = importlib.import_module(module)
+        if hasattr(found, name):
+            return getattr(found, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _public  # a type checker would accept any name

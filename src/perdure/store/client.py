@@ -46,19 +46,9 @@ class DatabaseClient:
 
         Raises: Invalid, Denied, Damaged, Conflict (a newer version), Unavailable. Nothing is overwritten.
         """
-        match parse_target(url_or_path):
-            case SqliteTarget(path=Path() as path):
-                from perdure.store.sqlite.file_database import SqliteFileDatabase
-
-                return cls(await SqliteFileDatabase.open(path, migrate=migrate, debug=debug))
-            case SqliteTarget():
-                from perdure.store.sqlite.memory_database import SqliteMemoryDatabase
-
-                return cls(await SqliteMemoryDatabase.open(migrate=migrate, debug=debug))
-            case PostgresTarget() as target:
-                from perdure.store.postgres.database import PostgresDatabase
-
-                return cls(await PostgresDatabase.open(target, migrate=migrate, debug=debug), is_postgres=True)
+        target = parse_target(url_or_path)
+        database = await open_database(target, migrate=migrate, debug=debug)
+        return cls(database, is_postgres=isinstance(target, PostgresTarget))
 
     @staticmethod
     def exists(url_or_path: str | os.PathLike[str]) -> bool:
@@ -202,6 +192,25 @@ class DatabaseClient:
         if self._closing is not None:
             raise Unavailable("This database client is closed. Open a new one.")
         return self._database
+
+
+async def open_database(
+    target: SqliteTarget | PostgresTarget, *, migrate: bool = True, debug: bool = False
+) -> "Database":
+    """Open the adapter of a database. See DatabaseClient.create."""
+    match target:
+        case SqliteTarget(path=Path() as path):
+            from perdure.store.sqlite.file_database import SqliteFileDatabase
+
+            return await SqliteFileDatabase.open(path, migrate=migrate, debug=debug)
+        case SqliteTarget():
+            from perdure.store.sqlite.memory_database import SqliteMemoryDatabase
+
+            return await SqliteMemoryDatabase.open(migrate=migrate, debug=debug)
+        case PostgresTarget():
+            from perdure.store.postgres.database import PostgresDatabase
+
+            return await PostgresDatabase.open(target, migrate=migrate, debug=debug)
 
 
 def _quoted(name: str) -> str:

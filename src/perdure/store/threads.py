@@ -47,11 +47,15 @@ class Threads:
         return await self._ask(lambda: fn(*args, **kwargs))
 
     async def finish(self, fn: Callable[[], None]) -> None:
-        """Run a last function after all that was asked for; from now on, nothing else is taken."""
+        """Run a last function after all that was asked for, and end the threads; from now on, nothing else is taken."""
         self.refuse_misuse()
         waiting = self._ask(fn)
         self.stop()
-        await waiting
+        try:
+            await waiting
+        finally:
+            if waiting.done() and not waiting.cancelled():
+                self._join()  # they have nothing left to do but to end
 
     def post(self, job: Job) -> None:
         """Do a job after all that was asked for before, and let nobody wait for it."""
@@ -81,8 +85,11 @@ class Threads:
         for _ in self._threads:
             self._jobs.put(None)
         if wait:
-            for thread in self._threads:
-                thread.join()
+            self._join()
+
+    def _join(self) -> None:
+        for thread in self._threads:
+            thread.join()
 
     def _ask(self, fn: Callable[[], T]) -> "asyncio.Future[T]":
         loop = asyncio.get_running_loop()

@@ -33,8 +33,9 @@ async def said(known: httpx.AsyncClient, session_id: str) -> dict[str, Any]:
         if turn["action"] == "ready_to_assemble":
             found: dict[str, Any] = turn
             return found
-        answer = {"confirm": True} if turn["action"] == "show_preview" else {"option_index": 0}
-        assert (await known.post(f"{SESSIONS}/{session_id}/answer", json={"answer": answer})).status_code == 200
+        assert turn["action"] == "ask_question"
+        assert turn["preview"].keys() >= {"name", "description", "model", "skills", "phase"}
+        assert (await known.post(f"{SESSIONS}/{session_id}/answer", json=FIRST)).status_code == 200
 
 
 async def test_a_bot_is_made_over_rest(known: httpx.AsyncClient) -> None:
@@ -43,7 +44,8 @@ async def test_a_bot_is_made_over_rest(known: httpx.AsyncClient) -> None:
     here = f"{SESSIONS}/{session['session_id']}"
     shown = (await known.get(here)).json()["data"]
     keys = {"session_id", "mode", "phase", "initial_description", "question_count", "revision", "turn"}
-    assert shown.keys() == keys
+    assert shown.keys() == keys | {"preview", "conversation"}
+    assert (shown["conversation"], shown["preview"]) == ([], shown["turn"]["preview"])
     assert shown["turn"] == session["turn"]
     answered = (await known.post(f"{here}/answer", json=FIRST)).json()["data"]
     assert answered.keys() == {"turn", "state_summary"}
@@ -85,13 +87,8 @@ async def test_a_stale_if_match_is_refused_with_what_is_there(known: httpx.Async
     assert stale.json()["current"]["turn"] == first.json()["data"]["turn"]
     for wrong in ('"1"', 'W/"1"', '"x"', '""', '"99999999999999999999"', '"1", "7", W/"1"'):
         assert (await known.post(f"{here}/answer", json=FIRST, headers={"If-Match": wrong})).status_code == 412
-    back = (
-        {"answer": "back"}
-        if first.json()["data"]["turn"]["action"] == "ask_question"
-        else {"answer": {"confirm": True}}
-    )
-    fresh = await known.post(f"{here}/answer", json=back, headers={"If-Match": first.headers["etag"]})
-    assert fresh.status_code != 412
+    fresh = await known.post(f"{here}/answer", json=FIRST, headers={"If-Match": first.headers["etag"]})
+    assert fresh.status_code == 200
     assert (await known.post(f"{here}/answer", json={"answer": 7}, headers={"If-Match": "*"})).status_code == 422
 
 
@@ -161,9 +158,12 @@ async def test_a_chat_drops_and_reconnects_to_the_same_turn_and_rest_sees_the_sa
     shown = (await known.get(f"{SESSIONS}/{session_id}")).json()["data"]
     assert (shown["turn"], shown["revision"]) == (second["turn"], 2)
     async with opened(server, token, f"/ws/builder/{session_id}") as socket:
-        assert await heard(socket) == second
+        again = await heard(socket)
+        assert {key: again[key] for key in second} == second
+        assert (again["conversation"], again["preview"]) == (shown["conversation"], shown["preview"])
+        assert [each["answer"] for each in again["conversation"]] == [first["turn"]["options"][0]["label"]]
         await socket.send(json.dumps({"type": "resume"}))
-        assert await heard(socket) == second
+        assert await heard(socket) == again
         await socket.send(json.dumps({"type": "start", "description": "another", "id": "b"}))
         refused = await heard(socket)
         assert (refused["type"], refused["code"], refused["turn"]) == ("error", "conflict", second["turn"])
@@ -288,6 +288,49 @@ async def test_a_bot_is_made_over_the_socket(server: Running, token: str, known:
         assert (made["type"], made["reply_to"]) == ("assembled", "go")
         await socket.send(json.dumps({"type": "resume"}))
         assert (await heard(socket))["code"] == "over"
+        await socket.send(json.dumps({"type": "Reconfigure", "description": "another tone", "id": "change"}))
+        change = await heard(socket)
+        assert change["session_id"] != session_id
+        assert change["turn"]["question"] == "How should it speak?"
+        await socket.send(json.dumps({"type": "answer", "answer": {"free_text": "warm"}}))
+        ready = await heard(socket)
+        assert ready["turn"]["config"]["personality"]["tone"] == "warm"
+        assert ready["turn"]["preview"]["personality_summary"].startswith("warm")
+        await socket.send(json.dumps({"type": "assemble"}))
+        assert (await heard(socket))["result"]["version"] == 2
+    own = await known.post(f"{SESSIONS}/{session_id}/reconfigure", json={})
+    assert (own.status_code, own.json()["data"]["mode"]) == (201, "reconfigure")
+    nobody = await known.post(f"{SESSIONS}/{uuid4()}/reconfigure", json={})
+    assert nobody.status_code == 422
+
+
+@pytest.mark.parametrize("start", ["start", "Start", "start_bot", "StartBot"])
+async def test_frames_are_read_in_snake_case_and_pascal_case(server: Running, token: str, start: str) -> None:
+    is_pascal = start[0].isupper()
+    async with opened(server, token, f"/ws/builder/{uuid4()}") as socket:
+        for sent, type_ in (
+            ({"type": start, "description": "a timer for pasta"}, "turn"),
+            ({"type": "Answer" if is_pascal else "answer", "answer": {"FreeText": "Ada"}}, "turn"),
+            ({"type": "Resume" if is_pascal else "resume"}, "turn"),
+            ({"type": "Ping" if is_pascal else "ping"}, "pong"),
+            ({"type": "Assemble" if is_pascal else "assemble"}, "error"),
+        ):
+            await socket.send(json.dumps(sent))
+            reply = await heard(socket)
+            assert reply["type"] == type_
+        assert reply["code"] == "conflict"
+        await socket.send(json.dumps({"type": "STARTBOT", "description": "x"}))
+        assert (await heard(socket))["code"] == "invalid"
+
+
+@pytest.mark.parametrize("type_", ["start_skill", "StartSkill"])
+async def test_a_skill_is_made_over_the_socket_without_a_session(server: Running, token: str, type_: str) -> None:
+    name = f"tea-{uuid4().hex[:8]}"
+    async with opened(server, token, f"/ws/builder/{uuid4()}") as socket:
+        frame = {"type": type_, "description": "Knows how long each tea takes", "name": name, "id": "s"}
+        await socket.send(json.dumps(frame))
+        made = await heard(socket)
+        assert (made["type"], made["result"]["name"], made["reply_to"]) == ("skill_created", name, "s")
 
 
 async def test_a_draft_is_deleted_only_as_it_was_seen(known: httpx.AsyncClient) -> None:
@@ -390,3 +433,20 @@ async def test_an_id_that_was_used_for_another_frame_is_refused_on_the_same_sock
             told = await heard(socket)
             assert (told.get("code", told["type"]), told["reply_to"]) == (answered, frame["id"])
         assert told["revision"] == 2
+
+
+async def test_choices_are_listed_page_by_page_and_removed(known: httpx.AsyncClient) -> None:
+    for _ in range(2):
+        session_id = (await begun(known))["session_id"]
+        await said(known, session_id)
+        assert (await known.post(f"{SESSIONS}/{session_id}/assemble", json={})).status_code == 200
+    choices = "/api/v1/builder/choices"
+    first = (await known.get(choices, params={"limit": 1})).json()
+    [newest] = first["data"]
+    assert newest.keys() >= {"id", "category", "tone", "model", "skills", "bot_slug", "created_at"}
+    rest = (await known.get(choices, params={"limit": 1, "cursor": first["meta"]["next_cursor"]})).json()["data"]
+    assert rest[0]["id"] < newest["id"]
+    assert (await known.delete(f"{choices}/{newest['id']}")).json()["data"] == {"removed": 1}
+    assert (await known.delete(f"{choices}/{newest['id']}")).status_code == 404
+    assert (await known.delete(choices)).json()["data"]["removed"] >= 1
+    assert (await known.get(choices)).json()["data"] == []

@@ -24,7 +24,7 @@ async def test_an_interview_by_requests_ends_with_a_bot(there: Served) -> None:
         await builder.assemble(session["session_id"])
     await finished(there.client, session["session_id"], after["turn"])
     result = await builder.assemble(session["session_id"])
-    assert (result["bot_slug"], result["bot_name"]) == ("coding-smith", "Coding Smith")
+    assert (result["bot_slug"], result["bot_name"]) == ("coding-assistant", "Coding Assistant")
     assert await builder.assemble(session["session_id"]) == result, "a second call builds nothing"
     with pytest.raises(NotFound, match="is over"):
         await builder.get(session["session_id"])

@@ -52,7 +52,7 @@ def doors_of(server: Running) -> Iterator[tuple[str, str]]:
 
 
 def _filled(path: str) -> str:
-    for name in ("session_id", "goal_id", "slug", "name", "record_id"):
+    for name in ("session_id", "goal_id", "slug", "name", "record_id", "choice_id"):
         path = path.replace("{" + name + "}", ID)
     assert "{" not in path, path
     return path
@@ -90,6 +90,7 @@ async def test_every_route_and_socket_wants_the_token(server: Running, token: st
         [("Authorization", f"Bearer {token}"), ("Authorization", f"Bearer {token}")],
         [("Cookie", f"{server.surface.doors.cookie}=wrong")],
         [("Cookie", f"perdure_1={token}")],
+        [("Cookie", f"{server.surface.doors.cookie}={token}")],
         [("X-Token", token)],
     ]
     knocked = 0
@@ -159,7 +160,7 @@ async def let_in(server: Running) -> httpx.Cookies:
 async def test_a_browser_without_a_cookie_is_told_how_to_come_in(http: httpx.AsyncClient) -> None:
     refused = await http.get("/")
     assert refused.status_code == 401
-    assert "a browser comes in by the URL that `perdure serve` prints" in refused.json()["detail"]
+    assert "a browser logs in with the URL that `perdure token url` prints" in refused.json()["detail"]
 
 
 async def test_a_code_lets_a_browser_in_once(server: Running, http: httpx.AsyncClient) -> None:
@@ -203,14 +204,14 @@ async def test_with_the_cookie_a_change_needs_our_origin_our_header_and_the_same
 )
 async def test_cookies_of_other_servers_of_this_machine_do_not_hide_ours(server: Running, cookies: str) -> None:
     doors = server.surface.doors
-    own = f"{doors.cookie}={doors.token()}"
+    own = f"{doors.cookie}={doors.open_session()}"
     said = cookies.replace("{own}", own).replace("{name}", doors.cookie)
     assert await ask(server, "GET", "/api/v1/goals", [("Cookie", said)]) == 200
     assert await ask(server, "GET", "/api/v1/goals", [("Cookie", said.replace(own, f"{own}x"))]) == 401
 
 
 async def test_with_the_cookie_a_socket_needs_our_origin(server: Running) -> None:
-    cookie = [("Cookie", f"{server.surface.doors.cookie}={server.surface.doors.token()}")]
+    cookie = [("Cookie", f"{server.surface.doors.cookie}={server.surface.doors.open_session()}")]
     assert await ask(server, "WS", "/ws/events", cookie) == 403
     assert await ask(server, "WS", "/ws/events", [*cookie, ("Origin", "http://evil.example")]) == 403
     assert await ask(server, "WS", "/ws/events", [*cookie, ("Origin", server.url)]) == 101
@@ -222,7 +223,7 @@ async def test_a_form_of_another_site_changes_nothing(
 ) -> None:
     form = {"Content-Type": kind, "Origin": "http://evil.example"}
     assert (await http.post("/api/v1/goals", content=b'{"text":"echo"}', headers=form)).status_code == 401
-    with_cookie = {**form, "Cookie": f"{server.surface.doors.cookie}={server.surface.doors.token()}"}
+    with_cookie = {**form, "Cookie": f"{server.surface.doors.cookie}={server.surface.doors.open_session()}"}
     assert (await http.post("/api/v1/goals", content=b'{"text":"echo"}', headers=with_cookie)).status_code == 403
     own = {"Content-Type": kind}
     assert (await known.post("/api/v1/goals", content=b'{"text":"echo"}', headers=own)).status_code == 415

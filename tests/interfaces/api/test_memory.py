@@ -44,6 +44,45 @@ async def test_what_is_added_is_shown_found_and_forgotten(there: Served) -> None
         await memory.get(added["id"])
 
 
+async def test_records_are_listed_the_newest_first_and_narrowed_down(plain: Served) -> None:
+    memory = plain.client.memory
+    for number in range(5):
+        kind = "fact" if number % 2 else "lesson"
+        await memory.add({"type": kind, "title": f"n{number}", "source": "ci", "timestamp": 1_750_000_000 + number})
+    first = await memory.list(limit=3, source="ci")
+    assert [match["record"]["title"] for match in first["matches"]] == ["n4", "n3", "n2"]
+    assert "score" not in first["matches"][0]
+    rest = await memory.list(limit=3, source="ci", cursor=first["next_cursor"])
+    assert [match["record"]["title"] for match in rest["matches"]] == ["n1", "n0"]
+    assert "next_cursor" not in rest
+    since = await memory.list(type="lesson", since="1750000002", until="1750000004")
+    assert [match["record"]["title"] for match in since["matches"]] == ["n2"]
+    assert (await memory.search("n1", type="lesson"))["matches"] == []
+    for query in ("since=soon", "type=BAD", "limit=0"):
+        assert (await plain.http.get(f"{RECORDS}?{query}")).status_code == 422
+
+
+async def test_an_update_supersedes_under_a_key(plain: Served) -> None:
+    memory = plain.client.memory
+    first = await memory.update("deploy/window", {"type": "fact", "title": "Deploys on Mondays"})
+    assert first["key"] == "deploy/window"
+    answer = await plain.http.patch(f"{RECORDS}/deploy%2Fwindow", json={"title": "Deploys on Tuesdays"})
+    second = answer.json()["data"]
+    assert (answer.status_code, second["superseded"]) == (200, [first["id"]])
+    assert answer.json()["_links"]["record"] == f"/api/v1{RECORDS}/{second['id']}"
+    again = await memory.update("deploy/window", {"title": "Deploys on Tuesdays"})
+    assert again == {"added": False, "reason": "unchanged", "existing_id": second["id"]}
+    assert [match["record"]["id"] for match in (await memory.search("deploy"))["matches"]] == [second["id"]]
+    for changes in ({"title": "x"}, {"type": "fact", "title": "x", "id": "mine"}):
+        assert (await plain.http.patch(f"{RECORDS}/other", json=changes)).status_code == 422
+
+
+@pytest.mark.parametrize("record", [{"type": "fact"}, {**LESSON, "severity": "odd"}, {**LESSON, "type": "Odd"}])
+async def test_a_record_that_says_nothing_or_has_odd_values_is_refused(plain: Served, record: dict[str, Any]) -> None:
+    assert (await plain.http.post(RECORDS, json=record)).status_code == 422
+    assert (await plain.client.memory.list())["matches"] == []
+
+
 async def test_a_duplicate_is_told_with_the_one_that_is_there(there: Served) -> None:
     added = await there.client.memory.add(LESSON)
     answer = await there.http.post(RECORDS, json=LESSON)
@@ -58,7 +97,7 @@ async def test_a_call_with_a_key_is_done_once_however_often_and_whenever_it_is_m
     assert (await there.client.memory.status())["records"] == 1
     again = await there.http.post(RECORDS, json=LESSON, headers={"Idempotency-Key": "k-1"})
     assert (again.status_code, again.json()["data"]) == (201, answers[0])
-    other = await there.http.post(RECORDS, json={"type": "fact"}, headers={"Idempotency-Key": "k-1"})
+    other = await there.http.post(RECORDS, json={"type": "fact", "title": "x"}, headers={"Idempotency-Key": "k-1"})
     assert (other.status_code, other.json()["code"]) == (422, "key_taken")
 
 
@@ -236,7 +275,6 @@ async def test_a_record_that_makes_no_sense_is_refused_and_uses_up_no_key(plain:
 @pytest.mark.parametrize(
     "query",
     [
-        "/memory/records",
         "/memory/records?text=",
         f"/memory/records?text={'x' * 10_001}",
         "/memory/records?text=x&limit=0",

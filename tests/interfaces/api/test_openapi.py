@@ -65,7 +65,7 @@ FREE = {
     *("GoalBody.args", "ToolCallAction.arguments", "Approval.arguments", "MindSpec.args"),
     *("Decision.value", "DecisionBody.value", "Signal.payload", "SignalBody.payload", "Termination.value"),
     *("Goal.output", "ToolOutput.output", "ToolOutput.usage", "ToolOutput.meta"),
-    *("RecordBody.metadata", "MemoryRecord.metadata", "Problem.current", "ToolError.args"),
+    *("RecordBody.metadata", "RecordChanges.metadata", "MemoryRecord.metadata", "Problem.current", "ToolError.args"),
 }
 """Values of callers, tools and flows; and the state that a conflict is about, which may be any resource."""
 
@@ -98,6 +98,7 @@ async def test_every_route_sends_what_the_document_says(plain: Served) -> None:
     await _use_memory(plain)
     for path in ("/healthz", "/", plain.server.login_url().removeprefix(plain.server.url)):
         await plain.http.get(f"{plain.server.url}{path}")
+    await plain.http.post(f"{plain.server.url}/logout")
     assert seen == set(operations())
 
 
@@ -126,6 +127,9 @@ async def _use_builder_and_bots(plain: Served) -> None:
         assert (await plain.http.get(path)).json()["data"]
     await plain.http.get(f"/bots/{slug}/files/SOUL.md")
     await plain.http.delete(here)
+    (choice,) = (await plain.http.get("/builder/choices")).json()["data"]
+    await plain.http.delete(f"/builder/choices/{choice['id']}")
+    await plain.http.delete("/builder/choices")
     await plain.http.delete(f"/bots/{slug}")
 
 
@@ -133,7 +137,10 @@ async def _use_memory(plain: Served) -> None:
     record = {"type": "lesson", "title": "The cart caches prices", "paths": ["src/cart.py"], "links": ["http://a"]}
     added = (await plain.http.post("/memory/records", json=record)).json()["data"]["id"]
     await plain.http.post("/memory/records", json=record)
-    for path in ("/memory/records?text=cart", f"/memory/records/{added}", "/memory/related?path=src/cart.py"):
+    await plain.http.patch(f"/memory/records/{added}", json={"severity": "high"})
+    await plain.http.patch(f"/memory/records/{added}", json={"severity": "high"})
+    listed = ("/memory/records?text=cart", "/memory/records?type=lesson")
+    for path in (*listed, f"/memory/records/{added}", "/memory/related?path=src/cart.py"):
         assert (await plain.http.get(path)).json()["data"]
     await plain.http.get("/memory/status")
     await plain.http.delete(f"/memory/records/{added}")
@@ -199,7 +206,7 @@ def is_free(schema: dict[str, Any]) -> bool:
 def test_only_forms_of_requests_are_closed_so_that_a_response_may_get_new_fields() -> None:
     closed = {name for name, schema in schemas().items() if schema.get("additionalProperties") is False}
     bodies = {name for name in schemas() if name.endswith("Body")} - {"RecordBody"}
-    assert closed == bodies | {"Back", "Confirm", "FreeText", "OptionIndex"}
+    assert closed == bodies | {"Back", "Confirm", "FreeText", "OptionIndex", "OptionIndexes"}
 
 
 def test_a_route_documents_only_the_failures_that_it_can_have() -> None:

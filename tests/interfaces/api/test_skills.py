@@ -21,15 +21,16 @@ async def begun(client: Any) -> str:
 async def test_a_skill_made_in_a_session_is_listed_shown_and_the_same_when_asked_for_again(there: Served) -> None:
     client = there.client
     session = await begun(client)
-    can = ["Rounds as banks do"]
+    can = ["calculate"]
     calls = [client.builder.create_skill(session, MONEY, capabilities=can, key="k-1") for _ in range(4)]
     results = await asyncio.gather(*calls)
     path = f"skills/{NAME}/SKILL.md"
-    assert results == [{"name": NAME, "description": MONEY, "origin": "builder-created", "path": path}] * 4
+    made = {"name": NAME, "description": MONEY, "origin": "builder-created", "path": path}
+    assert results == [{**made, "capabilities": [{"name": "calculate", "reason": "you asked for it"}]}] * 4
     assert (there.p.settings.home / path).exists()
     (listed,) = [each for each in await client.bots.skills() if each["origin"] != "builtin"]
     assert listed["name"] == NAME
-    assert "- Rounds as banks do" in (await client.bots.skill(NAME))["instructions"]
+    assert "- calculate: " in (await client.bots.skill(NAME))["instructions"]
     with pytest.raises(Conflict):
         await client.builder.create_skill(session, "Something else", name=NAME)
     answer = await there.http.post(
@@ -102,9 +103,9 @@ async def test_a_skill_is_made_over_the_chat_and_attached_by_an_edited_config(th
     session = await ready(client)
     turn = (await client.builder.get(session))["turn"]
     async with client.builder.chat(session) as chat:
-        made = await chat.create_skill(MONEY, name="money", capabilities=["Rounds"])
+        made = await chat.create_skill(MONEY, name="money", capabilities=["calculate"])
         assert (made["name"], made["origin"]) == ("money", "builder-created")
-        assert await chat.create_skill(MONEY, name="money", capabilities=["Rounds"]) == made
+        assert await chat.create_skill(MONEY, name="money", capabilities=["calculate"]) == made
         with pytest.raises(Conflict):
             await chat.create_skill("Something else", name="money")
         with pytest.raises(Invalid):

@@ -22,7 +22,7 @@ def said(text: str) -> dict[str, str]:
 
 def coding(name: str = "Ada", tone: Any = SECOND) -> list[Any]:
     """Answers to all that is asked about a coding assistant: basics, personality, model, skills, and yes."""
-    return [said(name), FIRST, YES, tone, SECOND, YES, said(MODEL), YES, FIRST, YES, YES]
+    return [said(name), FIRST, FIRST, tone, SECOND, said(MODEL), FIRST, YES]
 
 
 def written(answers: object, name: str = "answers.json") -> str:

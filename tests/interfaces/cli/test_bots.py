@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.interfaces.cli.interviews import FIRST, MODEL, YES, coding, forged, said
+from tests.interfaces.cli.interviews import MODEL, YES, coding, forged, said
 from tests.interfaces.cli.terminal import Terminal
 
-CHANGE = [said("Ada II"), YES, FIRST, FIRST, YES, FIRST, FIRST, FIRST, YES, FIRST, YES, YES]
+CHANGE = [said("name"), said("Ada II"), YES]
 
 
 @pytest.fixture
@@ -54,19 +54,19 @@ def test_a_bot_is_shown_with_what_was_edited_by_hand(perdure: Terminal, ada: Pat
 def test_a_bot_is_shown_with_its_version_its_purpose_and_what_it_holds_to(perdure: Terminal, ada: Path) -> None:
     assert perdure("bot", "show", ada.name) == 0
     assert re.search(r"^version +1, made \d{4}-\d\d-\d\dT[\d:]{8} \(UTC\)$", perdure.out, re.MULTILINE)
-    assert re.search(r"^for +I want a coding assistant Its focus is Python: ", perdure.out, re.MULTILINE)
-    assert re.search(r"^holds to +Ask before it changes files: ", perdure.out, re.MULTILINE)
+    assert re.search(r"^for +You are a coding assistant\. Work mainly in Python: ", perdure.out, re.MULTILINE)
+    assert re.search(r"^holds to +Ask before you change files: ", perdure.out, re.MULTILINE)
     shown = perdure.json("bot", "show", "ada")
     assert shown["version"] == 1
-    assert shown["purpose"].startswith("I want a coding assistant\n\nIts focus is Python: ")
+    assert shown["purpose"].startswith("You are a coding assistant.\n\nWork mainly in Python: ")
     assert len(shown["boundaries"]) == 1
 
 
 def test_a_line_is_explained_by_its_question_and_answer(perdure: Terminal, ada: Path) -> None:
     lines = (ada / "SOUL.md").read_text().splitlines()
-    number = next(n for n, line in enumerate(lines, 1) if "Ask before it changes files" in line)
+    number = next(n for n, line in enumerate(lines, 1) if "Ask before you change files" in line)
     assert perdure("bot", "explain", "ada", f"SOUL.md:{number}") == 0
-    assert "asked: Is there something that it must hold to? Answered: Ask before it changes files" in perdure.out
+    assert "asked: Which rules must it hold to? Answered: Ask before it changes files" in perdure.out
     found = perdure.json("bot", "explain", "ada", f"SOUL.md:{number}")
     assert (found["source"]["kind"], found["answer"]) == ("answer", "Ask before it changes files")
     (ada / "SOUL.md").write_text("\n".join([*lines, "By hand."]))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from perdure.interfaces.cli.edge import run
-from tests.interfaces.cli.interviews import FIRST, WISH, YES, begun, said, written
+from tests.interfaces.cli.interviews import WISH, begun, coding, said, written
 from tests.interfaces.cli.terminal import Terminal
 
 
@@ -34,7 +34,7 @@ def test_no_drafts_is_a_sentence(perdure: Terminal) -> None:
 
 def test_drafts_are_listed_the_newest_change_first(perdure: Terminal) -> None:
     older, newer = begun(perdure, wish="a timer for pasta"), begun(perdure, said("Ada"))
-    assert perdure("draft", "resume", older, "--answers", written([FIRST])) == 2
+    assert perdure("draft", "resume", older, "--answers", written([{"option_index": 0}])) == 2
     drafts = perdure.json("draft", "list")["drafts"]
     assert [each["session_id"] for each in drafts] == [older, newer]
     assert set(drafts[0]) == {"session_id", "initial_description", "phase", "mode", "revision", "updated_at"}
@@ -52,17 +52,18 @@ def test_a_draft_shows_what_is_asked_with_all_options(perdure: Terminal) -> None
     assert perdure.out.endswith(f"Go on: perdure new --resume {session_id}\n")
     shown = perdure.json("draft", "show", session_id)
     assert shown["turn"]["action"] == "ask_question"
-    assert shown["conversation"] == [{"phase": "basics", "question": "What should it be called?", "answer": "Ada"}]
+    [exchange] = shown["conversation"]
+    assert exchange["options"][0] == "Coding Assistant"
+    assert {key: exchange[key] for key in ("phase", "question", "answer")} == {
+        "phase": "basics",
+        "question": "What should it be called?",
+        "answer": "Ada",
+    }
+    assert shown["preview"]["name"] == "Ada"
 
 
-def test_a_draft_at_a_preview_and_at_its_end_is_shown_too(perdure: Terminal) -> None:
-    session_id = begun(perdure, said("Ada"), FIRST)
-    assert perdure("draft", "show", session_id) == 0
-    assert "Asked now: Is the preview of basics right?\n" in perdure.out
-    assert (
-        perdure("draft", "resume", session_id, "--answers", written([YES, FIRST, FIRST, YES, FIRST, YES, FIRST, YES]))
-        == 2
-    )
+def test_a_draft_at_its_end_is_shown_too(perdure: Terminal) -> None:
+    session_id = begun(perdure, *coding()[:-1])
     assert perdure("draft", "show", session_id) == 0
     assert "Asked now: Everything is known. Is it to be built?\n" in perdure.out
 

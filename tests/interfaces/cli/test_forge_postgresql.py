@@ -10,8 +10,6 @@ from tests.interfaces.cli.interviews import FIRST, MODEL, WISH, YES, begun, codi
 from tests.interfaces.cli.terminal import Terminal
 from tests.postgres import PostgresServer
 
-KEEP = FIRST
-
 
 @pytest.fixture(autouse=True)
 def home(ready: Path, postgres: PostgresServer) -> Path:
@@ -33,7 +31,7 @@ def test_a_bot_is_made_listed_shown_edited_and_changed(perdure: Terminal, home: 
     soul.write_text(soul.read_text() + "- Say good morning.\n")
     assert "Say good morning." in perdure.json("bot", "show", "ada")["edits"]["SOUL.md"]
 
-    direct = [KEEP, YES, {"option_index": 2}, KEEP, YES, KEEP, KEEP, KEEP, YES, KEEP, YES, YES]
+    direct = [said("tone"), said("direct"), YES]
     assert forged(perdure, "--reconfigure", "ada", answers=direct)["version"] == 2
     assert front_of(soul)["tone"] == "direct"
     assert "- Say good morning." in soul.read_text()
@@ -60,7 +58,7 @@ def test_a_draft_is_listed_shown_by_a_prefix_and_changed_by_its_whole_id(perdure
 
 def test_a_second_bot_is_offered_what_was_chosen_for_the_first(perdure: Terminal) -> None:
     forged(perdure, answers=coding())
-    assert perdure("new", WISH, "--answers", written([said("Bob"), FIRST, YES])) == 2
+    assert perdure("new", WISH, "--answers", written([said("Bob"), FIRST, FIRST])) == 2
     draft = perdure.json("draft", "list")["drafts"][0]["session_id"]
     suggestion = perdure.json("draft", "show", draft)["turn"]["suggestion"]
     assert suggestion == {"option_id": "friendly", "reason": "your last coding bot was friendly"}

@@ -268,7 +268,7 @@ def test_the_copy_that_a_restore_reads_is_left_as_it_was(tmp_path: Path) -> None
 def test_bookkeeping_that_contradicts_the_file_is_damage(tmp_path: Path) -> None:
     run(["db", "migrate"])
     with closing(sqlite3.connect(tmp_path / "home" / "perdure.db")) as plain, plain:
-        plain.execute("UPDATE alembic_version SET version_num = '0009'")
+        plain.execute("UPDATE alembic_version SET version_num = ?", [f"{CHAIN.head - 1:04d}"])
     assert run(["db", "verify"]) == 7
 
 

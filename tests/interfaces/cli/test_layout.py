@@ -4,11 +4,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from perdure.forge.answers import Confirm, OptionIndex
+from perdure.forge.answers import OptionIndex
 from perdure.forge.interview import answered, begin, begin_again
 from perdure.forge.state import BuilderState, Surroundings, Target
-from perdure.forge.turns import AskQuestion, ReadyToAssemble, ShowPreview
-from perdure.interfaces.cli.forge.layout import rows_of_config, rows_of_preview
+from perdure.forge.turns import ReadyToAssemble
+from perdure.interfaces.cli.forge.layout import rows_of_config
 from perdure.interfaces.cli.prompts.layout import Choice, laid_out
 
 SOME = [Choice("Ada", "short, and easy to call"), Choice("Coding Smith", "says what it is about", "your last one")]
@@ -57,34 +57,24 @@ def test_no_line_is_wider_than_the_terminal(choices: list[Choice], width: int) -
     assert all(cell_len(line) <= width for line in shown(choices, width))
 
 
-def interviewed(state: BuilderState) -> dict[str, list[tuple[str, str]]]:
-    """Take the first option of every question; return what is shown at the end of each part."""
-    rows = {}
-    while True:
-        match state.pending_turn:
-            case ShowPreview(preview=preview):
-                rows[str(state.phase)] = rows_of_preview(preview, state.conversation)
-            case ReadyToAssemble(config=config):
-                return rows | {"review": rows_of_config(config, state.conversation)}
-        is_asked = isinstance(state.pending_turn, AskQuestion)
-        state = answered(state, OptionIndex(option_index=0) if is_asked else Confirm(confirm=True))
+def end_of(state: BuilderState) -> ReadyToAssemble:
+    """Take the first option of every question."""
+    while not isinstance(state.pending_turn, ReadyToAssemble):
+        state = answered(state, OptionIndex(option_index=0))
+    return state.pending_turn
 
 
-def test_a_preview_shows_all_that_was_answered_in_its_part() -> None:
-    rows = interviewed(begin("s", "a research analyst for papers about bees", Surroundings()))
-    assert dict(rows["basics"])["focus"] == "Science and medicine"
-    assert dict(rows["basics"])["readers"] == "Me"
-    assert dict(rows["basics"])["answers"] == "A short brief"
-    assert "holds to" not in dict(rows["basics"])
-    assert dict(rows["personality"])["holds to"] == "Never state a fact without its source"
-    assert dict(rows["review"])["focus"] == "Science and medicine"
+def test_the_last_preview_shows_all_that_was_answered() -> None:
+    end = end_of(begin("s", "a research analyst for papers about bees", Surroundings()))
+    rows = dict(rows_of_config(end.config))
+    assert rows["purpose"] == "research"
+    assert rows["field"].startswith("Work in science and medicine")
+    assert rows["readers"] == "They read the results themselves and know the subject."
+    assert rows["holds to"].startswith("Never state a fact without its source")
 
 
 def test_what_is_kept_is_shown_as_what_it_is() -> None:
-    state = begin("s", "I want a coding assistant", Surroundings())
-    while not isinstance(state.pending_turn, ReadyToAssemble):
-        is_asked = isinstance(state.pending_turn, AskQuestion)
-        state = answered(state, OptionIndex(option_index=0) if is_asked else Confirm(confirm=True))
-    target = Target(bot_id="b", slug="ada", config=state.pending_turn.config.wire(), version=1)
-    rows = interviewed(begin_again("t", "", Surroundings(), target))
-    assert dict(rows["personality"])["holds to"].startswith("Never print secrets")
+    config = end_of(begin("s", "I want a coding assistant", Surroundings())).config
+    target = Target(bot_id="b", slug="ada", config=config.wire(), version=1)
+    again = end_of(begin_again("t", "other rules", Surroundings(), target)).config
+    assert dict(rows_of_config(again))["holds to"].startswith("Never print secrets")

@@ -1,11 +1,12 @@
 """The log in the home."""
 
+import logging
 from pathlib import Path
 
 import pytest
 
 from perdure.interfaces.cli.edge import run
-from perdure.interfaces.cli.logs import KEPT, MAX_BYTES
+from perdure.interfaces.cli.logs import KEPT, MAX_BYTES, PrivateLog
 
 
 @pytest.fixture
@@ -109,3 +110,14 @@ def test_no_escape_that_somebody_wrote_reaches_the_log_or_standard_error(
     run(["goal", "show", "\x1b]0;PWNED\x07", "--verbose"])
     assert "PWNED" in log.read_text()
     assert "\x1b" not in log.read_text() + capsys.readouterr().err
+
+
+def test_a_log_that_another_process_has_moved_aside_is_followed(log: Path) -> None:
+    log.parent.mkdir(parents=True)
+    kept = PrivateLog(log)
+    kept.emit(logging.makeLogRecord({"msg": "before"}))
+    log.rename(log.with_name("perdure.log.1"))
+    kept.emit(logging.makeLogRecord({"msg": "after"}))
+    kept.close()
+    assert log.with_name("perdure.log.1").read_text() == "before\n"
+    assert log.read_text() == "after\n"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from perdure import append_record
 from tests.interfaces.cli.terminal import Terminal
 from tests.memory.repositories import GitRepository
 
@@ -78,7 +79,8 @@ def test_lines_on_standard_input_are_all_stored_or_none(terminal: Terminal, monk
         ('{"type": "fact", "title": "c"}\n{"type": "NO"}', "Record 2: type is 'NO'"),
         ('{"type": "fact", "title": "c"}\n{"type": ', "Line 2 is not JSON"),
         ('{"type": "fact", "title": "c"}\n[1]', "Line 2 was expected to be a JSON object"),
-        ("", "Standard input is no JSON object"),
+        ("", "Standard input is empty"),
+        ("\n", "Standard input is no JSON object"),
         ("[1, 2]", "Standard input was expected to be a JSON object"),
         (b"\xff\xfe", "Standard input is no JSON object"),
         ('{"type": "fact", "title": NaN}', "Standard input is no JSON object"),
@@ -94,7 +96,10 @@ def test_a_taken_id_is_refused_with_exit_4(terminal: Terminal, monkeypatch: pyte
     assert terminal("memory", "add", "-") == 0
     for lines, says in (
         ('{"id": "mine", "type": "fact", "title": "b"}', "The id 'mine' is taken by another record"),
-        ('{"type": "fact", "title": "c"}\n{"id": "mine", "type": "fact"}', "Record 2: the id 'mine' is taken"),
+        (
+            '{"type": "fact", "title": "c"}\n{"id": "mine", "type": "fact", "title": "d"}',
+            "Record 2: the id 'mine' is taken",
+        ),
     ):
         given(monkeypatch, lines)
         assert terminal("memory", "add", "-") == 4
@@ -159,7 +164,7 @@ def test_a_look_up_with_a_damaged_index_answers(terminal: Terminal, number: int)
     [
         ([], "A record needs a type"),
         (["--type", "Not A Word"], "type is 'Not A Word'"),
-        (["--type", "fact", "--path", "../x"], "leads out of the repository"),
+        (["--type", "fact", "--path", "../x"], "is in no git repository"),
         (["--type", "fact", "--metadata", "{"], "--metadata is not JSON"),
         (["--type", "fact", "--metadata", "[1]"], "--metadata was expected to be a JSON object"),
         (["--type", "fact", "-"], "not both"),
@@ -256,6 +261,7 @@ def test_related_history_is_a_section_of_markdown(terminal: Terminal, tmp_path: 
 def test_a_section_goes_from_standard_input_to_standard_output(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    terminal(*INCIDENT)
     given(monkeypatch, "Fixes it.")
     assert terminal("memory", "related", "--text", "cart", "--apply", "-") == 0
     first = terminal.out
@@ -266,6 +272,7 @@ def test_a_section_goes_from_standard_input_to_standard_output(
 
 
 def test_what_people_wrote_goes_through_byte_for_byte(tmp_path: Path) -> None:
+    append_record(tmp_path / "state" / "memory.jsonl", {"id": "a", "type": "fact", "title": "x"})
     body = "Caf\u00e9 \u202ebidi\u202c\t\x07\r\nlast".encode()
     done = subprocess.run(
         [sys.executable, "-m", "perdure", "memory", "related", "--text", "x", "--apply", "-", "--home", str(tmp_path)],
@@ -287,10 +294,14 @@ def test_paths_may_come_as_git_lists_them(
     assert len(terminal.json("memory", "related", "--paths-from", str(tmp_path / "paths"))["matches"]) == 1
 
 
-def test_no_path_at_all_is_related_to_nothing(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
-    given(monkeypatch, b"")
-    assert terminal("memory", "related", "--paths-from", "-", "--markdown") == 0
-    assert "Nothing related was found." in terminal.out
+def test_a_list_of_no_path_is_refused_on_standard_input(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    for empty in (b"", b"\n", b"\0"):
+        given(monkeypatch, empty)
+        assert terminal("memory", "related", "--paths-from", "-", "--markdown") == 2
+        assert terminal.err == "perdure: Standard input is empty; nothing was changed.\n"
+    Path("none.txt").write_text("")
+    assert terminal("memory", "related", "--paths-from", "none.txt", "--markdown") == 0
+    assert terminal.out == ""
     assert terminal("memory", "related", "--paths-from", "missing") == 3
     assert terminal("memory", "related", "--paths-from", "-", "--apply", "-") == 2
 
@@ -300,6 +311,7 @@ def test_a_file_that_is_not_text_is_left_as_it_is(terminal: Terminal, tmp_path: 
     body.write_bytes(b"\xff")
     assert terminal("memory", "related", "--text", "x", "--apply", str(body)) == 2
     assert body.read_bytes() == b"\xff"
+    terminal("memory", "add", "--type", "fact", "--title", "x")
     assert terminal("memory", "related", "--text", "x", "--apply", str(tmp_path)) == 1
     assert terminal("memory", "related", "--text", "x", "--apply", str(tmp_path / "no" / "body")) == 1
 

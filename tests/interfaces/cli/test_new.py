@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from perdure.app import open_home
-from perdure.app.forge import SessionView
+from perdure.app.sessions import SessionView
 from perdure.errors import Conflict
 from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.forge.asking import Listed
@@ -54,8 +54,8 @@ def test_a_list_of_answers_makes_a_bot_with_exactly_the_chosen_model(perdure: Te
 
 
 def test_a_temperature_that_was_typed_is_the_one_in_the_file(perdure: Terminal, bots: Path) -> None:
-    answers = [said("Eve"), YES, FIRST, YES, FIRST, said("1.25"), YES, FIRST, YES, YES]
-    forged(perdure, "a creative partner that writes stories", answers=answers)
+    forged(perdure, answers=coding("Eve"))
+    forged(perdure, "--reconfigure", "eve", answers=[said("settings"), said("1.25"), FIRST, YES])
     assert front_of(bots / "eve" / "IDENTITY.md")["temperature"] == 1.25
 
 
@@ -72,7 +72,7 @@ def test_a_person_is_told_what_was_made_and_how_to_go_on(perdure: Terminal, bots
 
 def test_what_may_be_typed_is_said_while_it_is_asked_and_nowhere_else(perdure: Terminal, bots: Path) -> None:
     forged(perdure, answers=coding())
-    assert f"- Which model should answer?\n  {MODEL}\n" in (bots / "ada" / "USER.md").read_text()
+    assert "(Other" not in (bots / "ada" / "USER.md").read_text()
     assert perdure("bot", "explain", "ada", "IDENTITY.md:5") == 0
     assert perdure.out.endswith(f"asked: Which model should answer? Answered: {MODEL}\n")
 
@@ -114,10 +114,10 @@ def test_small_bots_need_few_questions_and_researchers_more(
 
 def test_a_second_bot_is_offered_what_was_chosen_for_the_first_with_the_reason(perdure: Terminal) -> None:
     forged(perdure, answers=coding(tone=SECOND))
-    session_id = begun(perdure, FIRST, FIRST, YES)
+    session_id = begun(perdure, FIRST, FIRST, FIRST)
     turn = perdure.json("draft", "show", session_id)["turn"]
     assert turn["suggestion"] == {"option_id": "friendly", "reason": "your last coding bot was friendly"}
-    assert perdure("draft", "resume", session_id, "--answers", written([FIRST, FIRST, YES])) == 2
+    assert perdure("draft", "resume", session_id, "--answers", written([FIRST, FIRST])) == 2
     turn = perdure.json("draft", "show", session_id)["turn"]
     assert turn["suggestion"] == {"option_id": MODEL, "reason": f"your last coding bot uses {MODEL}"}
     assert perdure("draft", "resume", session_id, "--yes") == 0
@@ -264,15 +264,12 @@ async def test_who_answers_second_is_shown_what_is_asked_now(ready: Path) -> Non
         assert raised.value.current["question_count"] == 1
 
 
-KEEP = [FIRST, YES, FIRST, FIRST, YES, FIRST, FIRST, FIRST, YES, FIRST, YES, YES]
-
-
 def test_reconfigure_keeps_id_slug_hand_edits_and_skills_and_adds_one_version(perdure: Terminal, bots: Path) -> None:
     first = forged(perdure, answers=coding())
     soul, skill = bots / "ada" / "SOUL.md", bots / "ada" / "skills" / "code-review" / "SKILL.md"
     soul.write_text(f"{soul.read_text()}\nAlways greet Grace.\n")
     skill.write_text(f"{skill.read_text()}\nMine.\n")
-    answers = [FIRST, YES, FIRST, FIRST, YES, FIRST, said("0.35"), said("12,345"), YES, FIRST, YES, YES]
+    answers = [said("settings"), said("0.35"), said("12,345"), YES]
     second = forged(perdure, "--reconfigure", "ada", answers=answers)
     assert (second["bot_id"], second["bot_slug"], second["version"]) == (first["bot_id"], "ada", 2)
     assert second["skills_attached"] == first["skills_attached"]
@@ -288,7 +285,7 @@ def test_reconfigure_keeps_id_slug_hand_edits_and_skills_and_adds_one_version(pe
 
 def test_reconfigure_shows_a_diff_before_it_is_confirmed(perdure: Terminal) -> None:
     forged(perdure, answers=coding())
-    answers = [said("Ada II"), *KEEP[1:-1]]
+    answers = [said("name"), said("Ada II")]
     assert perdure("new", "--reconfigure", "ada", "--answers", written(answers)) == 2
     assert "+display_name: Ada II\n" in perdure.err
     assert perdure.json("bot", "show", "ada")["name"] == "Ada"
@@ -299,8 +296,8 @@ def test_reconfigure_shows_a_diff_before_it_is_confirmed(perdure: Terminal) -> N
 
 def test_a_bot_that_was_changed_meanwhile_is_not_overwritten(perdure: Terminal) -> None:
     forged(perdure, answers=coding())
-    assert perdure("new", "--reconfigure", "ada", "--answers", written([said("Late")])) == 2
-    forged(perdure, "--reconfigure", "ada", answers=[said("Early"), *KEEP[1:]])
+    assert perdure("new", "--reconfigure", "ada", "--answers", written([said("name"), said("Late")])) == 2
+    forged(perdure, "--reconfigure", "ada", answers=[said("name"), said("Early"), YES])
     assert perdure("new", "--resume", "--yes") == 4
     assert "was changed since this conversation began" in perdure.err
     assert perdure.json("bot", "show", "ada")["name"] == "Early"

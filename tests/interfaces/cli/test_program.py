@@ -234,7 +234,7 @@ def test_the_demo_kills_resumes_decides_and_retries_in_sixty_lines(place: Path, 
         assert re.search(rf"perdure goal decide \S+ command.1 {decision} --resume\n", done.stdout)
     assert re.search(r"\$ perdure goal retry \S+\n  lamp,9.99\n", done.stdout)
     assert done.stdout.count("How should it speak?") == 2, "asked, killed, and asked again"
-    assert "Ada is ready after 6 questions" in done.stdout
+    assert "Ada is ready after 7 questions" in done.stdout
     assert str(place) not in done.stdout
     assert list(place.iterdir()) == []
     assert not home.exists()

@@ -1,14 +1,20 @@
 """`perdure serve` and `perdure token` on the command line; what a running server does is tried in `tests/crash`."""
 
 import asyncio
+import os
+import pty
 import socket
 import stat
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from perdure.app import Perdure
 from perdure.app.new_goal import of_plan_text
 from perdure.app.run_options import Manner
+from perdure.app.server_mark import marked_as_server
 from perdure.interfaces.api.codes import spend_code
 from perdure.interfaces.api.doors import TOKEN_FILE, read_token
 from perdure.settings import load_settings
@@ -31,8 +37,45 @@ def test_a_url_for_a_browser_is_printed_whenever_it_is_wanted(perdure: Terminal)
     assert told["url"].startswith("http://127.0.0.1:8755/login?code=")
     home = load_settings().home
     assert spend_code(home, told["url"].partition("=")[2], read_token(home))
+    assert not told["is_running"]
     assert perdure("token", "url") == 0
     assert perdure.out.startswith("http://127.0.0.1:8733/login?code=")
+    assert "No server of this home runs at http://127.0.0.1:8733" in perdure.err
+
+
+def test_the_url_for_a_browser_names_the_server_that_runs(perdure: Terminal) -> None:
+    home = load_settings().home
+    with marked_as_server(home) as publish:
+        assert not perdure.json("token", "url")["is_running"]  # it does not listen yet
+        publish("http://127.0.0.1:9123")
+        told = perdure.json("token", "url")
+        assert told["url"].startswith("http://127.0.0.1:9123/login?code=")
+        assert told["is_running"]
+        with marked_as_server(home) as publish_other:
+            publish_other("http://[::1]:9124")
+            assert perdure("token", "url") == 4
+            assert "--port" in perdure.err
+            assert perdure.json("token", "url", "--port", "9124")["url"].startswith("http://[::1]:9124/login")
+    assert not perdure.json("token", "url")["is_running"]
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_login_code_is_printed_on_a_terminal_only(tmp_path: Path, is_terminal: bool) -> None:
+    terminal, its = pty.openpty()
+    command = [sys.executable, "-m", "perdure", "serve", "--port", "0"]
+    out = its if is_terminal else subprocess.DEVNULL
+    with subprocess.Popen(command, stdin=its, stdout=out, stderr=its, env={**os.environ, "NO_COLOR": "1"}) as server:
+        os.close(its)
+        said = ""
+        while "Programs use the token" not in said:
+            said += os.read(terminal, 4096).decode()
+        server.terminate()
+        assert server.wait(30) == 0
+    os.close(terminal)
+    assert f"Serving {tmp_path / 'home'} at http://127.0.0.1:" in said
+    assert ("/login?code=" in said) is is_terminal
+    assert ("token url` prints a URL that logs a browser in" in said) is not is_terminal
+    assert (len(list((tmp_path / "home").glob("login-codes/*"))) == 1) is is_terminal
 
 
 def test_a_file_that_holds_no_token_is_damaged_until_a_new_one_is_made(perdure: Terminal) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from perdure.app.skills import Skills
 from perdure.settings import load_settings
+from tests.interfaces.cli.on_terminal import Start
 from tests.interfaces.cli.terminal import Terminal
 
 GOOD = "---\nname: tidy\ndescription: Tidies up.\n---\nPut things back.\n"
@@ -89,3 +90,39 @@ def test_what_is_no_file_is_refused_at_once(perdure: Terminal) -> None:
     assert perdure("skill", "validate", "loop") == 1
     Path("inner/SKILL.md").mkdir(parents=True)
     assert perdure("skill", "validate", "inner") == 1
+
+
+def test_a_skill_is_created_edited_and_validated(perdure: Terminal, tmp_path: Path) -> None:
+    made = perdure.json("skill", "create", "Convert amounts between currencies", "--name", "money")
+    assert made["capabilities"] == [
+        {"name": "calculate", "reason": 'the description says "convert", "amounts", "currencies"'}
+    ]
+    assert perdure("skill", "create", "x", "--capability", "fly") == 2
+    assert "'fly' is not a known capability" in perdure.err
+    path = Path(os.environ["PERDURE_HOME"]) / made["path"]
+    assert perdure("skill", "validate", str(path)) == 0
+    text = path.read_text()
+    new = tmp_path / "new.md"
+    new.write_text(text.replace("between currencies", "exactly"))
+    assert perdure("skill", "edit", "money", "--file", str(new)) == 0
+    assert perdure.json("skill", "show", "money")["description"] == "Convert amounts exactly"
+    assert perdure.json("skill", "edit", "money", "--file", str(new)) == {"name": "money", "changed": False}
+    new.write_text("nothing")
+    assert perdure("skill", "edit", "money", "--file", str(new)) == 2
+    assert perdure("skill", "edit", "money", "--no-input") == 2
+    assert "--file FILE" in perdure.err
+    assert perdure.json("skill", "show", "money")["description"] == "Convert amounts exactly"
+
+
+def test_a_skill_is_edited_in_an_editor(
+    perdure: Terminal, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    perdure.json("skill", "create", "Convert amounts", "--name", "money")
+    editor = tmp_path / "editor"
+    editor.write_text("#!/bin/sh\nsed -i 's/Convert amounts/Convert everything/' \"$1\"\n")
+    editor.chmod(0o755)
+    for name in ("EDITOR", "VISUAL"):
+        monkeypatch.setenv(name, str(editor))
+    code, _, out = start("skill", "edit", "money").end()
+    assert (code, out) == (0, "The skill money was changed; bots that have it keep theirs.\n")
+    assert perdure.json("skill", "show", "money")["description"] == "Convert everything"

@@ -6,24 +6,22 @@ import signal
 
 import pytest
 
-from tests.interfaces.cli.interviews import FIRST, WISH, YES, begun, coding, forged, said, written
+from tests.interfaces.cli.interviews import FIRST, WISH, begun, coding, forged, said, written
 from tests.interfaces.cli.on_terminal import CTRL_C, CTRL_D, DOWN, ENTER, LEFT, UP, Start
 from tests.interfaces.cli.terminal import Terminal
 
 
 def test_a_bot_is_made_with_arrow_keys_other_and_back(start: Start, perdure: Terminal) -> None:
     program = start("new", WISH)
-    assert "Basics (1 of 5) ──" in program.until("Other…        say it in your own words")
-    program.press(UP, ENTER)  # from the first to the last, which is Other
+    assert "Basics (1 of 5) ──" in program.until("← Back")
+    program.press(UP, UP, ENTER)  # from the first to the last but one, which is Other
     program.until("? What should it be called?")
     program.press("Ada: the 'first' 🦄", ENTER)
     assert "✓ What should it be called?  Ada: the 'first' 🦄" in program.until("Whatever the project uses")
     program.press(ENTER)
-    assert re.search(
-        r"╭─ So far ─+╮.*name   Ada: the 'first' 🦄.*focus  Python", program.until("ask this part again"), re.DOTALL
-    )
+    program.until("Explain code")
     program.press(ENTER)
-    assert "Personality (2 of 5)" in program.until("← Back")
+    assert "Personality (2 of 5)" in program.until("says what there is to say")
     program.press(LEFT)
     assert "← Back" in program.until("» Other…")  # where one was
     assert perdure.json("draft", "list")["drafts"][0]["phase"] == "basics"
@@ -31,12 +29,13 @@ def test_a_bot_is_made_with_arrow_keys_other_and_back(start: Start, perdure: Ter
     program.until("? What should it be called? Ada: the 'first' 🦄")
     program.press("\x7f" * 15, ENTER)  # all but Ada
     program.until("Whatever the project uses")
-    for asked in ("Is that right?", "How should it speak?", "must hold to?", "Is that right?", "Which model"):
+    for asked in ("Explain code", "How should it speak?", "must it hold to?", "Done", "Which model", "Which skills"):
         program.press(ENTER)
         program.until(asked)
-    for asked in ("Is that right?", "Which skills", "Is that right?", "Build it?"):
-        program.press(ENTER)
-        program.until(asked)
+    program.press(ENTER)
+    assert re.search(
+        r"╭─ Ready to be built ─+╮.*name +Ada.*language +Work mainly in Python", program.until("Build it?"), re.DOTALL
+    )
     program.press(ENTER)
     code, _, out = program.end()
     assert code == 0
@@ -74,8 +73,8 @@ def test_who_leaves_is_told_how_to_come_back(start: Start, perdure: Terminal, ho
 
 def test_who_leaves_while_typing_is_told_too(start: Start) -> None:
     program = start("new", WISH)
-    program.until("Other…")
-    program.press(UP, ENTER)
+    program.until("← Back")
+    program.press(UP, UP, ENTER)
     program.until("? What should it be called?")
     program.press("half a na", CTRL_C)
     code, shown, _ = program.end()
@@ -85,8 +84,8 @@ def test_who_leaves_while_typing_is_told_too(start: Start) -> None:
 
 def test_nothing_typed_leads_back_to_the_options(start: Start) -> None:
     program = start("new", WISH)
-    program.until("Other…")
-    program.press(UP, ENTER)
+    program.until("← Back")
+    program.press(UP, UP, ENTER)
     program.until("? What should it be called?")
     program.press(ENTER)
     assert "» Other…" in program.until("say it in your own words")
@@ -124,7 +123,7 @@ def test_an_answer_that_somebody_else_gave_first_is_shown(start: Start, perdure:
     shown = program.until("Whatever the project uses")
     assert "is at revision 2 by now, not at 1." in shown
     program.press(ENTER)
-    program.until("So far")
+    program.until("Explain code")
     assert perdure.json("draft", "show", session_id)["turn"]["preview"]["name"] == "Ada"
 
 
@@ -143,20 +142,20 @@ def test_a_session_that_somebody_else_has_finished_says_so(start: Start, perdure
 def test_an_answer_that_does_not_fit_is_not_ticked_and_asked_for_again_as_it_was_typed(
     start: Start, perdure: Terminal
 ) -> None:
-    program = start("new", "--resume", begun(perdure, said("Ada"), FIRST, YES, FIRST, FIRST, YES))
+    program = start("new", "--resume", begun(perdure, *coding()[:5]))
     program.until("← Back")
     program.press(DOWN, ENTER)
     program.until("? Which model")
     program.press("ollama", ENTER)
     shown = program.until("← Back")
     assert "✗ Which model should answer?  ollama" in shown
-    assert "'ollama' names no model." in shown
-    assert "✓" not in shown
+    assert "'ollama' is not a model." in shown
+    assert "✓ Which model" not in shown
     assert "--resume" not in shown  # nobody has left
     program.press(ENTER)
     program.until("(Other: provider:name) ollama")
     program.press(":x", ENTER)
-    assert "✓ Which model should answer?  ollama:x" in program.until("Is that right?")
+    assert "✓ Which model should answer?  ollama:x" in program.until("Which skills")
 
 
 def test_what_is_typed_at_a_list_is_an_answer_in_own_words(start: Start, perdure: Terminal) -> None:
@@ -164,55 +163,102 @@ def test_what_is_typed_at_a_list_is_an_answer_in_own_words(start: Start, perdure
     program.until("Other…")
     program.press("Jo and Kim", ENTER)
     assert "✓ What should it be called?  Jo and Kim" in program.until("Whatever the project uses")
-    program.press(ENTER)
-    program.until("ask this part again")
-    program.press("x", "n")  # only y and n are answers here
-    assert "Is that right?  No" in program.until("» Other…")
+    program.press(LEFT)
+    program.until("» Other…")
     program.press(ENTER)
     program.until("Jo and Kim")
     program.press(ENTER)
     program.until("» Python")
-    program.press(DOWN, ENTER)
-    program.until("ask this part again")
-    program.press("y")
-    program.until("Personality (2 of 5)")
+    for asked in ("Explain code", "Personality (2 of 5)"):
+        program.press(ENTER)
+        program.until(asked)
     (draft,) = perdure.json("draft", "list")["drafts"]
     assert draft["phase"] == "personality"
 
 
-def test_who_answers_a_part_again_begins_with_what_was_said(start: Start, perdure: Terminal) -> None:
-    program = start("new", "--resume", begun(perdure, said("Ada"), FIRST, YES))
-    program.until("← Back")
-    program.press(DOWN, ENTER)
-    program.until("must hold to?")
+def test_back_after_a_resume_shows_the_answers_that_were_given(start: Start, perdure: Terminal) -> None:
+    program = start("new", "--resume", begun(perdure, *coding()[:4]))
+    shown = program.until("← Back")
+    assert "✓ What should it be called?  Ada" in shown
+    assert "✓ How should it speak?  Friendly" in shown
     program.press(LEFT)
-    program.until("What should it be called?")
+    assert "» Friendly" in program.until("Other…")
+    program.press(LEFT)
+    program.until("» Other…")
+    program.press(ENTER)
+    program.until("? What should it be called? Ada")
+    program.press(ENTER)
+    assert "» Python" in program.until("Whatever the project uses")
+
+
+def test_back_at_the_first_question_changes_the_description(start: Start, perdure: Terminal) -> None:
+    program = start("new", WISH)
+    program.until("← Back")
+    program.press(LEFT)
+    program.until(f"? What should your bot do? {WISH}")
+    program.press(" for Rust", ENTER)
+    assert "Rust Engineer" in program.until("Other…")
+    (draft,) = perdure.json("draft", "list")["drafts"]
+    assert draft["initial_description"] == f"{WISH} for Rust"
+
+
+@pytest.mark.parametrize("typed", ["?", "help"])
+def test_a_question_is_explained(start: Start, perdure: Terminal, typed: str) -> None:
+    program = start("new", WISH)
+    program.until("← Back")
+    program.press(typed, *([] if typed == "?" else [ENTER]))
+    assert "introduces itself by this name" in " ".join(program.until("Other…").split())
+    assert perdure.json("draft", "list")["drafts"][0]["revision"] == 1
+
+
+def test_several_rules_are_marked_and_ones_own_added(start: Start, perdure: Terminal) -> None:
+    program = start("new", "--resume", begun(perdure, *coding()[:4]))
+    program.until("← Back")
+    program.press(ENTER)
+    assert "[x] Never print secrets" in program.until("» Done")
+    program.press(UP, UP, ENTER)
+    assert "[x] Never call code done without a test" in program.until("» Done")
+    program.press(DOWN, ENTER)
+    program.until("? Which rules must it hold to?")
+    program.press("Be kind", ENTER)
+    program.until("» Done")
+    program.press(ENTER)
+    program.until("Which model")
+    session_id = perdure.json("draft", "list")["drafts"][0]["session_id"]
+    assert perdure("draft", "resume", session_id, "--yes") == 0
+    rules = perdure.json("bot", "show", "ada")["boundaries"]
+    assert [rule.split(":")[0] for rule in rules] == [
+        "Never print secrets",
+        "Never call code done without a test",
+        "Be kind",
+    ]
+
+
+def test_no_color_is_respected(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    program = start("new", WISH)
+    program.until("← Back")
     program.press(ENTER)
     program.until("Whatever the project uses")
-    program.press(ENTER)
-    program.until("ask this part again")
-    program.press(ENTER)
-    assert "» Friendly" in program.until("← Back")
+    assert not re.search(r"\x1b\[[0-9;]*(?:3[0-9]|9[0-7])[0-9;]*m", program.seen)
 
 
 def test_any_part_can_be_answered_again_from_the_review(start: Start, perdure: Terminal) -> None:
     session_id = begun(perdure, *coding()[:-1])
     program = start("new", "--resume", session_id)
-    assert "← Basics       back to that part" in program.until("← Model")
+    assert "← Basics       back to that part" in program.until("← Skills")
     program.press(DOWN, DOWN, DOWN, ENTER)
     assert "✓ Build it?  ← Personality" in program.until("← Back")
     shown = perdure.json("draft", "show", session_id)
-    assert (shown["phase"], [each["answer"] for each in shown["conversation"]]) == ("personality", ["Ada", "Python"])
-
-
-def test_a_preview_that_is_resumed_says_which_part_it_is_of(start: Start, perdure: Terminal) -> None:
-    program = start("new", "--resume", begun(perdure, said("Ada"), FIRST))
-    assert re.search(r"Going on: .*Basics \(1 of 5\).*So far", program.until("ask this part again"), re.DOTALL)
+    assert (shown["phase"], [each["answer"] for each in shown["conversation"]]) == (
+        "personality",
+        ["Ada", "Python", "Review changes"],
+    )
 
 
 def test_a_suggestion_has_a_star_and_is_where_one_begins(start: Start, perdure: Terminal) -> None:
     forged(perdure, answers=coding())
-    program = start("new", "--resume", begun(perdure, said("Eve"), FIRST, YES))
+    program = start("new", "--resume", begun(perdure, said("Eve"), FIRST, FIRST))
     shown = program.until("← Back")
     assert "» Friendly" in shown
     assert "★ your last coding bot was friendly" in shown
@@ -220,12 +266,12 @@ def test_a_suggestion_has_a_star_and_is_where_one_begins(start: Start, perdure: 
 
 def test_a_change_shows_its_diff_and_nothing_happens_without_a_yes(start: Start, perdure: Terminal) -> None:
     forged(perdure, answers=coding())
-    begun_with = [said("Ada II"), YES, FIRST, FIRST, YES, FIRST, FIRST, FIRST, YES, FIRST, YES]
+    begun_with = [said("name"), said("Ada II")]
     assert perdure("new", "--reconfigure", "ada", "--answers", written(begun_with)) == 2
     program = start("new", "--resume")
-    assert re.search(r"Review \(5 of 5\).*\+display_name: Ada II", program.until("back to the skills"), re.DOTALL)
+    assert re.search(r"Review \(5 of 5\).*\+display_name: Ada II", program.until("back to the last part"), re.DOTALL)
     program.press(DOWN, ENTER)
-    program.until("Which skills")
+    program.until("What should change?")
     assert perdure.json("bot", "show", "ada")["name"] == "Ada"
 
 
@@ -234,9 +280,12 @@ def test_every_word_is_shown_whatever_the_width(start: Start, perdure: Terminal,
     long = "I want a coding assistant " + "that reads a very long list of things " * 20
     program = start("new", "--resume", begun(perdure, said("X" * 120), wish=long), width=width)
     shown = " ".join(program.until("say it in your own words").split())
-    assert "Whatever the project uses reads the project first and follows its habits Other…" in shown
-    program.press(ENTER)
-    shown = program.until("ask this part again")
+    assert "Whatever the project uses reads the project first and follows its conventions Other…" in shown
+    session_id = perdure.json("draft", "list")["drafts"][0]["session_id"]
+    assert perdure("draft", "resume", session_id, "--answers", written(coding()[1:-1])) == 2
+    program = start("new", "--resume", session_id, width=width)
+    shown = program.until("back to the last part")
+    shown = shown[shown.index("╭") :]
     assert all(len(line) <= width for line in shown.splitlines() if "│" in line)
     assert shown.replace("\n", "").count("X") == 120
     assert "that reads a very long…" in " ".join(shown.replace("│", " ").split())
@@ -244,24 +293,26 @@ def test_every_word_is_shown_whatever_the_width(start: Start, perdure: Terminal,
 
 def test_hostile_texts_reach_no_terminal(start: Start, perdure: Terminal) -> None:
     program = start("new", "--resume", begun(perdure, said("[red]x[/red] ---")), width=100)
-    program.until("Other…")
-    program.press(ENTER)
-    assert "[red]x[/red]" in program.until("Is that right?")
+    assert "[red]x[/red]" in program.until("Other…")
 
 
 def test_a_dumb_terminal_is_asked_by_numbers(start: Start) -> None:
     program = start("new", WISH, term="dumb")
-    assert "  1. Coding Smith: says what it is about: coding" in program.until("A number, your own words [1]:")
+    asks = "A number, your own words, back or ? [1]:"
+    assert "  1. Coding Assistant: what you called it" in program.until(asks)
+    program.press("?\n")
+    assert "introduces itself by this name" in program.until(asks)
     program.press("Ada\n")
-    program.until("A number, your own words [1]:")
-    program.press("2\n")
-    program.until("Is that right? yes, no [yes]:")
-    program.press("\n")
-    program.until("A number, your own words, or back [1]:")
+    program.until(asks)
     program.press("back\n")
-    program.until("A number, your own words [1]:")
+    assert "(your answer was: Ada)" in program.until(asks)
     program.press("Eve\n")
-    for _ in range(10):
+    for _ in range(3):
+        program.until(asks)
+        program.press("\n")
+    program.until("Numbers, your own words, back or ? [1]:")
+    program.press("1, 3\n")
+    for _ in range(3):
         program.until("]:")
         program.press("\n")
     code, _, out = program.end()

@@ -190,4 +190,4 @@ def test_without_the_driver_the_message_says_what_to_install() -> None:
         "except Unavailable as error:\n"
         "    print(error)\n"
     )
-    assert "pip install 'perdure[postgres]'" in python(program)
+    assert "-m pip install 'psycopg[binary]" in python(program)

@@ -33,7 +33,7 @@ def _model_question(state: BuilderState) -> Question:
 def _read_model(_state: BuilderState, text: str) -> Fields:
     if text != BUILT_IN and not _MODEL.fullmatch(text):
         raise Invalid(
-            f"{text[:60]!r} names no model. Expected provider:name, such as ollama:llama3.2 or openai:gpt-4.1-mini,"
+            f"{text[:60]!r} is not a model. Expected provider:name, such as ollama:llama3.2 or openai:gpt-4.1-mini,"
             f" or {BUILT_IN}."
         )
     return {"model": text}
@@ -66,7 +66,7 @@ def _read_variety(_state: BuilderState, text: str) -> Fields:
     except ValueError:
         temperature = -1.0
     if not 0 <= temperature <= 2:
-        raise Invalid(f"{text[:60]!r} is no temperature. Expected a number from 0 to 2.")
+        raise Invalid(f"{text[:60]!r} is not a temperature. Expected a number from 0 to 2.")
     return {"temperature": temperature}
 
 
@@ -90,7 +90,7 @@ def _chosen_length(state: BuilderState, chosen: str) -> Fields:
 def _read_length(_state: BuilderState, text: str) -> Fields:
     digits = text.replace(",", "").replace("_", "")
     if not (digits.isascii() and digits.isdigit() and 1 <= int(digits[:9]) <= 1_000_000 and len(digits) < 8):
-        raise Invalid(f"{text[:60]!r} is no number of tokens. Expected 1 to 1,000,000.")
+        raise Invalid(f"{text[:60]!r} is not a number of tokens. Expected 1 to 1,000,000.")
     return {"max_tokens": int(digits)}
 
 
@@ -101,6 +101,7 @@ MODEL = Slot(
     ask=_model_question,
     choose=lambda _state, chosen: {"model": chosen},
     read=_read_model,
+    help="The model answers for the bot. builtin needs none: the bot then runs commands, plans and flows only.",
 )
 VARIETY = Slot(
     "variety",
@@ -109,6 +110,7 @@ VARIETY = Slot(
     ask=_variety_question,
     choose=_chosen_variety,
     read=_read_variety,
+    help="A low temperature gives the same answer to the same question; a high one gives more variety.",
 )
 LENGTH = Slot(
     "length",
@@ -117,4 +119,5 @@ LENGTH = Slot(
     ask=_length_question,
     choose=_chosen_length,
     read=_read_length,
+    help="An answer is cut off after this many tokens; a token is about three quarters of a word.",
 )

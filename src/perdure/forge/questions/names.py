@@ -3,8 +3,8 @@
 import re
 import zlib
 
-from perdure.forge.categories import topics
-from perdure.forge.vocabulary import PurposeCategory
+from perdure.forge.categories import telling_words, topics, words_of
+from perdure.forge.vocabulary import BotPurpose
 
 _GIVEN = re.compile(
     r"""\b(?:called|named|call\ it|name\ it|name\ is)\s+
@@ -13,28 +13,95 @@ _GIVEN = re.compile(
 )
 _PROPER = re.compile(r"(?<=[\w,;:]\s)[^\W\d_]+")
 """A word inside a sentence, where a capital letter means something: a name, and in German any thing."""
-_CLAUSE = re.compile(r"\b(?:that|which|who|whose|so)\b|[.;:!?]", re.IGNORECASE)
-"""Where a description goes on from what a bot is to what it does."""
-_WHEN = frozenset({"every", "each", "day", "days", "week", "weeks", "month", "months", "year", "years"})
+_CLAUSE = re.compile(r"\b(?:that|which|who|whose|so|to|when|before|because|every|each)\b|[.;:!?,]", re.IGNORECASE)
+"""Where a description turns from what a bot is to what it does."""
+_ABOUT = re.compile(
+    r"\b(?:for|about|of|on|with|in|my|our|the)\s+(?:(?:my|our|the|a|an)\s+)?(?P<topic>[^\W\d_]{3,30})\b", re.IGNORECASE
+)
+"""A thing that a description names after a preposition or as the person's own."""
+_MADE = re.compile(
+    r"\b(?:an?|my|the|one)\s+(?P<thing>(?:[^\W\d_]+\s+){1,2}?(?:assistant|bot|timer|coach|tutor|planner|reviewer|writer"
+    r"|analyst|researcher|reminder|guide|trainer|translator|converter|calculator|editor|helper|teacher|partner|master"
+    r"|agent|keeper|tracker|cook|storyteller|poet|librarian|advisor|mentor|desk))\b",
+    re.IGNORECASE,
+)
+"""What a person calls the bot: "a pomodoro timer"."""
+_IS = re.compile(
+    r"(?:i\s+(?:want|need|would\s+like)\s+)?(?:an?|my)\s+(?P<thing>(?:[^\W\d_]+\s+){1,2}[^\W\d_]+)"
+    r"(?=\s*(?:$|[.,;:!?\n]|\b(?:that|which|who|for|about|with|to|in|of|on)\b))",
+    re.IGNORECASE,
+)
+"""The same with a noun that nobody foresaw: "a bird watching friend"."""
+_FILLERS_TEXT = (
+    "call calls collection"
+    " every each day days week weeks month months year years always never often little big large small friendly"
+    " formal playful direct technical simple quick good great best better new old own want need please smart"
+    " personal really team teams people user users everyone family me i we how what when where lot lots bit night"
+    " nights morning evening home time times life way ways first next last same different many much few helps"
+    " review reviews group code base codebase customer customers client clients question questions answer answers"
+    " thing things request requests pull january february march april may june july august september october"
+    " november december monday tuesday wednesday thursday friday saturday sunday today tomorrow house work job"
+    " help cover write writes play learn better assistant bot agent timer coach tutor analyst researcher writer"
+    " planner guide"
+)
+_FILLERS = frozenset(_FILLERS_TEXT.split())
+_SHORTEST_PLURAL = 3
 _LONGEST_WORD = 30
-"""What is longer is no word that a bot could be called by."""
-_ROLES: dict[PurposeCategory, str] = {
-    PurposeCategory.SIMPLE_UTILITY: "Keeper",
-    PurposeCategory.COMPLEX_ANALYST: "Lens",
-    PurposeCategory.CREATIVE: "Muse",
-    PurposeCategory.CODING: "Smith",
-    PurposeCategory.RESEARCH: "Scholar",
-    PurposeCategory.CUSTOMER_SERVICE: "Desk",
-    PurposeCategory.CUSTOM: "Companion",
+"""What is longer is not a word that a bot could be called by."""
+_ROLES: dict[BotPurpose, tuple[tuple[str, str], ...]] = {
+    BotPurpose.CODING: (
+        ("review reviews reviewer", "Reviewer"),
+        ("debug bug bugs debugging", "Debugger"),
+        ("", "Engineer"),
+    ),
+    BotPurpose.WRITING: (
+        ("story stories novel fiction storyteller", "Storyteller"),
+        ("poem poems poetry lyrics song songs", "Poet"),
+        ("edit editor proofread", "Editor"),
+        ("", "Writer"),
+    ),
+    BotPurpose.RESEARCH: (("", "Researcher"),),
+    BotPurpose.DATA: (("", "Analyst"),),
+    BotPurpose.STUDY: (("", "Tutor"),),
+    BotPurpose.CUSTOMER_SERVICE: (("", "Desk"),),
+    BotPurpose.PERSONAL_ASSISTANT: (
+        ("timer timers countdown stopwatch alarm", "Timer"),
+        ("remind reminds reminder reminders", "Reminder"),
+        ("translate translator", "Translator"),
+        ("convert converter", "Converter"),
+        ("", "Assistant"),
+    ),
+    BotPurpose.HOUSEHOLD: (
+        ("plan plans planning planner", "Planner"),
+        ("cook cooking cooks recipe recipes meal meals dinner", "Cook"),
+        ("shopping groceries grocery", "Shopper"),
+        ("plants garden gardening", "Gardener"),
+        ("", "Helper"),
+    ),
+    BotPurpose.TRAVEL: (("plan plans planning planner", "Planner"), ("", "Guide")),
+    BotPurpose.HEALTH: (("", "Coach"),),
+    BotPurpose.ON_CALL: (("", "Responder"),),
+    BotPurpose.GAMES: (
+        ("rpg dungeon dungeons dnd campaign roleplay", "Game Master"),
+        ("quiz trivia", "Quizmaster"),
+        ("", "Partner"),
+    ),
+    BotPurpose.OTHER: (("", "Helper"),),
 }
-_SHORT: dict[PurposeCategory, tuple[str, ...]] = {
-    PurposeCategory.SIMPLE_UTILITY: ("Tick", "Nudge", "Pip", "Dot"),
-    PurposeCategory.COMPLEX_ANALYST: ("Prism", "Ledger", "Compass", "Plumb"),
-    PurposeCategory.CREATIVE: ("Quill", "Fable", "Ember", "Verse"),
-    PurposeCategory.CODING: ("Patch", "Anvil", "Lint", "Rivet"),
-    PurposeCategory.RESEARCH: ("Folio", "Atlas", "Margin", "Almanac"),
-    PurposeCategory.CUSTOMER_SERVICE: ("Harbour", "Concierge", "Welcome", "Beacon"),
-    PurposeCategory.CUSTOM: ("Sage", "Nova", "Rowan", "Wren"),
+_SHORT: dict[BotPurpose, tuple[str, ...]] = {
+    BotPurpose.CODING: ("Patch", "Anvil", "Lint", "Rivet"),
+    BotPurpose.WRITING: ("Quill", "Fable", "Ember", "Verse"),
+    BotPurpose.RESEARCH: ("Folio", "Atlas", "Margin", "Almanac"),
+    BotPurpose.DATA: ("Prism", "Ledger", "Tally", "Plumb"),
+    BotPurpose.STUDY: ("Chalk", "Slate", "Primer", "Socrates"),
+    BotPurpose.CUSTOMER_SERVICE: ("Harbour", "Concierge", "Welcome", "Beacon"),
+    BotPurpose.PERSONAL_ASSISTANT: ("Tick", "Nudge", "Pip", "Dot"),
+    BotPurpose.HOUSEHOLD: ("Hearth", "Pantry", "Basil", "Clover"),
+    BotPurpose.TRAVEL: ("Compass", "Meridian", "Satchel", "Polo"),
+    BotPurpose.HEALTH: ("Stride", "Steady", "Spring", "Vita"),
+    BotPurpose.ON_CALL: ("Sentinel", "Watch", "Siren", "Beacon"),
+    BotPurpose.GAMES: ("Rook", "Joker", "Quest", "Dice"),
+    BotPurpose.OTHER: ("Sage", "Nova", "Rowan", "Wren"),
 }
 
 
@@ -45,27 +112,60 @@ def given_name(description: str) -> str | None:
     return name if name and name.isprintable() else None
 
 
-def proposed_names(description: str, category: PurposeCategory) -> list[tuple[str, str]]:
-    """Propose names, each with the reason for it; the same description gets the same names."""
-    telling = [word.capitalize() for word in _subject(description) if len(word) <= _LONGEST_WORD][-2:]
-    role = _ROLES[category]
-    names = []
-    if telling:
-        names.append((f"{telling[-1]} {role}", f"says what it is about: {telling[-1].lower()}"))
-    if len(telling) == 2:
-        names.append((" ".join(telling), "two of your words"))
-    short = _SHORT[category]
+def proposed_names(description: str, purpose: BotPurpose) -> list[tuple[str, str]]:
+    """Propose two or three names, each with the reason for it; the same description gets the same names."""
+    names: dict[str, str] = {}
+    topic, role = _topic(description), _role(description, purpose)
+    if called := _called(description):
+        names[called] = "what you called it"
+    if topic and not (called and topic in called):
+        names[f"{topic} {role}"] = f"says what it is about: {topic.lower()}"
+    elif not called:
+        names[f"My {role}"] = "says what it does for you"
+    short = _SHORT[purpose]
     at = zlib.crc32(description.encode(errors="replace"))
-    names.append((short[at % len(short)], "short, and easy to call"))
-    if len(names) == 1:
-        names.append((short[(at + 1) % len(short)], "short, too, with another ring"))
-    return names
+    names[short[at % len(short)]] = "short, and easy to call"
+    if len(names) == 2:
+        names[short[(at + 1) % len(short)]] = "short, too, with another ring"
+    return list(names.items())
 
 
-def _subject(description: str) -> list[str]:
-    """Return the words that a bot is best called by: names of things, else what it is, else what it does."""
-    found = topics(description)
-    capital = {word.casefold() for word in _PROPER.findall(description) if word[0].isupper() and not word.isupper()}
-    what_it_is = topics(_CLAUSE.split(description, maxsplit=1)[0])
-    best = [word for word in found if word in capital] or what_it_is or found
-    return [word for word in best if word not in _WHEN] or best
+def _called(description: str) -> str | None:
+    """Return what a person calls the bot, if that is more than "a bot"."""
+    text = _GIVEN.sub("", description)
+    found = _MADE.search(text) or _IS.match(text)
+    if found is None:
+        return None
+    *first, last = found["thing"].split()
+    words = [*(word for word in first if word.casefold() not in _FILLERS), last]
+    is_generic = len(words) < 2 or words[-1].casefold() in ("bot", "agent")
+    return None if is_generic or max(map(len, words)) > _LONGEST_WORD else " ".join(map(_capital, words))
+
+
+def _role(description: str, purpose: BotPurpose) -> str:
+    said = set(words_of(description))
+    return next(role for words, role in _ROLES[purpose] if not words or said & set(words.split()))
+
+
+def _topic(description: str) -> str | None:
+    """Return the word that a bot is best called by: a name, else what a preposition or "my" points at."""
+    text = _GIVEN.sub("", description)
+    telling = {word for word in telling_words(text) if word not in _FILLERS and 2 < len(word) <= _LONGEST_WORD}
+    proper = [word for word in _PROPER.findall(text) if word[0].isupper() and not word.isupper()]
+    pointed = [match["topic"] for match in _ABOUT.finditer(text)]
+    before = topics(_CLAUSE.split(text, maxsplit=1)[0])
+    for word in (*proper, *pointed, *reversed(before)):
+        if word.casefold() in telling:
+            return _capital(_singular(word))
+    return None
+
+
+def _singular(word: str) -> str:
+    """Return the singular of an English plural that ends in a plain s: "Dragon Storyteller" is a name."""
+    is_plural = len(word) > _SHORTEST_PLURAL and word.islower() and word[-1] == "s" and word[-2] not in "sui"
+    return word[:-1] if is_plural else word
+
+
+def _capital(word: str) -> str:
+    """Return a word as part of a name; one that has capitals inside keeps them."""
+    return word if word[1:] != word[1:].lower() and not word.isupper() else word.capitalize()

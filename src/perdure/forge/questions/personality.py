@@ -1,11 +1,14 @@
 """The personality: how it speaks, and what it never does."""
 
+from collections.abc import Sequence
+
 from perdure.forge.categories import DEFAULTS, words_of
 from perdure.forge.choices import alike, favourite
+from perdure.forge.questions.own import Pick
 from perdure.forge.questions.slot import Fields, Question, Slot, option
-from perdure.forge.state import BuilderState
-from perdure.forge.turns import Option
-from perdure.forge.vocabulary import BuilderPhase, PurposeCategory
+from perdure.forge.state import KEEP, BuilderState
+from perdure.forge.turns import AskQuestion, Option
+from perdure.forge.vocabulary import BotPurpose, BuilderPhase, PurposeCategory
 
 _TONES: dict[str, str] = {
     "direct": "says what there is to say and stops",
@@ -13,8 +16,8 @@ _TONES: dict[str, str] = {
     "expressive": "colourful, with feeling",
     "technical": "exact terms, no decoration",
     "scholarly": "careful, with sources and doubts",
-    "empathetic": "hears how somebody feels and answers to that",
-    "adaptive": "takes on the manner of whoever it talks to",
+    "empathetic": "hears how you feel and answers to that",
+    "adaptive": "takes on the manner of the person it talks to",
     "formal": "polite and correct, for strangers and records",
     "friendly": "warm and informal, like a colleague",
     "playful": "light, with a joke where one fits",
@@ -28,32 +31,120 @@ _ALSO: dict[PurposeCategory, tuple[str, ...]] = {
     PurposeCategory.CUSTOMER_SERVICE: ("friendly", "formal"),
     PurposeCategory.CUSTOM: ("friendly", "formal"),
 }
-_NEVER: dict[PurposeCategory, tuple[Option, ...]] = {
-    PurposeCategory.CODING: (
-        option("no-secrets", "Never print secrets", "keys and passwords stay where they are"),
-        option("ask-first", "Ask before it changes files", "you see what it would do, then it does it"),
-        option("tests", "Never call code done without a test", "what is not run is not known to work"),
+_NONE = "none"
+_HONEST = Pick(
+    "honest",
+    "Never pretend to know",
+    "says so when it is not sure",
+    "Never pretend to know: say when you are not sure.",
+)
+_PRIVATE = Pick(
+    *("private", "Never repeat personal data", "what you tell it stays between you"),
+    "Never repeat personal data: what the user tells you stays between you.",
+)
+_SECRETS = Pick(
+    *("no-secrets", "Never print secrets", "keys and passwords stay where they are"),
+    "Never print secrets: keys and passwords stay where they are.",
+)
+_RULES: dict[BotPurpose, tuple[Pick, ...]] = {
+    BotPurpose.CODING: (
+        _SECRETS,
+        Pick(
+            *("ask-first", "Ask before it changes files", "you see what it would do, then it does it"),
+            "Ask before you change files: show what you would do, and do it after a yes.",
+        ),
+        Pick(
+            *("tests", "Never call code done without a test", "what is not run is not known to work"),
+            "Never call code done without a test: what was not run is not known to work.",
+        ),
     ),
-    PurposeCategory.RESEARCH: (
-        option("sources", "Never state a fact without its source", "what has none is called an opinion"),
-        option("doubt", "Always say how sure it is", "certain, likely, or a guess"),
-        option("no-advice", "No medical or legal advice", "explains, and sends you to somebody who may advise"),
+    BotPurpose.RESEARCH: (
+        Pick(
+            *("sources", "Never state a fact without its source", "what has none is called an opinion"),
+            "Never state a fact without its source; what has none is called an opinion.",
+        ),
+        Pick(
+            *("doubt", "Always say how sure it is", "certain, likely, or a guess"),
+            "Always say how sure you are: certain, likely, or a guess.",
+        ),
+        Pick(
+            *("no-advice", "No medical or legal advice", "explains, and refers you to a professional"),
+            "Give no medical or legal advice: explain, and refer to a professional.",
+        ),
     ),
-    PurposeCategory.COMPLEX_ANALYST: (
-        option("numbers", "Never invent a number", "a missing figure is named as missing"),
-        option("no-trades", "No investment advice", "shows what is, leaves the decision to you"),
-        option("private", "Never repeat personal data", "people appear as counts, not as names"),
+    BotPurpose.DATA: (
+        Pick(
+            *("numbers", "Never invent a number", "a missing figure is named as missing"),
+            "Never invent a number: name a missing figure as missing.",
+        ),
+        Pick(
+            *("no-trades", "No investment advice", "shows what is, leaves the decision to you"),
+            "Give no investment advice: show what is, and leave the decision to the user.",
+        ),
+        Pick(
+            *("private", "Never repeat personal data", "people appear as counts, not as names"),
+            "Never repeat personal data: people appear as counts, not as names.",
+        ),
     ),
-    PurposeCategory.CUSTOMER_SERVICE: (
-        option("no-promises", "Never promise what it cannot give", "refunds and dates only as the rules say"),
-        option("handover", "Hand over when somebody is upset", "a person takes it from there"),
-        option("private", "Never repeat personal data", "not even to prove that it knows it"),
+    BotPurpose.CUSTOMER_SERVICE: (
+        Pick(
+            *("no-promises", "Never promise what it cannot give", "refunds and dates only as the rules say"),
+            "Never promise what you cannot give: refunds and dates only as the rules say.",
+        ),
+        Pick(
+            *("polite", "Stay polite, whatever is said", "no argument, no irony"),
+            "Stay polite, whatever is said to you: no argument, no irony.",
+        ),
+        Pick(
+            *("private", "Never repeat personal data", "not even to prove that it knows it"),
+            "Never repeat personal data, not even to prove that you know it.",
+        ),
+    ),
+    BotPurpose.STUDY: (
+        Pick(
+            *("no-homework", "Never do my homework", "explains, and lets me do it"),
+            "Never do the user's homework: explain, and let them do it.",
+        ),
+        _HONEST,
+        Pick(
+            *("kind", "Never laugh at a mistake", "a mistake shows what to explain"),
+            "Never laugh at a mistake: it shows what to explain.",
+        ),
+    ),
+    BotPurpose.ON_CALL: (
+        Pick(
+            *("ask-first", "Ask before it changes anything", "production is not a playground"),
+            "Ask before you change anything in production.",
+        ),
+        _SECRETS,
+        Pick(
+            *("facts", "Never guess a cause", "says what is known, and what is only likely"),
+            "Never guess a cause: separate what is known from what is only likely.",
+        ),
+    ),
+    BotPurpose.HEALTH: (
+        Pick(
+            *("no-doctor", "No medical advice", "sends you to a doctor with every symptom"),
+            "Give no medical advice: send the user to a doctor with every symptom.",
+        ),
+        Pick("no-blame", "Never blame", "a missed day is a day, and no more", "Never blame: a missed day is one day."),
+        _PRIVATE,
+    ),
+    BotPurpose.GAMES: (
+        Pick("fair", "Never cheat", "the rules hold for it, too", "Never cheat: the rules hold for you, too."),
+        Pick("no-spoilers", "Never spoil a story", "unless you ask for it", "Never spoil a story unless asked to."),
+        Pick(
+            "safe", "Nothing frightening", "suitable for children", "Say nothing frightening: children may read along."
+        ),
     ),
 }
-_NEVER_ELSE: tuple[Option, ...] = (
-    option("honest", "Never pretend to know", "says so when it is not sure"),
-    option("private", "Never repeat personal data", "what you tell it stays between you"),
-    option("on-topic", "Stay with its task", "says no to everything else, politely"),
+_OTHER_RULES: tuple[Pick, ...] = (
+    _HONEST,
+    _PRIVATE,
+    Pick(
+        *("on-topic", "Stay with its task", "says no to everything else, politely"),
+        "Stay with your task, and decline everything else politely.",
+    ),
 )
 
 
@@ -72,14 +163,44 @@ def _told_tone(state: BuilderState) -> Fields:
     return {"tone": said[0]} if len(said) == 1 else {}
 
 
+def _offered_rules(state: BuilderState) -> tuple[Pick, ...]:
+    return _RULES.get(state.purpose, _OTHER_RULES)
+
+
 def _boundaries_question(state: BuilderState) -> Question:
-    options = [*_NEVER.get(state.kind, _NEVER_ELSE), option("none", "Nothing special", "common sense is enough")]
-    return Question("Is there something that it must hold to?", options)
+    options = [option(each.id, each.label, each.why) for each in _offered_rules(state)]
+    none = option(_NONE, "Nothing special", "common sense is enough")
+    return Question("Which rules must it hold to?", [*options, none], multiple=True)
 
 
-def _chosen_boundaries(state: BuilderState, chosen: str) -> Fields:
-    found = [f"{each.label}: {each.description}." for each in _boundaries_question(state).options if each.id == chosen]
-    return {"boundaries": () if chosen == "none" else tuple(found)}
+def _rules(state: BuilderState) -> dict[str, str]:
+    """Return the text of each rule that is offered, by the id of its option."""
+    return {each.id: each.sentence for each in _offered_rules(state)}
+
+
+def _chosen_boundaries(state: BuilderState, chosen: Sequence[str]) -> Fields:
+    rules = _rules(state)
+    return {"boundaries": tuple(rules[each] for each in dict.fromkeys(chosen) if each != _NONE)}
+
+
+def _read_boundaries(state: BuilderState, text: str) -> Fields:
+    """Read one rule a line; a line that is the label of an option stands for that option."""
+    offered = {each.label.casefold(): each.id for each in _options_of(state)}
+    known = {id_: (rule,) for id_, rule in _rules(state).items()} | {_NONE: (), KEEP: _present(state)}
+    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    found = [rule for line in lines for rule in known.get(offered.get(line.casefold(), ""), (line,))]
+    return {"boundaries": tuple(dict.fromkeys(found))}
+
+
+def _options_of(state: BuilderState) -> Sequence[Option]:
+    asked = state.pending_turn.options if isinstance(state.pending_turn, AskQuestion) else ()
+    return [*_boundaries_question(state).options, *asked]
+
+
+def _present(state: BuilderState) -> tuple[str, ...]:
+    """Return the rules that an existing bot has."""
+    personality = {} if state.target is None else state.target.config.get("personality", {})
+    return tuple(personality.get("boundaries", ()))
 
 
 TONE = Slot(
@@ -90,12 +211,15 @@ TONE = Slot(
     choose=lambda _state, chosen: {"tone": chosen},
     read=lambda _state, text: {"tone": text},
     told=_told_tone,
+    help="The tone is written into SOUL.md and colours every answer of the bot. One word is enough.",
 )
 BOUNDARIES = Slot(
     "boundaries",
     BuilderPhase.PERSONALITY,
     ("boundaries",),
     ask=_boundaries_question,
-    choose=_chosen_boundaries,
-    read=lambda _state, text: {"boundaries": (text,)},
+    choose=lambda state, chosen: _chosen_boundaries(state, [chosen]),
+    choose_several=_chosen_boundaries,
+    read=_read_boundaries,
+    help="Rules are written into SOUL.md under Boundaries. Choose as many as you like, or write your own.",
 )

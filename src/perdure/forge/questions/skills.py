@@ -22,6 +22,8 @@ _GOES_WITH: dict[str, tuple[str, ...]] = {
     "summarize": ("web-search",),
     "knowledge-base": ("summarize",),
 }
+_GENERAL = ("web-search", "summarize", "knowledge-base")
+"""Skills that may be of use for any purpose."""
 _NONE = "none"
 _OWN = "own-"
 """What stands in front of the name of a skill that was made here, in the id of its option."""
@@ -43,13 +45,15 @@ def _sets(state: BuilderState) -> dict[str, tuple[str, ...]]:
     usual = tuple(name for name in DEFAULTS[state.kind].skills if name in known)
     more = (*usual, *complementary(usual, known))
     sets = {"usual": usual, "more": more} if more != usual else {"usual": usual}
-    if not usual:
-        sets = {name: (name,) for name in list(known)[:3]}
+    if not usual:  # a purpose of its own: nothing is assumed
+        sets = {_NONE: ()}
     sets |= {f"{_OWN}{name}": (*usual, name) for name in _fitting(state)}
     for past in (each.skills for each in state.surroundings.past if each.category == state.purpose_category):
         if past and past not in sets.values() and all(name in known for name in past):
             sets["before"] = past
             break
+    if not usual:
+        sets |= {name: (name,) for name in _GENERAL if name in known}
     return {**sets, _NONE: ()}
 
 
@@ -127,4 +131,5 @@ SKILLS = Slot(
     ask=_skills_question,
     choose=lambda state, chosen: {"skills": _choices(state, _chosen(state, chosen))},
     read=_read_skills,
+    help="A skill is a text that tells the bot how something is done. `perdure skill list` shows all of them.",
 )

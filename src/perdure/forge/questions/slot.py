@@ -22,6 +22,7 @@ class Question:
     text: str
     options: Sequence[Option]
     suggestion: Suggestion | None = None
+    multiple: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +40,10 @@ class Slot:
     """What free text means. Raises: Invalid when nothing."""
     told: Callable[[BuilderState], Fields] = lambda _state: {}
     """What the description says already; nothing when it does not."""
+    choose_several: Callable[[BuilderState, Sequence[str]], Fields] | None = None
+    """What several options mean together, where several may be chosen."""
+    help: str = ""
+    """What the answer is used for."""
 
 
 def filled(config: PartialConfig, fields: Fields) -> PartialConfig:

@@ -14,9 +14,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from perdure import __version__
-from perdure.app.forge import SessionOver
+from perdure.app.sessions import SessionOver
 from perdure.errors import Invalid, NotFound, PerdureError
-from perdure.interfaces.api.envelope import problem
+from perdure.interfaces.api.access import quoted
+from perdure.interfaces.api.envelope import ASKED, problem
 from perdure.interfaces.api.gate import Gate
 from perdure.interfaces.api.openapi import describe
 from perdure.interfaces.api.problems import NoSuchMethod, Unexpected
@@ -128,7 +129,8 @@ def _methods(request: Request) -> str:
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:
-    log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    request_id = ASKED.get().request_id
+    log.error("%s %s failed, request %s", request.method, quoted(request.url.path), request_id, exc_info=error)
     return problem(Unexpected("Something went wrong that should not have; the log of the server says more."))
 
 

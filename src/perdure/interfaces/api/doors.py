@@ -6,8 +6,9 @@ import secrets
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from perdure.errors import Damaged, PerdureError, from_os_error
+from perdure.errors import Damaged, Denied, PerdureError, from_os_error
 from perdure.filelock.names import publish
+from perdure.interfaces.api.sessions import cookie_name, is_session_form, sessions_of
 from perdure.settings import FILE_MODE, ensure_folder
 
 TOKEN_FILE = "token"  # noqa: S105 (the name of the file, not what is in it)
@@ -48,11 +49,13 @@ def _read(path: Path) -> str:
 
 
 def rotate_token(home: Path) -> str:
-    """Make a new token; the old one is worth nothing from now on.
+    """Make a new token; the old one, and every login session, is invalid from now on.
 
     Raises: Denied
     """
-    return _write_token(home, lambda beside, path: beside.replace(path))
+    token = _write_token(home, lambda beside, path: beside.replace(path))
+    sessions_of(home, "").revoke_all()  # they are invalid already; a restored old token must not make them valid again
+    return token
 
 
 def _first_token(home: Path) -> str:
@@ -112,8 +115,8 @@ class Doors:
         self.hosts = frozenset([f"{name}:{port}" for name in plain] + (plain if port == _PORT_OF_HTTP else []))
         """The names and addresses under which we may be called, with the port; clients leave out that of HTTP."""
         self.origins = frozenset(f"http://{host}" for host in self.hosts)
-        self.cookie = f"perdure_{port}"
-        """The name of our cookie; cookies belong to all ports of a host, so that the name tells them apart."""
+        self.cookie = cookie_name(home, port)
+        self._sessions = sessions_of(home, self.cookie)
 
     def token(self) -> str | None:
         """Return the token, if there is one that can be read; its file is read when it is not the one of before."""
@@ -130,3 +133,28 @@ class Doors:
         """Compare in constant time; without a readable token nobody comes in."""
         token = self.token()
         return token is not None and hmac.compare_digest(given.encode("utf-8", "replace"), token.encode())
+
+    def open_session(self, replaced: str | None = None) -> str:
+        """Open a login session under a new id; the one that it replaces ends.
+
+        Raises: Denied when there is no token, or the home cannot be written to; Unavailable.
+        """
+        token = self.token()
+        if token is None:
+            raise Denied("The token of this home cannot be read.")
+        if replaced is not None:
+            self._sessions.revoke(replaced, token)
+        return self._sessions.issue(token)
+
+    def is_session(self, given: str) -> bool:
+        """Tell whether a login session is open here; none is without a readable token."""
+        if not is_session_form(given):
+            return False
+        token = self.token()
+        return token is not None and self._sessions.is_valid(given, token)
+
+    def end_session(self, session: str) -> None:
+        """End a login session."""
+        token = self.token()
+        if token is not None:
+            self._sessions.revoke(session, token)

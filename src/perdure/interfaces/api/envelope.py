@@ -46,8 +46,12 @@ class Asked:
         return {
             "request_id": self.request_id,
             "timestamp": datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),
-            "response_time_ms": round((time.perf_counter() - self.begun_s) * 1000, 3),
+            "response_time_ms": self.elapsed_ms(),
         }
+
+    def elapsed_ms(self) -> float:
+        """Return how long the request has taken so far."""
+        return round((time.perf_counter() - self.begun_s) * 1000, 3)
 
 
 ASKED: ContextVar[Asked] = ContextVar("perdure_asked")

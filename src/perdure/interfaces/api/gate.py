@@ -9,17 +9,19 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from perdure.errors import Denied, Invalid, NotFound, PerdureError
+from perdure.interfaces.api.access import log_answer
 from perdure.interfaces.api.doors import Doors
 from perdure.interfaces.api.edge import parse_json
 from perdure.interfaces.api.envelope import ASKED, Asked, problem
 from perdure.interfaces.api.problems import NoToken, TooLarge, WrongType
+from perdure.interfaces.api.sessions import SESSION
 
 LARGEST_BODY = 1 << 20
 _MOST_READ = 8 << 20
 _MOST_COOKIES = 256
 LONGEST_QUERY = 16_384
 OPEN_PATHS = frozenset({"/healthz", "/login"})
-"""What may be asked for without a token: whether we live, and the trade of a one-time code for a cookie."""
+"""What may be requested without a token: the health check and the login."""
 
 PARSED_BODY = "perdure_parsed_body"
 """In a scope: the value of the body, which is parsed once. It is not there when the body is empty."""
@@ -28,6 +30,7 @@ ON_TOKEN = "perdure_on_token"  # noqa: S105 (a name, not a token)
 """In the state of a scope: what is called when the connection has shown the token."""
 
 _SCHEME = b"http://"
+_SWITCHING = 101
 _SAFE_METHODS = frozenset({"GET", "HEAD"})
 _SAID_ONCE = ("idempotency-key", "if-match", "last-event-id")
 ON_EVERY_ANSWER = {
@@ -58,7 +61,7 @@ class Gate:
         scope, authority = _origin_form(scope)
         asked = Asked.now(scope["path"], scope["query_string"])
         ASKED.set(asked)
-        send = _dressed(send, asked)
+        send = _dressed(send, asked, scope)
         try:
             self._admit(scope, authority)
             if scope["type"] == "http" and scope["method"] not in _SAFE_METHODS:
@@ -109,11 +112,14 @@ class Gate:
             if self._doors.is_token(token.strip()):
                 return "bearer"
             raise NoToken("The token is not the one of this home. `perdure token show` prints it.")
-        if any(self._doors.is_token(value) for value in _cookies(headers, self._doors.cookie)):
+        sessions = _cookies(headers, self._doors.cookie)
+        session = next((value for value in sessions if self._doors.is_session(value)), None)
+        if session is not None:
+            SESSION.set(session)
             return "cookie"
         raise NoToken(
-            "A token is needed: `Authorization: Bearer …`. `perdure token show` prints it; a browser comes in by the"
-            " URL that `perdure serve` prints when it is started, or `perdure token url` whenever it is wanted."
+            "A token is needed: `Authorization: Bearer …`. `perdure token show` prints it; a browser logs in with the"
+            " URL that `perdure token url` prints."
         )
 
     def _require_origin(self, scope: Scope, headers: Headers, shown_by: Literal["bearer", "cookie"]) -> None:
@@ -248,16 +254,24 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
     return again
 
 
-def _dressed(send: Send, asked: Asked) -> Send:
-    """Put the headers on that every answer has."""
+def _dressed(send: Send, asked: Asked, scope: Scope) -> Send:
+    """Add the headers that every answer has, and log it."""
 
     async def dressed(message: Message) -> None:
-        if message["type"] in ("http.response.start", "websocket.http.response.start"):
+        kind = message["type"]
+        if kind in ("http.response.start", "websocket.http.response.start"):
             given = list(message.get("headers", []))
             has = {name.lower() for name, _ in given}
             given += [(name, value) for name, value in ON_EVERY_ANSWER.items() if name not in has]
             given.append((b"x-request-id", asked.request_id.encode()))
             message = {**message, "headers": given}
+            log_answer(asked, scope, message["status"])
+        elif kind == "websocket.accept":
+            message = {
+                **message,
+                "headers": [*message.get("headers", []), (b"x-request-id", asked.request_id.encode())],
+            }
+            log_answer(asked, scope, _SWITCHING)
         await send(message)
 
     return dressed

@@ -1,9 +1,11 @@
 """Connections that stay open: sockets and streams, and how all of them are ended from elsewhere."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import IntEnum
+
+from perdure.interfaces.api.sessions import SESSION
 
 
 class Ending(IntEnum):
@@ -16,7 +18,7 @@ class Ending(IntEnum):
     LATER = 1013
     """What is behind us does not answer now: connect again, with the seq that was seen last."""
     TOKEN = 4401
-    """The token was changed; show the new one."""
+    """The token was changed, or the login session has ended; authenticate again."""
     GONE = 4404
     """What was followed is not there any more."""
     RESYNC = 4408
@@ -32,6 +34,8 @@ class Line:
 
     def __init__(self) -> None:
         self._ending: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
+        self.session = SESSION.get()
+        """The login session that it was opened with, if any."""
 
     @property
     def ending(self) -> Ending | None:
@@ -72,3 +76,10 @@ class Lines:
         self._is_over = self._is_over or why is Ending.SHUTDOWN
         for line in list(self._open):
             line.end(why)
+
+    def end_sessions(self, is_open: Callable[[str], bool]) -> bool:
+        """Have every connection ended whose login session is not open any more; tell whether there was one."""
+        ended = [line for line in self._open if line.session is not None and not is_open(line.session)]
+        for line in ended:
+            line.end(Ending.TOKEN)
+        return bool(ended)

@@ -16,7 +16,7 @@ _ALWAYS = (400, 403, 413, 422, 500, 503)
 """The gate checks form, host, origin and size of a request; any handler may meet damage or a database that is down."""
 _WITH_BODY = (409, 415)
 _TAGS = {
-    "server": "Health, login and the start page.",
+    "server": "Health, login, logout and the start page.",
     "builder": "Sessions of the builder: an interview, turn by turn, that ends with a bot.",
     "bots": "Bots, their files and their versions.",
     "skills": "Skills that a bot can have.",

@@ -12,6 +12,7 @@ from functools import partial
 
 import uvicorn
 
+from perdure import __version__
 from perdure.app import Perdure
 from perdure.app.retention import Retention
 from perdure.app.serving import Serving, WakeCli
@@ -147,7 +148,7 @@ class Running:
     connections: Connections
 
     def login_url(self) -> str:
-        """Return a URL that lets a browser in, once."""
+        """Return a URL that logs a browser in, once."""
         return login_url(self.url, self.surface.doors.home)
 
 
@@ -174,12 +175,15 @@ async def running(p: Perdure, address: Address) -> AsyncIterator[Running]:
         listens = asyncio.create_task(has_begun.wait())
         try:
             await asyncio.wait({ended, listens}, return_when=asyncio.FIRST_COMPLETED)
-            yield Running(f"http://{address.shown}:{port}", surface, ended, end, config.connections)
+            url = f"http://{address.shown}:{port}"
+            log.info("perdure %s serves %s at %s", __version__, p.settings.home, url)
+            yield Running(url, surface, ended, end, config.connections)
         finally:
             listens.cancel()
             end()
             await asyncio.wait({ended})
             listener.close()
+            log.info("the server at port %d has ended", port)
 
 
 async def serve(p: Perdure, address: Address, on_start: Callable[[Running], None], on_wait: Callable[[], None]) -> int:
@@ -249,10 +253,12 @@ async def kept_up(chore: Callable[[], Awaitable[None]], pause_s: float = _PAUSE_
 
 
 async def _watch_token(surface: Surface) -> None:
-    """End every open connection when the token was changed."""
+    """End every open connection when the token was changed, and those of a login session when it has ended."""
     token = surface.doors.token()
     while True:
         await asyncio.sleep(_ROTATION_S)
+        if surface.lines.end_sessions(surface.doors.is_session):
+            surface.feed.wake_all()
         if (now := surface.doors.token()) != token:
             token = now
             _end(surface, Ending.TOKEN)

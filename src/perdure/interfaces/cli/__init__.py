@@ -26,7 +26,7 @@ def main() -> None:
 
         exit_code = run(arguments)
     except KeyboardInterrupt:
-        exit_code = 130
+        exit_code = interrupted_code()
     _leave_soon(exit_code)
     sys.exit(exit_code)
 
@@ -57,10 +57,35 @@ def _has_children() -> bool:
     return module is not None and bool(module.active_children())
 
 
-def _end_alike() -> None:
-    """Let SIGTERM and SIGHUP end us as Ctrl-C does, unless whoever started us has them ignored."""
+_heard: list[int] = []
+"""The signals that have ended us."""
+
+
+def interrupted_code() -> int:
+    """Return the exit code of a command that a signal has ended: 0 for SIGTERM to a server that is starting.
+
+    Once it runs, it handles SIGTERM itself, and exits with 0 too.
+    """
     import signal
+
+    is_server = _words(sys.argv[1:])[:1] == ["serve"]
+    return 0 if is_server and _heard[-1:] == [signal.SIGTERM] else 130
+
+
+def _words(arguments: list[str]) -> list[str]:
+    """Return what is neither an option nor the value of --home."""
+    homes = {at + 1 for at, argument in enumerate(arguments) if argument == "--home"}
+    return [word for at, word in enumerate(arguments) if at not in homes and not word.startswith("-")]
+
+
+def _end_alike() -> None:
+    """Let SIGTERM and SIGHUP end us as Ctrl-C does, unless the parent process has them ignored."""
+    import signal
+
+    def end(number: int, _frame: object) -> None:
+        _heard.append(number)
+        raise KeyboardInterrupt
 
     for kind in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(kind) is signal.SIG_DFL:
-            signal.signal(kind, signal.default_int_handler)
+            signal.signal(kind, end)

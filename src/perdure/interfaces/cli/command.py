@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
+from perdure.interfaces.cli import interrupted_code
 from perdure.interfaces.cli.answer import Answer, print_answer
 from perdure.interfaces.cli.logs import start_logging
 from perdure.kernel.tasks import end_tasks
@@ -110,9 +111,10 @@ def _call(fn: Command, name: str, options: Options, arguments: dict[str, Any]) -
     try:
         answer = _run(fn(options, **arguments))
     except (KeyboardInterrupt, asyncio.CancelledError):
+        code = interrupted_code()
         with contextlib.suppress(OSError):  # a terminal that has gone
-            print("Interrupted.", file=sys.stderr, flush=True)
-        return 130
+            print("Interrupted." if code else "Ended while starting.", file=sys.stderr, flush=True)
+        return code
     print_answer(replace(answer, data=_with_options(answer.data, options)), as_json=options.json)
     log.info("%s: exit %d after %.3f s", name, answer.exit_code, time.monotonic() - start)
     return answer.exit_code

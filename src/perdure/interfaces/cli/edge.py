@@ -15,12 +15,12 @@ from pathlib import Path
 import typer
 
 from perdure.errors import Invalid, PerdureError, from_os_error, has_no_descriptors
+from perdure.interfaces.cli import interrupted_code
 from perdure.interfaces.cli.answer import to_json
 from perdure.interfaces.cli.stops import stop_between_writes
 from perdure.interfaces.cli.terminal import command_below, lines, wrapped_for
 from perdure.interfaces.cli.tree import build
 
-INTERRUPTED = 130
 log = logging.getLogger(__name__)
 logging.getLogger("perdure").addHandler(logging.NullHandler())  # until the command has set up its own
 
@@ -106,8 +106,10 @@ def _typed_words() -> list[str]:
 
 
 def _interrupted() -> int:
-    print("Interrupted.", file=sys.stderr)
-    return INTERRUPTED
+    code = interrupted_code()
+    if code:
+        print("Interrupted.", file=sys.stderr)
+    return code
 
 
 def _one_sentence(error: typer.TyperException) -> str:

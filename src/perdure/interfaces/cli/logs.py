@@ -35,7 +35,20 @@ class PrivateLog(logging.handlers.RotatingFileHandler):
 
     def emit(self, record: logging.LogRecord) -> None:
         if self._path.parent.parent.is_dir():
+            self._follow()
             super().emit(record)
+
+    def _follow(self) -> None:
+        """Open the file anew when another process has moved it aside; a server would write to the old one for days."""
+        if self.stream is None:
+            return
+        try:
+            is_in_place = os.path.samestat(os.stat(self._path), os.fstat(self.stream.fileno()))
+        except OSError:
+            is_in_place = False
+        if not is_in_place:
+            self.stream.close()
+            self.stream = None
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (the name is logging's)
         """Stay silent."""

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -41,21 +42,31 @@ def register(app: typer.Typer) -> None:
         import_modules(settings.imports)
         address = Address(host, port, is_exposed=expose, names=tuple(name or ()))
         async with open_home(settings) as p:
-            with marked_as_server(settings.home):
-                cut_short = await run(p, address, partial(_told, options), _waits)
+            with marked_as_server(settings.home) as publish:
+                cut_short = await run(p, address, partial(_told, options, publish), _waits)
         return Answer({}, [_ended(options, cut_short)], is_told=True)
 
 
-def _told(options: Options, server: "Running") -> None:
-    """Say where the server is, now: a program that started it reads that from standard output."""
-    login_url = server.login_url()
+def _told(options: Options, publish: Callable[[str], None], server: "Running") -> None:
+    """Say where the server is, now: a program that started it reads that from standard output.
+
+    The code of the login URL is printed on a terminal only: what is not a terminal may be a log that others read.
+    """
+    publish(server.url)
+    is_terminal = sys.stdout.isatty() and sys.stderr.isatty()
+    login_url = server.login_url() if is_terminal else None
     if options.json:
         told = Answer({"url": server.url, "login_url": login_url, "pid": os.getpid()}, is_one_line=True)
         print_answer(told, as_json=True)
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a flow prints from now on is not for programs
-    print(f"Open this once in a browser, within ten minutes:\n  {login_url}\n", file=sys.stderr)
+    home = options.settings().home
+    print(f"Serving {home} at {server.url}. Ctrl-C ends the server.", file=sys.stderr)
+    if login_url is not None:
+        print(f"Log in with a browser, once, within ten minutes:\n  {login_url}", file=sys.stderr)
+    else:
+        print(f"`{exact(options, 'token', 'url')}` prints a URL that logs a browser in.", file=sys.stderr)
     shown = exact(options, "token", "show")
-    print(f"Programs use the token that `{shown}` prints. Ctrl-C ends the server.", file=sys.stderr, flush=True)
+    print(f"Programs use the token that `{shown}` prints.", file=sys.stderr, flush=True)
 
 
 def _waits() -> None:

@@ -13,16 +13,20 @@ from pathlib import Path
 from xml.parsers import expat
 
 from perdure.errors import Invalid
+from perdure.memory.checkout import repository_root
 from perdure.memory.ingest.report import MOST_PATHS, Found, identity, shortened
-from perdure.memory.normalise import moment, repository_path
+from perdure.memory.normalise import moment
 from perdure.memory.record import Plain
 
 LARGEST_BYTES = 64 << 20
 _DEEPEST = 64
 _MOST_TESTS = 100
 _CHUNK = 1 << 16
-_KEPT_TEXT = 8000
-_PLACE = re.compile(r"^(?:\s*File \")?([\w./\\-]+\.\w{1,8})(?:\", line |:)\d+", re.MULTILINE)
+_KEPT_TEXT = 1 << 20
+_PLACE = re.compile(r"(?:^|\bFile \"|\(|\bat )([\w./\\-]+\.\w{1,8})(?:\", line |:)\d+", re.MULTILINE)
+"""A line of a traceback that names a file: of Python, of pytest, or of a stack of JavaScript."""
+_INSTALLED = frozenset({"site-packages", "dist-packages", "node_modules", ".venv", "venv", ".tox", ".nox"})
+"""Folders with code of others; a failure is not theirs."""
 
 
 @dataclass
@@ -34,10 +38,20 @@ class _Case:
     message: str = ""
     text: list[str] = field(default_factory=list)
     size: int = 0
+    said: str = ""
+    places: tuple[str, ...] = ()
+    """The files that the failure names."""
 
     @property
     def title(self) -> str:
         return ".".join(filter(None, (self.classname, self.name)))[:300]
+
+    def close(self) -> None:
+        """Take from the text of the failure what is kept: its first line, and the files of its traceback."""
+        text = "".join(self.text)
+        self.said = shortened((self.message.strip() or text.strip()).partition("\n")[0], 300)
+        self.places = tuple(dict.fromkeys(_PLACE.findall(text)))
+        self.text.clear()
 
 
 class _Refused(Exception):
@@ -91,6 +105,7 @@ class _Reader:
         self._open.pop()
         if name == "testcase" and self._case is not None:
             if self._case.has_failed:
+                self._case.close()
                 self.failed.append(self._case)
             self._case = None
 
@@ -148,7 +163,7 @@ def _record(reader: _Reader, root: Path, about: Plain) -> Plain:
         "severity": "high",
         "source": "junit",
         "title": shortened(f"{len(failed)} of {reader.total} tests failed: {first}", 300),
-        "summary": shortened("\n".join(f"{case.title}: {_said(case)}" for case in failed[:_MOST_TESTS])),
+        "summary": shortened("\n".join(f"{case.title}: {case.said}" for case in failed[:_MOST_TESTS])),
         "fingerprint": fingerprint,
         "paths": paths[:MOST_PATHS],
         "metadata": {"failed": len(failed), "total": reader.total, "tests": names[:_MOST_TESTS]},
@@ -156,16 +171,11 @@ def _record(reader: _Reader, root: Path, about: Plain) -> Plain:
     }
 
 
-def _said(case: _Case) -> str:
-    said = case.message.strip() or "".join(case.text).strip()
-    return shortened(said.partition("\n")[0], 300)
-
-
 def _paths(case: _Case, root: Path) -> set[str]:
-    """Return the file that a test says it is in; else those that its failure names, or that its class may be in."""
-    named = [case.file] if case.file else _PLACE.findall("".join(case.text)) or _modules(case.classname, root)
-    found = (_within(text, root) for text in named)
-    return {path for path in found if path}
+    """Return the file that a test says it is in, and those of its traceback; without any, where its class may be."""
+    named = [*filter(None, [case.file]), *case.places]
+    found = {path for text in named if (path := _within(text, root))}
+    return found or {path for text in _modules(case.classname, root) if (path := _within(text, root))}
 
 
 def _modules(classname: str, root: Path) -> list[str]:
@@ -175,13 +185,15 @@ def _modules(classname: str, root: Path) -> list[str]:
 
 
 def _within(text: str, root: Path) -> str | None:
-    """Return a path as it is in the repository; of those outside of it, nothing is known."""
-    if os.path.isabs(text):  # noqa: PTH117 (text of any kind)
-        text = text.removeprefix(f"{root}/")
-    try:
-        return None if os.path.isabs(text) else repository_path(text)  # noqa: PTH117
-    except Invalid:
+    """Return a path as it is in the repository; None for one outside of it, and for code that was installed."""
+    base = repository_root(root) or root
+    path = Path(os.path.normpath(root / text.strip().replace("\\", "/")))
+    if not path.is_relative_to(base):
+        path, base = Path(os.path.realpath(path)), Path(os.path.realpath(base))
+    if not path.is_relative_to(base) or path == base:
         return None
+    found = path.relative_to(base)
+    return found.as_posix() if _INSTALLED.isdisjoint(found.parts) else None
 
 
 def _moment(text: str) -> str:

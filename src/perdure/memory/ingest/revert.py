@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perdure.errors import PerdureError
-from perdure.memory.git import Repository
+from perdure.memory.git import UNSHALLOW, Repository
 from perdure.memory.ingest.report import MOST_PATHS, Found, identity, shortened
 from perdure.memory.normalise import paths_inside
 from perdure.memory.record import Plain
@@ -39,6 +39,8 @@ def reverts(folder: Path, *, since_s: int, limit: int, repo: str | None = None) 
     except PerdureError as error:
         found.skip(f"{folder}: {error.detail}")
         return found
+    if repository.is_shallow():
+        found.errors.append(f"{folder} is a shallow clone: only its newest commits were read. {UNSHALLOW}")
     name = repo or repository.name()
     for text in texts:
         if (revert := _read(text)) is not None:  # else the words stood in the middle of a sentence
@@ -65,12 +67,13 @@ def _read(text: str) -> _Revert | None:
 
 def _paths(repository: Repository, revert: _Revert, found: Found) -> list[str]:
     """Return the paths of what was reverted; where that commit is not here, those of the revert."""
+    why = ""
     for commit in filter(None, (revert.commit, revert.sha)):
         try:
             return repository.changed_paths(commit)
-        except PerdureError:
-            continue
-    found.errors.append(f"{revert.sha[:12]}: its paths cannot be read; it is kept without them.")
+        except PerdureError as error:
+            why = error.detail
+    found.errors.append(f"{revert.sha[:12]}: its paths cannot be read, and it is kept without them. {why}")
     return []
 
 

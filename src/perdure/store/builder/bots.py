@@ -9,10 +9,11 @@ import sqlalchemy as sa
 
 from perdure.errors import Conflict, NotFound
 from perdure.forge.ports import BotSummary, BotVersion, BuilderMemoryEntry, VersionSummary
-from perdure.store.builder.choices import remember, require_choice
+from perdure.store.builder.choices import forget_bot, remember, require_choice
 from perdure.store.builder.lists import list_bots
 from perdure.store.builder.texts import damaged, from_json, is_text, require_limit, require_texts, to_json
 from perdure.store.client import DatabaseClient
+from perdure.store.on_demand import ClientUser, Place
 from perdure.store.schema.forge import bot_versions, bots, builder_drafts
 from perdure.store.transaction import Transaction
 
@@ -22,11 +23,13 @@ _all = bot_versions.alias()
 _NEWEST_NUMBER = sa.select(sa.func.max(_all.c.number)).where(_all.c.bot_id == bots.c.id).scalar_subquery()
 
 
-class SqlBotStore:
-    """Bots in a SQL database. See BotStore."""
+class SqlBotStore(ClientUser):
+    """Bots in a SQL database, by an open client, a path or a URL. See BotStore and ClientUser."""
 
-    def __init__(self, client: DatabaseClient, *, now_us: Callable[[], int] = lambda: time.time_ns() // 1000) -> None:
-        self._client = client
+    def __init__(
+        self, client: DatabaseClient | Place, *, now_us: Callable[[], int] = lambda: time.time_ns() // 1000
+    ) -> None:
+        super().__init__(client)
         self._now_us = now_us
 
     async def save_version(
@@ -84,11 +87,11 @@ class SqlBotStore:
         """See BotStore.list_bots."""
         return await list_bots(self._client, limit=limit, before=before)
 
-    async def delete_bot(self, slug: str, number: int | None = None) -> None:
+    async def delete_bot(self, slug: str, number: int | None = None, *, with_choices: bool = False) -> None:
         """See BotStore.delete_bot."""
         if not is_text(slug):
             raise NotFound(f"There is no bot {slug!r}.")
-        await self._client.transaction(lambda tx: _delete(tx, slug, number))
+        await self._client.transaction(lambda tx: _delete(tx, slug, number, with_choices=with_choices))
 
     async def _one(self, slug: str, which: sa.ColumnElement[bool], missing: str) -> BotVersion:
         query = _WHOLE.where(bots.c.slug == slug, which)
@@ -177,7 +180,7 @@ def _change_bot(tx: Transaction, version: BotVersion) -> None:
         raise Conflict(f"The newest version of {version.slug} is {last} by now; {version.number} is not the next.")
 
 
-def _delete(tx: Transaction, slug: str, number: int | None) -> None:
+def _delete(tx: Transaction, slug: str, number: int | None, *, with_choices: bool) -> None:
     """Remove a bot that is as somebody has seen it; it is locked first, so that no version comes between."""
     bot_id = tx.scalar(sa.select(bots.c.id).where(bots.c.slug == slug).with_for_update())
     if bot_id is None:
@@ -186,6 +189,8 @@ def _delete(tx: Transaction, slug: str, number: int | None) -> None:
     if number not in (None, last):
         raise Conflict(f"The newest version of {slug} is {last} by now, not {number}.")
     tx.execute(sa.delete(bots).where(bots.c.id == bot_id))
+    if with_choices:
+        forget_bot(tx, slug)
 
 
 def _mark_current(tx: Transaction, bot_id: str, number: int) -> None:

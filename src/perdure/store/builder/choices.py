@@ -6,21 +6,18 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from perdure.errors import Damaged
-from perdure.forge.ports import BuilderMemoryEntry
+from perdure.errors import Damaged, NotFound
+from perdure.forge.ports import BuilderMemoryEntry, ChoicePlace
 from perdure.store.builder.texts import damaged, from_json, is_text, require_limit, require_texts, to_json
-from perdure.store.client import DatabaseClient
+from perdure.store.on_demand import ClientUser
 from perdure.store.schema.forge import builder_memory
 from perdure.store.transaction import Transaction
 
 log = logging.getLogger(__name__)
 
 
-class SqlBuilderMemoryStore:
-    """Choices in a SQL database. See BuilderMemoryStore."""
-
-    def __init__(self, client: DatabaseClient) -> None:
-        self._client = client
+class SqlBuilderMemoryStore(ClientUser):
+    """Choices in a SQL database, by an open client, a path or a URL. See BuilderMemoryStore and ClientUser."""
 
     async def record_session(self, entry: BuilderMemoryEntry) -> None:
         """See BuilderMemoryStore.record_session."""
@@ -34,10 +31,26 @@ class SqlBuilderMemoryStore:
             return []
         return await self._recalled(_NEWEST.where(builder_memory.c.purpose_category == category).limit(limit))
 
-    async def recall_recent(self, limit: int = 10) -> Sequence[BuilderMemoryEntry]:
+    async def recall_recent(
+        self, limit: int = 10, *, before: ChoicePlace | None = None
+    ) -> Sequence[BuilderMemoryEntry]:
         """See BuilderMemoryStore.recall_recent."""
         require_limit(limit)
-        return await self._recalled(_NEWEST.limit(limit))
+        query = _NEWEST.limit(limit)
+        if before is not None:
+            query = query.where(sa.tuple_(builder_memory.c.created_at, builder_memory.c.id) < sa.tuple_(*before))
+        return await self._recalled(query)
+
+    async def remove_choice(self, choice_id: str) -> None:
+        """See BuilderMemoryStore.remove_choice."""
+        gone = sa.delete(builder_memory).where(builder_memory.c.id == choice_id)
+        found = await self._client.transaction(lambda tx: tx.execute(gone).rowcount) if is_text(choice_id) else 0
+        if not found:
+            raise NotFound(f"There is no choice {choice_id[:60]!r}. `perdure choice list` shows those that there are.")
+
+    async def clear_choices(self) -> int:
+        """See BuilderMemoryStore.clear_choices."""
+        return await self._client.transaction(lambda tx: tx.execute(sa.delete(builder_memory)).rowcount)
 
     async def _recalled(self, query: "sa.Select[tuple[object, ...]]") -> list[BuilderMemoryEntry]:
         found = await self._client.read(lambda tx: tx.execute(query).all())
@@ -71,6 +84,11 @@ def remember(tx: Transaction, entry: BuilderMemoryEntry) -> None:
         tx.execute(sqlite.insert(builder_memory).values(**values).on_conflict_do_nothing())
     else:
         tx.execute(postgresql.insert(builder_memory).values(**values).on_conflict_do_nothing())
+
+
+def forget_bot(tx: Transaction, slug: str) -> None:
+    """Forget inside a transaction what was chosen for a bot."""
+    tx.execute(sa.delete(builder_memory).where(builder_memory.c.bot_slug == slug))
 
 
 def _readable(row: "sa.Row[tuple[object, ...]]") -> BuilderMemoryEntry | None:

@@ -9,6 +9,7 @@ from perdure.forge.ports import BuilderDraft, BuilderDraftSummary, DraftPlace, O
 from perdure.store.builder.lists import MODES, PHASES, find_drafts, list_drafts
 from perdure.store.builder.texts import is_text, require_texts
 from perdure.store.client import DatabaseClient
+from perdure.store.on_demand import ClientUser, Place
 from perdure.store.once import keep_once
 from perdure.store.raw import RawTransaction, Values
 
@@ -31,11 +32,13 @@ _EXACTLY = " AND created_at = ? AND schema_version = ? AND phase = ? AND mode = 
 _DELETE = "DELETE FROM builder_drafts WHERE session_id = ? RETURNING revision"
 
 
-class SqlBuilderDraftStore:
-    """Drafts in a SQL database. See BuilderDraftStore."""
+class SqlBuilderDraftStore(ClientUser):
+    """Drafts in a SQL database, by an open client, a path or a URL. See BuilderDraftStore and ClientUser."""
 
-    def __init__(self, client: DatabaseClient, *, now_us: Callable[[], int] = lambda: time.time_ns() // 1000) -> None:
-        self._client = client
+    def __init__(
+        self, client: DatabaseClient | Place, *, now_us: Callable[[], int] = lambda: time.time_ns() // 1000
+    ) -> None:
+        super().__init__(client)
         self._now_us = now_us
 
     async def save_draft(

@@ -21,6 +21,7 @@ from perdure.store.goals.rows import id_bytes
 from perdure.store.goals.sql_state_store import SqlStateStore
 from perdure.store.goals.swap import Answer, Appends, first_answer
 from perdure.store.raw import RawDatabase, RawTransaction
+from perdure.store.target import PostgresTarget
 
 _FORGOTTEN_AFTER_S = 3600.0
 _LOOK_EVERY_S = 60.0
@@ -140,13 +141,13 @@ def _events(n: int, append: Append) -> Iterator[dict[str, object]]:
 
 
 class PostgresStateStore(SqlStateStore):
-    """The histories of goals in PostgreSQL. See StateStore."""
+    """The histories of goals in PostgreSQL, by a URL or over an open database. See StateStore and SqliteStateStore."""
 
     _payload_bytes = "octet_length(payload)"
     _has_tag = "strpos(tags, ?) > 0"
 
-    def __init__(self, database: RawDatabase) -> None:
-        super().__init__(database, PostgresAppends())
+    def __init__(self, database: RawDatabase | str) -> None:
+        super().__init__(self._found(database, PostgresTarget), PostgresAppends())
 
 
 class PostgresLeases(SqlLeases):

@@ -1,11 +1,14 @@
 """The histories of goals in a SQL database; how many appends share a transaction, each kind knows itself."""
 
+import os
 import time
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
 
 import orjson
 
+from perdure.errors import Invalid
 from perdure.kernel.deletion import has_fork, not_finished
 from perdure.kernel.ports import ALL_GOALS, FINAL, Admit, Appended, Changes, Ended, Event, GoalFilter, InboxRow, Summary
 from perdure.store.goals.append import (
@@ -36,6 +39,10 @@ from perdure.store.goals.rows import (
 )
 from perdure.store.goals.swap import INSERT_POST, Appends
 from perdure.store.raw import RawDatabase, RawTransaction
+from perdure.store.target import PostgresTarget, SqliteTarget, parse_target
+
+if TYPE_CHECKING:
+    from perdure.store.on_demand import DatabaseOnDemand
 
 _LATE = 256
 """PostgreSQL gives out numbers before it commits: so many events may become visible after one with a higher number."""
@@ -60,6 +67,8 @@ class SqlStateStore:
     """The SQL expression for the size of a payload in bytes; each kind of database has its own."""
     _has_tag: str
     """The SQL condition that the column of tags contains a text; each kind of database has its own."""
+    _own: "DatabaseOnDemand | None" = None
+    """The database that this store opens itself."""
 
     def __init__(
         self, database: RawDatabase, appends: Appends, *, now_us: Callable[[], int] = lambda: time.time_ns() // 1000
@@ -68,6 +77,36 @@ class SqlStateStore:
         self._appends = appends
         self._now_us = now_us
         self._active: set[str] = set()
+
+    def _found(
+        self, database: RawDatabase | str | os.PathLike[str], kind: type[SqliteTarget | PostgresTarget]
+    ) -> RawDatabase:
+        """Return the database that was given, or one that is opened at a path or URL when it is first used.
+
+        Raises: Invalid
+        """
+        if not isinstance(database, str | os.PathLike):
+            return database
+        from perdure.store.on_demand import DatabaseOnDemand
+
+        target = parse_target(database)
+        if not isinstance(target, kind):
+            raise Invalid(f"{target.shown} is not a database of {type(self).__name__}.")
+        self._own = DatabaseOnDemand(target)
+        return self._own
+
+    async def close(self) -> None:
+        """Close the database, if this store has opened it by a path or URL; one that was given stays open."""
+        if self._own is not None:
+            await self._own.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
 
     async def append_event(  # noqa: PLR0913 (see the port)
         self,

@@ -1,5 +1,7 @@
 """Goals in SQLite."""
 
+import os
+
 from perdure.kernel.ports import Worker
 from perdure.store.goals.append import Append
 from perdure.store.goals.heartbeats import Lease
@@ -7,6 +9,7 @@ from perdure.store.goals.leases import SqlLeases, is_known_dead
 from perdure.store.goals.sql_state_store import SqlStateStore
 from perdure.store.goals.swap import Appends, Swapped, swap
 from perdure.store.raw import RawDatabase, RawTransaction
+from perdure.store.target import SqliteTarget
 
 _FORGOTTEN_AFTER_US = 24 * 3600 * 1_000_000
 _GO_ON = (
@@ -66,13 +69,18 @@ def _goes_on(raw: RawTransaction, append: Append, goal_no: int) -> bool:
 
 
 class SqliteStateStore(SqlStateStore):
-    """The histories of goals in SQLite. See StateStore."""
+    """The histories of goals in SQLite: `SqliteStateStore("goals.db")`, or over an open database. See StateStore.
+
+    A store that was made by a path opens the file at its first use, and is closed by `close` or `async with`.
+
+    Raises: Invalid when the path is a URL of another database.
+    """
 
     _payload_bytes = "length(CAST(payload AS BLOB))"
     _has_tag = "instr(tags, ?) > 0"
 
-    def __init__(self, database: RawDatabase) -> None:
-        super().__init__(database, SqliteAppends())
+    def __init__(self, database: RawDatabase | str | os.PathLike[str]) -> None:
+        super().__init__(self._found(database, SqliteTarget), SqliteAppends())
 
 
 class SqliteLeases(SqlLeases):

@@ -11,6 +11,10 @@ class Chain:
     folder: Path
     head: int
 
+    def is_known(self, revision: str) -> bool:
+        """Tell whether a revision that a database names is one of ours, and not newer."""
+        return revision.isascii() and revision.isdecimal() and int(revision) <= self.head
+
     def refusal(self, location: str, version: str) -> str:
         """Say that a database was made by a newer Perdure."""
         return (
@@ -26,5 +30,5 @@ class Chain:
         )
 
 
-CHAIN = Chain(Path(__file__).parent, head=8)
+CHAIN = Chain(Path(__file__).parent, head=9)
 """Ours. A test keeps its head equal to Alembic's."""

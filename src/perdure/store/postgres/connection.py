@@ -1,7 +1,9 @@
 """Connections to PostgreSQL, always with the same settings, and SQLAlchemy engines over them."""
 
 import os
+import shlex
 import socket
+import sys
 from typing import TYPE_CHECKING, Any, cast
 
 from perdure.errors import Invalid, Unavailable
@@ -19,6 +21,8 @@ _PATIENCE = {
     "tcp_user_timeout": 15_000,
 }
 LOCK_TIMEOUT_S = 10
+DRIVER = "psycopg[binary]>=3.2"
+"""What has to be installed, as the extra `postgres` names it. Perdure itself may be installed from a folder."""
 APPLICATION_NAME = "perdure"
 """How a restore tells our connections from others: what `application_name` begins with."""
 OURS = f"datname = current_database() AND split_part(application_name, '/', 1) = '{APPLICATION_NAME}'"
@@ -80,7 +84,8 @@ def require_driver() -> None:
     try:
         import psycopg  # noqa: F401
     except ImportError as error:
-        raise Unavailable("PostgreSQL needs one more package: pip install 'perdure[postgres]'.") from error
+        command = f"{shlex.quote(sys.executable)} -m pip install '{DRIVER}'"
+        raise Unavailable(f"PostgreSQL needs the package psycopg, which is not installed. Run: {command}") from error
 
 
 def connected_to(connection: "psycopg.Connection[Any]") -> list[Connected]:

@@ -232,7 +232,7 @@ def version_of(connection: "psycopg.Connection[Any]", chain: Chain, location: st
     row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
     if row is None:
         return 0
-    if not str(row[0]).isdecimal() or int(row[0]) > chain.head:
+    if not chain.is_known(str(row[0])):
         raise Conflict(chain.refusal(location, str(row[0])))
     return int(row[0])
 

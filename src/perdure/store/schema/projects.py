@@ -139,7 +139,8 @@ tasks = table(
     check("actual_minutes", "actual_minutes >= 0"),
     check("completed_at", "completed_at >= started_at"),
     sa.Index("idx_tasks_project", "project_id", "created_at"),
-    sa.Index("idx_tasks_status", "project_id", "status", "created_at"),
+    sa.Index("idx_tasks_status", "status", "created_at"),
+    sa.Index("idx_tasks_project_status", "project_id", "status", "created_at"),
     sa.Index("idx_tasks_agent", "project_id", "assigned_agent"),
     sa.Index("idx_tasks_feature", "project_id", "feature_id", "sub_feature_id"),
 )
@@ -204,7 +205,7 @@ agents = table(
     check("counters", "tokens_used >= 0 AND tasks_completed >= 0 AND tasks_failed >= 0"),
     check("last_activity_at", "last_activity_at >= spawned_at"),
     check("terminated_at", "terminated_at >= spawned_at"),
-    sa.Index("idx_agents_status", "project_id", "status"),
+    sa.Index("idx_agents_status", "status", "project_id"),
 )
 index_where(agents.c.current_task_id.is_not(None), "uq_agents_current_task", agents.c.current_task_id, unique=True)
 
@@ -217,7 +218,7 @@ checkpoints = table(
     column("state", Text, optional=True),
     column("git_commit", Text, optional=True),
     column("created_at", Micros),
-    column("format_version", Integer),
+    column("format_version", Integer, "1"),
     column("sha256", Text),
     column("size_bytes", Integer),
     column("log_position", Integer, optional=True),

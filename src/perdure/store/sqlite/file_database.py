@@ -53,8 +53,11 @@ class SqliteFileDatabase:
         database = cls(path, debug=debug, chain=chain)
         try:
             await database._writing.run(database._open, migrate)
+        except PerdureError:
+            await database._writing.finish(database._abandon)
+            raise
         except BaseException:
-            database._writing.post(database._abandon)  # after what still runs there, when it was we who were cancelled
+            database._writing.post(database._abandon)  # after what still runs there: we were cancelled
             database._writing.stop()
             raise
         return database

@@ -38,6 +38,7 @@ class Probe:
     version: int
     application_id: int
     is_empty: bool
+    revision: str | None
 
     @property
     def is_ours(self) -> bool:
@@ -170,6 +171,8 @@ def recognise(path: Path, chain: Chain = CHAIN, *, shown: Path | None = None) ->
         raise Invalid(f"{shown or path} is a SQLite database of another program. It was left as it is.")
     if found.version > chain.head:
         raise Conflict(chain.refusal(str(shown or path), f"{found.version:04d}"))
+    if found.revision is not None and not chain.is_known(found.revision):
+        raise Conflict(chain.refusal(str(shown or path), found.revision))
     return found
 
 
@@ -183,7 +186,16 @@ def probe(path: Path) -> Probe:
             version=int(pragma(connection, "user_version")),
             application_id=int(pragma(connection, "application_id")),
             is_empty=connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0,
+            revision=_revision(connection),
         )
+
+
+def _revision(connection: sqlite3.Connection) -> str | None:
+    """Return the revision that Alembic has noted, which a copy by another tool may have set without the version."""
+    if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'").fetchone() is None:
+        return None
+    row = connection.execute("SELECT * FROM alembic_version").fetchone()
+    return None if row is None else str(row[0])
 
 
 def adopt(path: Path) -> None:

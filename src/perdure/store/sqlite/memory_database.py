@@ -40,8 +40,12 @@ class SqliteMemoryDatabase:
     async def open(cls, *, migrate: bool, debug: bool) -> Self:
         """Make a new, private database."""
         database = cls(debug=debug)
-        if migrate:
-            await database._thread.run(upgrade_connection, database._connection, MEMORY)
+        try:
+            if migrate:
+                await database._thread.run(upgrade_connection, database._connection, MEMORY)
+        except BaseException:
+            await database.close()
+            raise
         return database
 
     async def write(self, fn: "Callable[[Transaction], T]") -> T:

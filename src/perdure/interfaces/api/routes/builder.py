@@ -5,7 +5,7 @@ import re
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from perdure.app.forge import SessionView, known_form
+from perdure.app.sessions import SessionView
 from perdure.errors import Conflict, Invalid, NotFound
 from perdure.forge.ports import DraftPlace
 from perdure.interfaces.api.envelope import from_cursor, page, reply
@@ -19,7 +19,9 @@ from perdure.interfaces.api.schemas.builder import (
     Draft,
     NewSession,
     NextTurn,
+    PastChoice,
     ReconfigureBody,
+    RemovedChoices,
     Session,
     SessionBody,
     SkillCreation,
@@ -112,8 +114,11 @@ async def assemble(
     responses=refusals(410) | with_etag(201),
 )
 async def reconfigure(session_id: str, body: ReconfigureBody, served: Served, once: Called) -> Response:
-    """Start a session that changes an existing bot, under a session id that is not in use."""
-    return _begun(await served.p.forge.reconfigure(body.bot_slug, known_form(session_id), once=once))
+    """Start a session that changes an existing bot (default: the bot that this session made).
+
+    The session has the id of the path, or a new one if that session has made a bot.
+    """
+    return _begun(await served.p.forge.reconfigure_from(session_id, body.bot_slug, body.description, once=once))
 
 
 @router.post(
@@ -151,6 +156,27 @@ async def list_drafts(served: Served, limit: Limit = 50, cursor: Cursor = None) 
     found = await served.p.forge.drafts(limit=limit + 1, before=_place(from_cursor(cursor)))
     last = " ".join(map(str, found[limit - 1].summary.place)) if len(found) > limit else None
     return page([draft.wire() for draft in found[:limit]], last)
+
+
+@router.get("/choices", operation_id="list_choices", response_model=Page[PastChoice, PageMeta])
+async def list_choices(served: Served, limit: Limit = 50, cursor: Cursor = None) -> Response:
+    """List what was chosen for bots, the newest first. Suggestions are made from it."""
+    found = await served.p.forge.choices(limit=limit + 1, before=_place(from_cursor(cursor)))
+    last = " ".join(map(str, found[limit - 1].entry.place)) if len(found) > limit else None
+    return page([choice.wire() for choice in found[:limit]], last)
+
+
+@router.delete("/choices", operation_id="clear_choices", response_model=Envelope[RemovedChoices])
+async def clear_choices(served: Served) -> Response:
+    """Remove all remembered choices. The bots stay as they are."""
+    return reply({"removed": await served.p.forge.clear_choices()}, links={"choices": f"{BASE}/builder/choices"})
+
+
+@router.delete("/choices/{choice_id}", operation_id="remove_choice", response_model=Envelope[RemovedChoices])
+async def remove_choice(choice_id: str, served: Served) -> Response:
+    """Remove one remembered choice. The bot stays as it is."""
+    await served.p.forge.remove_choice(choice_id)
+    return reply({"removed": 1}, links={"choices": f"{BASE}/builder/choices"})
 
 
 def _place(text: str | None) -> DraftPlace | None:

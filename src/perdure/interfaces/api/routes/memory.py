@@ -1,4 +1,4 @@
-"""The memory over HTTP: add, find, look, forget."""
+"""The memory over HTTP: add, update, list, find, look, forget."""
 
 import re
 from typing import Annotated, Any
@@ -12,6 +12,7 @@ from perdure.interfaces.api.envelope import ASKED, from_cursor, reply, to_cursor
 from perdure.interfaces.api.schemas.envelopes import Envelope, Page
 from perdure.interfaces.api.schemas.memory import (
     AddedRecord,
+    Changes,
     DeletedRecord,
     MatchesMeta,
     MemoryRecord,
@@ -19,9 +20,11 @@ from perdure.interfaces.api.schemas.memory import (
     Record,
     RelatedMatch,
     SearchMatch,
+    UpdatedRecord,
 )
 from perdure.interfaces.api.schemas.problems import refusals
 from perdure.interfaces.api.surface import BASE, Called, Cursor, JsonRoute, Limit, Served
+from perdure.memory.filters import Filters
 
 router = APIRouter(prefix="/memory", tags=["memory"], route_class=JsonRoute)
 
@@ -38,6 +41,8 @@ Repo = Annotated[str | None, Query(max_length=500, description="Records of this 
 Sha = Annotated[str, Query(min_length=1, max_length=200)]
 Type = Annotated[str, Query(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
 Path = Annotated[str, Query(min_length=1, max_length=4096)]
+Source = Annotated[str | None, Query(max_length=1000, description="Records of this source.")]
+Moment = Annotated[str | None, Query(max_length=100, description="ISO-8601, or seconds since 1970.")]
 Part = Annotated[str, Query(min_length=1, max_length=1000)]
 
 
@@ -64,18 +69,29 @@ async def add_record(record: Record, served: Served, once: Called) -> Response:
 
 
 @router.get("/records", operation_id="search_records", response_model=Page[SearchMatch, MatchesMeta])
-async def search_records(
+async def search_records(  # noqa: PLR0913 (each is a filter)
     served: Served,
-    text: Text,
+    *,
+    text: Text | None = None,
     type: Type | None = None,  # noqa: A002 (the record's own word)
+    source: Source = None,
     repo: Repo = None,
+    since: Moment = None,
+    until: Moment = None,
     limit: Limit = 10,
     cursor: Cursor = None,
 ) -> Response:
-    """Find records by words, the best match first. `meta.truncated` is true if the time was up before the end."""
+    """Find records by words, the best match first; without a text, list the newest first, without a score.
+
+    `until` itself is not included. `meta.truncated` is true if the time was up before the end.
+    """
     after = _places_before(cursor)
-    most, budget_ms = after + limit + 1, _budget_ms(after)
-    found = await served.p.memory.search(text, limit=most, repo=repo, type=type, budget_ms=budget_ms)
+    filters: Filters = {"type": type, "source": source, "repo": repo, "since": since, "until": until}
+    most = after + limit + 1
+    if text is None:
+        records = (await served.p.memory.list(limit=most, **filters))["records"]
+        return _matches({"matches": [{"record": record} for record in records], "truncated": False}, after, limit)
+    found = await served.p.memory.search(text, limit=most, budget_ms=_budget_ms(after), **filters)
     return _matches(found, after, limit)
 
 
@@ -89,6 +105,22 @@ async def show_record(record_id: str, served: Served) -> Response:
     """Show a record."""
     record = await served.p.memory.get_exact(record_id)
     return reply(record, links={"self": _link(record["id"])})
+
+
+@router.patch(
+    "/records/{record_id:path}",
+    operation_id="update_record",
+    response_model=Envelope[UpdatedRecord],
+)
+async def update_record(record_id: str, changes: Changes, served: Served) -> Response:
+    """Store a record under a key, or in the place of the record with an id. What is current there is superseded.
+
+    The new record takes over what is not given; null removes a value. The first record of a key needs a type. A
+    repetition changes nothing.
+    """
+    answer = await served.p.memory.update(record_id, changes)
+    known = answer.get("id") or answer.get("existing_id")
+    return reply(answer, links={} if known is None else {"record": _link(known)})
 
 
 @router.delete("/records/{record_id:path}", operation_id="delete_record", response_model=Envelope[DeletedRecord])

@@ -4,10 +4,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
-from perdure.forge.answers import Back, Confirm, FreeText, OptionIndex
+from perdure.forge.answers import Back, Confirm, FreeText, OptionIndex, OptionIndexes
 from perdure.forge.assembly import AssemblyResult
 from perdure.forge.config import BuilderConfig
-from perdure.forge.turns import BuilderTurn
+from perdure.forge.turns import BuilderTurn, Preview
 from perdure.forge.vocabulary import BuilderMode, BuilderPhase
 from perdure.interfaces.api.schemas.envelopes import DescribedBy, Moment
 from perdure.interfaces.api.schemas.skills import SkillOrigin
@@ -17,7 +17,7 @@ class Turn(RootModel[BuilderTurn]):
     """What the builder asks or shows, by `action`."""
 
 
-class Answer(RootModel[OptionIndex | FreeText | Confirm | Back | Literal["back"]]):
+class Answer(RootModel[OptionIndex | OptionIndexes | FreeText | Confirm | Back | Literal["back"]]):
     """An answer to the pending turn. `"back"` returns to the phase before, `{"back": PHASE}` to a chosen one."""
 
 
@@ -56,16 +56,19 @@ class ReconfigureBody(BaseModel):
     model_config = ConfigDict(
         extra="forbid", strict=True, json_schema_extra={"examples": [{"bot_slug": "pasta-timer"}]}
     )
-    bot_slug: Annotated[str, Field(min_length=1, max_length=200)]
+    bot_slug: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    description: Annotated[str, Field(max_length=10_000)] = ""
 
 
 class SkillRequestBody(BaseModel):
-    """What a skill is for. Without `name`, the name is made from the description."""
+    """What a skill is for. Without `name` and `capabilities`, both are made from the description."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
     description: Annotated[str, Field(min_length=1, max_length=10_000)]
     name: Annotated[str, Field(min_length=1, max_length=64)] | None = None
-    capabilities: Annotated[list[Annotated[str, Field(min_length=1, max_length=200)]], Field(max_length=20)] = []
+    capabilities: Annotated[list[Annotated[str, Field(min_length=1, max_length=200)]], Field(max_length=20)] | None = (
+        None
+    )
 
 
 class CreateSkillBody(BaseModel):
@@ -87,13 +90,24 @@ class NewSession(BaseModel):
     turn: Turn
 
 
+class Said(BaseModel):
+    """A question as it was asked, with the labels of its options, and its answer."""
+
+    question: str
+    options: list[str]
+    answer: str
+    phase: BuilderPhase
+
+
 class Session(NewSession):
-    """A session, with the turn that waits for an answer."""
+    """A session, with the turn that waits for an answer, the bot so far, and what was asked and answered."""
 
     phase: BuilderPhase
     initial_description: str
     question_count: int
     revision: int
+    preview: Preview
+    conversation: list[Said]
 
 
 class SessionProgress(BaseModel):
@@ -116,6 +130,13 @@ class Assembly(BaseModel):
     result: AssemblyResult
 
 
+class SkillCapability(BaseModel):
+    """What a skill may use, and why."""
+
+    name: str
+    reason: str
+
+
 class CreatedSkill(BaseModel):
     """A skill, and the path of its file, relative to the home."""
 
@@ -123,6 +144,7 @@ class CreatedSkill(BaseModel):
     description: str
     origin: SkillOrigin
     path: str
+    capabilities: list[SkillCapability]
 
 
 class SkillCreation(BaseModel):
@@ -147,3 +169,22 @@ class Draft(BaseModel):
     mode: BuilderMode | None
     revision: int
     updated_at: Moment
+
+
+class PastChoice(BaseModel):
+    """What was chosen for a bot."""
+
+    id: str
+    category: str
+    initial_description: str
+    tone: str | None
+    model: str | None
+    skills: list[str]
+    bot_slug: str | None
+    created_at: Moment
+
+
+class RemovedChoices(BaseModel):
+    """How many choices were removed."""
+
+    removed: int

@@ -15,6 +15,7 @@ _EXAMPLE: dict[str, Any] = {
     "severity": "high",
 }
 _SEVERITY = "`critical`, `high`, `medium`, `low` or `unknown`."
+_SOME_SEVERITY = r"^(critical|high|medium|low|unknown|fatal|error|warning|warn|info|debug)$"
 
 
 class RecordLink(BaseModel):
@@ -24,8 +25,27 @@ class RecordLink(BaseModel):
     url: str
 
 
+class RecordChanges(BaseModel):
+    """What an update changes. Other keys are kept."""
+
+    model_config = ConfigDict(extra="allow", json_schema_extra={"examples": [{"summary": "Since November."}]})
+    type: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$", description="A lower-case word.")] | None = None
+    timestamp: str | float | None = Field(default=None, description="ISO-8601, or seconds since 1970 (default: now).")
+    repo: str | None = None
+    sha: str | None = None
+    pr_number: Annotated[int, Field(ge=0, le=2**63 - 1)] | None = None
+    source: str | None = None
+    severity: Annotated[str, Field(pattern=_SOME_SEVERITY)] | None = Field(default=None, description=_SEVERITY)
+    fingerprint: str | list[str] | None = None
+    title: str | None = None
+    summary: str | None = None
+    paths: list[str] | None = Field(default=None, description="Paths within the repository.")
+    links: list[RecordLink] | None = None
+    metadata: dict[str, Any] | None = None
+
+
 class RecordBody(BaseModel):
-    """A record to store. Other keys are kept."""
+    """A record to store. Other keys are kept. One that says nothing is rejected."""
 
     model_config = ConfigDict(extra="allow", json_schema_extra={"examples": [_EXAMPLE]})
     type: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$", description="A lower-case word.")]
@@ -37,7 +57,9 @@ class RecordBody(BaseModel):
     sha: str | SkipJsonSchema[None] = None
     pr_number: Annotated[int, Field(ge=0, le=2**63 - 1)] | SkipJsonSchema[None] = None
     source: str | SkipJsonSchema[None] = None
-    severity: str | SkipJsonSchema[None] = Field(default=None, description=_SEVERITY)
+    severity: Annotated[str, Field(pattern=_SOME_SEVERITY)] | SkipJsonSchema[None] = Field(
+        default=None, description=_SEVERITY
+    )
     fingerprint: str | list[str] | SkipJsonSchema[None] = Field(
         default=None, description="A stable identifier of a root cause, for example an error signature."
     )
@@ -52,6 +74,13 @@ Record = Annotated[
     dict[str, Any],
     Body(examples=[_EXAMPLE], description="`type` is required. Other keys are kept."),
     DescribedBy(RecordBody),
+]
+
+
+Changes = Annotated[
+    dict[str, Any],
+    Body(examples=[{"summary": "Since November."}], description="Other keys are kept; null removes a value."),
+    DescribedBy(RecordChanges),
 ]
 
 
@@ -73,6 +102,8 @@ class MemoryRecord(BaseModel):
     paths: list[str] | SkipJsonSchema[None] = None
     links: list[RecordLink] | SkipJsonSchema[None] = None
     metadata: dict[str, Any] | SkipJsonSchema[None] = None
+    key: str | SkipJsonSchema[None] = Field(default=None, description="The name that updates use.")
+    supersedes: list[str] | SkipJsonSchema[None] = Field(default=None, description="Ids of records that it replaces.")
     v: int | SkipJsonSchema[None] = None
 
 
@@ -85,11 +116,22 @@ class AddedRecord(BaseModel):
     existing_id: str | SkipJsonSchema[None] = None
 
 
+class UpdatedRecord(BaseModel):
+    """The outcome of an update: `id`, `key` and what it superseded, else `reason`."""
+
+    added: bool
+    id: str | SkipJsonSchema[None] = None
+    key: str | SkipJsonSchema[None] = None
+    superseded: list[str] | SkipJsonSchema[None] = None
+    reason: Literal["unchanged", "disabled"] | SkipJsonSchema[None] = None
+    existing_id: str | SkipJsonSchema[None] = None
+
+
 class SearchMatch(BaseModel):
-    """A record that was found by words, and its score."""
+    """A record that was found, and its score when it was found by words."""
 
     record: MemoryRecord
-    score: float
+    score: float | SkipJsonSchema[None] = None
 
 
 class MatchReason(BaseModel):

@@ -11,7 +11,8 @@ from fastapi import APIRouter, WebSocket
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from starlette.websockets import WebSocketDisconnect
 
-from perdure.app.forge import SessionOver, SessionView, known_form
+from perdure.app.sessions import SessionOver, SessionView, known_form
+from perdure.app.skills import SkillView
 from perdure.errors import Conflict, Invalid, KeyTaken, NotFound, PerdureError, Unavailable
 from perdure.interfaces.api.edge import MOST_ON_LOOP_BYTES, parse_json
 from perdure.interfaces.api.lines import Line
@@ -37,9 +38,26 @@ class _Frame(BaseModel):
 class Start(_Frame):
     """Begin the interview."""
 
-    type: Literal["start"]
+    type: Literal["start", "start_bot"]
     description: Annotated[str, Field(max_length=100_000)]
     mode: Literal["bot"] = "bot"
+
+
+class StartSkill(_Frame):
+    """Create a skill from a description; no session is needed."""
+
+    type: Literal["start_skill"]
+    description: Annotated[str, Field(max_length=100_000)]
+    name: str | None = None
+    capabilities: list[str] | None = None
+
+
+class Reconfigure(_Frame):
+    """Begin an interview about an existing bot: the one that this session made, unless another is named."""
+
+    type: Literal["reconfigure"]
+    bot_slug: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    description: Annotated[str, Field(max_length=100_000)] = ""
 
 
 class Answer(_Frame):
@@ -75,8 +93,15 @@ class Ping(_Frame):
     type: Literal["ping"]
 
 
-Frame = Annotated[Start | Answer | Assemble | CreateSkill | Resume | Ping, Field(discriminator="type")]
+Frame = Annotated[
+    Start | StartSkill | Reconfigure | Answer | Assemble | CreateSkill | Resume | Ping, Field(discriminator="type")
+]
 _FRAME: TypeAdapter[Frame] = TypeAdapter(Frame)
+_TYPES = frozenset(
+    {"start", "start_bot", "start_skill", "reconfigure", "answer", "assemble", "create_skill", "resume", "ping"}
+)
+_SPELLINGS = {"".join(map(str.capitalize, name.split("_"))): name for name in _TYPES}
+"""The types of frames in PascalCase."""
 
 
 @router.websocket("/ws/builder/{session_id}")
@@ -106,6 +131,7 @@ class _Chat:
     def __init__(self, socket: WebSocket, served: Surface, session_id: str) -> None:
         self._socket = socket
         self._forge = served.p.forge
+        self._skills = served.p.skills
         self._session_id = session_id
         self._revision: int | None = None
         """That of the last turn that was sent here."""
@@ -121,7 +147,7 @@ class _Chat:
     async def _found(self) -> Plain | None:
         """Return what a client is told on connect: the pending turn, or the bot that the session has made."""
         try:
-            return _turn(await self._forge.get(self._session_id))
+            return _resumed(await self._forge.get(self._session_id))
         except SessionOver:
             return await self._done(Assemble(type="assemble"))  # builds nothing: the bot is there
         except NotFound:
@@ -160,21 +186,36 @@ class _Chat:
             case Ping():
                 return {"type": "pong"}
             case Resume():
-                return _turn(await self._forge.get(self._session_id))
-            case Start():
-                once = self._once(frame)
-                return _turn(await self._forge.start(frame.description, frame.mode, self._session_id, once=once))
-            case Answer():
-                once = self._once(frame)
-                answered = await self._forge.answer(self._session_id, frame.answer, self._revision, once=once)
-                return _turn(answered)
+                return _resumed(await self._forge.get(self._session_id))
             case Assemble():
                 result = await self._forge.assemble(self._session_id, frame.config, self._revision)
                 return {"type": "assembled", "result": result.model_dump(mode="json")}
-            case CreateSkill():
-                once = self._once(frame)
-                made = await self._forge.create_skill(self._session_id, frame.skill_request, once=once)
-                return {"type": "skill_created", "result": made.made()}
+            case CreateSkill() | StartSkill():
+                return {"type": "skill_created", "result": (await self._create_skill(frame)).made()}
+            case _:
+                return await self._talk(frame)
+
+    async def _talk(self, frame: Start | Reconfigure | Answer) -> Plain:
+        """Begin a session, or answer; a change of the bot that this session made is a session of its own."""
+        once = self._once(frame)
+        match frame:
+            case Start():
+                return _turn(await self._forge.start(frame.description, frame.mode, self._session_id, once=once))
+            case Answer():
+                return _turn(await self._forge.answer(self._session_id, frame.answer, self._revision, once=once))
+            case Reconfigure():
+                begun = await self._forge.reconfigure_from(
+                    self._session_id, frame.bot_slug, frame.description, once=once
+                )
+                self._session_id = begun.session_id
+                return {**_turn(begun), "session_id": begun.session_id}
+
+    async def _create_skill(self, frame: CreateSkill | StartSkill) -> SkillView:
+        once = self._once(frame)
+        if isinstance(frame, CreateSkill):
+            return await self._forge.create_skill(self._session_id, frame.skill_request, once=once)
+        request = frame.model_dump(include={"name", "description", "capabilities"})
+        return await self._skills.create(request, once=once)
 
     def _once(self, frame: Frame) -> Once | None:
         """Name the call of a frame with an id, so that it is done once, also when it is sent again on a new socket."""
@@ -230,6 +271,8 @@ def _read(said: Any) -> Frame:
 
     Raises: Invalid
     """
+    if isinstance(said, dict) and isinstance(said.get("type"), str):
+        said = {**said, "type": _SPELLINGS.get(said["type"], said["type"])}
     try:
         return _FRAME.validate_python(said)
     except ValidationError as error:
@@ -240,6 +283,13 @@ def _read(said: Any) -> Frame:
 
 def _turn(session: SessionView) -> Plain:
     return {"type": "turn", "turn": session.wire()["turn"], "revision": session.revision}
+
+
+def _resumed(session: SessionView) -> Plain:
+    """Return the pending turn with all that a page needs to draw itself again."""
+    wire = session.wire()
+    keys = ("session_id", "mode", "phase", "initial_description", "question_count", "conversation", "preview")
+    return {**_turn(session), **{key: wire[key] for key in keys}}
 
 
 def _error(error: PerdureError) -> Plain:

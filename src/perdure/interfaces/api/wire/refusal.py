@@ -7,6 +7,7 @@ from http import HTTPStatus
 import orjson
 
 from perdure.errors import PerdureError
+from perdure.interfaces.api.access import log_answer
 from perdure.interfaces.api.envelope import Asked
 from perdure.interfaces.api.gate import ON_EVERY_ANSWER
 
@@ -27,5 +28,6 @@ def refusal(error: PerdureError, more: Mapping[bytes, bytes] | None = None) -> b
         b"connection": b"close",
     }
     status = HTTPStatus(error.http_status)
+    log_answer(asked, None, status.value)
     first = f"HTTP/1.1 {status.value} {status.phrase}".encode()
     return b"\r\n".join([first, *(b"%s: %s" % pair for pair in headers.items()), b"", body])

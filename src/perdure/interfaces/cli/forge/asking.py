@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from perdure.app.forge import SessionView
+from perdure.app.sessions import SessionView
 from perdure.errors import Invalid, PerdureError
 from perdure.forge.turns import AskQuestion, Clarify, ReadyToAssemble, ShowPreview
 from perdure.interfaces.cli import json_input
@@ -24,7 +24,7 @@ class Asker(Protocol):
         ...
 
     async def answer(self, session: SessionView) -> Any:
-        """Return an answer to the pending turn, in its wire form.
+        """Return an answer to the pending turn, in its wire form, or a Restart.
 
         Raises: Invalid when there is none; KeyboardInterrupt or EOFError when the person wants to go.
         """
@@ -40,6 +40,13 @@ class Asker(Protocol):
         Raises: the error, with what is pending now, where nobody could say another.
         """
         ...
+
+
+@dataclass(frozen=True)
+class Restart:
+    """The person wants another description; nothing was answered yet."""
+
+    description: str
 
 
 @dataclass(frozen=True)
@@ -82,7 +89,7 @@ class Suggested:
 
 
 class Listed(Suggested):
-    """Reads answers from a list, one for each turn; what comes after them is asked of somebody else."""
+    """Reads answers from a list, one for each question; what comes after them is left to another asker."""
 
     def __init__(self, answers: list[Any], then: Asker | None = None) -> None:
         self._answers: Iterator[Any] = iter(answers)
@@ -124,7 +131,7 @@ def read_answers(path: Path) -> list[Any]:
     except (ValueError, RecursionError) as error:
         raise Invalid(f"{path} was expected to hold a JSON list of answers: {error}.") from None
     if not isinstance(answers, list):
-        raise Invalid(f"{path} was expected to hold a JSON list of answers, one for each turn.")
+        raise Invalid(f"{path} was expected to hold a JSON list of answers, one for each question.")
     return answers
 
 
@@ -132,6 +139,13 @@ def first_choice(turn: AskQuestion) -> int:
     """Return the number of the option that is suggested, or else of the first."""
     ids = [option.id for option in turn.options]
     return ids.index(turn.suggestion.option_id) if turn.suggestion else 0
+
+
+def way_back(session: SessionView) -> Any:
+    """Return the answer that leads back: to the beginning of this part, else to the part before; None at the start."""
+    if any(each.phase == session.phase for each in session.conversation):
+        return {"back": str(session.phase)}
+    return "back" if session.conversation else None
 
 
 def headline(session: SessionView) -> str:
@@ -142,7 +156,7 @@ def headline(session: SessionView) -> str:
         case Clarify(message=message):
             return message
         case ShowPreview(phase=phase):
-            return f"Is the preview of {phase} right?"
+            return f"Is the preview of {phase} right?"  # only in drafts of earlier versions
         case ReadyToAssemble():
             return "Everything is known. Is it to be built?"
 

@@ -165,12 +165,18 @@ async def import_bot(
 
 
 async def delete(
-    options: Options, *, slug: Slug, yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False
+    options: Options,
+    *,
+    slug: Slug,
+    with_choices: Annotated[
+        bool, typer.Option("--with-choices", help="Forget what was chosen for it, too; suggestions are made of that.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> Answer:
     """Remove a bot with its files and all its versions, for good; asks on a terminal, needs --yes elsewhere."""
     async with open_home(options.settings(), debug=options.verbose) as p:
         if not yes:
             found = await p.bots.versions(slug)
             require_sure(options, f"{slug}, with its files and all {len(found)} versions")
-        await p.bots.delete(slug)
+        await p.bots.delete(slug, with_choices=with_choices)
     return Answer({"deleted": True, "slug": slug}, [f"Deleted {slug}."])

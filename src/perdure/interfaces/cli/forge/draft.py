@@ -55,10 +55,7 @@ async def show(options: Options, *, draft: SeenDraft) -> Answer:
         *(f"  {each}" for each in offers(session)),
         f"Go on: {exact(options, 'new', '--resume', session.session_id)}",
     ]
-    said = [
-        {"phase": str(each.phase), "question": each.question, "answer": each.answer} for each in session.conversation
-    ]
-    return Answer({**session.wire(), "conversation": said}, parts)
+    return Answer(session.wire(), parts)
 
 
 async def resume(options: Options, *, draft: Draft, answers: Answers = None, yes: Yes = False) -> Answer:

@@ -1,4 +1,4 @@
-"""The interview on the command line: who answers, until everything is known and confirmed, and what is told then."""
+"""The interview on the command line: asks until everything is known and confirmed, then builds the bot."""
 
 import asyncio
 import contextlib
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from perdure.app import Perdure
-from perdure.app.forge import SessionView
+from perdure.app.sessions import SessionView
 from perdure.errors import Conflict, Invalid
 from perdure.forge.answers import Confirm, read_answer
 from perdure.forge.turns import ReadyToAssemble
@@ -15,7 +15,7 @@ from perdure.forge.vocabulary import BuilderMode
 from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.exact import exact
-from perdure.interfaces.cli.forge.asking import Asker, Listed, Pending, Suggested, read_answers
+from perdure.interfaces.cli.forge.asking import Asker, Listed, Pending, Restart, Suggested, read_answers
 from perdure.interfaces.cli.forge.made import built
 from perdure.interfaces.cli.prompts.plain import can_move_cursor
 
@@ -58,6 +58,10 @@ async def interview(options: Options, p: Perdure, session: SessionView, asker: A
             changes = await _shown_changes(options, p, session, asker)
             try:
                 said = await asker.answer(session)
+                if isinstance(said, Restart):
+                    session = await _restarted(p, session, said)
+                    again = exact(options, "new", "--resume", session.session_id)
+                    continue
                 if _is_confirmed(session, said):
                     break
                 session = await p.forge.answer(session.session_id, said, session.revision)
@@ -73,6 +77,15 @@ async def interview(options: Options, p: Perdure, session: SessionView, asker: A
     except asyncio.CancelledError:
         _say_kept(again)
         raise
+
+
+async def _restarted(p: Perdure, session: SessionView, wanted: Restart) -> SessionView:
+    """Begin anew with another description; the draft without an answer goes, once the new one is there."""
+    if wanted.description == session.initial_description:
+        return session
+    begun = await p.forge.start(wanted.description)
+    await p.forge.delete(session.session_id)
+    return begun
 
 
 async def draft_id(p: Perdure, given: str | None) -> str:

@@ -8,8 +8,8 @@ from perdure.forge.state import Exchange
 from perdure.forge.turns import Preview
 
 _LONGEST = 240
-_CALLED = {"focus": "focus", "audience": "readers", "output": "answers", "boundaries": "holds to"}
-"""How answers are called that a preview has no field for, by what they were asked for."""
+_EARLIER = {"focus": "focus", "audience": "readers", "output": "answers"}
+"""What earlier versions asked, and how it is called."""
 
 
 def rows_of_preview(preview: Preview, conversation: Sequence[Exchange] = ()) -> list[tuple[str, str]]:
@@ -17,9 +17,8 @@ def rows_of_preview(preview: Preview, conversation: Sequence[Exchange] = ()) -> 
     return [
         ("name", preview.name or ""),
         ("for", _short(preview.description or "")),
-        *_answered(conversation, ("focus", "audience", "output")),
+        *_answered(conversation),
         ("manner", preview.personality_summary or ""),
-        *_answered(conversation, ("boundaries",)),
         ("model", preview.model or ""),
         ("skills", ", ".join(preview.skills)),
     ]
@@ -30,8 +29,9 @@ def rows_of_config(config: BuilderConfig, conversation: Sequence[Exchange] = ())
     return [
         ("name", config.name),
         ("for", _short(config.description)),
-        *_answered(conversation, ("focus", "audience", "output")),
-        ("kind", config.category),
+        ("purpose", config.purpose.spoken or config.category),
+        *_answered(conversation),
+        *((name.replace("_", " "), _short(text)) for name, text in config.answers.items()),
         ("manner", f"{config.personality.tone}; {', '.join(config.personality.traits)}"),
         ("holds to", "\n".join(map(_short, config.personality.boundaries))),
         ("model", shown_model(config)),
@@ -39,8 +39,8 @@ def rows_of_config(config: BuilderConfig, conversation: Sequence[Exchange] = ())
     ]
 
 
-def _answered(conversation: Sequence[Exchange], slots: Sequence[str]) -> list[tuple[str, str]]:
-    return [(_CALLED[each.slot], _short(each.said)) for each in conversation if each.slot in slots]
+def _answered(conversation: Sequence[Exchange]) -> list[tuple[str, str]]:
+    return [(_EARLIER[each.slot], _short(each.said)) for each in conversation if each.slot in _EARLIER]
 
 
 def _short(text: str) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from perdure.app import Perdure
-from perdure.app.forge import SessionView
+from perdure.app.sessions import SessionView
 from perdure.bots.slugs import slug_of
 from perdure.forge.assembly import AssemblyResult
 from perdure.forge.finish import shown_model

@@ -1,13 +1,16 @@
 """Questions with numbers, for a terminal that cannot move its cursor."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
-from perdure.app.forge import SessionView
+from perdure.app.sessions import SessionView
 from perdure.errors import PerdureError
+from perdure.forge.answers import is_help
+from perdure.forge.interview import explained
 from perdure.forge.turns import AskQuestion, Clarify, ReadyToAssemble, ShowPreview
-from perdure.forge.vocabulary import BuilderPhase
-from perdure.interfaces.cli.forge.asking import Pending, first_choice, say
+from perdure.forge.vocabulary import BuilderMode
+from perdure.interfaces.cli.forge.asking import Pending, Restart, first_choice, say, way_back
 from perdure.interfaces.cli.forge.layout import rows_of_config, rows_of_preview
 from perdure.interfaces.cli.prompts.plain import read_line, read_number
 
@@ -19,6 +22,9 @@ class Numbered:
 
     def __init__(self) -> None:
         self._phase: str | None = None
+        self._has_begun = False
+        self._said: dict[str, str] = {}
+        """What was answered to each question, to show it when it is asked again."""
 
     async def wish(self) -> str:
         """See Asker.wish."""
@@ -26,18 +32,18 @@ class Numbered:
 
     async def answer(self, session: SessionView) -> Any:
         """See Asker.answer."""
-        way_back = "" if session.phase == BuilderPhase.BASICS else f", or {_BACK}"
+        self._begin(session)
         match session.turn:
             case AskQuestion() as turn:
-                return await self._choose(turn, way_back)
+                return await self._choose(session, turn)
             case Clarify(message=message):
                 return {"free_text": await read_line(message)}
             case ShowPreview(preview=preview):
                 say("\nSo far", *_shown(rows_of_preview(preview, session.conversation)))
-                return await _confirm("Is that right?", way_back)
+                return await _confirm("Is that right?", session)
             case ReadyToAssemble(config=config):
                 say("\nReady to be built", *_shown(rows_of_config(config, session.conversation)))
-                return await _confirm("Build it?", way_back)
+                return await _confirm("Build it?", session)
 
     def show(self, session: SessionView, texts: Sequence[str]) -> None:  # noqa: ARG002 (it is about the session)
         """See Asker.show."""
@@ -47,34 +53,66 @@ class Numbered:
         """See Asker.refused."""
         say(error.detail)
 
-    async def _choose(self, turn: AskQuestion, way_back: str) -> Any:
+    def _begin(self, session: SessionView) -> None:
+        """Remind a person who comes back of what was answered."""
+        if not self._has_begun and session.conversation:
+            say("Answered so far:", *(f"  {each.asked} {each.answer}" for each in session.conversation))
+        self._has_begun = True
+        self._said |= {each.question: each.answer for each in session.conversation}
+
+    async def _choose(self, session: SessionView, turn: AskQuestion) -> Any:
         if turn.phase_label != self._phase:
             self._phase = turn.phase_label
             say("", self._phase)
         first = first_choice(turn)
-        say(turn.question)
+        said_before = self._said.get(turn.question)
+        say(turn.question, *([f"  (your answer was: {said_before})"] if said_before else []))
         for number, option in enumerate(turn.options):
             hint = f" (suggested: {turn.suggestion.reason})" if turn.suggestion and number == first else ""
             say(f"  {number + 1}. {option.label}: {option.description}{hint}")
+        numbers = "Numbers" if turn.multiple else "A number"
         own_words = ", your own words" if turn.allow_free_text else ""
         while True:
-            said = await read_line(f"A number{own_words}{way_back} [{first + 1}]:")
-            if not said:
-                return {"option_index": first}
-            if way_back and said == _BACK:
-                return _BACK
-            if (chosen := read_number(said, len(turn.options))) is not None:
-                return {"option_index": chosen}
-            if turn.allow_free_text:
-                return {"free_text": said}
-            say(f"Expected a number from 1 to {len(turn.options)}.")
+            said = await read_line(f"{numbers}{own_words}, back or ? [{first + 1}]:")
+            if is_help(said):
+                say(explained(turn))
+            elif said == _BACK:
+                if (back := await self._back(session)) is not None:
+                    return back
+            else:
+                return _read(turn, said, first)
+
+    async def _back(self, session: SessionView) -> Any:
+        """Return the answer that leads back; before the first answer, the description can be changed."""
+        back = way_back(session)
+        if back is not None:
+            return back
+        if session.mode is not BuilderMode.BOT:
+            say("This is the first question.")
+            return None
+        text = await read_line(f"What should your bot do? [{session.initial_description}]")
+        return Restart(text or session.initial_description)
 
 
-async def _confirm(question: str, way_back: str) -> Any:
+def _read(turn: AskQuestion, said: str, first: int) -> Any:
+    if not said:
+        return {"option_index": first}
+    if (chosen := read_number(said, len(turn.options))) is not None:
+        return {"option_index": chosen}
+    several = [read_number(part, len(turn.options)) for part in re.split(r"[\s,]+", said.strip(", "))]
+    numbers = list(dict.fromkeys(number for number in several if number is not None))
+    if turn.multiple and None not in several:
+        return {"option_indexes": numbers}
+    return {"free_text": said}
+
+
+async def _confirm(question: str, session: SessionView) -> Any:
     while True:
-        said = (await read_line(f"{question} yes, no{way_back} [yes]:")).lower()
-        if way_back and said == _BACK:
-            return _BACK
+        said = (await read_line(f"{question} yes, no, back or ? [yes]:")).lower()
+        if is_help(said):
+            say(explained(session.turn))
+        if said == _BACK:
+            return way_back(session) or {"confirm": False}
         if said in ("", "y", "yes", "n", "no"):
             return {"confirm": said in ("", "y", "yes")}
 

@@ -9,13 +9,16 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from perdure.app.forge import SessionView
+from perdure.app.sessions import SessionView
 from perdure.errors import PerdureError
+from perdure.forge.answers import is_help
+from perdure.forge.interview import explained
 from perdure.forge.state import without_hint
 from perdure.forge.turns import AskQuestion, Clarify, ReadyToAssemble, ShowPreview
-from perdure.forge.vocabulary import BuilderPhase
-from perdure.interfaces.cli.forge.asking import Pending, first_choice
+from perdure.forge.vocabulary import BuilderMode, BuilderPhase
+from perdure.interfaces.cli.forge.asking import Pending, Restart, first_choice, way_back
 from perdure.interfaces.cli.forge.layout import rows_of_config, rows_of_preview
+from perdure.interfaces.cli.forge.several import Several
 from perdure.interfaces.cli.prompts.layout import Choice, answered, wrapped
 from perdure.interfaces.cli.prompts.lists import BACK, OTHER, select, words
 from perdure.interfaces.cli.terminal import lines, one_line
@@ -41,21 +44,20 @@ class Wizard:
         """See Asker.answer."""
         self._tell_last()
         self._begin(session)
-        has_past = session.phase != BuilderPhase.BASICS
         match session.turn:
             case AskQuestion() as turn:
                 self._show_phase(turn.phase_label)
-                return await self._choose(turn, has_past=has_past)
+                return await self._ask(session, turn)
             case Clarify(message=message):
                 return {"free_text": await self._more(message)}
             case ShowPreview(phase=phase, preview=preview):
                 self._show_phase(phase.label)
                 self._console.print(_panel("So far", rows_of_preview(preview, session.conversation)))
-                return await self._confirm("Is that right?", "ask this part again", has_past=has_past)
+                return await self._confirm("Is that right?", session, "ask this part again")
             case ReadyToAssemble(config=config):
                 self._show_phase(BuilderPhase.REVIEW.label)
                 self._console.print(_panel("Ready to be built", rows_of_config(config, session.conversation)))
-                return await self._review("Build it?")
+                return await self._confirm("Build it?", session, "back to the last part")
 
     def show(self, session: SessionView, texts: Sequence[str]) -> None:
         """See Asker.show."""
@@ -73,30 +75,93 @@ class Wizard:
         self._console.print(Text(lines(error.detail), style="yellow"))
 
     def _begin(self, session: SessionView) -> None:
-        """Remind a person who comes back of what it was about."""
+        """Remind a person who comes back of what it was about, and of what they answered."""
         if not self._has_begun and session.revision > 1:
             self._console.print(Text(f"Going on: {one_line(session.initial_description[:200])}", style="dim"))
+            for each in session.conversation:
+                self._tell(each.question, each.answer)
         self._has_begun = True
+        self._said |= {each.question: each.answer for each in session.conversation}
 
-    async def _choose(self, turn: AskQuestion, *, has_past: bool) -> Any:
+    async def _ask(self, session: SessionView, turn: AskQuestion) -> Any:
+        """Ask until there is an answer, or a way back."""
+        while True:
+            said = await (self._choose_several(turn) if turn.multiple else self._choose(turn))
+            if said is not BACK:
+                return said
+            back = await self._back(session, turn)
+            if back is not None:
+                return back
+
+    async def _back(self, session: SessionView, turn: AskQuestion) -> Any:
+        """Return the answer that leads back; before the first answer, the description can be changed."""
+        self._tell(turn.question, BACK.label)
+        back = way_back(session)
+        if back is not None:
+            return back
+        if session.mode is not BuilderMode.BOT:
+            self._console.print(Text("This is the first question.", style="yellow"))
+            return None
+        question = "What should your bot do?"
+        text = await self._text(question, session.initial_description)
+        self._tell(question, text or session.initial_description)
+        return Restart(text or session.initial_description)
+
+    async def _choose(self, turn: AskQuestion) -> Any:
         offered = [Choice(each.label, each.description, _hint(turn, each.id)) for each in turn.options]
-        choices = [*offered, *([OTHER] if turn.allow_free_text else []), *([BACK] if has_past else [])]
+        choices = [*offered, *([OTHER] if turn.allow_free_text else []), BACK]
         at, text = self._beginning(turn, choices)
         while True:
-            chosen = await select(self._asked(turn.question), choices, at, width=self._console.width)
+            chosen = await self._select(turn, choices, at)
+            if chosen is None:
+                continue
             if isinstance(chosen, str):  # what was typed, instead of choosing
                 at, text = choices.index(OTHER), chosen
             elif choices[chosen] is BACK:
-                self._tell(turn.question, BACK.label)
-                return "back"
+                return BACK
             elif choices[chosen] is not OTHER:
                 self._remember(turn.question, choices[chosen].label)
                 return {"option_index": chosen}
             else:
                 at = chosen
-            if text := await self._text(turn.question, text):
+            if text := await self._words(turn, text):
                 self._remember(turn.question, text)
                 return {"free_text": text}
+
+    async def _choose_several(self, turn: AskQuestion) -> Any:
+        """Let a person mark options, and add words of their own, until they are done."""
+        several = Several(turn, self._said.get(turn.question), lambda id_: _hint(turn, id_))
+        while True:
+            choices, at = several.choices(), several.at
+            chosen = await self._select(turn, choices, at)
+            if chosen is None:
+                continue
+            if isinstance(chosen, int) and choices[chosen] is BACK:
+                return BACK
+            if isinstance(chosen, str) or choices[chosen] is OTHER:
+                several.add(await self._words(turn, chosen if isinstance(chosen, str) else ""))
+            elif several.choose(chosen):
+                self._remember(turn.question, several.told())
+                return several.answer()
+
+    async def _select(self, turn: AskQuestion, choices: Sequence[Choice], at: int) -> int | str | None:
+        """Show a list; None when the person only wanted to know what the question means."""
+        chosen = await select(self._asked(turn.question), choices, at, width=self._console.width)
+        if isinstance(chosen, str) and is_help(chosen):
+            self._explain(turn)
+            return None
+        return chosen
+
+    async def _words(self, turn: AskQuestion, begun: str) -> str:
+        """Ask for words, and explain the question when that is what was asked for."""
+        text = await self._text(turn.question, begun)
+        if not is_help(text):
+            return text
+        self._explain(turn)
+        return ""
+
+    def _explain(self, turn: object) -> None:
+        self._console.print(Text(explained(turn), style="dim"))
 
     async def _more(self, message: str) -> str:
         """Ask for more words about the wish."""
@@ -112,17 +177,11 @@ class Wizard:
             return labels.index(said), ""
         return (first_choice(turn), "") if said is None or OTHER not in choices else (choices.index(OTHER), said)
 
-    async def _confirm(self, question: str, otherwise: str, *, has_past: bool) -> Any:
-        choices = [Choice("Yes", "go on"), Choice("No", otherwise), *([BACK] if has_past else [])]
-        chosen = choices[int(await select(self._asked(question), choices, 0, letters="yn", width=self._console.width))]
-        self._tell(question, chosen.label)
-        return "back" if chosen is BACK else {"confirm": chosen is choices[0]}
-
-    async def _review(self, question: str) -> Any:
-        """Ask for the last word: yes, no, or which earlier part is to be answered again."""
-        phases = (BuilderPhase.BASICS, BuilderPhase.PERSONALITY, BuilderPhase.MODEL)
+    async def _confirm(self, question: str, session: SessionView, otherwise: str) -> Any:
+        """Ask for a yes, a no, or which earlier part is to be answered again."""
+        phases = list(dict.fromkeys(each.phase for each in session.conversation))
         earlier = [Choice(f"← {phase.capitalize()}", "back to that part") for phase in phases]
-        choices = [Choice("Yes", "go on"), Choice("No", "back to the skills"), *earlier]
+        choices = [Choice("Yes", "go on"), Choice("No", otherwise), *earlier]
         chosen = int(await select(self._asked(question), choices, 0, letters="yn", width=self._console.width))
         self._tell(question, choices[chosen].label)
         return {"back": str(phases[chosen - 2])} if chosen > 1 else {"confirm": chosen == 0}

@@ -1,5 +1,6 @@
-"""`perdure memory add`: a record from flags, or records from standard input."""
+"""`perdure memory add | update`: a record from flags, or records from standard input."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import orjson
@@ -11,6 +12,7 @@ from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.memory.inputs import read_input
 from perdure.memory.asked import text_of
+from perdure.memory.checkout import in_repository
 from perdure.memory.log import now_ms
 from perdure.memory.normalise import normalised
 from perdure.memory.record import Plain
@@ -24,7 +26,8 @@ Kind = Annotated[
 ]
 Severity = Annotated[str | None, typer.Option("--severity", metavar="S", help="critical, high, medium or low.")]
 Paths = Annotated[
-    list[str] | None, typer.Option("--path", metavar="PATH", help="A path in the repository; may be repeated.")
+    list[str] | None,
+    typer.Option("--path", metavar="PATH", help="A path in a repository, relative or absolute; may be repeated."),
 ]
 Fingerprint = Annotated[
     str | None, typer.Option("--fingerprint", metavar="F", help="What is equal for the same cause.")
@@ -35,12 +38,22 @@ Links = Annotated[
 Metadata = Annotated[
     str | None, typer.Option("--metadata", metavar="JSON", help="Whatever else there is to say: a JSON object.")
 ]
+Title = Annotated[str | None, typer.Option("--title", metavar="TEXT", help="What it is about, in a line.")]
+Summary = Annotated[str | None, typer.Option("--summary", metavar="TEXT", help="What is worth knowing.")]
+Repo = Annotated[
+    str | None, typer.Option("--repo", metavar="REPO", help="owner/name (default with --sha or --pr: that of origin).")
+]
+Sha = Annotated[str | None, typer.Option("--sha", metavar="SHA", help="The commit.")]
+PullRequest = Annotated[int | None, typer.Option("--pr", metavar="N", min=0, help="The pull request.")]
+Source = Annotated[str | None, typer.Option("--source", metavar="TEXT", help="Who says so.")]
+Pinned = Annotated[bool, typer.Option("--pinned", help="Compaction never moves it away.")]
 _LARGEST_INPUT = 64 << 20
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command to the tree."""
-    command(app, "add")(add)
+    """Add the commands to the tree."""
+    for fn in (add, update):
+        command(app, fn.__name__)(fn)
 
 
 async def add(  # noqa: PLR0913 (each is a part of a record)
@@ -48,44 +61,94 @@ async def add(  # noqa: PLR0913 (each is a part of a record)
     *,
     stdin: Input = None,
     kind: Kind = None,
-    title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="What it is about, in a line.")] = None,
-    summary: Annotated[str | None, typer.Option("--summary", metavar="TEXT", help="What is worth knowing.")] = None,
+    title: Title = None,
+    summary: Summary = None,
     severity: Severity = None,
     path: Paths = None,
     fingerprint: Fingerprint = None,
-    repo: Annotated[str | None, typer.Option("--repo", metavar="REPO", help="The repository: owner/name.")] = None,
-    sha: Annotated[str | None, typer.Option("--sha", metavar="SHA", help="The commit.")] = None,
-    pr: Annotated[int | None, typer.Option("--pr", metavar="N", min=0, help="The pull request.")] = None,
-    source: Annotated[str | None, typer.Option("--source", metavar="TEXT", help="Who says so.")] = None,
+    repo: Repo = None,
+    sha: Sha = None,
+    pr: PullRequest = None,
+    source: Source = None,
     link: Links = None,
     metadata: Metadata = None,
-    pinned: Annotated[bool, typer.Option("--pinned", help="Compaction never moves it away.")] = False,
+    pinned: Pinned = False,
     again: Annotated[bool, typer.Option("--again", help="Store it even if the same was stored within a day.")] = False,
 ) -> Answer:
     """Store a record; it is on stable storage when this ends. The same record within a day is stored once."""
-    given = {
-        "type": kind,
-        "title": title,
-        "summary": summary,
-        "severity": severity,
-        "paths": path,
-        "fingerprint": fingerprint,
-        "repo": repo,
-        "sha": sha,
-        "pr_number": pr,
-        "source": source,
-        "links": link,
-        "metadata": _metadata(metadata, is_pinned=pinned),
-    }
-    record = {key: value for key, value in given.items() if value not in (None, [])}
+    record = _record(locals())
     if stdin is None:
-        return await _add_one(options, record, dedupe=not again)
+        return await _add_one(options, _of_repository(record), dedupe=not again)
     if stdin != "-":
         raise Invalid(f"{stdin!r} was not expected. Give the record by flags, or `-` to read standard input.")
     if record:
         raise Invalid("Give the record by flags or on standard input, not both.")
     records, is_one = _read()
     return await (_add_one(options, records[0], dedupe=not again) if is_one else _add_all(options, records, not again))
+
+
+async def update(  # noqa: PLR0913 (each is a part of a record)
+    options: Options,
+    *,
+    key: Annotated[str, typer.Argument(metavar="KEY", help="A key of your own, or the whole id of a record.")],
+    kind: Kind = None,
+    title: Title = None,
+    summary: Summary = None,
+    severity: Severity = None,
+    path: Paths = None,
+    fingerprint: Fingerprint = None,
+    repo: Repo = None,
+    sha: Sha = None,
+    pr: PullRequest = None,
+    source: Source = None,
+    link: Links = None,
+    metadata: Metadata = None,
+    pinned: Pinned = False,
+) -> Answer:
+    """Store a record under a key; it supersedes the one that is there, and takes over what is not given.
+
+    A superseded record is not found any more, and `show` still shows it. Compaction moves it into the archive.
+    """
+    changes = _record(locals())
+    async with open_memory(options.settings()) as memory:
+        answer = await memory.update(key, changes)
+    return Answer(answer, [_updated(answer)])
+
+
+def _of_repository(record: Plain) -> Plain:
+    """Return a record that names a commit or a pull request with its repository: that of `origin` here, if any."""
+    from perdure.memory.git import Repository
+
+    needs_one = "repo" not in record and ("sha" in record or "pr_number" in record)
+    name = Repository().name() if needs_one else None
+    return record if name is None else {**record, "repo": name}
+
+
+def _updated(answer: Plain) -> str:
+    if not answer["added"]:
+        is_same = answer.get("reason") == "unchanged"
+        return f"Nothing changes: {answer['existing_id']} says the same." if is_same else _said(answer)
+    gone = f", which supersedes {', '.join(answer['superseded'])}" if answer["superseded"] else ""
+    return f"Added {answer['id']} under the key {answer['key']}{gone}."
+
+
+def _record(given: Mapping[str, Any]) -> Plain:
+    """Return what is given by flags."""
+    record = {
+        "type": given["kind"],
+        "title": given["title"],
+        "summary": given["summary"],
+        "severity": given["severity"],
+        "paths": [in_repository(each) for each in given["path"] or []],
+        "fingerprint": given["fingerprint"],
+        "repo": given["repo"],
+        "sha": given["sha"],
+        "pr_number": given["pr"],
+        "source": given["source"],
+        "links": given["link"],
+        "metadata": _metadata(given["metadata"], is_pinned=given["pinned"]),
+    }
+    return {key: value for key, value in record.items() if value not in (None, [])}
 
 
 async def _add_one(options: Options, record: Plain, *, dedupe: bool) -> Answer:

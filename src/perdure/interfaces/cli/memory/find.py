@@ -1,4 +1,4 @@
-"""`perdure memory query | related | search | show`."""
+"""`perdure memory query | related | search | list | show`."""
 
 from typing import Annotated
 
@@ -8,8 +8,10 @@ from perdure.app.memory import open_memory
 from perdure.errors import Invalid
 from perdure.interfaces.cli.answer import Answer, to_json
 from perdure.interfaces.cli.command import Options, command
-from perdure.interfaces.cli.memory.inputs import listed_in
+from perdure.interfaces.cli.memory.inputs import listed_in, moment_given
 from perdure.interfaces.cli.memory.records import described, told
+from perdure.memory.checkout import in_repository
+from perdure.memory.filters import Filters
 from perdure.memory.normalise import paths_inside
 from perdure.memory.record import Plain
 
@@ -19,7 +21,7 @@ Fingerprint = Annotated[
 ]
 Limit = Annotated[
     int | None,
-    typer.Option("--limit", metavar="N", min=1, max=20, help="At most so many, instead of memory.max_matches."),
+    typer.Option("--limit", metavar="N", min=1, max=20, help="Maximum number (default: memory.max_matches)."),
 ]
 Budget = Annotated[
     float, typer.Option("--budget-ms", metavar="MS", min=1.0, help="Give what is there after so many milliseconds.")
@@ -27,7 +29,9 @@ Budget = Annotated[
 PathsFrom = Annotated[
     str | None,
     typer.Option(
-        "--paths-from", metavar="FILE", help="Also paths from a file, one a line or parted by NUL; `-`: standard input."
+        "--paths-from",
+        metavar="FILE",
+        help="Also paths as `git diff --name-only` lists them, from the root; `-`: standard input.",
     ),
 ]
 Apply = Annotated[
@@ -38,6 +42,14 @@ Apply = Annotated[
         help="Put that section into a file, in place of an older one; `-`: from standard input to standard output.",
     ),
 ]
+Kind = Annotated[str | None, typer.Option("--type", metavar="TYPE", help="Only records of this type.")]
+Source = Annotated[str | None, typer.Option("--source", metavar="TEXT", help="Only records of this source.")]
+Since = Annotated[
+    str | None, typer.Option("--since", metavar="WHEN", help="Only records from then on: 12h, 30d, 2026-11-15.")
+]
+Until = Annotated[
+    str | None, typer.Option("--until", metavar="WHEN", help="Only records before then: 12h, 30d, 2026-11-15.")
+]
 MorePaths = Annotated[list[str] | None, typer.Argument(metavar="PATH", help="More paths.")]
 
 
@@ -45,6 +57,8 @@ def register(app: typer.Typer) -> None:
     """Add the commands to the tree."""
     for fn in (query, related, search, show):
         command(app, fn.__name__)(fn)
+    for name in ("list", "ls"):
+        command(app, name)(list_)
 
 
 async def query(  # noqa: PLR0913 (each is a way to ask)
@@ -66,7 +80,7 @@ async def query(  # noqa: PLR0913 (each is a way to ask)
     """Find the history of a pull request, a commit, some paths or a fingerprint."""
     if pr is not None and sha is not None:
         raise Invalid("Give --pr or --sha, not both: each names one change.")
-    listed = [*(paths or []), *(more_paths or [])]
+    listed = [in_repository(each) for each in (*(paths or []), *(more_paths or []))]
     if pr is None and sha is None and not listed and fingerprint is None:
         raise Invalid("Say what to look for: --pr N, --sha COMMIT, --paths PATH … or --fingerprint F.")
     if sha is not None:
@@ -87,7 +101,8 @@ async def related(  # noqa: PLR0913 (each is a way to ask)
     *,
     more_paths: MorePaths = None,
     path: Annotated[
-        list[str] | None, typer.Option("--path", metavar="PATH", help="A path in the repository; may be repeated.")
+        list[str] | None,
+        typer.Option("--path", metavar="PATH", help="A path in a repository, relative or absolute; may be repeated."),
     ] = None,
     paths_from: PathsFrom = None,
     fingerprint: Fingerprint = None,
@@ -104,8 +119,7 @@ async def related(  # noqa: PLR0913 (each is a way to ask)
     if paths_from == apply == "-":
         raise Invalid("Only one of --paths-from and --apply can be standard input.")
     paths = [
-        *(path or []),
-        *(more_paths or []),
+        *map(in_repository, (*(path or []), *(more_paths or []))),
         *(paths_inside(listed_in(paths_from)) if paths_from is not None else []),
     ]
     if paths_from is None and not paths and all(each is None for each in (fingerprint, text, sha, pr)):
@@ -128,19 +142,52 @@ async def related(  # noqa: PLR0913 (each is a way to ask)
     return with_section(options, found, apply)
 
 
-async def search(
+async def search(  # noqa: PLR0913 (each is a way to ask)
     options: Options,
     *,
     words: Annotated[list[str], typer.Argument(metavar="WORD", help="Words; none of them is search syntax.")],
     repo: Repo = None,
-    kind: Annotated[str | None, typer.Option("--type", metavar="TYPE", help="Only records of this type.")] = None,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=100, help="At most so many.")] = 10,
+    kind: Kind = None,
+    source: Source = None,
+    since: Since = None,
+    until: Until = None,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=100, help="Maximum number of records.")] = 10,
     budget_ms: Budget = 50.0,
 ) -> Answer:
-    """Find records by their words, the best first."""
+    """Find records by their words, the best first: by stem, and any part in Chinese, Japanese and Korean."""
+    filters = _filters(kind, source, repo, since, until)
     async with open_memory(options.settings()) as memory:
-        found = await memory.search(" ".join(words), limit=limit, repo=repo, type=kind, budget_ms=budget_ms)
+        found = await memory.search(" ".join(words), limit=limit, budget_ms=budget_ms, **filters)
     return _answer(found)
+
+
+async def list_(  # noqa: PLR0913 (each is a filter)
+    options: Options,
+    *,
+    kind: Kind = None,
+    source: Source = None,
+    repo: Repo = None,
+    since: Since = None,
+    until: Until = None,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1000, help="Maximum number.")] = 20,
+) -> Answer:
+    """List the newest records that match all filters. Superseded ones are left out."""
+    filters = _filters(kind, source, repo, since, until)
+    async with open_memory(options.settings()) as memory:
+        found = await memory.list(limit=limit, **filters)
+    said = [line for record in found["records"] for line in described(record)]
+    more = ["There are more; --limit shows them."] if found["has_more"] else []
+    none = "No record matches." if any(filters.values()) else "The memory is empty."
+    return Answer(found, [*(said or [none]), *more])
+
+
+def _filters(kind: str | None, source: str | None, repo: str | None, since: str | None, until: str | None) -> Filters:
+    given: Filters = {"type": kind, "source": source, "repo": repo}
+    if since is not None:
+        given["since"] = moment_given(since, "--since")
+    if until is not None:
+        given["until"] = moment_given(until, "--until")
+    return given
 
 
 async def show(

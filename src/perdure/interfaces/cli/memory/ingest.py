@@ -1,22 +1,20 @@
 """`perdure memory ingest`: what other tools have written becomes records."""
 
-import re
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from perdure.app.memory import open_memory
-from perdure.errors import Invalid, PerdureError
+from perdure.errors import PerdureError
 from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.groups import group
+from perdure.interfaces.cli.memory.inputs import moment_given
 from perdure.memory.ingest.report import Found
 from perdure.memory.record import Plain
-from perdure.settings import Settings
 
-Repo = Annotated[str | None, typer.Option("--repo", metavar="REPO", help="The repository: owner/name.")]
+Repo = Annotated[str | None, typer.Option("--repo", metavar="REPO", help="owner/name (default: that of origin).")]
 Strict = Annotated[bool, typer.Option("--strict", help="Exit 1 when something could not be used.")]
 _SHOWN = 20
 
@@ -47,7 +45,8 @@ async def revert(
     from perdure.memory.ingest.revert import reverts
 
     settings = options.settings()
-    moment = _since(settings, since)
+    text = f"{settings.memory.retention_days}d" if since is None else since
+    moment = int(moment_given(text, "--since").timestamp())
     async with open_memory(settings) as memory:
         report = await memory.ingest(lambda: reverts(folder, since_s=moment, limit=limit, repo=repo))
     return _answer(report, strict=strict)
@@ -66,7 +65,10 @@ async def junit(  # noqa: PLR0913 (each is an option of the command)
     strict: Strict = False,
 ) -> Answer:
     """Take in test reports: the tests that failed together become one record, by the paths they are in."""
+    from perdure.memory.git import Repository
     from perdure.memory.ingest.junit import junit as read
+
+    repo = repo or Repository(root).name()
 
     def find() -> Found:
         found = Found()
@@ -98,22 +100,6 @@ async def goals(
     async with open_home(settings, debug=options.verbose) as p:
         report = await ingest_goals(p.goals, p.memory, ids or [], limit=limit, only_failed=failed)
     return _answer(report, strict=strict)
-
-
-def _since(settings: Settings, text: str | None) -> int:
-    """Return the moment that is meant, in seconds since 1970: so many days ago, or a date.
-
-    Raises: Invalid
-    """
-    if text is None:
-        text = f"{settings.memory.retention_days}d"
-    if found := re.fullmatch(r"(\d{1,5})d", text):
-        return int((datetime.now(UTC) - timedelta(days=int(found.group(1)))).timestamp())
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise Invalid(f"--since is {text!r}; expected days (30d) or a date (2026-11-15).") from None
-    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
 
 
 def _answer(report: Plain, *, strict: bool) -> Answer:

@@ -1,16 +1,19 @@
 """What is read from standard input, or from a file."""
 
 import io
+import re
 import select
 import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Event
 from typing import BinaryIO
 
 from perdure.errors import Invalid, NotFound
+from perdure.memory.checkout import in_repository, is_shallow
 
 _LARGEST_LIST = 8 << 20
 _PIECE = 1 << 16
@@ -31,7 +34,8 @@ def standard_input() -> BinaryIO:
 def read_input(largest: int, instead: str) -> bytes:
     """Read all of it, up to a size.
 
-    Raises: Invalid when it has more; `instead` says what to do then.
+    Raises: Invalid when it has more, `instead` says what to do then; when it is empty: the program before the pipe has
+    failed, and what it should have printed would be lost.
     """
     data = bytearray()
     with _interruptible(), input_in_pieces(_PIECE) as pieces:
@@ -39,7 +43,18 @@ def read_input(largest: int, instead: str) -> bytes:
             data += piece
             if len(data) > largest:
                 raise Invalid(f"Standard input has more than {largest >> 20} MiB. {instead}")
+    if not data:
+        raise empty_input()
     return bytes(data)
+
+
+def empty_input() -> Invalid:
+    """Return the error for standard input without a byte, which names a shallow clone as a likely reason."""
+    reason = (
+        " This is a shallow clone: `git diff A...B` needs a commit that both have. Fetch the history first, with"
+        " `git fetch --unshallow`."
+    )
+    return Invalid(f"Standard input is empty; nothing was changed.{reason if is_shallow() else ''}")
 
 
 @contextmanager
@@ -86,6 +101,21 @@ def _interruptible() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
+def moment_given(text: str, name: str) -> datetime:
+    """Return the moment that is meant: a number of hours or days ago, or a date.
+
+    Raises: Invalid
+    """
+    if found := re.fullmatch(r"(\d{1,5})([hd])", text):
+        ago = timedelta(hours=int(found[1])) if found[2] == "h" else timedelta(days=int(found[1]))
+        return datetime.now(UTC) - ago
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise Invalid(f"{name} is {text!r}; expected hours (12h), days (30d) or a date (2026-11-15).") from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
 def listed_in(source: str) -> list[str]:
     """Return the paths in a file, or on standard input, as `git diff --name-only` prints them, also with `-z`.
 
@@ -96,4 +126,7 @@ def listed_in(source: str) -> list[str]:
     except OSError as error:
         raise NotFound(f"{source} cannot be read: {error.strerror}.") from error
     parts = data.split(b"\0") if b"\0" in data else [line.rstrip(b"\r") for line in data.split(b"\n")]
-    return [part.decode(errors="replace") for part in parts if part.strip()]
+    texts = [part.decode(errors="replace") for part in parts if part.strip()]
+    if source == "-" and not texts:
+        raise empty_input()
+    return [in_repository(text) if text.startswith("/") else text for text in texts]

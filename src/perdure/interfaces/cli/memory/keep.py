@@ -78,13 +78,15 @@ async def compact(
     *,
     days: Annotated[
         int | None,
-        typer.Option("--days", metavar="N", min=1, max=365, help="Keep so many days, not memory.retention_days."),
+        typer.Option("--days", metavar="N", min=1, max=365, help="Days to keep (default: memory.retention_days)."),
     ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and write nothing.")] = False,
 ) -> Answer:
-    """Move old records into the archive; pinned ones and the newest of each fingerprint stay."""
+    """Move old and superseded records into the archive; pinned ones and the newest of each fingerprint stay."""
     async with open_memory(options.settings()) as memory:
-        found = await memory.compact(retention_days=days)
-    return Answer(found, [_table(found)])
+        found = await memory.compact(retention_days=days, dry_run=dry_run)
+    said = ["This would be done; nothing was written."] if dry_run else []
+    return Answer({**found, "dry_run": dry_run}, [*said, _table(found)])
 
 
 async def forget(

@@ -24,8 +24,9 @@ def described(record: Mapping[str, Any], why: Sequence[Mapping[str, Any]] = ()) 
     title = record.get("title") or record.get("summary") or ""
     first = (record.get("severity", "unknown"), record.get("type", "?"), age(record.get("timestamp")), title)
     yield _cut("  ".join(str(word) for word in first if word))
-    number = f"#{record['pr_number']}" if "pr_number" in record else None
-    where = (record.get("id"), record.get("repo"), str(record.get("sha", ""))[:12], number, _source(record))
+    number = f"#{record['pr_number']}" if record.get("pr_number") is not None else None
+    key = f"key {record['key']}" if isinstance(record.get("key"), str) else None
+    where = (record.get("id"), key, record.get("repo"), str(record.get("sha") or "")[:12], number, _source(record))
     yield "  " + one_line(", ".join(str(word) for word in where if word))
     if record.get("title") and record.get("summary"):
         yield "  " + _cut(str(record["summary"]).strip().partition("\n")[0])

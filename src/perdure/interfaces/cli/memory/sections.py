@@ -3,12 +3,15 @@
 import os
 import secrets
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from perdure.errors import Invalid, Unavailable, from_os_error
 from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.memory.inputs import read_input
+from perdure.memory.hosting import hosting_here
 from perdure.memory.markdown import apply_section, section
 from perdure.memory.record import Plain
 
@@ -16,17 +19,23 @@ _LARGEST = 8 << 20
 
 
 def with_section(options: Options, found: Plain, target: str | None) -> Answer:
-    """Answer with the section; with a target, put it there: a file, or from standard input to standard output."""
-    written = section(found["matches"], truncated=found["truncated"])
+    """Answer with the section; with a target, put it there: a file, or from standard input to standard output.
+
+    When nothing matches there is no section, and an older one is removed. A memory that is off changes nothing.
+    """
+    hosting = hosting_here() if found["matches"] else None
+    written = section(found["matches"], truncated=found["truncated"], hosting=hosting)
     data = {**found, "markdown": written}
     if target is None:
-        return Answer(data, [written])
+        return Answer(data, [written] if written else [])
+    change = (lambda text: text) if found.get("disabled") else partial(apply_section, new=written)
     if target == "-":
-        text = apply_section(_text(read_input(_LARGEST, "Give the text of one comment."), "Standard input"), written)
+        text = change(_text(read_input(_LARGEST, "Give the text of one comment."), "Standard input"))
         return Answer({**data, "text": text}, [] if options.json else _printed(text))
     path = Path(os.path.abspath(target))
-    is_changed = _put(path, written)
-    return Answer({**data, "path": str(path), "changed": is_changed}, [_said(path, is_changed=is_changed)])
+    is_changed = _put(path, change)
+    said = _said(path, is_changed=is_changed, has_section=bool(written))
+    return Answer({**data, "path": str(path), "changed": is_changed}, [said])
 
 
 def _printed(text: str) -> list[str]:
@@ -47,19 +56,22 @@ def _printed(text: str) -> list[str]:
     return []
 
 
-def _said(path: Path, *, is_changed: bool) -> str:
+def _said(path: Path, *, is_changed: bool, has_section: bool) -> str:
+    if not has_section:
+        removed = f"The section was removed from {path}." if is_changed else f"{path} was not changed."
+        return f"Nothing related was found. {removed}"
     return f"{path} has the section now." if is_changed else f"{path} has that section already."
 
 
-def _put(path: Path, written: str) -> bool:
-    """Put a section into a file, whole or not at all; return whether that changed it.
+def _put(path: Path, change: Callable[[str], str]) -> bool:
+    """Change the text of a file, wholly or not at all; return whether that changed it.
 
     Raises: Denied; Invalid.
     """
     target = path.resolve()
     try:
         old = _text(target.read_bytes(), str(path)) if target.exists() else ""
-        new = apply_section(old, written)
+        new = change(old)
         if new == old:
             return False
         part = target.with_name(f".{target.name}.part-{secrets.token_hex(4)}")

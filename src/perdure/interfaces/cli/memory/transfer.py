@@ -13,7 +13,7 @@ from perdure.app.memory import HomeMemory, open_memory
 from perdure.errors import Conflict, Invalid, NotFound, Unavailable
 from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options, command
-from perdure.interfaces.cli.memory.inputs import input_in_pieces
+from perdure.interfaces.cli.memory.inputs import empty_input, input_in_pieces
 from perdure.interfaces.cli.terminal import one_line
 from perdure.memory.record import Plain
 
@@ -89,7 +89,19 @@ def _exit_code(found: Plain) -> int:
 
 async def _taken_in(memory: HomeMemory, source: str) -> Plain:
     with input_in_pieces(_CHUNK) if source == "-" else _file_in_pieces(source) as pieces:
-        return await memory.import_lines(pieces)
+        return await memory.import_lines(_not_empty(pieces) if source == "-" else pieces)
+
+
+def _not_empty(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Give the pieces.
+
+    Raises: Invalid when there is none.
+    """
+    first = next(pieces, None)
+    if first is None:
+        raise empty_input()
+    yield first
+    yield from pieces
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from prompt_toolkit.filters import Condition
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent, merge_key_bindings
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import ConditionalContainer, FormattedTextControl, HSplit, Window
+from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
 from questionary.prompts.common import InquirerControl
@@ -28,8 +29,9 @@ _STYLE = Style(
     ]
 )
 OTHER = Choice("Other…", "say it in your own words")
-BACK = Choice("← Back", "to the part before")
+BACK = Choice("← Back", "to what was asked before")
 _HOW = "(↑ ↓ Enter; Ctrl-C keeps it for later)"
+_HOW_TYPED = "(↑ ↓ Enter; ? explains; Ctrl-C keeps it for later)"
 
 
 async def select(
@@ -43,7 +45,9 @@ async def select(
     Raises: KeyboardInterrupt; EOFError at Ctrl-D, or Esc.
     """
     shown = [questionary.Choice(list(title), value=number) for number, title in enumerate(laid_out(choices, width))]
-    how = _HOW if leave is None else f"(↑ ↓ Enter; Esc {leave})"
+    how = _HOW_TYPED if OTHER in choices else _HOW
+    if leave is not None:
+        how = f"(↑ ↓ Enter; Esc {leave})"
     prompt = questionary.select(
         question,
         choices=shown,
@@ -142,7 +146,8 @@ def _leave(event: KeyPressEvent) -> None:
 
 def _output() -> Vt100_Output:
     """Write on standard error, and never ask a terminal where its cursor is: some do not answer."""
-    output = Vt100_Output.from_pty(sys.stderr, term=os.environ.get("TERM"))
+    depth = ColorDepth.DEPTH_1_BIT if os.environ.get("NO_COLOR") else None
+    output = Vt100_Output.from_pty(sys.stderr, term=os.environ.get("TERM"), default_color_depth=depth)
     output.enable_cpr = False
     return output
 

@@ -1,0 +1,92 @@
+"""What a skill needs a bot to be able to do: a fixed list, suggested from the whole words of a description."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from perdure.errors import Invalid
+from perdure.forge.categories import words_of
+
+
+@dataclass(frozen=True)
+class Capability:
+    """Something that a bot can be able to do."""
+
+    name: str
+    does: str
+    """What it does, as an instruction in a SKILL.md."""
+    words: frozenset[str]
+
+
+@dataclass(frozen=True)
+class SuggestedCapability:
+    """A capability that a description speaks for, and why."""
+
+    name: str
+    reason: str
+
+
+def _capability(name: str, does: str, words: str) -> Capability:
+    return Capability(name, does, frozenset(words.split()))
+
+
+CAPABILITIES: dict[str, Capability] = {
+    each.name: each
+    for each in (
+        _capability(
+            *("read-files", "Read files that the user names."),
+            "read reads file files document documents pdf csv log logs folder repository code spreadsheet",
+        ),
+        _capability(
+            *("write-files", "Write files, after showing what would be written."),
+            "write writes save saves file create creates generate generates report reports export rename",
+        ),
+        _capability(
+            *("run-commands", "Run commands, after showing them."),
+            "run runs command commands test tests build compile deploy shell script scripts git",
+        ),
+        _capability(
+            *("search-web", "Search the web, and name every source."),
+            "web search searches news online internet website websites weather current latest price prices rates",
+        ),
+        _capability(
+            *("call-services", "Call services over HTTP, with the credentials that the user set up."),
+            "api http webhook service services email emails calendar slack send sends post posts fetch fetches",
+        ),
+        _capability(
+            *("calculate", "Calculate exactly, and show the steps."),
+            "calculate calculates convert converts count counts sum amounts currency currencies unit units statistics",
+        ),
+        _capability(
+            *("remember", "Remember facts for later conversations."),
+            "remember remembers remind reminds track tracks history preferences note notes list lists",
+        ),
+        _capability(
+            *("ask-user", "Ask the user before a step that cannot be undone."),
+            "ask asks confirm approve approval delete deletes pay pays buy buys book books order orders",
+        ),
+    )
+}
+
+
+def suggest_capabilities(description: str) -> list[SuggestedCapability]:
+    """Return the capabilities that whole words of a description speak for, with the words as the reason."""
+    said = dict.fromkeys(words_of(description))
+    found = []
+    for capability in CAPABILITIES.values():
+        words = [word for word in said if word in capability.words]
+        if words:
+            quoted = ", ".join(f'"{word}"' for word in words)
+            found.append(SuggestedCapability(capability.name, f"the description says {quoted}"))
+    return found
+
+
+def require_capabilities(names: Iterable[str]) -> tuple[Capability, ...]:
+    """Return capabilities by their names, each once.
+
+    Raises: Invalid, naming the first that is not known and all that are.
+    """
+    wanted = tuple(dict.fromkeys(names))
+    for name in wanted:
+        if name not in CAPABILITIES:
+            raise Invalid(f"{name[:60]!r} is not a known capability. Expected some of: {', '.join(CAPABILITIES)}.")
+    return tuple(CAPABILITIES[name] for name in wanted)

@@ -1,0 +1,80 @@
+"""What is to change of a bot that exists, and what it is for from now on."""
+
+import re
+from collections.abc import Sequence
+
+from perdure.errors import Invalid
+from perdure.forge.categories import words_of
+from perdure.forge.questions.slot import Fields, Question, Slot, option
+from perdure.forge.state import BuilderState
+from perdure.forge.turns import Option
+from perdure.forge.vocabulary import BuilderPhase
+
+_PARTS: tuple[tuple[Option, str], ...] = (
+    (option("purpose", "What it is for", "its description and purpose"), "purpose description for"),
+    (option("focus", "How it does that", "the answers to the questions of its purpose"), "focus details"),
+    (option("name", "Its name", "the folder keeps its name"), "name rename call called"),
+    (
+        option("tone", "How it speaks", "its tone"),
+        "tone friendly friendlier formal playful direct warmer speak speaks voice polite",
+    ),
+    (option("boundaries", "Its rules", "what it must hold to"), "rule rules boundary boundaries never always"),
+    (option("model", "Its model", "which one answers"), "model llm provider"),
+    (
+        option("settings", "How freely and how long it answers", "temperature and tokens"),
+        "temperature tokens longer shorter length",
+    ),
+    (option("skills", "Its skills", "what it can do beyond talking"), "skill skills"),
+)
+NOTHING = option("nothing", "Nothing", "leave it as it is")
+_SLOTS: dict[str, tuple[str, ...]] = {
+    "purpose": ("wish", "purpose"),
+    "settings": ("variety", "length"),
+}
+
+
+def wanted_slots(changes: Sequence[str]) -> set[str]:
+    """Return the names of the questions that a change asks; `focus` stands for those of the purpose."""
+    return {slot for change in changes for slot in _SLOTS.get(change, (change,))}
+
+
+def _told_changes(state: BuilderState) -> Fields:
+    """Find out from the words of a request what is to change."""
+    said = set(words_of(state.initial_description)) if state.has_request else set()
+    found = tuple(part.id for part, words in _PARTS if said & set(words.split()))
+    return {"changes": found} if found else {}
+
+
+def _read_changes(_state: BuilderState, text: str) -> Fields:
+    said = [part.strip().casefold() for part in re.split(r"[,;\n]", text) if part.strip()]
+    names = {part.id: part.id for part, _ in _PARTS} | {part.label.casefold(): part.id for part, _ in _PARTS}
+    found = tuple(names[each] for each in said if each in names)
+    if len(found) < len(said) or not found:
+        raise Invalid(f"{text[:60]!r} cannot be changed. Expected some of: {', '.join(part.id for part, _ in _PARTS)}.")
+    return {"changes": found}
+
+
+def _several(_state: BuilderState, chosen: Sequence[str]) -> Fields:
+    return {"changes": tuple(each for each in chosen if each != NOTHING.id)}
+
+
+CHANGES = Slot(
+    "changes",
+    BuilderPhase.BASICS,
+    ("changes",),
+    ask=lambda _state: Question("What should change?", [*(part for part, _ in _PARTS), NOTHING], multiple=True),
+    choose=lambda state, chosen: _several(state, [chosen]),
+    choose_several=_several,
+    read=_read_changes,
+    told=_told_changes,
+    help="Only what you choose is asked about; all else stays as it is. You see the differences before you confirm.",
+)
+WISH = Slot(
+    "wish",
+    BuilderPhase.BASICS,
+    ("description",),
+    ask=lambda _state: Question("What should it do from now on? (Other: a sentence or two)", ()),
+    choose=lambda _state, _chosen: {},
+    read=lambda _state, text: {"description": text},
+    help="Say it as you would to a new colleague. It replaces the old description in SOUL.md and USER.md.",
+)

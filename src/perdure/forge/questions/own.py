@@ -1,0 +1,84 @@
+"""Questions of a purpose's own: what they ask, and what each answer makes of the files."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from perdure.errors import Invalid
+from perdure.forge.categories import words_of
+from perdure.forge.config import Sentence
+from perdure.forge.questions.slot import Fields, Question, Slot, option
+from perdure.forge.state import BuilderState
+from perdure.forge.turns import Suggestion
+from perdure.forge.vocabulary import BotPurpose, BuilderPhase
+
+__all__ = ["OwnQuestion", "Pick", "own_slot"]
+
+
+_OPEN = option("open", "Leave it open", "nothing is assumed about you")
+
+
+@dataclass(frozen=True)
+class Pick:
+    """One answer that is offered."""
+
+    id: str
+    label: str
+    why: str
+    sentence: Sentence
+    """What stands in the file: an instruction to the bot, or a fact about the person."""
+    words: str = ""
+    """Words of a description that say the same."""
+
+
+@dataclass(frozen=True)
+class OwnQuestion:
+    """A question that only bots of one purpose are asked."""
+
+    name: str
+    text: str
+    said: str
+    """What stands in the file for an answer in the person's own words."""
+    picks: tuple[Pick, ...]
+    about: Literal["bot", "user"] = "bot"
+    """Which file the answer belongs to: SOUL.md, or USER.md."""
+
+    def sentence_of(self, text: str) -> str:
+        """Return what an answer in the person's own words comes to."""
+        line = " ".join(text.split()).rstrip(".")
+        if not line or not line.isprintable():
+            raise Invalid("The answer must be one line of printable text.")
+        return self.said.format(line)
+
+
+def own_slot(purpose: BotPurpose, question: OwnQuestion) -> Slot:
+    """Return the slot that asks a question of a purpose."""
+    picks = {pick.id: pick for pick in question.picks}
+
+    def told(state: BuilderState) -> Fields:
+        said = set(words_of(state.description))
+        found = [pick for pick in question.picks if said & set(pick.words.split())]
+        return _with(state, question.name, found[0].sentence) if len(found) == 1 else {}
+
+    where = "SOUL.md, as an instruction to the bot" if question.about == "bot" else "USER.md, as a fact about you"
+    return Slot(
+        f"{purpose}.{question.name}",
+        BuilderPhase.BASICS,
+        ("answers",),
+        ask=lambda _state: _asked(question),
+        choose=lambda state, chosen: {} if chosen == _OPEN.id else _with(state, question.name, picks[chosen].sentence),
+        read=lambda state, text: _with(state, question.name, question.sentence_of(text)),
+        told=told,
+        help=f"The answer is written into {where}.",
+    )
+
+
+def _asked(question: OwnQuestion) -> Question:
+    """Ask a question; one about the person can be left open, so that nothing is made up about them."""
+    options = [option(each.id, each.label, each.why) for each in question.picks]
+    if question.about == "bot":
+        return Question(question.text, options)
+    return Question(question.text, [*options, _OPEN], Suggestion(option_id=_OPEN.id, reason="you can add it later"))
+
+
+def _with(state: BuilderState, name: str, sentence: str) -> Fields:
+    return {"answers": {**state.config.answers, name: sentence}}

@@ -1,0 +1,170 @@
+"""A person's description of a bot, rewritten as what the bot itself reads: "I want a tutor" is "You are a tutor"."""
+
+import re
+
+_ASKED = re.compile(
+    r"""(?:(?:hi|hello|hey)\b[\s,!.]*)?
+        (?:please\s+)?
+        (?:i(?:['\u2019]d|\s+would)?\s+(?:really\s+)?(?:want|need|like|love|wish\s+for|am\s+looking\s+for)
+          |i['\u2019]m\s+looking\s+for | we\s+(?:want|need) | looking\s+for
+          |(?:can|could|would|will)\s+you(?:\s+please)?\s+(?=(?:make|build|create|give)\b)
+        )?\s*
+        (?:please\s+)?
+        (?:to\s+have\s+|(?:to\s+)?(?:make|build|create|give)(?:\s+(?:me|us))?\s+)?""",
+    re.VERBOSE | re.IGNORECASE,
+)
+"""How people begin to ask for something."""
+_YOU_TO = re.compile(
+    r"(?:please\s+)?(?:i(?:['\u2019]d|\s+would)?\s+(?:want|need|like|love)\s+you\s+to|(?:can|could|would|will)\s+you(?:\s+please)?"
+    r"|you\s+(?:should|must|will|shall))\s+(?!(?:make|build|create|give)\s+(?:me|us)\b)(?=\w)",
+    re.IGNORECASE,
+)
+_SOMETHING_TO = re.compile(
+    r"(?:(?:a|an|some)\s+)?(?:bot|assistant|agent|chatbot|helper|ai|something|someone|somebody)\s+"
+    r"(?:(?:that|which|who)\s+(?:can|could|will|would|should)|to)\s+(?=\w)",
+    re.IGNORECASE,
+)
+_THING = re.compile(r"(?:an?|the|my|our|one)\s+\S", re.IGNORECASE)
+_HELP_WITH = re.compile(r"(?:some\s+)?help\s+(?:with|on|in)\s+(?=\w)", re.IGNORECASE)
+_BE = re.compile(r"be\s+(?=\w)", re.IGNORECASE)
+_STATES = re.compile(r"(?:i|we)(?:['\u2019]\w+)?\s+\w", re.IGNORECASE)
+"""A statement about the person: "I am on call"."""
+_DOING_TEXT = (
+    "help write analyse analyze plan review find read explain teach answer track remind watch summarise summarize"
+    " translate convert calculate cook coach motivate organise organize manage collect compare check test debug"
+    " draft edit proofread research monitor play tell give keep make create build run support guide suggest"
+    " recommend show listen talk chat practise practice quiz learn study prepare search look design generate count"
+    " measure water"
+)
+_DOING = frozenset(_DOING_TEXT.split())
+"""Verbs that a description may begin with: "write stories about dragons"."""
+_IT = re.compile(
+    r"\b(?:it|the bot|the assistant)\s+(?=(?:should|must|can|could|may|will|shall|has to|needs to)\b)", re.IGNORECASE
+)
+_MODALS = {"has to": "have to", "needs to": "need to"}
+_PERSONS = re.compile(
+    r"\b(?:i['\u2019]m|i\s+am|we['\u2019]re|we\s+are|i['\u2019]ve|we['\u2019]ve|i['\u2019]d|we['\u2019]d|i['\u2019]ll|we['\u2019]ll|i\s+was|i|we|me|us|my|our|mine|ours"
+    r"|myself|ourselves)\b",
+    re.IGNORECASE,
+)
+_SAID_AS = {
+    "i'm": "they are",
+    "i am": "they are",
+    "we're": "they are",
+    "we are": "they are",
+    "i've": "they have",
+    "we've": "they have",
+    "i'd": "they would",
+    "we'd": "they would",
+    "i'll": "they will",
+    "we'll": "they will",
+    "i was": "they were",
+    "i": "they",
+    "we": "they",
+    "mine": "theirs",
+    "ours": "theirs",
+    "myself": "themselves",
+    "ourselves": "themselves",
+}
+_ENGLISH_TEXT = (
+    "a an the i me my we our for that which who to of and with about in on help please want need you your it is"
+)
+_ENGLISH = frozenset(_ENGLISH_TEXT.split())
+_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[^\W\d_a-z])")
+
+
+def second_person(description: str) -> str:
+    """Return a description as instructions to the bot; what cannot be rewritten is quoted as it is."""
+    first, *more = [" ".join(line.split()) for line in description.split("\n") if line.split()] or [""]
+    if not first:
+        return ""
+    sentences = _SENTENCE.split(first)
+    begun = _first(sentences[0], is_english=_is_english(description))
+    text = " ".join([begun, *map(_further, sentences[1:])])
+    is_known = "the user" in text
+    return "\n".join([text, *(f"In more detail: {_ended(_persons(line, is_known=is_known))}" for line in more)])
+
+
+def facts(description: str) -> list[str]:
+    """Return what a description says about the person, one sentence each: "I am a nurse" is "They are a nurse."."""
+    lines = [" ".join(line.split()) for line in description.split("\n")]
+    found = [match[0].strip(" ,;") for line in lines for match in _ABOUT.finditer(line)]
+    return list(dict.fromkeys(_ended(_capital(_persons(each, is_known=True))) for each in found))
+
+
+_ABOUT = re.compile(
+    r"\b(?:i am|i['\u2019]m|we are|we['\u2019]re)\s+(?!looking\b|searching\b|sure\b|not sure\b)[^,.;!?]+"
+    r"|\b(?:i|we)\s+(?:live|work|have|study|speak|own|run|teach|manage)\s[^,.;!?]+|\bmy name is\s[^,.;!?]+",
+    re.IGNORECASE,
+)
+
+
+def _is_english(text: str) -> bool:
+    words = re.findall(r"[^\W\d_]+", text.casefold())
+    return bool(words) and (len(words) <= 3 or any(word in _ENGLISH for word in words))
+
+
+def _first(sentence: str, *, is_english: bool) -> str:
+    if not is_english:
+        return f"The user asked for this: {_ended(sentence)}"
+    sentence = sentence.removesuffix("?")
+    if match := _YOU_TO.match(sentence):
+        return _ended(f"You {_persons(sentence[match.end() :])}")
+    asked = _ASKED.match(sentence)
+    rest = sentence[asked.end() :] if asked else sentence
+    return _ended(_wished(rest or sentence))
+
+
+def _wished(rest: str) -> str:
+    """Rewrite what a person asks for, without the words that ask for it."""
+    for pattern, begin in ((_SOMETHING_TO, "You"), (_HELP_WITH, "You help the user with"), (_BE, "You are")):
+        if match := pattern.match(rest):
+            return f"{begin} {_persons(rest[match.end() :], is_known='the user' in begin)}"
+    word, _, more = rest.partition(" ")
+    if word.casefold() == "to" and more:
+        return f"You help the user {_persons(more, is_known=True)}"
+    if word.casefold().strip(",.:;") in _DOING and more:
+        return f"You {_persons(f'{word.lower()} {more}')}"
+    if _THING.match(rest):
+        return f"You are {_persons(f'{word.lower()} {more}')}"
+    if _STATES.match(rest):
+        return f"You help the user. {_capital(_persons(rest, is_known=True))}"
+    return f"Your task: {_persons(rest)}"
+
+
+def _further(sentence: str) -> str:
+    """Rewrite a sentence after the first."""
+    if match := _YOU_TO.match(sentence):
+        return _ended(f"You {_persons(sentence[match.end() :], is_known=True)}")
+    said = _IT.sub("you ", sentence)
+    for was, becomes in _MODALS.items():
+        said = said.replace(f"you {was}", f"you {becomes}")
+    return _ended(_capital(_persons(said, is_known=True)))
+
+
+def _persons(text: str, *, is_known: bool = False) -> str:
+    """Put the person into the third person; the first mention is "the user" unless they are known already."""
+    seen = is_known
+
+    def said(match: re.Match[str]) -> str:
+        nonlocal seen
+        word = " ".join(match[0].casefold().replace("\u2019", "'").split())
+        if word not in _SAID_AS and word not in ("me", "us", "my", "our"):
+            return match[0]  # a letter that only folds to one of these
+        was_seen, seen = seen, True
+        if word in ("me", "us"):
+            return "them" if was_seen else "the user"
+        if word in ("my", "our"):
+            return "their" if was_seen else "the user's"
+        return _SAID_AS[word]
+
+    return _PERSONS.sub(said, text)
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _ended(text: str) -> str:
+    text = text.strip()
+    return text if text.endswith((".", "!", "?", "…", "。", "\uff01", "\uff1f")) else f"{text.rstrip(',;:')}."

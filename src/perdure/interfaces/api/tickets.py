@@ -1,0 +1,98 @@
+"""Secrets that a home has given out, such as login codes and sessions. Each is kept as an empty file.
+
+The name of the file is a hash of the secret, keyed by the token: reading the folder reveals no secret, and a new token
+makes every earlier secret worthless. A secret is revoked by removing its file, and is as old as its file. Every server
+of the home sees the same files.
+"""
+
+import hmac
+import os
+import re
+import secrets
+import stat
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from perdure.errors import Denied, from_os_error
+from perdure.settings import FILE_MODE, ensure_folder
+
+_SECRET_BYTES = 32
+_CLOCK_STEP_S = 60.0
+"""How far the clock may have been set back since a secret was issued; one of a later future is not accepted."""
+_NAME = re.compile("[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class Tickets:
+    """The secrets of one kind, in a folder of their own."""
+
+    folder: Path
+    purpose: str
+    """Part of the hash: a secret is valid for the purpose that it was issued for."""
+    lasts_s: float
+    most: int
+    """Maximum number of unexpired secrets; issuing another one removes the oldest."""
+
+    def issue(self, token: str) -> str:
+        """Make a new secret.
+
+        Raises: Denied; Unavailable.
+        """
+        secret = secrets.token_urlsafe(_SECRET_BYTES)
+        ensure_folder(self.folder)
+        if self.folder.is_symlink():
+            raise Denied(f"{self.folder} is a link; expected a folder.")
+        try:
+            self._remove_old()
+            path = self._path(secret, token)
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE))
+        except OSError as error:
+            raise from_os_error(f"{self.folder} cannot be written to", error) from error
+        return secret
+
+    def is_valid(self, secret: str, token: str) -> bool:
+        """Tell whether a secret was issued under this token, has not expired and was not revoked."""
+        made_s = _made_s(self._path(secret, token))
+        return made_s is not None and -_CLOCK_STEP_S < time.time() - made_s < self.lasts_s
+
+    def revoke(self, secret: str, token: str) -> bool:
+        """Revoke a secret; true when it was valid. Of several callers at once, one gets true."""
+        is_valid = self.is_valid(secret, token)
+        try:
+            self._path(secret, token).unlink()
+        except OSError:
+            return False
+        return is_valid
+
+    def revoke_all(self) -> None:
+        """Revoke every secret; other files in the folder are left alone."""
+        for _, path in self._issued():
+            with suppress(OSError):
+                path.unlink()
+
+    def _path(self, secret: str, token: str) -> Path:
+        message = f"{self.purpose} {secret}".encode("utf-8", "replace")
+        return self.folder / hmac.new(token.encode(), message, "sha256").hexdigest()
+
+    def _remove_old(self) -> None:
+        """Remove the secrets that have expired, and the oldest of too many."""
+        for at, (made_s, path) in enumerate(sorted(self._issued(), reverse=True)):
+            if at >= self.most - 1 or time.time() - made_s >= self.lasts_s:
+                path.unlink(missing_ok=True)
+
+    def _issued(self) -> list[tuple[float, Path]]:
+        if self.folder.is_symlink() or not self.folder.is_dir():
+            return []
+        return [(made_s, path) for path in self.folder.iterdir() if (made_s := _made_s(path)) is not None]
+
+
+def _made_s(path: Path) -> float | None:
+    """Return when a secret was issued; None for other files, and for one that is gone."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return None
+    is_ticket = _NAME.fullmatch(path.name) is not None and stat.S_ISREG(found.st_mode) and found.st_size == 0
+    return found.st_mtime if is_ticket else None

@@ -1,0 +1,52 @@
+"""`perdure choice`: what was chosen for earlier bots, which suggestions are made of."""
+
+from typing import Annotated
+
+import typer
+
+from perdure.app import open_home
+from perdure.interfaces.cli.answer import Answer, Table
+from perdure.interfaces.cli.command import Options, command
+from perdure.interfaces.cli.sure import require_sure
+
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the tree."""
+    command(app, "list")(list_choices)
+    command(app, "ls")(list_choices)
+    for fn in (remove, clear):
+        command(app, fn.__name__)(fn)
+
+
+async def list_choices(
+    options: Options,
+    *,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="Maximum number of choices.")] = 50,
+) -> Answer:
+    """List what was chosen for bots, the newest first."""
+    async with open_home(options.settings(), debug=options.verbose) as p:
+        choices = [choice.wire() for choice in await p.forge.choices(limit=limit)]
+    shown = ("id", "bot_slug", "category", "tone", "model")
+    rows = [[*(each[name] or "" for name in shown), ", ".join(each["skills"])] for each in choices]
+    table = Table(["choice", "bot", "kind", "tone", "model", "skills"], rows, whole=["choice"])
+    return Answer({"choices": choices}, [table] if rows else ["No choices are remembered."])
+
+
+async def remove(
+    options: Options, *, choice: Annotated[str, typer.Argument(metavar="ID", help="The whole id of a choice.")]
+) -> Answer:
+    """Forget one choice; the bot stays as it is."""
+    async with open_home(options.settings(), debug=options.verbose) as p:
+        await p.forge.remove_choice(choice)
+    return Answer({"removed": 1, "id": choice}, [f"Removed the choice {choice}."])
+
+
+async def clear(options: Options, *, yes: Yes = False) -> Answer:
+    """Forget all choices; the bots stay as they are. Asks on a terminal, needs --yes elsewhere."""
+    async with open_home(options.settings(), debug=options.verbose) as p:
+        if not yes:
+            require_sure(options, "all remembered choices")
+        removed = await p.forge.clear_choices()
+    return Answer({"removed": removed}, [f"Removed {removed} choices."])

@@ -1,0 +1,52 @@
+"""Where a path lies in its repository: what people type is relative to the folder that they are in, or absolute."""
+
+import os
+from pathlib import Path
+
+from perdure.errors import Invalid
+
+
+def repository_root(path: Path) -> Path | None:
+    """Return the nearest folder that is checked out by git and is, or contains, a path.
+
+    Git is not asked: it may be missing, and refuses a repository of another owner, as the containers of a CI have it.
+    """
+    return next((folder for folder in (path, *path.parents) if os.path.lexists(folder / ".git")), None)
+
+
+def in_repository(text: str, folder: Path | None = None) -> str:
+    """Return a path, relative to a folder (default: the current one) or absolute, as it is in its repository.
+
+    Where there is no repository, a relative path below the folder stays as it is.
+
+    Raises: Invalid when it lies in no repository, or is all of one.
+    """
+    given = text.strip().replace("\\", "/")
+    if not given:
+        return ""
+    here = Path.cwd() if folder is None else folder
+    path = Path(os.path.normpath(here / given))
+    root = repository_root(path)
+    if root is None and not Path(given).is_absolute() and path.is_relative_to(here):
+        root = here
+    if root is None:
+        raise Invalid(f"The path {text!r} is in no git repository. Give one that is, or run this in the repository.")
+    found = _within(path, root)
+    if found == ".":
+        raise Invalid(f"The path {text!r} is a whole repository. Name a file or a folder in it.")
+    return found
+
+
+def is_shallow(folder: Path | None = None) -> bool:
+    """Tell whether the repository of a folder (default: the current one) is a clone without its whole history."""
+    root = repository_root(Path.cwd() if folder is None else folder)
+    return root is not None and (root / ".git" / "shallow").is_file()
+
+
+def _within(path: Path, root: Path) -> str:
+    """Return a path as git knows it: a folder of the repository that is a symbolic link stands for its target."""
+    real = Path(os.path.realpath(path.parent)) / path.name
+    real_root = Path(os.path.realpath(root))
+    if path != root and real.is_relative_to(real_root):
+        return real.relative_to(real_root).as_posix()
+    return path.relative_to(root).as_posix()

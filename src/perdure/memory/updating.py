@@ -1,0 +1,114 @@
+"""Updating what is known under a key: a new record takes over what the current one says, and supersedes it.
+
+The log stays append-only. What is current is looked up without the lock; under the lock only what was appended since is
+read, and the look is repeated when some of that concerns the key.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from perdure.errors import Invalid, Unavailable
+from perdure.memory.asked import text_of
+from perdure.memory.derived import Index
+from perdure.memory.facts import superseded_by, target_of
+from perdure.memory.files import identity
+from perdure.memory.lines import Line, line_of
+from perdure.memory.log import Log, now_ms
+from perdure.memory.normalise import normalised
+from perdure.memory.reading import lines_of
+from perdure.memory.record import Plain
+from perdure.memory.view import View
+
+_TRIES = 20
+_OWN = ("id", "timestamp", "v", "key", "supersedes")
+"""What every record has for itself, and an update does not take over."""
+
+
+@dataclass(frozen=True)
+class _Current:
+    """The records that a key has now, the last one in the log last; and up to where in which file that is so."""
+
+    key: str
+    records: Sequence[Plain] = ()
+    file: tuple[int, int] | None = None
+    upto: int = 0
+
+    @property
+    def ids(self) -> list[str]:
+        return [record["id"] for record in self.records]
+
+    def is_overtaken(self, fd: int, size: int, log: Log) -> bool:
+        """Tell whether something was appended since that concerns the key; the log is locked."""
+        if self.file is not None and identity(os.fstat(fd)) != self.file:
+            return True
+        return any(map(self._is_concerned, lines_of(fd, log.places.log, start=self.upto, end=size)))
+
+    def _is_concerned(self, line: Line) -> bool:
+        content = line.content or {}
+        names = {content.get("id"), target_of(content), *superseded_by(content)} if line.is_served else set()
+        return line.is_served and (content.get("key") == self.key or not names.isdisjoint([self.key, *self.ids]))
+
+
+def update(log: Log, index: Index, name: str, changes: Mapping[str, Any]) -> Plain:
+    """Store a record under a key, or in the place of the record with an id, and supersede what is current there.
+
+    Raises: Invalid; Unavailable when others update the same key all the time; what `Log.append` raises.
+    """
+    _require_usable(name, changes)
+    for _ in range(_TRIES):
+        current = index.use(lambda view: _look(view, name)) or _Current(name)
+        if not current.records and changes.get("type") is None:
+            raise Invalid(f"No record has the key or the id {name!r}, and a new one needs a type.")
+        record = normalised(_merged(current, changes), now_ms())
+        if current.records and _said(record) == _said(current.records[-1]) and len(current.records) == 1:
+            return {"added": False, "reason": "unchanged", "existing_id": current.ids[0]}
+        if _append(log, current, record):
+            return {"added": True, "id": record["id"], "key": current.key, "superseded": current.ids}
+    raise Unavailable(f"Others update {name!r} all the time; nothing was stored. Try again.")
+
+
+def _require_usable(name: str, changes: Mapping[str, Any]) -> None:
+    if not text_of(name, "key").strip():
+        raise Invalid("key is blank; expected the key or the id of a record.")
+    if not isinstance(changes, Mapping):
+        raise Invalid(f"An update was expected to be an object, not {type(changes).__name__}.")
+    for key in ("id", "key", "supersedes"):
+        if changes.get(key) is not None:
+            raise Invalid(f"An update cannot have {key!r}: the new record gets its own.")
+
+
+def _look(view: View, name: str) -> _Current:
+    """Return what is current under a key; else under the key of the record with that id, or under its id."""
+    key, records = name, view.with_key(name)
+    if not records and (row := view.visible(name)) is not None and (found := view.read(row)) is not None:
+        record = found[0].record
+        key = found[1].key or name
+        records = view.with_key(key) or ([] if view.is_superseded(row) else [record])
+    return _Current(key, records, view.file, view.upto)
+
+
+def _merged(current: _Current, changes: Mapping[str, Any]) -> Plain:
+    base = current.records[-1] if current.records else {}
+    taken_over = {key: value for key, value in base.items() if key not in _OWN}
+    merged = {**taken_over, **changes, "key": current.key}
+    return {**merged, "supersedes": current.ids} if current.records else merged
+
+
+def _said(record: Plain) -> Plain:
+    return {key: value for key, value in record.items() if key not in _OWN}
+
+
+def _append(log: Log, current: _Current, record: Plain) -> bool:
+    """Append a record unless its key was updated meanwhile; tell whether it was appended."""
+    line = line_of(record, now_ms())
+    is_appended = False
+
+    def choose(fd: int, size: int) -> Sequence[bytes]:
+        nonlocal is_appended
+        is_appended = not current.is_overtaken(fd, size, log)
+        return [line] if is_appended else []
+
+    log.append_chosen(choose)
+    return is_appended

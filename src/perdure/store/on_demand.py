@@ -1,0 +1,117 @@
+"""A database that is opened by its path or URL when it is first used, for stores that are made without an `await`."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, TypeVar
+
+from perdure.errors import Unavailable
+from perdure.store.client import DatabaseClient, open_database
+from perdure.store.database import Connected, Database, Health
+from perdure.store.raw import Item, RawTransaction, Result, Work
+from perdure.store.target import PostgresTarget, SqliteTarget, parse_target
+
+if TYPE_CHECKING:
+    from perdure.store.transaction import Transaction
+
+T = TypeVar("T")
+Place = str | os.PathLike[str]
+"""A path, `:memory:`, a `sqlite:` URL or a PostgreSQL URL."""
+
+
+class DatabaseOnDemand:
+    """Opens, makes and migrates a database at the first use; an opening that failed is tried again. See Database."""
+
+    def __init__(self, target: SqliteTarget | PostgresTarget) -> None:
+        self._target = target
+        self._opening = asyncio.Lock()
+        self._database: Database | None = None
+        self._is_closed = False
+
+    async def write(self, fn: "Callable[[Transaction], T]") -> T:
+        """See Database.write."""
+        return await (await self._opened()).write(fn)
+
+    async def read(self, fn: "Callable[[Transaction], T]") -> T:
+        """See Database.read."""
+        return await (await self._opened()).read(fn)
+
+    async def write_raw(self, fn: Callable[[RawTransaction], T], *, flush: bool = True) -> T:
+        """See RawDatabase.write_raw."""
+        return await (await self._opened()).write_raw(fn, flush=flush)
+
+    async def read_raw(self, fn: Callable[[RawTransaction], T]) -> T:
+        """See RawDatabase.read_raw."""
+        return await (await self._opened()).read_raw(fn)
+
+    async def group(self, work: Work[Item, Result], item: Item, *, is_only: bool = False) -> Result:
+        """See RawDatabase.group."""
+        return await (await self._opened()).group(work, item, is_only=is_only)
+
+    async def health(self) -> Health:
+        """See Database.health."""
+        return await (await self._opened()).health()
+
+    async def connected(self) -> list[Connected]:
+        """See Database.connected."""
+        return await (await self._opened()).connected()
+
+    async def verify(self) -> list[str]:
+        """See Database.verify."""
+        return await (await self._opened()).verify()
+
+    async def backup(self, path: Path) -> None:
+        """See Database.backup."""
+        await (await self._opened()).backup(path)
+
+    async def close(self) -> None:
+        """See Database.close. A database that was never used is not opened for it."""
+        async with self._opening:
+            self._is_closed = True
+            database, self._database = self._database, None
+        if database is not None:
+            await database.close()
+
+    async def _opened(self) -> Database:
+        """Return the open database.
+
+        Raises: as DatabaseClient.create; Unavailable after `close`.
+        """
+        async with self._opening:
+            if self._is_closed:
+                raise Unavailable(f"The store over {self._target.shown} is closed. Make a new one.")
+            if self._database is None:
+                self._database = await open_database(self._target)
+            return self._database
+
+
+class ClientUser:
+    """A store over a client that its caller has opened, or over a database that it opens itself and has to close."""
+
+    def __init__(self, client: DatabaseClient | Place) -> None:
+        self._is_owner = not isinstance(client, DatabaseClient)
+        self._client = client if isinstance(client, DatabaseClient) else client_of(client)
+
+    async def close(self) -> None:
+        """Close the database, if this store has opened it; a client that was given stays open."""
+        if self._is_owner:
+            await self._client.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+def client_of(place: Place) -> DatabaseClient:
+    """Return a client of a database that is opened when it is first used.
+
+    Raises: Invalid when the place cannot be one.
+    """
+    target = parse_target(place)
+    return DatabaseClient(DatabaseOnDemand(target), is_postgres=isinstance(target, PostgresTarget))

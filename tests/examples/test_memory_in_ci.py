@@ -1,0 +1,245 @@
+"""The pages about GitHub Actions and GitLab CI, and the action: their shell lines, run in clones as a CI makes them."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from perdure import read_records
+from tests.memory.repositories import GitRepository
+
+ROOT = Path(__file__).parents[2]
+HOW_TO = ROOT / "docs" / "how-to"
+BEGIN = "<!-- perdure:memory:begin -->"
+REPORT = '<testsuite><testcase name="t" file="tests/t.py"><failure>shop/tax.py:3: bad</failure></testcase></testsuite>'
+CLONES = {"whole": (), "shallow": ("--depth", "1"), "bare": ("--bare",)}
+TIMES = {"whole": 1, "shallow": 2, "bare": 1}
+"""How often a job runs: again, it changes nothing."""
+GH = """#!/bin/sh
+case "$2" in
+view) cat "$FORGE/description" ;;
+edit) cp "$5" "$FORGE/description" && echo edited >> "$FORGE/calls" ;;
+esac
+"""
+CURL = """#!/bin/sh
+case "$*" in
+*"-X PUT"*"description@body.md"*) cp body.md "$FORGE/description" && echo edited >> "$FORGE/calls" && echo '{}' ;;
+*) python3 -c 'import json, sys; print(json.dumps({"description": open(sys.argv[1]).read()}))' "$FORGE/description" ;;
+esac
+"""
+
+
+@dataclass
+class Team:
+    """A repository at a host, with one pull request that is open; and the programs of the host."""
+
+    folder: Path
+    work: GitRepository
+    description: Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def bare(self) -> Path:
+        return self.folder / "host" / "shop.git"
+
+    def push(self) -> None:
+        self.work.git("push", "-q", "origin", "--all")
+
+    def clone(self, how: str, branch: str) -> Path:
+        """Clone a branch as a job of a CI does."""
+        made = self.folder / f"clone-{len(list(self.folder.glob('clone-*')))}"
+        options = [*CLONES[how], "-b", branch] if how != "bare" else CLONES[how]
+        self.work.git("clone", "-q", *options, f"file://{self.bare}", str(made))
+        if how == "bare":
+            self.work.git("-C", str(made), "symbolic-ref", "HEAD", f"refs/heads/{branch}")
+        return made
+
+    def run(self, clone: Path, lines: str, more: Mapping[str, str] = os.environ) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, **self.environment, **more}
+        return subprocess.run(
+            ["bash", "-e", "-o", "pipefail", "-c", lines],
+            cwd=clone,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def saved(self, branch: str = "perdure-memory") -> list[dict[str, Any]]:
+        """The records that the branch has."""
+        path = self.folder / "saved.jsonl"
+        path.write_text(self.work.git("-C", str(self.bare), "show", f"{branch}:memory.jsonl") + "\n")
+        return read_records(path)
+
+
+@pytest.fixture
+def team(tmp_path: Path) -> Team:
+    """Somebody has reverted a change of the cart, and somebody else changes the cart again."""
+    work = GitRepository(tmp_path / "work")
+    work.commit("Begin", README_md="1")
+    work.commit("Cache prices", shop__cart_py="1")
+    work.git("revert", "--no-edit", "HEAD")
+    work.git("clone", "-q", "--bare", str(work.folder), str(tmp_path / "host" / "shop.git"))
+    work.git("remote", "add", "origin", str(tmp_path / "host" / "shop.git"))
+    work.git("checkout", "-q", "-b", "change")
+    work.commit("Cache prices again", shop__cart_py="2")
+    work.git("push", "-q", "origin", "change")
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name, text in (("gh", GH), ("curl", CURL), ("pip", "#!/bin/sh\n")):
+        (programs / name).write_text(text)
+        (programs / name).chmod(0o755)
+    description = tmp_path / "description"
+    description.write_text("Makes the cart quick.\n")
+    (tmp_path / "gitconfig").write_text(
+        f'[url "{tmp_path}/host/shop.git"]\n\tinsteadOf = https://oauth2:t@gitlab.example/acme/shop.git\n'
+    )
+    path = f"{programs}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {
+        "PATH": path,
+        "FORGE": str(tmp_path),
+        "WORK": str(tmp_path),
+        "PERDURE_HOME": str(tmp_path / "home"),
+        "GIT_CONFIG_GLOBAL": str(tmp_path / "gitconfig"),
+        "GIT_CONFIG_SYSTEM": os.devnull,
+        "MEMORY_BRANCH": "perdure-memory",
+        "REPO": "acme/shop",
+        "BASE": "main",
+        "PR": "7",
+        "REPORTS": "",
+    }
+    return Team(tmp_path, work, description, environment)
+
+
+def blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", (HOW_TO / page).read_text(), re.DOTALL)
+
+
+HISTORY, LOAD, SHOW, FEED, SAVE, *_ = blocks("memory-in-github-actions.md", "sh")
+
+
+def job(team: Team, clone: Path, *steps: str, **more: str) -> None:
+    """Run steps in a clone, each with a memory that is empty at the first."""
+    state = {"MEMORY_STATE_DIR": str(team.folder / f"{clone.name}-memory"), **more}
+    for step in (HISTORY, LOAD, *steps):
+        done = team.run(clone, step, state)
+        assert done.returncode == 0, (step, done.stderr)
+
+
+@pytest.mark.parametrize("how", CLONES)
+def test_a_push_feeds_the_memory_and_a_pull_request_shows_it(team: Team, how: str) -> None:
+    job(team, team.clone(how, "change"), SHOW)
+    assert team.description.read_text() == "Makes the cart quick.\n", "nothing is known on the first day"
+    (team.folder / "report.xml").write_text(REPORT)
+    reports = str(team.folder / "report.xml")
+    for _ in range(TIMES[how]):
+        job(team, team.clone(how, "main"), FEED, SAVE, REPORTS=reports)
+    assert sorted(record["type"] for record in team.saved()) == ["revert", "verifier_cluster"]
+    assert len(team.work.git("-C", str(team.bare), "log", "--format=%h", "perdure-memory").split()) == 1
+    for _ in range(TIMES[how]):
+        job(team, team.clone(how, "change"), SHOW)
+    text = team.description.read_text()
+    assert text.startswith(f"Makes the cart quick.\n\n{BEGIN}\n")
+    assert "paths: `shop/cart.py`" in text
+    assert (team.folder / "calls").read_text() == "edited\n", "only a change is sent"
+    team.work.git("rm", "-q", "shop/cart.py")
+    team.work.commit("Leave the cart alone", README_md="2")
+    team.push()
+    job(team, team.clone(how, "change"), SHOW)
+    assert team.description.read_text() == "Makes the cart quick.\n", "the stale section is removed"
+
+
+def test_jobs_that_save_at_once_lose_no_record(team: Team) -> None:
+    clones = [team.clone("shallow", "main") for _ in range(2)]
+    states = [{"MEMORY_STATE_DIR": str(team.folder / name)} for name in ("one", "two")]
+    for number, (clone, state) in enumerate(zip(clones, states, strict=True)):
+        added = f"{LOAD}\nperdure memory add --type lesson --title lesson-{number}"
+        assert team.run(clone, added, state).returncode == 0
+    for clone, state in zip(clones, states, strict=True):
+        done = team.run(clone, SAVE, state)
+        assert done.returncode == 0, done.stderr
+    assert sorted(record["title"] for record in team.saved()) == ["lesson-0", "lesson-1"]
+
+
+def test_a_save_without_anything_to_save_makes_no_branch(team: Team) -> None:
+    done = team.run(team.clone("whole", "main"), SAVE, {"MEMORY_STATE_DIR": str(team.folder / "none")})
+    assert done.returncode == 0
+    assert "perdure-memory" not in team.work.git("-C", str(team.bare), "branch")
+
+
+def test_a_shallow_clone_that_is_not_deepened_fails_and_changes_nothing(team: Team) -> None:
+    team.description.write_text(f"Mine.\n\n{BEGIN}\n### Memory: related history\n\nold\n<!-- perdure:memory:end -->\n")
+    before = team.description.read_text()
+    clone = team.clone("shallow", "change")
+    state = {"MEMORY_STATE_DIR": str(team.folder / "memory")}
+    done = team.run(clone, SHOW.replace("git fetch -q", "git fetch -q --depth 1"), state)
+    assert done.returncode != 0
+    assert team.description.read_text() == before
+    piped = "git diff -z --name-only FETCH_HEAD...HEAD | perdure memory related --paths-from - --apply body.md"
+    done = team.run(clone, f"cp {team.description} body.md; set +o pipefail; {piped}", state)
+    assert (done.returncode, "shallow clone" in done.stderr) == (2, True)
+    assert (clone / "body.md").read_text() == before
+
+
+def test_the_action_runs_the_lines_of_the_page() -> None:
+    action = yaml.safe_load((ROOT / "examples" / "memory-action" / "action.yml").read_text())
+    steps = {step["name"]: step["run"] for step in action["runs"]["steps"]}
+    assert list(steps.values())[2:] == [HISTORY, LOAD, SHOW, FEED, SAVE]
+    assert all(step["shell"] == "bash" for step in action["runs"]["steps"])
+    named = re.findall(r"inputs\.(\w+)", json.dumps(action))
+    assert set(named) == set(action["inputs"])
+    assert "${{" not in "".join(steps.values()), "nothing of an event is put into a script"
+
+
+def test_the_places_of_the_action_are_named(team: Team) -> None:
+    action = yaml.safe_load((ROOT / "examples" / "memory-action" / "action.yml").read_text())
+    named = team.folder / "env"
+    more = {"GITHUB_ENV": str(named), "RUNNER_TEMP": "/t", "GITHUB_REPOSITORY": "a/b", "BRANCH": "m"}
+    assert team.run(team.folder, action["runs"]["steps"][1]["run"], more).returncode == 0
+    assert named.read_text().split() == ["MEMORY_STATE_DIR=/t/memory", "MEMORY_BRANCH=m", "WORK=/t", "REPO=a/b"]
+
+
+def test_the_workflows_of_the_pages_are_yaml() -> None:
+    for page in ("memory-in-github-actions.md", "memory-in-gitlab-ci.md"):
+        assert all(yaml.safe_load(text) for text in blocks(page, "yaml"))
+
+
+@pytest.mark.parametrize("how", ["whole", "shallow"])
+def test_the_jobs_of_gitlab_work(team: Team, how: str) -> None:
+    config = yaml.safe_load(blocks("memory-in-gitlab-ci.md", "yaml")[0])
+    environment = {
+        "MEMORY_TOKEN": "t",
+        "CI_SERVER_HOST": "gitlab.example",
+        "CI_PROJECT_PATH": "acme/shop",
+        "CI_PROJECT_ID": "1",
+        "CI_API_V4_URL": "https://gitlab.example/api/v4",
+        "CI_MERGE_REQUEST_IID": "7",
+        "CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "main",
+        "MEMORY_STATE_DIR": str(team.folder / "memory"),
+    }
+
+    def run(name: str, branch: str, *, report: str | None = None) -> None:
+        clone = team.clone(how, branch)
+        if report is not None:
+            (clone / "report.xml").write_text(report)
+        sha = team.work.git("-C", str(clone), "rev-parse", "HEAD")
+        lines = "\n".join([*config[".memory"]["before_script"], *config[name]["script"]])
+        done = team.run(clone, lines, {**environment, "CI_COMMIT_SHA": sha})
+        assert done.returncode == 0, done.stderr
+
+    for _ in range(TIMES[how]):
+        run("memory-record", "main", report=REPORT)
+    assert sorted(record["type"] for record in team.saved()) == ["revert", "verifier_cluster"]
+    for _ in range(TIMES[how]):
+        run("memory-related", "change")
+    assert team.description.read_text().startswith(f"Makes the cart quick.\n\n{BEGIN}\n")
+    assert (team.folder / "calls").read_text() == "edited\n"
