@@ -270,6 +270,9 @@ def test_a_model_that_cannot_be_one_is_refused(text: str) -> None:
         ("help my customers with refunds", "Refund Desk"),
         ("a bird watching friend", "Bird Watching Friend"),
         ("something that tells somebody a joke", "My Helper"),
+        ("plan our family's meals and chores", "Chore Planner"),
+        ("summarise papers about batteries", "Battery Researcher"),
+        ("dungeon master for my friends", "Dungeon Game Master"),
     ],
 )
 def test_a_name_is_made_of_what_a_bot_is_about(description: str, name: str) -> None:

@@ -136,7 +136,9 @@ def _item(match: Mapping[str, Any], hosting: Hosting | None) -> Iterator[str]:
     date = str(record.get("timestamp", ""))[:10]
     words = [inline(str(word), 40) for word in (record.get("type"), date, record.get("repo")) if word]
     title = inline(str(record.get("title") or record.get("summary") or record.get("id") or ""), _TITLE_WIDTH)
-    yield f"- **{inline(str(record.get('severity', 'unknown')), 20)}** {', '.join(words)}: {title}"
+    severity = str(record.get("severity") or "unknown")
+    first = "" if severity == "unknown" else f"**{inline(severity, 20)}** "
+    yield f"- {first}{', '.join(words)}: {title}"
     if record.get("title") and record.get("summary"):
         yield f"  - {inline(str(record['summary']))}"
     if changes := [*_commit(record, hosting), *_pull_request(record, hosting)]:

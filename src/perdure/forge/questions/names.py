@@ -42,10 +42,13 @@ _FILLERS_TEXT = (
     " thing things request requests pull january february march april may june july august september october"
     " november december monday tuesday wednesday thursday friday saturday sunday today tomorrow house work job"
     " help cover write writes play learn better assistant bot agent timer coach tutor analyst researcher writer"
-    " planner guide"
+    " planner guide one two three four five friend friends daughter son children kids wife husband mother father mum"
+    " mom dad parents partner boss master track keep lose plan make find tell explain"
 )
 _FILLERS = frozenset(_FILLERS_TEXT.split())
 _SHORTEST_PLURAL = 3
+_ROOT = 3
+"""How many letters two words of one root begin with."""
 _LONGEST_WORD = 30
 """What is longer is not a word that a bot could be called by."""
 _ROLES: dict[BotPurpose, tuple[tuple[str, str], ...]] = {
@@ -115,7 +118,8 @@ def given_name(description: str) -> str | None:
 def proposed_names(description: str, purpose: BotPurpose) -> list[tuple[str, str]]:
     """Propose two or three names, each with the reason for it; the same description gets the same names."""
     names: dict[str, str] = {}
-    topic, role = _topic(description), _role(description, purpose)
+    role = _role(description, purpose)
+    topic = _topic(description, role)
     if called := _called(description):
         names[called] = "what you called it"
     if topic and not (called and topic in called):
@@ -147,23 +151,36 @@ def _role(description: str, purpose: BotPurpose) -> str:
     return next(role for words, role in _ROLES[purpose] if not words or said & set(words.split()))
 
 
-def _topic(description: str) -> str | None:
-    """Return the word that a bot is best called by: a name, else what a preposition or "my" points at."""
+def _topic(description: str, role: str) -> str | None:
+    """Return the word that a bot is best called by: a name, else what a preposition or "my" points at.
+
+    A word that says the role again is left out: a "Plan Planner" is not a name.
+    """
     text = _GIVEN.sub("", description)
-    telling = {word for word in telling_words(text) if word not in _FILLERS and 2 < len(word) <= _LONGEST_WORD}
+    root = role.casefold()[:_ROOT]
+    telling = {
+        word
+        for word in telling_words(text)
+        if word not in _FILLERS and 2 < len(word) <= _LONGEST_WORD and not word.startswith(root)
+    }
     proper = [word for word in _PROPER.findall(text) if word[0].isupper() and not word.isupper()]
     pointed = [match["topic"] for match in _ABOUT.finditer(text)]
-    before = topics(_CLAUSE.split(text, maxsplit=1)[0])
-    for word in (*proper, *pointed, *reversed(before)):
+    clause = _CLAUSE.split(text, maxsplit=1)[0]
+    for word in (*proper, *pointed, *reversed(topics(clause)), *reversed(telling_words(clause))):
         if word.casefold() in telling:
             return _capital(_singular(word))
     return None
 
 
 def _singular(word: str) -> str:
-    """Return the singular of an English plural that ends in a plain s: "Dragon Storyteller" is a name."""
-    is_plural = len(word) > _SHORTEST_PLURAL and word.islower() and word[-1] == "s" and word[-2] not in "sui"
-    return word[:-1] if is_plural else word
+    """Return the singular of a regular English plural: "Dragon Storyteller" is a name."""
+    if len(word) <= _SHORTEST_PLURAL or not word.islower():
+        return word
+    if word.endswith("ies"):
+        return f"{word[:-3]}y"
+    if word.endswith(("xes", "ches", "shes", "sses")):
+        return word[:-2]
+    return word[:-1] if word[-1] == "s" and word[-2] not in "sui" else word
 
 
 def _capital(word: str) -> str:

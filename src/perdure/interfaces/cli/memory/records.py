@@ -22,7 +22,9 @@ def told(matches: Sequence[Mapping[str, Any]], *, truncated: bool, disabled: boo
 def described(record: Mapping[str, Any], why: Sequence[Mapping[str, Any]] = ()) -> Iterator[str]:
     """Describe a record in a few lines."""
     title = record.get("title") or record.get("summary") or ""
-    first = (record.get("severity", "unknown"), record.get("type", "?"), age(record.get("timestamp")), title)
+    severity = record.get("severity")
+    known = None if severity == "unknown" else severity
+    first = (known, record.get("type", "?"), age(record.get("timestamp")), title)
     yield _cut("  ".join(str(word) for word in first if word))
     number = f"#{record['pr_number']}" if record.get("pr_number") is not None else None
     key = f"key {record['key']}" if isinstance(record.get("key"), str) else None
