@@ -33,6 +33,8 @@ _ALIKE = 30
 """How many letters of two messages have to be the same."""
 _MOST_ERRORS = 5
 """A run is given up when so many flows have failed."""
+_LONGEST_S = 2_000.0
+"""How long, in the time of its event loop, a smaller program may take."""
 
 
 def _seeds(place: str | Path | None) -> range:  # noqa: F811 (the fixture of that name)
@@ -104,7 +106,7 @@ def _smallest(seed: int, error: Exception) -> Line:
 
     def fails(program: Line) -> bool:
         async def run() -> None:
-            async with _opened(None) as stored:
+            async with _opened(None) as stored, asyncio.timeout(_LONGEST_S):  # what is left may never end
                 await try_seed(stored, seed, program=program)
 
         try:
