@@ -68,6 +68,7 @@ async def test_what_is_built_is_what_was_chosen(home: Home) -> None:
         "version": 1,
         "clashes": (),
         "set_aside": (),
+        "changed": True,
     }
     assert front(home.path("ada/IDENTITY.md")) == {
         "display_name": "Ada",

@@ -553,3 +553,43 @@ def test_any_way_through_reaches_only_what_a_clean_replay_reaches(
         except Invalid:
             assert read_state(before).text() == before
     assert replayed(state) == state
+
+
+def reconfigured(request: str, description: str = "a friendly coding assistant called Ada") -> BuilderState:
+    config = run(begun(description))[-1].pending_turn
+    assert isinstance(config, ReadyToAssemble)
+    return begin_again("r", request, HERE, Target(bot_id="b", slug="ada", config=config.config.wire(), version=1))
+
+
+@pytest.mark.parametrize(
+    ("request_text", "slot", "label"),
+    [
+        ("make it more formal", "tone", "Formal"),
+        ("Call it Kubi", "name", "Kubi"),
+        ('rename it to "The Old One"', "name", "The Old One"),
+        ("it should never restart my pods", "boundaries", "Never restart the user's pods."),
+    ],
+)
+def test_what_a_request_names_is_what_is_asked_and_suggested(request_text: str, slot: str, label: str) -> None:
+    state = reconfigured(request_text)
+    turn = state.pending_turn
+    assert isinstance(turn, AskQuestion)
+    assert state.pending_slot == slot
+    assert turn.options[0].label == label
+    assert turn.options[1].id == "keep"
+    assert turn.suggestion is not None
+    assert turn.suggestion.option_id == turn.options[0].id
+    assert [option.label for option in turn.options].count(label) == 1
+
+
+def test_a_request_of_other_words_is_asked_about() -> None:
+    assert reconfigured("bake bread").pending_slot == "changes"
+    less = reconfigured("make it less formal")
+    assert (less.pending_slot, less.pending_turn.suggestion.option_id) == ("tone", "keep")  # type: ignore[union-attr]
+
+
+def test_a_rule_of_a_request_is_added_beside_rules_that_are_chosen() -> None:
+    state = answered(reconfigured("never swear"), OptionIndexes(option_indexes=[0, 2]))
+    assert state.config.boundaries is not None
+    assert "Never swear." in state.config.boundaries
+    assert len(state.config.boundaries) > 1

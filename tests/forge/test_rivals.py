@@ -63,7 +63,7 @@ async def test_an_answer_that_is_acknowledged_while_a_bot_is_assembled_is_not_lo
         session = await ready(p, await p.forge.start(WISH))
         if is_change:
             slug = (await p.forge.assemble(session.session_id)).bot_slug
-            session = await ready(p, await p.forge.reconfigure(slug, description="another tone"))
+            session = await ready(p, await p.forge.reconfigure(slug, description="make it friendlier"))
         before = [(bot.summary.slug, bot.summary.version) for bot in await p.bots.list()]
         with pytest.raises(Conflict, match="while it was assembled"):
             await assembled_beside(go_back, p, home, database_url, session.session_id)

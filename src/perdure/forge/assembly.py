@@ -51,6 +51,8 @@ class AssemblyResult(Wire):
     """Files in which a person's text was kept; what we would have written is beside each, as NAME.new."""
     set_aside: tuple[str, ...] = ()
     """Files that a person had written and that gave way to a rollback, under the names that they have now."""
+    changed: bool = True
+    """False: a reconfiguration changed nothing, so that there is no new version; its session stays open."""
 
 
 class BotAssembler(BotLibrary):
@@ -77,6 +79,7 @@ class BotAssembler(BotLibrary):
         """Build what a session has come to, or change the bot that it is about; the config may be an edited one.
 
         A session that was assembled before gets the same result again. `revision` is that of the draft with the state.
+        A change that changes nothing makes no version and keeps the session.
 
         Raises: Conflict when the session is not ready, its draft was changed meanwhile, or the bot was changed since
         it began; Invalid; Denied; Unavailable when there is no room: called again, it completes what is there.
@@ -87,6 +90,8 @@ class BotAssembler(BotLibrary):
         whole, skills = await self._whole(state, config)
         if state.mode is BuilderMode.RECONFIGURE:
             previous, planned = await self._planned(state, whole, skills)
+            if _is_same(state, whole, planned):
+                return self._result(previous).model_copy(update={"changed": False})
             return await self._save_change(state, whole, previous, planned, revision)
         return await self._save_new(state, whole, skills, revision)
 
@@ -314,6 +319,13 @@ def _whole(state: BuilderState, config: BuilderConfig | None) -> BuilderConfig:
     if twice := [name for name in skills if skills.count(name) > 1]:
         raise Invalid(f"The config has the skill {twice[0]!r} twice.")
     return whole
+
+
+def _is_same(state: BuilderState, config: BuilderConfig, planned: Planned) -> bool:
+    """Tell whether a change of a bot changes nothing, neither on disk nor in its config."""
+    changes = planned.changes()
+    is_same_config = state.target is not None and config == BuilderConfig.model_validate(state.target.config)
+    return is_same_config and not changes.diffs and not changes.clashes
 
 
 def _with_types(config: BuilderConfig, texts: Mapping[str, str]) -> BuilderConfig:

@@ -22,10 +22,10 @@ from perdure.forge.answers import (
 from perdure.forge.categories import purpose_of
 from perdure.forge.config import LONGEST_TEXT, PartialConfig
 from perdure.forge.finish import complete, preview
-from perdure.forge.planning import is_of, known_fields, question_turn, questions
+from perdure.forge.planning import is_of, known_fields, question_turn, questions, wished_for
 from perdure.forge.questions import SLOTS
 from perdure.forge.questions.slot import Slot, filled
-from perdure.forge.state import KEEP, BuilderState, Exchange, Surroundings, Target
+from perdure.forge.state import KEEP, WISHED, BuilderState, Exchange, Surroundings, Target
 from perdure.forge.turns import AskQuestion, Clarify, Option, ReadyToAssemble, ShowPreview
 from perdure.forge.vocabulary import BuilderMode, BuilderPhase, PurposeCategory
 
@@ -192,17 +192,18 @@ def _fields(state: BuilderState, slot: Slot, ids: Sequence[str]) -> dict[str, An
 
     Raises: Invalid when an option is not offered any more.
     """
-    new = [each for each in ids if each != KEEP]
+    new = [each for each in ids if each not in (KEEP, WISHED)]
+    fields = wished_for(state, slot) if WISHED in ids else {}
     if not new:
-        return {}
+        return fields
     try:
-        fields = slot.choose_several(state, new) if slot.choose_several else slot.choose(state, new[0])
+        chosen = slot.choose_several(state, new) if slot.choose_several else slot.choose(state, new[0])
     except (KeyError, ValueError):
         raise Invalid(f"The option {new[0]!r} is not offered any more. Choose another, or say it.") from None
-    if KEEP in ids and "boundaries" in fields:
-        kept = known_fields(state)["boundaries"]
-        fields["boundaries"] = tuple(dict.fromkeys([*kept, *fields["boundaries"]]))
-    return fields
+    if "boundaries" in chosen:
+        kept = known_fields(state)["boundaries"] if KEEP in ids else ()
+        chosen["boundaries"] = tuple(dict.fromkeys([*kept, *fields.get("boundaries", ()), *chosen["boundaries"]]))
+    return fields | chosen
 
 
 def _slot(state: BuilderState) -> Slot:

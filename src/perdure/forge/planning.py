@@ -11,8 +11,9 @@ from perdure.forge.questions.basics import PURPOSE
 from perdure.forge.questions.changing import CHANGES, wanted_slots
 from perdure.forge.questions.purposes import OWN_SLOTS
 from perdure.forge.questions.slot import Slot, option
-from perdure.forge.state import KEEP, BuilderState
-from perdure.forge.turns import AskQuestion, Suggestion
+from perdure.forge.questions.wishes import wished_fields
+from perdure.forge.state import KEEP, WISHED, BuilderState
+from perdure.forge.turns import AskQuestion, Option, Suggestion
 from perdure.forge.vocabulary import BotPurpose, PurposeCategory
 
 _FEWEST_OWN = 2
@@ -74,6 +75,12 @@ def question_turn(state: BuilderState, slot: Slot) -> AskQuestion:
         options = [each for each in options if not _is_current(slot.choose(state, each.id), current)]
         options.insert(0, option(KEEP, f"Keep {known}", "as it is now"))
         suggestion = Suggestion(option_id=KEEP, reason="nothing changes unless you say so")
+        if wished := wished_for(state, slot):
+            options = [
+                each for each in options if each.id == KEEP or not _is_current(slot.choose(state, each.id), wished)
+            ]
+            options.insert(0, _wished_option(state, slot, wished))
+            suggestion = Suggestion(option_id=WISHED, reason="you asked for it")
     return AskQuestion(
         phase=slot.phase,
         question=question.text,
@@ -84,6 +91,25 @@ def question_turn(state: BuilderState, slot: Slot) -> AskQuestion:
         help=slot.help,
         preview=preview(state),
     )
+
+
+def wished_for(state: BuilderState, slot: Slot) -> dict[str, Any]:
+    """Return what the request to change a bot names for a question, unless it is so already."""
+    named = wished_fields(state.initial_description) if state.has_request else {}
+    found = {name: named[name] for name in slot.fields if name in named}
+    current = known_fields(state)
+    if "boundaries" in found:
+        found["boundaries"] = tuple(dict.fromkeys([*current["boundaries"], *found["boundaries"]]))
+    return {} if all(current[name] == value for name, value in found.items()) else found
+
+
+def _wished_option(state: BuilderState, slot: Slot, wished: dict[str, Any]) -> Option:
+    [value] = wished.values()
+    if slot.name != "boundaries":
+        return option(WISHED, value.capitalize() if slot.name == "tone" else value, "as you said")
+    present = known_fields(state)["boundaries"]
+    new = " ".join(each for each in value if each not in present)
+    return option(WISHED, new, "added to the rules that it has" if present else "as you said")
 
 
 def _is_current(fields: dict[str, Any], current: dict[str, Any]) -> bool:

@@ -92,6 +92,11 @@ def facts(description: str) -> list[str]:
     return list(dict.fromkeys(_ended(_capital(_persons(each, is_known=True))) for each in found))
 
 
+def about_user(text: str) -> str:
+    """Return what a person says with themselves in the third person: "my son" is "the user's son"."""
+    return _persons(text)
+
+
 _ABOUT = re.compile(
     r"\b(?:i am|i['\u2019]m|we are|we['\u2019]re)\s+(?!looking\b|searching\b|sure\b|not sure\b)[^,.;!?]+"
     r"|\b(?:i|we)\s+(?:live|work|have|study|speak|own|run|teach|manage)\s[^,.;!?]+|\bmy name is\s[^,.;!?]+",

@@ -12,6 +12,8 @@ from perdure.forge.vocabulary import BotPurpose, BuilderMode, BuilderPhase, Purp
 
 KEEP = "keep"
 """The option that leaves a bot as it is."""
+WISHED = "wished"
+"""The option that is what the request to change a bot names."""
 _HINT = " (Other: "
 """Where a question begins to say what may be typed, which is of use only while it is asked."""
 

@@ -394,3 +394,32 @@ def test_only_yes_builds(perdure: Terminal, almost: object) -> None:
     assert perdure("new", WISH, "--answers", written([*coding()[:-1], {"confirm": almost}])) == 2
     assert perdure.json("bot", "list") == {"bots": []}
     assert perdure("draft", "resume", perdure.json("draft", "list")["drafts"][0]["session_id"], "--yes") == 0
+
+
+@pytest.mark.parametrize(
+    ("request_text", "line"),
+    [
+        ("make it friendlier", "tone: friendly"),
+        ("rename it to Alfred", "name: Alfred"),
+        ("call it Kubi, and don't swear at me", "- Do not swear at the user."),
+        ("never swear", "- Never swear."),
+    ],
+)
+def test_a_change_said_in_words_is_applied(perdure: Terminal, bots: Path, request_text: str, line: str) -> None:
+    forged(perdure, answers=coding())
+    forged(perdure, "--reconfigure", "ada", "make it more formal, and never guess")
+    assert forged(perdure, "--reconfigure", "ada", request_text)["version"] == 3
+    soul = (bots / "ada" / "SOUL.md").read_text().splitlines()
+    assert line in soul
+    assert "- Never guess." in soul
+
+
+@pytest.mark.parametrize("request_text", ["make it friendlier", "less formal, please", "bake bread", ""])
+def test_a_reconfiguration_that_changes_nothing_makes_no_version(perdure: Terminal, request_text: str) -> None:
+    forged(perdure, answers=coding(tone=said("friendly")))
+    assert perdure("new", "--reconfigure", "ada", request_text, "--yes") == 0
+    assert "Nothing has changed; version 1 stays.\n" in perdure.out
+    assert ("names no tone" in perdure.out) == (request_text in ("less formal, please", "bake bread"))
+    assert len(perdure.json("bot", "versions", "ada")["versions"]) == 1
+    assert len(perdure.json("choice", "list")["choices"]) == 1
+    assert perdure.json("draft", "list") == {"drafts": []}

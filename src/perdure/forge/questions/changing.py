@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from perdure.errors import Invalid
 from perdure.forge.categories import words_of
 from perdure.forge.questions.slot import Fields, Question, Slot, option
+from perdure.forge.questions.wishes import is_understood, parts_of, wished_fields
 from perdure.forge.state import BuilderState
 from perdure.forge.turns import Option
 from perdure.forge.vocabulary import BuilderPhase
@@ -40,8 +41,12 @@ def wanted_slots(changes: Sequence[str]) -> set[str]:
 
 def _told_changes(state: BuilderState) -> Fields:
     """Find out from the words of a request what is to change."""
-    said = set(words_of(state.initial_description)) if state.has_request else set()
-    found = tuple(part.id for part, words in _PARTS if said & set(words.split()))
+    if not state.has_request:
+        return {}
+    named = wished_fields(state.initial_description)
+    rest = [part for part in parts_of(state.initial_description) if not is_understood(part)]
+    said = {word for part in rest for word in words_of(part)}
+    found = tuple(part.id for part, words in _PARTS if part.id in named or said & set(words.split()))
     return {"changes": found} if found else {}
 
 

@@ -6,7 +6,8 @@ from perdure.forge.categories import DEFAULTS, words_of
 from perdure.forge.choices import alike, favourite
 from perdure.forge.questions.own import Pick
 from perdure.forge.questions.slot import Fields, Question, Slot, option
-from perdure.forge.state import KEEP, BuilderState
+from perdure.forge.questions.wishes import wished_fields
+from perdure.forge.state import KEEP, WISHED, BuilderState
 from perdure.forge.turns import AskQuestion, Option
 from perdure.forge.vocabulary import BotPurpose, BuilderPhase, PurposeCategory
 
@@ -187,6 +188,8 @@ def _read_boundaries(state: BuilderState, text: str) -> Fields:
     """Read one rule a line; a line that is the label of an option stands for that option."""
     offered = {each.label.casefold(): each.id for each in _options_of(state)}
     known = {id_: (rule,) for id_, rule in _rules(state).items()} | {_NONE: (), KEEP: _present(state)}
+    if state.has_request:
+        known[WISHED] = (*_present(state), *wished_fields(state.initial_description).get("boundaries", ()))
     lines = [line.strip() for line in text.split("\n") if line.strip()]
     found = [rule for line in lines for rule in known.get(offered.get(line.casefold(), ""), (line,))]
     return {"boundaries": tuple(dict.fromkeys(found))}

@@ -16,7 +16,7 @@ from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.exact import exact
 from perdure.interfaces.cli.forge.asking import Asker, Listed, Pending, Restart, Suggested, read_answers
-from perdure.interfaces.cli.forge.made import built
+from perdure.interfaces.cli.forge.made import built, unchanged
 from perdure.interfaces.cli.prompts.plain import can_move_cursor
 
 _INTERRUPTED = 130
@@ -70,7 +70,11 @@ async def interview(options: Options, p: Perdure, session: SessionView, asker: A
             except Conflict as error:
                 session = await p.forge.get(session.session_id)
                 asker.refused(error, Pending(session, again))
-        return built(options, p, session, await p.forge.assemble(session.session_id), changes)
+        result = await p.forge.assemble(session.session_id)
+        if not result.changed:
+            await p.forge.delete(session.session_id)
+            return unchanged(session, result, changes)
+        return built(options, p, session, result, changes)
     except (KeyboardInterrupt, EOFError):
         _say_kept(again)
         return Answer({"session_id": session.session_id, "status": "kept"}, exit_code=_INTERRUPTED)

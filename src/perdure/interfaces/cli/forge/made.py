@@ -8,10 +8,13 @@ from perdure.app.sessions import SessionView
 from perdure.bots.slugs import slug_of
 from perdure.forge.assembly import AssemblyResult
 from perdure.forge.finish import shown_model
+from perdure.forge.questions.wishes import wished_fields
 from perdure.forge.turns import ReadyToAssemble
 from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.exact import exact
+
+_SHOWN = 60
 
 
 def built(
@@ -29,6 +32,15 @@ def built(
         *clashes,
         *_next(options, result),
     ]
+    return Answer({"result": result.model_dump(mode="json"), **changes}, parts)
+
+
+def unchanged(session: SessionView, result: AssemblyResult, changes: Mapping[str, Any]) -> Answer:
+    """Tell that a reconfiguration has changed nothing, and why where a request was not understood."""
+    parts = [f"Nothing has changed; version {result.version} stays."]
+    request = session.initial_description
+    if request != f"Change {result.bot_slug}" and not wished_fields(request):
+        parts.append(f"{request[:_SHOWN]!r} names no tone, name or rule. Without --yes, you are asked about it.")
     return Answer({"result": result.model_dump(mode="json"), **changes}, parts)
 
 
