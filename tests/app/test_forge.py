@@ -18,6 +18,7 @@ from perdure.forge.engine import BuiltinEngine
 from perdure.forge.ports import BuilderMemoryEntry
 from perdure.forge.state import BuilderState
 from perdure.forge.turns import AskQuestion, ReadyToAssemble
+from perdure.forge.vocabulary import BotPurpose
 from perdure.store.builder.bots import SqlBotStore
 from perdure.store.builder.choices import SqlBuilderMemoryStore
 from perdure.store.builder.drafts import SqlBuilderDraftStore
@@ -389,19 +390,55 @@ def choice(number: int, slug: str = "", category: str = "coding") -> BuilderMemo
     return BuilderMemoryEntry(f"{number:08}", category, "d", f"tone {number}", "m", (), slug, number)
 
 
-def test_of_each_bot_the_newest_choice_counts_and_the_newest_few_bots() -> None:
+async def recalled(client: DatabaseClient, entries: list[BuilderMemoryEntry]) -> list[str]:
+    """The tones that support suggestions for a coding bot after some choices."""
+    store = SqlBuilderMemoryStore(client)
+    for entry in entries:
+        await store.record_session(entry)
+    return [past.tone for past in await past_choices(store, SqlBotStore(client), "coding", BotPurpose.CODING)]
+
+
+async def test_of_each_bot_the_newest_choice_counts_and_the_newest_few_bots(client: DatabaseClient) -> None:
     entries = [choice(number, f"bot-{number // 2}") for number in reversed(range(20))]
-    assert [past.tone for past in past_choices(entries)] == ["tone 19", "tone 17", "tone 15"]
+    assert await recalled(client, entries) == ["tone 19", "tone 17", "tone 15"]
 
 
-def test_a_choice_without_a_tone_or_a_model_supports_nothing() -> None:
+async def test_a_choice_without_a_tone_or_a_model_supports_nothing(client: DatabaseClient) -> None:
     entries = [
         replace(choice(4, "ada"), chosen_tone=None),
         replace(choice(3, "bob"), chosen_model=None),
         replace(choice(2), bot_slug=None),
         choice(1, "ada"),
     ]
-    assert [past.tone for past in past_choices(entries)] == ["tone 2", "tone 1"]
+    assert await recalled(client, entries) == ["tone 2", "tone 1"]
+
+
+async def finished(forge: Forge, description: str, tone: str = "") -> SessionView:
+    """Answer with the suggestion, or the first option, until everything is known."""
+    session = await forge.start(description)
+    while isinstance(session.turn, AskQuestion):
+        is_tone = session.turn.question == "How should it speak?"
+        ids = [option.id for option in session.turn.options]
+        first = ids.index(session.turn.suggestion.option_id) if session.turn.suggestion else 0
+        answer = {"free_text": tone} if is_tone and tone else {"option_index": first}
+        session = await forge.answer(session.session_id, answer)
+    return session
+
+
+@pytest.mark.parametrize(
+    ("description", "tone"),
+    [
+        ("quiz me on French history", "like my aunt"),
+        ("a tracker of my sleep and my running", "adaptive"),
+        ("Answer questions about my grandmother's stamp collection", "adaptive"),
+    ],
+)
+async def test_suggestions_come_from_bots_of_the_same_purpose(forge: Forge, description: str, tone: str) -> None:
+    tutor = await finished(forge, "a Spanish tutor that helps me learn for my exam", "like my aunt")
+    await forge.assemble(tutor.session_id)
+    session = await finished(forge, description)
+    assert isinstance(session.turn, ReadyToAssemble)
+    assert session.turn.config.personality.tone == tone
 
 
 async def test_choices_of_a_category_are_found_however_many_others_came_later(

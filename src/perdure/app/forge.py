@@ -12,7 +12,7 @@ from perdure.app.asked import require_same
 from perdure.app.listed import ChoiceView, DraftView
 from perdure.app.sessions import SESSION_ID, SessionOver, SessionView, known_form, session_view
 from perdure.app.skills import Skills, SkillView
-from perdure.app.surroundings import RECALLED, detected_models, past_choices
+from perdure.app.surroundings import detected_models, past_choices
 from perdure.app.system import SystemClock, SystemIds
 from perdure.errors import Conflict, Damaged, Invalid, NotFound, PerdureError
 from perdure.forge.answers import read_answer
@@ -108,9 +108,11 @@ class Forge:
             return known
         target = await self._assembler.target(bot_slug)
         session_id = await self._free_id(session_id)
-        past = await self._past_of(str(target.config["category"]))
-        here = (await self._surroundings()).model_copy(update={"past": past})
+        here = await self._surroundings()
         state = await self._engine.reconfigure(session_id, description, here, target)
+        if past := await self._past(state):
+            here = here.model_copy(update={"past": past})
+            state = await self._engine.reconfigure(session_id, description, here, target)
         return await self._saved(state, None, once)
 
     async def reconfigure_from(
@@ -170,20 +172,17 @@ class Forge:
         answer = read_answer(wire_answer)
         before = await self._with_new_skills(state)
         after = await self._engine.next_turn(before, answer)
-        if after.purpose_category != before.purpose_category and (past := await self._past(after)):
+        is_other = (after.purpose_category, after.purpose) != (before.purpose_category, before.purpose)
+        if is_other and (past := await self._past(after)):
             surroundings = before.surroundings.model_copy(update={"past": (*before.surroundings.past, *past)})
             after = await self._engine.next_turn(before.model_copy(update={"surroundings": surroundings}), answer)
         return None if after == before else after
 
     async def _past(self, state: BuilderState) -> tuple[PastChoice, ...]:
-        """Return what was chosen for bots of the category of a state, unless the state knows it."""
-        category = state.purpose_category
-        if any(each.category == category for each in state.surroundings.past):
+        """Return what was chosen for bots of the purpose of a state, unless the state knows it."""
+        if any(each.purpose == state.purpose for each in state.surroundings.past):
             return ()
-        return await self._past_of(category)
-
-    async def _past_of(self, category: str) -> tuple[PastChoice, ...]:
-        return past_choices(await self._stores.choices.recall_by_category(category, RECALLED))
+        return await past_choices(self._stores.choices, self._stores.bots, state.purpose_category, state.purpose)
 
     async def drafts(self, limit: int = 50, before: DraftPlace | None = None) -> Sequence[DraftView]:
         """Return the drafts, the newest change first; one that is damaged is among them and hides no other.

@@ -63,8 +63,9 @@ _KINDS: dict[str, type[OptionIndex] | type[OptionIndexes] | type[FreeText] | typ
 _SHOWN = 60
 _HELP = frozenset({"?", "help"})
 _UNDECIDED = re.compile(
-    r"(?:i (?:do not|don['\u2019]?t) (?:know|care|mind)|idk|dunno|no idea|not sure|whatever|you (?:choose|decide|pick)"
-    r"|(?:please )?(?:choose|decide|pick)(?: one)? for me|up to you|surprise me)",
+    r"(?:please )?(?:(?:i )?(?:do not|don['\u2019]?t) (?:know|care|mind)|idk|(?:i )?dunno"
+    r"|(?:i have |i['\u2019]ve )?no idea|(?:i['\u2019]?m )?not sure|whatever|no preference|you (?:choose|decide|pick)"
+    r"|(?:choose|decide|pick)(?: one)? for me|up to you|surprise me|skip(?: it| this)?)",
 )
 _EXPECTED = (
     'Expected {"option_index": n}, {"option_indexes": [n, …]}, {"free_text": "…"}, {"confirm": true}, "back" or'

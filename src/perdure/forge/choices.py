@@ -5,20 +5,30 @@ from collections.abc import Callable, Sequence
 
 from perdure.forge.state import BuilderState, PastChoice
 from perdure.forge.turns import Suggestion
-from perdure.forge.vocabulary import PurposeCategory
+from perdure.forge.vocabulary import BotPurpose
 
 _LOOKED_AT = 3
 
-_SPOKEN: dict[str, str] = {
-    PurposeCategory.SIMPLE_UTILITY: "utility",
-    PurposeCategory.COMPLEX_ANALYST: "analyst",
-    PurposeCategory.CUSTOMER_SERVICE: "customer service",
+_SPOKEN: dict[BotPurpose, str] = {
+    BotPurpose.CUSTOMER_SERVICE: "customer service",
+    BotPurpose.PERSONAL_ASSISTANT: "everyday",
+    BotPurpose.ON_CALL: "on-call",
+    BotPurpose.GAMES: "game",
 }
+_ONE_PURPOSE = (BotPurpose.CODING, BotPurpose.RESEARCH, BotPurpose.CUSTOMER_SERVICE)
+"""Purposes that have a category of their own: a past choice that names the category alone is one of theirs."""
 
 
 def alike(state: BuilderState) -> Sequence[PastChoice]:
-    """Return the last choices for bots of the same category, the newest first."""
-    return [past for past in state.surroundings.past if past.category == state.purpose_category][:_LOOKED_AT]
+    """Return the last choices for bots of the same purpose, the newest first; one of its own is like no other."""
+    if state.purpose is BotPurpose.OTHER:
+        return []
+    return [past for past in state.surroundings.past if _purpose(past) == state.purpose][:_LOOKED_AT]
+
+
+def _purpose(past: PastChoice) -> BotPurpose | None:
+    known = [purpose for purpose in _ONE_PURPOSE if purpose.category == past.category]
+    return past.purpose or (known[0] if known else None)
 
 
 def favourite(
@@ -30,7 +40,7 @@ def favourite(
         return None
     counts = Counter(values)
     best = max(counts, key=lambda value: (counts[value], -values.index(value)))
-    kind = _SPOKEN.get(state.purpose_category, state.purpose_category)
+    kind = _SPOKEN.get(state.purpose, str(state.purpose))
     many = {"was": "were", "has": "have", "uses": "use"}[verb]
     if len(values) == 1:
         reason = f"your last {kind} bot {verb} {best}"

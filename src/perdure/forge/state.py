@@ -51,6 +51,8 @@ class PastChoice(Wire):
     tone: str
     model: str
     skills: tuple[str, ...]
+    purpose: BotPurpose | None = None
+    """None in drafts of earlier versions, which knew a category alone."""
 
 
 class Surroundings(Wire):

@@ -66,7 +66,7 @@ def test_who_leaves_is_told_how_to_come_back(start: Start, perdure: Terminal, ho
     code, shown, _ = program.end()
     (draft,) = perdure.json("draft", "list")["drafts"]
     assert code == 130
-    assert "Nothing is lost. Go on where you were:" in shown
+    assert "Your answers are kept; what was only marked or typed is not. Go on where you were:" in shown
     assert f"new --resume {draft['session_id']}" in shown
     assert "Traceback" not in shown
 
@@ -79,7 +79,7 @@ def test_who_leaves_while_typing_is_told_too(start: Start) -> None:
     program.press("half a na", CTRL_C)
     code, shown, _ = program.end()
     assert code == 130
-    assert "Nothing is lost." in shown
+    assert "Your answers are kept" in shown
 
 
 def test_nothing_typed_leads_back_to_the_options(start: Start) -> None:
@@ -305,7 +305,7 @@ def test_a_dumb_terminal_is_asked_by_numbers(start: Start) -> None:
     program.press("Ada\n")
     program.until(asks)
     program.press("back\n")
-    assert "(your answer was: Ada)" in program.until(asks)
+    assert "(your answer was: Ada)" in program.until("back or ? [your answer]:")
     program.press("Eve\n")
     for _ in range(3):
         program.until(asks)
@@ -331,7 +331,7 @@ def test_who_leaves_a_dumb_terminal_is_told_how_to_come_back(start: Start, key: 
         program.press(key)
     code, shown, _ = program.end()
     assert code == 130
-    assert "Nothing is lost. Go on where you were:" in shown
+    assert "Your answers are kept; what was only marked or typed is not. Go on where you were:" in shown
 
 
 def test_a_deletion_is_asked_about_on_a_terminal(start: Start, perdure: Terminal) -> None:
@@ -345,3 +345,74 @@ def test_a_deletion_is_asked_about_on_a_terminal(start: Start, perdure: Terminal
     program.press("y\n")
     assert program.end()[0] == 0
     assert perdure.json("draft", "list") == {"drafts": []}
+
+
+END_OF_LIST = "to an earlier question"
+
+
+def test_marked_and_typed_rules_survive_back_and_a_resume(start: Start, perdure: Terminal) -> None:
+    session_id = begun(perdure, said("Ada"), FIRST, FIRST, FIRST)
+    marked = "Never print secrets, call it P1, not sev1"
+    program = start("new", "--resume", session_id)
+    program.until(END_OF_LIST)
+    program.press(ENTER)
+    assert "[x] Never print secrets" in program.until(END_OF_LIST)
+    program.press("call it P1, not sev1", ENTER)
+    program.until(marked)
+    program.press(LEFT)  # before it is confirmed: to the tone
+    assert "How should it speak?" in program.until(END_OF_LIST)
+    program.press(ENTER)
+    assert marked in program.until(END_OF_LIST)
+    program.press(ENTER)  # Done
+    assert "Which model" in program.until(END_OF_LIST)
+    program.press(CTRL_C)
+    program.end()
+    program = start("new", "--resume", session_id)
+    program.until(END_OF_LIST)
+    program.press(LEFT)
+    assert "How should it speak?" in program.until(END_OF_LIST)
+    program.press(ENTER)
+    shown = program.until(END_OF_LIST)
+    assert "[x] Never print secrets" in shown
+    assert marked in shown
+    program.press(CTRL_C)
+    program.end()
+
+
+def test_a_number_that_is_not_an_option_is_refused(start: Start, perdure: Terminal) -> None:
+    program = start("new", WISH)
+    program.until(END_OF_LIST)
+    program.press("9", ENTER)
+    program.until("There is no option 9. Type 1 to 3, or say it in words.")
+    program.press(CTRL_C)
+    program.end()
+    assert perdure.json("draft", "list")["drafts"][0]["revision"] == 1
+
+
+def test_a_choice_that_is_left_to_us_is_shown(start: Start) -> None:
+    program = start("new", WISH)
+    program.until(END_OF_LIST)
+    program.press("I have no idea, you pick", ENTER)
+    program.until("✓ What should it be called?  Coding Assistant")
+    program.press(CTRL_C)
+    program.end()
+
+
+def test_enter_on_a_dumb_terminal_keeps_what_was_said_before_back(start: Start, perdure: Terminal) -> None:
+    session_id = begun(perdure, said("Ada"), FIRST, FIRST, FIRST)
+    program = start("new", "--resume", session_id, term="dumb")
+    program.until("[1]:")
+    program.press("77\n")
+    assert "There is no option 77. Type 1 to 4, or say it in words." in program.until("[1]:")
+    program.press("never page me\n")
+    assert "Which model" in program.until("[1]:")
+    program.press("back\n")
+    assert "How should it speak?" in program.until("[1]:")
+    program.press("\n")
+    assert "(your answer was: never page me)" in program.until("[your answer]:")
+    program.press("\n")
+    assert "Which model" in program.until("[1]:")
+    program.kill(signal.SIGINT)
+    program.end()
+    answers = [each["answer"] for each in perdure.json("draft", "show", session_id)["conversation"]]
+    assert "never page me" in answers

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from perdure.bots.skills import catalogue
 from perdure.errors import Invalid
 from perdure.forge.categories import DEFAULTS
-from perdure.forge.choices import favourite
+from perdure.forge.choices import alike, favourite
 from perdure.forge.config import SkillChoice
 from perdure.forge.questions.slot import Fields, Question, Slot, option
 from perdure.forge.state import BuilderState
@@ -48,12 +48,12 @@ def _sets(state: BuilderState) -> dict[str, tuple[str, ...]]:
     if not usual:  # a purpose of its own: nothing is assumed
         sets = {_NONE: ()}
     sets |= {f"{_OWN}{name}": (*usual, name) for name in _fitting(state)}
-    for past in (each.skills for each in state.surroundings.past if each.category == state.purpose_category):
+    for past in (each.skills for each in alike(state)):
         if past and past not in sets.values() and all(name in known for name in past):
             sets["before"] = past
             break
     if not usual:
-        sets |= {name: (name,) for name in _GENERAL if name in known}
+        sets |= {name: (name,) for name in _GENERAL if name in known and (name,) not in sets.values()}
     return {**sets, _NONE: ()}
 
 

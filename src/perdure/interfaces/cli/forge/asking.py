@@ -1,5 +1,6 @@
 """Who answers a turn when nobody sits at a terminal: a list of answers, or whoever takes what is suggested."""
 
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -8,12 +9,16 @@ from typing import Any, Protocol
 
 from perdure.app.sessions import SessionView
 from perdure.errors import Invalid, PerdureError
+from perdure.forge.answers import is_undecided
 from perdure.forge.turns import AskQuestion, Clarify, ReadyToAssemble, ShowPreview
 from perdure.interfaces.cli import json_input
 from perdure.interfaces.cli.files import read_file
+from perdure.interfaces.cli.prompts.plain import read_number
 from perdure.interfaces.cli.terminal import lines
 
 _LARGEST = 1 << 20
+_NUMBER = re.compile(r"\(Other: a (?:number|temperature)")
+"""Questions that may be answered with a number which is not that of an option."""
 
 
 class Asker(Protocol):
@@ -139,6 +144,26 @@ def first_choice(turn: AskQuestion) -> int:
     """Return the number of the option that is suggested, or else of the first."""
     ids = [option.id for option in turn.options]
     return ids.index(turn.suggestion.option_id) if turn.suggestion else 0
+
+
+def read_words(turn: AskQuestion, text: str) -> Any:
+    """Read what was typed: words of one's own, the number of an option, or that the choice is left to us.
+
+    Raises: Invalid when it is a number that no option has, and the question does not ask for one.
+    """
+    if turn.options and is_undecided(text):
+        return {"option_index": first_choice(turn)}
+    if turn.options and text.isascii() and text.isdigit():
+        if (chosen := read_number(text, len(turn.options))) is not None:
+            return {"option_index": chosen}
+        if not _NUMBER.search(turn.question):
+            raise Invalid(f"There is no option {text[:20]}. Type 1 to {len(turn.options)}, or say it in words.")
+    return {"free_text": text}
+
+
+def label_of(turn: AskQuestion, answer: Any, text: str) -> str:
+    """Return what an answer chose, as a person reads it; words of their own stay as they are."""
+    return turn.options[answer["option_index"]].label if "option_index" in answer else text
 
 
 def way_back(session: SessionView) -> Any:

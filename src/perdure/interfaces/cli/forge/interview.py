@@ -70,17 +70,22 @@ async def interview(options: Options, p: Perdure, session: SessionView, asker: A
             except Conflict as error:
                 session = await p.forge.get(session.session_id)
                 asker.refused(error, Pending(session, again))
-        result = await p.forge.assemble(session.session_id)
-        if not result.changed:
-            await p.forge.delete(session.session_id)
-            return unchanged(session, result, changes)
-        return built(options, p, session, result, changes)
+        return await _assembled(options, p, session, changes)
     except (KeyboardInterrupt, EOFError):
         _say_kept(again)
         return Answer({"session_id": session.session_id, "status": "kept"}, exit_code=_INTERRUPTED)
     except asyncio.CancelledError:
         _say_kept(again)
         raise
+
+
+async def _assembled(options: Options, p: Perdure, session: SessionView, changes: dict[str, Any]) -> Answer:
+    """Build what was confirmed; the draft of a change that changes nothing goes."""
+    result = await p.forge.assemble(session.session_id)
+    if result.changed:
+        return built(options, p, session, result, changes)
+    await p.forge.delete(session.session_id)
+    return unchanged(session, result, changes)
 
 
 async def _restarted(p: Perdure, session: SessionView, wanted: Restart) -> SessionView:
@@ -121,7 +126,8 @@ def _is_confirmed(session: SessionView, said: Any) -> bool:
 
 def _say_kept(again: str) -> None:
     with contextlib.suppress(OSError):  # a terminal that has gone
-        print(f"\nNothing is lost. Go on where you were:\n  {again}", file=sys.stderr, flush=True)
+        kept = "Your answers are kept; what was only marked or typed is not. Go on where you were:"
+        print(f"\n{kept}\n  {again}", file=sys.stderr, flush=True)
 
 
 async def _shown_changes(options: Options, p: Perdure, session: SessionView, asker: Asker) -> dict[str, Any]:

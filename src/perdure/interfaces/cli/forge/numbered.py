@@ -10,8 +10,9 @@ from perdure.forge.answers import is_help
 from perdure.forge.interview import explained
 from perdure.forge.turns import AskQuestion, Clarify, ReadyToAssemble, ShowPreview
 from perdure.forge.vocabulary import BuilderMode
-from perdure.interfaces.cli.forge.asking import Pending, Restart, first_choice, say, way_back
+from perdure.interfaces.cli.forge.asking import Pending, Restart, first_choice, read_words, say, way_back
 from perdure.interfaces.cli.forge.layout import rows_of_config, rows_of_preview
+from perdure.interfaces.cli.forge.several import read_said
 from perdure.interfaces.cli.prompts.plain import read_line, read_number
 
 _BACK = "back"
@@ -72,15 +73,16 @@ class Numbered:
             say(f"  {number + 1}. {option.label}: {option.description}{hint}")
         numbers = "Numbers" if turn.multiple else "A number"
         own_words = ", your own words" if turn.allow_free_text else ""
+        usual, shown = _usual(turn, said_before)
         while True:
-            said = await read_line(f"{numbers}{own_words}, back or ? [{first + 1}]:")
+            said = await read_line(f"{numbers}{own_words}, back or ? [{shown}]:")
             if is_help(said):
                 say(explained(turn))
             elif said == _BACK:
                 if (back := await self._back(session)) is not None:
                     return back
             else:
-                return _read(turn, said, first)
+                return _read(turn, said) if said else usual
 
     async def _back(self, session: SessionView) -> Any:
         """Return the answer that leads back; before the first answer, the description can be changed."""
@@ -94,16 +96,26 @@ class Numbered:
         return Restart(text or session.initial_description)
 
 
-def _read(turn: AskQuestion, said: str, first: int) -> Any:
+def _usual(turn: AskQuestion, said: str | None) -> tuple[Any, str]:
+    """Return what Enter answers, and how that is shown: what was said before, else what is suggested."""
     if not said:
-        return {"option_index": first}
+        first = first_choice(turn)
+        return {"option_index": first}, str(first + 1)
+    marked, own = read_said(turn, said)
+    if own:
+        return {"free_text": said}, "your answer"
+    shown = ", ".join(str(at + 1) for at in marked)
+    return ({"option_indexes": marked} if len(marked) > 1 else {"option_index": marked[0]}), shown
+
+
+def _read(turn: AskQuestion, said: str) -> Any:
     if (chosen := read_number(said, len(turn.options))) is not None:
         return {"option_index": chosen}
     several = [read_number(part, len(turn.options)) for part in re.split(r"[\s,]+", said.strip(", "))]
     numbers = list(dict.fromkeys(number for number in several if number is not None))
     if turn.multiple and None not in several:
         return {"option_indexes": numbers}
-    return {"free_text": said}
+    return read_words(turn, said)
 
 
 async def _confirm(question: str, session: SessionView) -> Any:

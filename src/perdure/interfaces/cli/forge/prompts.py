@@ -10,13 +10,13 @@ from rich.table import Table
 from rich.text import Text
 
 from perdure.app.sessions import SessionView
-from perdure.errors import PerdureError
-from perdure.forge.answers import is_help
+from perdure.errors import Invalid, PerdureError
+from perdure.forge.answers import is_help, is_undecided
 from perdure.forge.interview import explained
 from perdure.forge.state import without_hint
 from perdure.forge.turns import AskQuestion, Clarify, ReadyToAssemble, ShowPreview
 from perdure.forge.vocabulary import BuilderMode, BuilderPhase
-from perdure.interfaces.cli.forge.asking import Pending, Restart, first_choice, way_back
+from perdure.interfaces.cli.forge.asking import Pending, Restart, first_choice, label_of, read_words, way_back
 from perdure.interfaces.cli.forge.layout import rows_of_config, rows_of_preview
 from perdure.interfaces.cli.forge.several import Several
 from perdure.interfaces.cli.prompts.layout import Choice, answered, wrapped
@@ -125,8 +125,17 @@ class Wizard:
             else:
                 at = chosen
             if text := await self._words(turn, text):
-                self._remember(turn.question, text)
-                return {"free_text": text}
+                return self._read(turn, text)
+
+    def _read(self, turn: AskQuestion, text: str) -> Any:
+        """Return what typed words answer.
+
+        Raises: Invalid
+        """
+        self._remember(turn.question, text)
+        answer = read_words(turn, text)
+        self._remember(turn.question, label_of(turn, answer, text))
+        return answer
 
     async def _choose_several(self, turn: AskQuestion) -> Any:
         """Let a person mark options, and add words of their own, until they are done."""
@@ -137,12 +146,26 @@ class Wizard:
             if chosen is None:
                 continue
             if isinstance(chosen, int) and choices[chosen] is BACK:
+                self._said[turn.question] = several.said()
                 return BACK
             if isinstance(chosen, str) or choices[chosen] is OTHER:
-                several.add(await self._words(turn, chosen if isinstance(chosen, str) else ""))
+                text = await self._words(turn, chosen if isinstance(chosen, str) else "")
+                if is_undecided(text):
+                    return self._read(turn, text)
+                self._add(turn, several, text)
             elif several.choose(chosen):
                 self._remember(turn.question, several.told())
+                self._said[turn.question] = several.said()
                 return several.answer()
+
+    def _add(self, turn: AskQuestion, several: Several, text: str) -> None:
+        """Add typed words; the number of an option marks it."""
+        try:
+            answer = read_words(turn, text)
+        except Invalid as error:
+            self._console.print(Text(error.detail, style="yellow"))
+            return
+        several.add(label_of(turn, answer, text))
 
     async def _select(self, turn: AskQuestion, choices: Sequence[Choice], at: int) -> int | str | None:
         """Show a list; None when the person only wanted to know what the question means."""

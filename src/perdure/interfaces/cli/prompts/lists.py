@@ -29,7 +29,7 @@ _STYLE = Style(
     ]
 )
 OTHER = Choice("Other…", "say it in your own words")
-BACK = Choice("← Back", "to what was asked before")
+BACK = Choice("← Back", "to an earlier question")
 _HOW = "(↑ ↓ Enter; Ctrl-C keeps it for later)"
 _HOW_TYPED = "(↑ ↓ Enter; ? explains; Ctrl-C keeps it for later)"
 
