@@ -13,10 +13,11 @@ import yaml
 from perdure import AssemblyResult, Bot, Conflict, Invalid, NotFound, failpoints
 from perdure.bots.archive import read_archive, unpack_bot
 from perdure.bots.folder import verify
+from perdure.forge.answers import FreeText
 from perdure.forge.config import BuilderConfig
-from perdure.forge.interview import begin
+from perdure.forge.interview import answered, begin, begin_again
 from perdure.forge.state import PastChoice
-from perdure.forge.turns import ReadyToAssemble
+from perdure.forge.turns import AskQuestion, ReadyToAssemble
 from perdure.store.builder.bots import SqlBotStore
 from perdure.store.builder.choices import SqlBuilderMemoryStore
 from tests.conftest import BACKENDS
@@ -499,3 +500,54 @@ async def test_an_edit_between_the_making_and_the_writing_of_a_version_is_not_lo
 
 def test_sessions_of_these_tests_differ() -> None:
     assert new_session() != new_session()
+
+
+SPANISH = "help me learn Spanish before my trip in May, I am a beginner, and call it Ada"
+
+
+async def test_another_purpose_drops_what_the_old_one_implied(home: Home) -> None:
+    await home.build(SPANISH)
+    state = await home.changing("ada", purpose="study", wish="quiz me on French history for my exam in June")
+    asked = [exchange.slot for exchange in state.conversation]
+    assert asked == ["changes", "wish", "purpose", "name", "study.level"]
+    await home.assembler.assemble(state)
+    user, soul = home.path("ada/USER.md").read_text(), home.path("ada/SOUL.md").read_text()
+    assert "begin from nothing" not in user
+    assert "Teach by short quizzes" in soul
+    assert "Teach by questions" not in soul
+    assert await line_of(home, "They study for an exam", "USER.md") == (
+        "asked: What should it do from now on? Answered: quiz me on French history for my exam in June"
+    )
+
+
+@pytest.mark.parametrize(("given", "is_kept"), [("", False), (", call it Ada", True)])
+async def test_another_purpose_proposes_another_name(home: Home, given: str, is_kept: bool) -> None:
+    slug = (await home.build(f"help me learn Spanish{given}")).bot_slug
+    state = begin_again("r", "", HERE, await home.assembler.target(slug))
+    for text in ("purpose", "plan my trips to Italy", "travel"):
+        state = answered(state, FreeText(free_text=text))
+    turn = state.pending_turn
+    assert isinstance(turn, AskQuestion)
+    assert state.pending_slot == "name"
+    kept = "Keep Ada" if is_kept else "Keep Spanish Tutor"
+    assert [option.label for option in turn.options[:2]] == [kept, "Italy Planner"]
+    assert turn.suggestion is not None
+    assert turn.suggestion.option_id == ("keep" if is_kept else "italy-planner")
+
+
+async def test_an_edited_answer_is_written(home: Home) -> None:
+    config = config_of_ready()
+    answers = {**config.answers, "task": "Never touch the tests.", "level": "They are a pilot."}
+    await home.assembler.assemble(ready(), config.model_copy(update={"answers": answers}))
+    soul = home.path("ada/SOUL.md").read_text()
+    assert "Never touch the tests." in soul
+    assert config.answers["task"] not in soul
+    assert "- They are a pilot." in home.path("ada/USER.md").read_text()
+    assert await line_of(home, "Never touch the tests.") == "changed when the bot was confirmed"
+
+
+async def test_an_edited_answer_to_no_question_is_refused(home: Home) -> None:
+    config = config_of_ready()
+    edited = config.model_copy(update={"answers": {**config.answers, "limits": "No peanuts."}})
+    with pytest.raises(Invalid, match=r"answers\.limits is not one of language, task, level"):
+        await home.assembler.assemble(ready(), edited)

@@ -25,6 +25,7 @@ from perdure.bots.slugs import require_slug, slugs_for
 from perdure.errors import Conflict, Invalid, NotFound
 from perdure.forge.changes import Changes, Planned, Provenance, config_of, new_provenance, overlaid, plan_changes
 from perdure.forge.config import BuilderConfig
+from perdure.forge.finish import rewritten
 from perdure.forge.library import BotLibrary, hashes, require_whole
 from perdure.forge.ports import BotStore, BotVersion, BuilderMemoryEntry, Origin
 from perdure.forge.sources import sources_of
@@ -309,8 +310,9 @@ def _whole(state: BuilderState, config: BuilderConfig | None) -> BuilderConfig:
         raise Conflict("This session is not ready: there are questions to answer before something can be built.")
     if state.mode not in (BuilderMode.BOT, BuilderMode.RECONFIGURE):
         raise Invalid(f"A session of mode {state.mode} builds no bot.")
+    meant = state.pending_turn.config
     try:
-        whole = BuilderConfig.model_validate((config or state.pending_turn.config).wire())
+        whole = rewritten(meant, BuilderConfig.model_validate((config or meant).wire()))
     except ValidationError as error:
         raise Invalid(f"The config is not right: {_first(error)}.") from error
     model, skills = whole.model_settings.model, [skill.name for skill in whole.skills]

@@ -1,11 +1,11 @@
 """Making a whole config of what is known, and showing it."""
 
-from perdure.errors import Damaged
+from perdure.errors import Damaged, Invalid
 from perdure.forge.categories import DEFAULTS, telling_words
 from perdure.forge.config import BuilderConfig, ModelSettings, PartialConfig, Personality, SkillChoice
 from perdure.forge.questions.model import BUILT_IN
 from perdure.forge.questions.names import proposed_names
-from perdure.forge.questions.purposes import sentences
+from perdure.forge.questions.purposes import OWN, sentences
 from perdure.forge.second_person import second_person
 from perdure.forge.state import BuilderState
 from perdure.forge.turns import AskQuestion, BuilderTurn, Preview, ReadyToAssemble
@@ -129,15 +129,32 @@ def _changed(config: BuilderConfig, change: PartialConfig) -> BuilderConfig:
 
 
 def _changed_purpose(config: BuilderConfig, change: PartialConfig) -> dict[str, object]:
-    """Return what a bot is for from now on; answers about another purpose are dropped."""
+    """Return what a bot is for from now on; what was answered about another purpose or description is dropped."""
     purpose = change.purpose or config.purpose
-    kept = config.answers if purpose == config.purpose else {}
+    description = change.description or config.description
+    kept = config.answers if (purpose, description) == (config.purpose, config.description) else {}
     return {
-        "description": change.description or config.description,
+        "description": description,
         "purpose": purpose,
         "category": change.category or config.category,
         "answers": {**kept, **change.answers},
     }
+
+
+def rewritten(meant: BuilderConfig, edited: BuilderConfig) -> BuilderConfig:
+    """Return an edited config whose text of the purpose follows from its description and answers.
+
+    A text that was edited itself stays as it is.
+
+    Raises: Invalid when an answer was added that belongs to no question of the purpose.
+    """
+    names = [question.name for question in OWN[edited.purpose]]
+    if unknown := [name for name in edited.answers if name not in names and name not in meant.answers]:
+        raise Invalid(f"The config is not right: answers.{unknown[0][:60]} is not one of {', '.join(names)}.")
+    if edited.personality.purpose != meant.personality.purpose:
+        return edited
+    personality = edited.personality.model_copy(update={"purpose": _purpose_text(meant, edited)})
+    return edited.model_copy(update={"personality": personality})
 
 
 def _purpose_text(before: BuilderConfig, after: BuilderConfig) -> str:

@@ -9,6 +9,7 @@ from perdure.forge.finish import complete, preview
 from perdure.forge.questions import ALSO, ALWAYS, CHANGEABLE, SLOTS, SPARE
 from perdure.forge.questions.basics import PURPOSE
 from perdure.forge.questions.changing import CHANGES, wanted_slots
+from perdure.forge.questions.names import proposed_names
 from perdure.forge.questions.purposes import OWN_SLOTS
 from perdure.forge.questions.slot import Slot, option
 from perdure.forge.questions.wishes import wished_fields
@@ -23,7 +24,7 @@ _FEWEST_OWN = 2
 def is_of(state: BuilderState, slot: Slot) -> bool:
     """Tell whether a slot is one of this interview: of an existing bot nothing is guessed but what is to change."""
     if state.target is not None:
-        return slot is CHANGES
+        return slot is CHANGES or (state.is_repurposed and slot in OWN_SLOTS[state.purpose])
     return slot is not CHANGES and ("." not in slot.name or slot in OWN_SLOTS[state.purpose])
 
 
@@ -46,8 +47,10 @@ def questions(state: BuilderState) -> Sequence[Slot]:
 def _questions_about_changes(state: BuilderState) -> Sequence[Slot]:
     """Return what is asked about an existing bot: what is to change, and then that alone."""
     wanted = wanted_slots(state.config.changes or ())
-    is_new_purpose = state.config.purpose is not None and state.config.purpose != known_fields(state)["purpose"]
-    own = OWN_SLOTS[state.purpose] if "focus" in wanted or is_new_purpose else ()
+    own: Sequence[Slot] = OWN_SLOTS[state.purpose] if "focus" in wanted or state.is_repurposed else ()
+    if state.is_repurposed:  # what the new description says is known, and the old name may not fit any more
+        own = [slot for slot in own if state.answer_to(slot.name) is not None or not slot.told(state)]
+        wanted |= {"name"}
     is_told = state.answer_to(CHANGES.name) is None and bool(CHANGES.told(state))
     first = () if is_told else (CHANGES,)
     chosen = [slot for slot in CHANGEABLE if slot.name in wanted]
@@ -74,7 +77,9 @@ def question_turn(state: BuilderState, slot: Slot) -> AskQuestion:
         current = known_fields(state)
         options = [each for each in options if not _is_current(slot.choose(state, each.id), current)]
         options.insert(0, option(KEEP, f"Keep {known}", "as it is now"))
-        suggestion = Suggestion(option_id=KEEP, reason="nothing changes unless you say so")
+        suggestion = _fitting(state, slot, options) or Suggestion(
+            option_id=KEEP, reason="nothing changes unless you say so"
+        )
         if wished := wished_for(state, slot):
             options = [
                 each for each in options if each.id == KEEP or not _is_current(slot.choose(state, each.id), wished)
@@ -91,6 +96,21 @@ def question_turn(state: BuilderState, slot: Slot) -> AskQuestion:
         help=slot.help,
         preview=preview(state),
     )
+
+
+def _fitting(state: BuilderState, slot: Slot, options: Sequence[Option]) -> Suggestion | None:
+    """Suggest a purpose and a name that fit a new description, unless the person gave the bot its name."""
+    known = known_fields(state)
+    if slot.name == "purpose" and state.config.description is not None:
+        found = purpose_of(state.about)
+        is_other = found.is_clear and found.purpose != known["purpose"]
+        return (
+            Suggestion(option_id=str(found.purpose), reason="your new description sounds like it") if is_other else None
+        )
+    if slot.name != "name" or not state.is_repurposed or len(options) < 2:
+        return None
+    proposed = [name for name, _ in proposed_names(known["description"], known["purpose"])]
+    return Suggestion(option_id=options[1].id, reason="fits what it is for now") if known["name"] in proposed else None
 
 
 def wished_for(state: BuilderState, slot: Slot) -> dict[str, Any]:
@@ -142,8 +162,7 @@ def _shown(state: BuilderState, slot: Slot) -> str | None:
     """Return what a bot has now, as an option shows it; None when there is nothing to keep."""
     known = known_fields(state)
     if "." in slot.name:
-        is_same = state.purpose == known["purpose"]
-        return known["answers"].get(slot.name.partition(".")[2]) if is_same else None
+        return None if state.is_repurposed else known["answers"].get(slot.name.partition(".")[2])
     value = known[slot.fields[0]]
     match value, slot.name:
         case tuple(), "skills":

@@ -6,7 +6,7 @@ from perdure.bots.provenance import Source
 from perdure.forge.config import BuilderConfig
 from perdure.forge.finish import complete, purpose_parts
 from perdure.forge.questions import SLOTS
-from perdure.forge.questions.purposes import sentences
+from perdure.forge.questions.purposes import OWN_SLOTS, sentences
 from perdure.forge.questions.slot import Slot
 from perdure.forge.second_person import facts
 from perdure.forge.state import KEEP, BuilderState
@@ -19,6 +19,9 @@ AT_THE_END = Source("answer")
 def sources_of(state: BuilderState, config: BuilderConfig, *, earlier: int = 0) -> Sources:
     """Find out where each value came from; `earlier` exchanges were before this conversation."""
     slots = {slot.name: _source(state, slot, earlier) for slot in SLOTS if _is_asked(state, slot)}
+    if state.is_repurposed and (wish := slots["wish"]) != DEFAULT:
+        told = (slot for slot in OWN_SLOTS[state.purpose] if state.answer_to(slot.name) is None and slot.told(state))
+        slots |= {slot.name: wish for slot in told}
     fields = {name: slots[slot.name] for slot in SLOTS if slot.name in slots for name in slot.fields}
     fields |= dict.fromkeys(_changed_fields(complete(state), config), AT_THE_END)
     slots["description"] = slots["wish"] if state.config.description else Source("description")

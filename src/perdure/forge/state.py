@@ -106,6 +106,14 @@ class BuilderState(Wire):
         return self.config.description or str(self.target.config.get("description") or "")
 
     @property
+    def is_repurposed(self) -> bool:
+        """Whether an existing bot is to be for something else: what its old purpose implied holds no more."""
+        if self.target is None:
+            return False
+        old = BuilderConfig.model_validate(self.target.config)
+        return self.purpose != old.purpose or self.config.description not in (None, old.description)
+
+    @property
     def has_request(self) -> bool:
         """Whether the person said what is to change of an existing bot."""
         return self.target is not None and self.initial_description != f"Change {self.target.slug}"

@@ -55,7 +55,7 @@ def own_slot(purpose: BotPurpose, question: OwnQuestion) -> Slot:
     picks = {pick.id: pick for pick in question.picks}
 
     def told(state: BuilderState) -> Fields:
-        said = set(words_of(state.description))
+        said = set(words_of(state.about))
         found = [pick for pick in question.picks if said & set(pick.words.split())]
         return _with(state, question.name, found[0].sentence) if len(found) == 1 else {}
 
