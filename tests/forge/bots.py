@@ -108,7 +108,11 @@ def _answered(state: BuilderState, answers: dict[str, str] | None = None) -> Bui
         assert isinstance(state.pending_turn, AskQuestion)
         said = (answers or {}).get(state.pending_slot or "")
         if state.pending_slot == "changes":
-            said = ", ".join({"variety": "settings", "length": "settings"}.get(slot, slot) for slot in answers or {})
+            said = ", ".join(
+                {"variety": "settings", "length": "settings"}.get(slot, slot)
+                for slot in answers or {}
+                if slot != "wish"
+            )
         is_last = state.pending_slot == "changes" and not said
         index = len(state.pending_turn.options) - 1 if is_last else 0
         answer: BuilderAnswer = FreeText(free_text=said) if said else OptionIndex(option_index=index)

@@ -593,3 +593,20 @@ def test_a_rule_of_a_request_is_added_beside_rules_that_are_chosen() -> None:
     assert state.config.boundaries is not None
     assert "Never swear." in state.config.boundaries
     assert len(state.config.boundaries) > 1
+
+
+@pytest.mark.parametrize("text", ["skip", "don't care", "no idea", "you pick", "dunno", "I have no idea, you pick"])
+def test_more_ways_to_leave_a_choice_to_us(text: str) -> None:
+    state = begun("I want a coding assistant")
+    assert isinstance(state.pending_turn, AskQuestion)
+    after = answered(state, FreeText(free_text=text))
+    assert after.conversation[-1].answer == state.pending_turn.options[0].label
+
+
+def test_no_skill_is_offered_twice() -> None:
+    past = PastChoice(category="custom", tone="wry", model="builtin", skills=("summarize",), purpose=BotPurpose.STUDY)
+    states = run(begun("help me learn Spanish", HERE.model_copy(update={"past": (past,)})))
+    [turn] = [state.pending_turn for state in states if state.pending_slot == "skills"]
+    assert isinstance(turn, AskQuestion)
+    labels = [option.label for option in turn.options]
+    assert len(labels) == len(set(labels))

@@ -136,7 +136,22 @@ class Forge:
         Raises: NotFound; Damaged, naming the draft; Conflict when a newer Perdure has written it.
         """
         draft, state = await self._opened(session_id)
+        await self._require_bot(state)
         return session_view(state, draft.revision)
+
+    async def _require_bot(self, state: BuilderState) -> None:
+        """Refuse to resume a reconfiguration of a bot that was deleted.
+
+        Raises: NotFound
+        """
+        if state.target is None:
+            return
+        try:
+            await self._stores.bots.newest(state.target.slug)
+        except NotFound as error:
+            raise NotFound(
+                f"{error.detail} This draft was to change it; `perdure draft delete {state.session_id}` removes it."
+            ) from error
 
     async def answer(
         self,

@@ -92,9 +92,9 @@ def facts(description: str) -> list[str]:
     return list(dict.fromkeys(_ended(_capital(_persons(each, is_known=True))) for each in found))
 
 
-def about_user(text: str) -> str:
-    """Return what a person says with themselves in the third person: "my son" is "the user's son"."""
-    return _persons(text)
+def about_user(text: str, *, is_known: bool = False) -> str:
+    """Return what a person says with themselves in the third person: "my son" is "the user's son", or "their son"."""
+    return _persons(text, is_known=is_known) if _is_english(text) else text
 
 
 _ABOUT = re.compile(

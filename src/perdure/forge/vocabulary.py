@@ -54,7 +54,18 @@ class PurposeCategory(StrEnum):
         """Return the category that a text names; one that is not ours is custom."""
         return _CATEGORIES.get(text, cls.CUSTOM)
 
+    @classmethod
+    def title_of(cls, category: str) -> str:
+        """Return a category as a person reads it; a category of their own stays as it is."""
+        return _TITLES.get(category, category)
 
+
+_TITLES: dict[str, str] = {
+    PurposeCategory.SIMPLE_UTILITY: "simple utility",
+    PurposeCategory.COMPLEX_ANALYST: "analyst",
+    PurposeCategory.CUSTOMER_SERVICE: "customer service",
+    PurposeCategory.CUSTOM: "something else",
+}
 _CATEGORIES = {str(category): category for category in PurposeCategory}
 
 

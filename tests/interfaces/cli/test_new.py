@@ -67,6 +67,8 @@ def test_a_person_is_told_what_was_made_and_how_to_go_on(perdure: Terminal, bots
         "  skills: code-review, code-generation\n"
         f"  model: {MODEL}, temperature 0.2, up to 4096 tokens\n"
         "Look at it: perdure bot show ada\nChange it:  perdure new --reconfigure ada\n"
+        "There is no chat yet: you cannot talk to it here. Give its prompt to a model or an agent of your own:\n"
+        "  perdure bot show ada --prompt\n"
     )
 
 
@@ -423,3 +425,47 @@ def test_a_reconfiguration_that_changes_nothing_makes_no_version(perdure: Termin
     assert len(perdure.json("bot", "versions", "ada")["versions"]) == 1
     assert len(perdure.json("choice", "list")["choices"]) == 1
     assert perdure.json("draft", "list") == {"drafts": []}
+
+
+@pytest.mark.parametrize(("wish", "is_python"), [(WISH, False), (f"{WISH} for Python", True)])
+def test_no_language_is_written_that_was_not_named(perdure: Terminal, bots: Path, wish: str, is_python: bool) -> None:
+    slug = forged(perdure, wish)["bot_slug"]
+    assert ("Python" in (bots / slug / "SOUL.md").read_text()) == is_python
+
+
+def test_answers_speak_of_the_person_in_the_third_person(perdure: Terminal, bots: Path) -> None:
+    answers = [
+        said("Ada"),
+        said("what my team uses"),
+        FIRST,
+        said("like my aunt"),
+        said("never page me"),
+        FIRST,
+        FIRST,
+        YES,
+    ]
+    forged(perdure, answers=answers)
+    soul = (bots / "ada" / "SOUL.md").read_text()
+    assert "Work mainly in what their team uses;" in soul
+    assert "tone: like their aunt" in soul
+    assert "- never page the user" in soul
+
+
+def test_kinds_are_shown_by_their_title(perdure: Terminal) -> None:
+    forged(perdure, "a timer for pasta")
+    for listing in (("bot", "list"), ("choice", "list")):
+        assert perdure(*listing) == 0
+        assert "simple utility" in perdure.out
+        assert "simple_utility" not in perdure.out
+    assert perdure.json("bot", "list")["bots"][0]["category"] == "simple_utility"
+
+
+def test_a_draft_of_a_deleted_bot_is_refused(perdure: Terminal) -> None:
+    forged(perdure, answers=coding())
+    assert perdure("new", "--reconfigure", "ada", "--answers", written([])) == 2
+    session_id = perdure.json("draft", "list")["drafts"][0]["session_id"]
+    assert perdure("bot", "delete", "ada", "--yes") == 0
+    assert perdure("new", "--resume", session_id, "--yes") == 3
+    assert "There is no bot 'ada'." in perdure.err
+    assert f"perdure draft delete {session_id}" in perdure.err
+    assert perdure("draft", "delete", session_id, "--yes") == 0

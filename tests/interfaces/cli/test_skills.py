@@ -126,3 +126,11 @@ def test_a_skill_is_edited_in_an_editor(
     code, _, out = start("skill", "edit", "money").end()
     assert (code, out) == (0, "The skill money was changed; bots that have it keep theirs.\n")
     assert perdure.json("skill", "show", "money")["description"] == "Convert everything"
+
+
+def test_a_skill_of_the_home_is_validated_by_its_name(perdure: Terminal) -> None:
+    assert perdure("skill", "validate", "summarize") == 0
+    assert "summarize is the skill summarize." in perdure.out
+    assert perdure("skill", "create", "Count the money in the till", "--name", "money") == 0
+    assert perdure("skill", "validate", "money") == 0
+    assert perdure("skill", "validate", "nothing-here") == 3

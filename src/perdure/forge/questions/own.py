@@ -7,6 +7,7 @@ from perdure.errors import Invalid
 from perdure.forge.categories import words_of
 from perdure.forge.config import Sentence
 from perdure.forge.questions.slot import Fields, Question, Slot, option
+from perdure.forge.second_person import about_user
 from perdure.forge.state import BuilderState
 from perdure.forge.turns import Suggestion
 from perdure.forge.vocabulary import BotPurpose, BuilderPhase
@@ -41,13 +42,15 @@ class OwnQuestion:
     picks: tuple[Pick, ...]
     about: Literal["bot", "user"] = "bot"
     """Which file the answer belongs to: SOUL.md, or USER.md."""
+    neutral: str = ""
+    """The pick that assumes nothing, suggested where the description names none of the others."""
 
     def sentence_of(self, text: str) -> str:
         """Return what an answer in the person's own words comes to."""
         line = " ".join(text.split()).rstrip(".")
         if not line or not line.isprintable():
             raise Invalid("The answer must be one line of printable text.")
-        return self.said.format(line)
+        return self.said.format(about_user(line, is_known=True))
 
 
 def own_slot(purpose: BotPurpose, question: OwnQuestion) -> Slot:
@@ -76,7 +79,8 @@ def _asked(question: OwnQuestion) -> Question:
     """Ask a question; one about the person can be left open, so that nothing is made up about them."""
     options = [option(each.id, each.label, each.why) for each in question.picks]
     if question.about == "bot":
-        return Question(question.text, options)
+        neutral = Suggestion(option_id=question.neutral, reason="you named none") if question.neutral else None
+        return Question(question.text, options, neutral)
     return Question(question.text, [*options, _OPEN], Suggestion(option_id=_OPEN.id, reason="you can add it later"))
 
 

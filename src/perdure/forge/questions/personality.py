@@ -1,12 +1,13 @@
 """The personality: how it speaks, and what it never does."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from perdure.forge.categories import DEFAULTS, words_of
 from perdure.forge.choices import alike, favourite
 from perdure.forge.questions.own import Pick
 from perdure.forge.questions.slot import Fields, Question, Slot, option
 from perdure.forge.questions.wishes import wished_fields
+from perdure.forge.second_person import about_user
 from perdure.forge.state import KEEP, WISHED, BuilderState
 from perdure.forge.turns import AskQuestion, Option
 from perdure.forge.vocabulary import BotPurpose, BuilderPhase, PurposeCategory
@@ -192,7 +193,14 @@ def _read_boundaries(state: BuilderState, text: str) -> Fields:
         known[WISHED] = (*_present(state), *wished_fields(state.initial_description).get("boundaries", ()))
     lines = [line.strip() for line in text.split("\n") if line.strip()]
     found = [rule for line in lines for rule in known.get(offered.get(line.casefold(), ""), (line,))]
-    return {"boundaries": tuple(dict.fromkeys(found))}
+    return {
+        "boundaries": tuple(dict.fromkeys(rule if rule in _known_texts(known) else about_user(rule) for rule in found))
+    }
+
+
+def _known_texts(known: Mapping[str, tuple[str, ...]]) -> set[str]:
+    """Return the rules that stand as they are: only what a person types speaks of themselves."""
+    return {rule for rules in known.values() for rule in rules}
 
 
 def _options_of(state: BuilderState) -> Sequence[Option]:
@@ -212,7 +220,7 @@ TONE = Slot(
     ("tone",),
     ask=_tone_question,
     choose=lambda _state, chosen: {"tone": chosen},
-    read=lambda _state, text: {"tone": text},
+    read=lambda _state, text: {"tone": about_user(text, is_known=True)},
     told=_told_tone,
     help="The tone is written into SOUL.md and colours every answer of the bot. One word is enough.",
 )

@@ -29,6 +29,7 @@ CODING = (
                 "polyglot",
             ),
         ),
+        neutral="any",
     ),
     OwnQuestion(
         "task",

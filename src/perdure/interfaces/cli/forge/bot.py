@@ -9,6 +9,7 @@ import typer
 
 from perdure.app import open_home
 from perdure.errors import Damaged
+from perdure.forge.vocabulary import PurposeCategory
 from perdure.interfaces.cli.answer import Answer, Table
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.completion import complete_bots
@@ -41,7 +42,8 @@ async def list_bots(
 
     async with open_home(options.settings(), debug=options.verbose) as p:
         bots = [bot.wire() for bot in await listed_bots(p.database, limit=limit)]
-    rows = [[each["slug"], each["name"], each["category"], str(each["version"])] for each in bots]
+    title_of = PurposeCategory.title_of
+    rows = [[each["slug"], each["name"], title_of(each["category"]), str(each["version"])] for each in bots]
     parts: list[str | Table] = [Table(["bot", "name", "kind", "version"], rows, whole=["bot"])] if rows else []
     return Answer({"bots": bots}, parts or ["There are no bots yet. `perdure new` makes one."])
 
@@ -77,7 +79,7 @@ def _rows(bot: "Bot", version: "VersionSummary", folder: Path) -> list[list[str]
         ["name", bot.name],
         ["version", f"{version.number}, made {iso(version.created_at_us)[:19]} (UTC)"],
         ["for", textwrap.shorten(soul.purpose, _LONGEST, placeholder="…")],
-        ["kind", bot.category],
+        ["kind", PurposeCategory.title_of(bot.category)],
         ["tone", soul.tone],
         ["traits", ", ".join(soul.traits)],
         ["holds to", "; ".join(soul.boundaries) or "nothing special"],
@@ -177,6 +179,7 @@ async def delete(
     async with open_home(options.settings(), debug=options.verbose) as p:
         if not yes:
             found = await p.bots.versions(slug)
-            require_sure(options, f"{slug}, with its files and all {len(found)} versions")
+            many = "its one version" if len(found) == 1 else f"all {len(found)} versions"
+            require_sure(options, f"{slug}, with its files and {many}")
         await p.bots.delete(slug, with_choices=with_choices)
     return Answer({"deleted": True, "slug": slug}, [f"Deleted {slug}."])

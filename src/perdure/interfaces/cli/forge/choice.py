@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from perdure.app import open_home
+from perdure.forge.vocabulary import PurposeCategory
 from perdure.interfaces.cli.answer import Answer, Table
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.sure import require_sure
@@ -29,7 +30,8 @@ async def list_choices(
     async with open_home(options.settings(), debug=options.verbose) as p:
         choices = [choice.wire() for choice in await p.forge.choices(limit=limit)]
     shown = ("id", "bot_slug", "category", "tone", "model")
-    rows = [[*(each[name] or "" for name in shown), ", ".join(each["skills"])] for each in choices]
+    titled = [{**each, "category": PurposeCategory.title_of(each["category"])} for each in choices]
+    rows = [[*(each[name] or "" for name in shown), ", ".join(each["skills"])] for each in titled]
     table = Table(["choice", "bot", "kind", "tone", "model", "skills"], rows, whole=["choice"])
     return Answer({"choices": choices}, [table] if rows else ["No choices are remembered."])
 

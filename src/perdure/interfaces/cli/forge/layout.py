@@ -6,6 +6,7 @@ from perdure.forge.config import BuilderConfig
 from perdure.forge.finish import shown_model
 from perdure.forge.state import Exchange
 from perdure.forge.turns import Preview
+from perdure.forge.vocabulary import PurposeCategory
 
 _LONGEST = 240
 _EARLIER = {"focus": "focus", "audience": "readers", "output": "answers"}
@@ -29,7 +30,7 @@ def rows_of_config(config: BuilderConfig, conversation: Sequence[Exchange] = ())
     return [
         ("name", config.name),
         ("for", _short(config.description)),
-        ("purpose", config.purpose.spoken or config.category),
+        ("purpose", config.purpose.spoken or PurposeCategory.title_of(config.category)),
         *_answered(conversation),
         *((name.replace("_", " "), _short(text)) for name, text in config.answers.items()),
         ("manner", f"{config.personality.tone}; {', '.join(config.personality.traits)}"),

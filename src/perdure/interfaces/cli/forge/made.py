@@ -79,4 +79,6 @@ def _next(options: Options, result: AssemblyResult) -> list[str]:
     return [
         f"Look at it: {exact(options, 'bot', 'show', result.bot_slug)}",
         f"Change it:  {exact(options, 'new', '--reconfigure', result.bot_slug)}",
+        "There is no chat yet: you cannot talk to it here. Give its prompt to a model or an agent of your own:",
+        f"  {exact(options, 'bot', 'show', result.bot_slug, '--prompt')}",
     ]

@@ -9,6 +9,7 @@ import click
 import typer
 
 from perdure.errors import Invalid
+from perdure.forge.config import SKILL_NAME
 from perdure.interfaces.cli.answer import Answer, Table
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.exact import exact
@@ -46,19 +47,37 @@ async def show(
 
 
 async def validate(
-    options: Options,  # noqa: ARG001 (as every command)
+    options: Options,
     *,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A SKILL.md, or the folder that it lies in.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A SKILL.md, the folder that it lies in, or the name of a skill.")
+    ],
 ) -> Answer:
-    """See whether a file is a skill in the Agent Skills format."""
+    """Validate a file, or a skill of this home, against the Agent Skills format."""
     from perdure.bots.documents import MAX_BYTES, decoded
     from perdure.bots.skills import SKILL_FILE, parse_skill
 
+    if len(file.parts) == 1 and not os.path.lexists(file) and (known := await _known(options, str(file))):
+        return known
     path = file / SKILL_FILE if file.is_dir() else file
     text = decoded(read_file(path, MAX_BYTES), str(path))
     folder = Path(os.path.abspath(path)).parent.name if path.name == SKILL_FILE else None
     skill = parse_skill(text, str(path), folder=folder)
     return Answer({"name": skill.name, "description": skill.description}, [f"{path} is the skill {skill.name}."])
+
+
+async def _known(options: Options, name: str) -> Answer | None:
+    """Validate a skill that this home knows by name; None when it knows none."""
+    from perdure.app.skills import open_skills
+    from perdure.errors import NotFound
+
+    try:
+        skill = (await open_skills(options.settings()).get(name)).skill
+    except (NotFound, Invalid) as error:
+        if isinstance(error, Invalid) and SKILL_NAME.fullmatch(name):
+            raise
+        return None
+    return Answer({"name": skill.name, "description": skill.description}, [f"{name} is the skill {skill.name}."])
 
 
 async def create(
