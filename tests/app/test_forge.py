@@ -428,13 +428,13 @@ async def finished(forge: Forge, description: str, tone: str = "") -> SessionVie
 @pytest.mark.parametrize(
     ("description", "tone"),
     [
-        ("quiz me on French history", "like my aunt"),
+        ("quiz me on French history", "wry"),
         ("a tracker of my sleep and my running", "adaptive"),
         ("Answer questions about my grandmother's stamp collection", "adaptive"),
     ],
 )
 async def test_suggestions_come_from_bots_of_the_same_purpose(forge: Forge, description: str, tone: str) -> None:
-    tutor = await finished(forge, "a Spanish tutor that helps me learn for my exam", "like my aunt")
+    tutor = await finished(forge, "a Spanish tutor that helps me learn for my exam", "wry")
     await forge.assemble(tutor.session_id)
     session = await finished(forge, description)
     assert isinstance(session.turn, ReadyToAssemble)

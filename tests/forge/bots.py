@@ -111,7 +111,7 @@ def _answered(state: BuilderState, answers: dict[str, str] | None = None) -> Bui
             said = ", ".join(
                 {"variety": "settings", "length": "settings"}.get(slot, slot)
                 for slot in answers or {}
-                if slot != "wish"
+                if slot != "wish" and "." not in slot
             )
         is_last = state.pending_slot == "changes" and not said
         index = len(state.pending_turn.options) - 1 if is_last else 0

@@ -507,7 +507,8 @@ SPANISH = "help me learn Spanish before my trip in May, I am a beginner, and cal
 
 async def test_another_purpose_drops_what_the_old_one_implied(home: Home) -> None:
     await home.build(SPANISH)
-    state = await home.changing("ada", purpose="study", wish="quiz me on French history for my exam in June")
+    said = {"purpose": "study", "wish": "quiz me on French history for my exam in June", "study.level": "a lot"}
+    state = await home.changing("ada", **said)
     asked = [exchange.slot for exchange in state.conversation]
     assert set(asked) == {"changes", "wish", "purpose", "name", "study.level"}
     await home.assembler.assemble(state)
@@ -515,7 +516,7 @@ async def test_another_purpose_drops_what_the_old_one_implied(home: Home) -> Non
     assert "begin from nothing" not in user
     assert "Teach by short quizzes" in soul
     assert "Teach by questions" not in soul
-    assert await line_of(home, "They study for an exam", "USER.md") == (
+    assert await line_of(home, "Teach by short quizzes") == (
         "asked: What should it do from now on? Answered: quiz me on French history for my exam in June"
     )
 

@@ -136,22 +136,21 @@ class Forge:
         Raises: NotFound; Damaged, naming the draft; Conflict when a newer Perdure has written it.
         """
         draft, state = await self._opened(session_id)
-        await self._require_bot(state)
         return session_view(state, draft.revision)
 
-    async def _require_bot(self, state: BuilderState) -> None:
-        """Refuse to resume a reconfiguration of a bot that was deleted.
+    async def resume(self, session_id: str) -> SessionView:
+        """Return a session that is to be answered further, as `get`; a change of a deleted bot is refused.
 
-        Raises: NotFound
+        Raises: NotFound, also when its bot was deleted; otherwise as `get`.
         """
-        if state.target is None:
-            return
-        try:
-            await self._stores.bots.newest(state.target.slug)
-        except NotFound as error:
-            raise NotFound(
-                f"{error.detail} This draft was to change it; `perdure draft delete {state.session_id}` removes it."
-            ) from error
+        draft, state = await self._opened(session_id)
+        if state.target is not None:
+            try:
+                await self._stores.bots.newest(state.target.slug)
+            except NotFound as error:
+                delete = f"perdure draft delete {state.session_id}"
+                raise NotFound(f"{error.detail} This draft was to change it; `{delete}` removes it.") from error
+        return session_view(state, draft.revision)
 
     async def answer(
         self,

@@ -64,7 +64,7 @@ async def resume(options: Options, *, draft: Draft, answers: Answers = None, yes
 
     asker = asker_for(options, answers, is_content=yes)
     async with open_home(options.settings(), debug=options.verbose) as p:
-        return await interview(options, p, await p.forge.get(await p.forge.require_whole_id(draft)), asker)
+        return await interview(options, p, await p.forge.resume(await p.forge.require_whole_id(draft)), asker)
 
 
 async def delete(

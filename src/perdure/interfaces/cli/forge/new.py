@@ -39,7 +39,7 @@ async def new(
     asker = asker_for(options, answers, is_content=yes)
     async with open_home(options.settings(), debug=options.verbose) as p:
         if resume:
-            session = await p.forge.get(await draft_id(p, description))
+            session = await p.forge.resume(await draft_id(p, description))
         elif reconfigure is not None:
             session = await p.forge.reconfigure(reconfigure, description=description or "")
         elif description is not None:
