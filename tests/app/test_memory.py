@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -43,7 +44,7 @@ async def test_a_write_whose_caller_has_given_up_is_not_done_later(tmp_path: Pat
         await found.add(LESSON)
         log = load_settings().memory_state_dir / "memory.jsonl"
         before = log.read_bytes()
-        with LogLock(log.with_name("memory.jsonl.lock")):
+        with closing(LogLock(log.with_name("memory.jsonl.lock"))) as lock, lock:
             writes = [
                 found.add({"type": "fact", "title": "late"}),
                 found.update("key", {"type": "fact", "title": "late"}),
@@ -72,7 +73,7 @@ async def test_a_rewrite_whose_caller_has_given_up_is_not_done_later(tmp_path: P
         with log.open("ab") as file:
             file.write(b"damaged\n")
         before = log.read_bytes()
-        with LogLock(log.with_name("memory.jsonl.lock")):
+        with closing(LogLock(log.with_name("memory.jsonl.lock"))) as lock, lock:
             task = asyncio.create_task(getattr(found, verb)())
             done, _ = await asyncio.wait([task], timeout=0.2)
             assert not done, "it waits for the lock"
