@@ -213,7 +213,7 @@ def test_the_workflows_of_the_pages_are_yaml() -> None:
         assert all(yaml.safe_load(text) for text in blocks(page, "yaml"))
 
 
-@pytest.mark.parametrize("how", ["whole", "shallow"])
+@pytest.mark.parametrize("how", CLONES)
 def test_the_jobs_of_gitlab_work(team: Team, how: str) -> None:
     config = yaml.safe_load(blocks("memory-in-gitlab-ci.md", "yaml")[0])
     environment = {

@@ -39,7 +39,7 @@ _TONES_TEXT: dict[str, str] = {
     "adaptive": "adaptive",
 }
 _TONES = {word: tone for tone, words in _TONES_TEXT.items() for word in words.split()}
-_NOT = frozenset({"less", "not", "too", "without", "isn't", "stop"})
+_NOT = frozenset({"less", "not", "never", "no", "too", "without", "isn't", "stop"})
 """A tone after one of these is not wanted; which one is wanted is asked."""
 
 
