@@ -74,8 +74,16 @@ async def test_a_bot_is_changed_under_a_session_of_its_own(there: Served) -> Non
         await builder.reconfigure("ada", mine)
     with pytest.raises(NotFound):
         await builder.reconfigure("nobody")
-    result = await builder.assemble(await finished(there.client, mine, session["turn"]))
-    assert (result["bot_slug"], result["version"]) == ("ada", 2)
+    await builder.answer(mine, {"free_text": "name"})
+    await builder.answer(mine, {"option_index": 0})
+    same = await builder.assemble(mine)
+    assert (same["bot_slug"], same["version"], same["changed"]) == ("ada", 1, False)
+    assert await builder.assemble(mine) == same
+    await builder.answer(mine, {"back": "basics"})
+    await builder.answer(mine, {"free_text": "name"})
+    await builder.answer(mine, {"free_text": "Eve"})
+    result = await builder.assemble(mine)
+    assert (result["bot_slug"], result["version"], result["changed"]) == ("ada", 2, True)
 
 
 async def test_an_interview_by_chat_ends_with_a_bot(there: Served) -> None:

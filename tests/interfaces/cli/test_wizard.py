@@ -34,7 +34,7 @@ def test_a_bot_is_made_with_arrow_keys_other_and_back(start: Start, perdure: Ter
         program.until(asked)
     program.press(ENTER)
     assert re.search(
-        r"╭─ Ready to be built ─+╮.*name +Ada.*language +Work mainly in Python", program.until("Build it?"), re.DOTALL
+        r"╭─ Ready to be built ─+╮.*name +Ada.*language +Read the project", program.until("Build it?"), re.DOTALL
     )
     program.press(ENTER)
     code, _, out = program.end()
