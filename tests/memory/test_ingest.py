@@ -217,7 +217,7 @@ def test_the_same_source_read_again_adds_nothing(tmp_path: Path, repository: Git
     for expected in ({"added": 2, "duplicates": 0}, {"added": 0, "duplicates": 2}):
         found = junit(report(tmp_path, FAILED))
         found.extend(reverts(repository.folder, since_s=0, limit=5))
-        assert store(found, shelf) == {**expected, "skipped": 0, "errors": []}
+        assert store(found, shelf) == {**expected, "forgotten": 0, "skipped": 0, "errors": []}
 
 
 def test_a_record_that_is_invalid_keeps_no_other_from_being_stored() -> None:
@@ -232,7 +232,8 @@ def test_a_memory_that_fails_is_told_and_fails_nobody() -> None:
     shelf = Shelf()
     shelf.is_broken = True
     told = store(Found([{"id": str(number), "type": "fact"} for number in range(250)], 1, ["before"]), shelf)
-    assert told == {"added": 0, "duplicates": 0, "skipped": 251, "errors": ["before", "The disk is full."]}
+    counts = {"added": 0, "duplicates": 0, "forgotten": 0, "skipped": 251}
+    assert told == {**counts, "errors": ["before", "The disk is full."]}
 
 
 def test_the_end_of_a_goal_is_a_record() -> None:

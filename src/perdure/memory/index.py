@@ -462,6 +462,10 @@ def _quoted(marks: Iterable[str]) -> str:
     return " ".join(f'"{mark}"' for mark in marks)
 
 
+FORGOTTEN = -1
+"""Stands in the place of a file for records that were forgotten."""
+
+
 class Names:
     """Where the records with some ids are; they need not fit into memory, and are gone when this is closed."""
 
@@ -475,9 +479,9 @@ class Names:
         """Note the place of the last record with an id: the number of a file, and an offset."""
         self._run("INSERT OR REPLACE INTO names VALUES (?, ?, ?)", _digest(name), file, at)
 
-    def drop(self, name: str) -> None:
-        """Forget an id."""
-        self._run("DELETE FROM names WHERE name = ?", _digest(name))
+    def hide(self, name: str) -> None:
+        """Note that the record with an id was forgotten."""
+        self.put(name, FORGOTTEN, 0)
 
     def find(self, name: str) -> tuple[int, int] | None:
         """Return the place of the last record with an id."""

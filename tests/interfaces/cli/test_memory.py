@@ -377,6 +377,7 @@ def test_reverts_are_taken_in_once(terminal: Terminal, tmp_path: Path) -> None:
     assert terminal.json("memory", "ingest", "revert", folder) == {
         "added": 0,
         "duplicates": 1,
+        "forgotten": 0,
         "skipped": 0,
         "errors": [],
     }

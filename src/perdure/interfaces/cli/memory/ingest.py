@@ -104,7 +104,8 @@ async def goals(
 
 def _answer(report: Plain, *, strict: bool) -> Answer:
     errors = report["errors"]
-    counts = f"Added {report['added']}, {report['duplicates']} there already, {report['skipped']} skipped."
+    forgotten = f" {report['forgotten']} forgotten," if report["forgotten"] else ""
+    counts = f"Added {report['added']}, {report['duplicates']} there already,{forgotten} {report['skipped']} skipped."
     more = [f"… and {len(errors) - _SHOWN} more."] if len(errors) > _SHOWN else []
     code = PerdureError.exit_code if strict and errors else 0
     return Answer(report, [counts, *errors[:_SHOWN], *more], code)
