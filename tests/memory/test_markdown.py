@@ -30,6 +30,12 @@ def markers(text: str) -> list[str]:
     return [bare for line in text.split("\n") if (bare := line.strip(" \t\r")) in (BEGIN, END)]
 
 
+def test_a_cause_that_came_back_says_how_often() -> None:
+    record = {"type": "revert", "title": "again"}
+    assert "revert: again (4 times, this is the newest)" in section([{"record": record, "why": [], "count": 4}])
+    assert "times" not in section([{"record": record, "why": [], "count": 1}])
+
+
 @given(TEXTS)
 def test_there_is_exactly_one_section_however_often_it_is_applied(text: str) -> None:
     once = apply_section(text, NEW)

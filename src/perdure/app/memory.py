@@ -158,9 +158,10 @@ class HomeMemory:
     ) -> dict[str, Any]:
         """Find what has to do with some paths, a fingerprint, a text, a commit or a pull request.
 
-        Gives `{"matches": [{"record", "why": [{"kind", "value"}]}], "truncated"}`, the most severe and newest first, of
-        the last `memory.retention_days`, at most `memory.max_matches` unless a limit is given. `truncated` says that
-        the time was up.
+        Gives `{"matches": [{"record", "why": [{"kind", "value"}], "count"}], "truncated"}`, the most severe and newest
+        first, of the last `memory.retention_days`, at most `memory.max_matches` unless a limit is given. Records that
+        say the same (what tools report of one cause; otherwise the same title and summary) are one match with their
+        `count`. `truncated` says that the time was up.
 
         Raises: Invalid; Unavailable; Denied.
         """

@@ -138,7 +138,9 @@ def _item(match: Mapping[str, Any], hosting: Hosting | None) -> Iterator[str]:
     title = inline(str(record.get("title") or record.get("summary") or record.get("id") or ""), _TITLE_WIDTH)
     severity = str(record.get("severity") or "unknown")
     first = "" if severity == "unknown" else f"**{inline(severity, 20)}** "
-    yield f"- {first}{', '.join(words)}: {title}"
+    count = match.get("count") or 1
+    often = f" ({count} times, this is the newest)" if count > 1 else ""
+    yield f"- {first}{', '.join(words)}: {title}{often}"
     if record.get("title") and record.get("summary"):
         yield f"  - {inline(str(record['summary']))}"
     if changes := [*_commit(record, hosting), *_pull_request(record, hosting)]:

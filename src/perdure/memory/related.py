@@ -183,9 +183,9 @@ class _Matcher:
         For what tools report that is the cause, unless it was asked for: then all that have it are wanted. For all
         records it is the words. See also `dedupe_key`.
         """
-        about = (record.get("type"), record.get("repo"))
+        about = (str(record.get("type")), str(record.get("repo") or ""))
         cause = record.get("fingerprint")
-        if record.get("type") in INGESTED_TYPES and isinstance(cause, str) and cause and not self.asked.fingerprint:
+        if about[0] in INGESTED_TYPES and isinstance(cause, str) and cause and not self.asked.fingerprint:
             yield *about, "fingerprint", cause
         words = (record.get("title"), record.get("summary"))
         if all(isinstance(each, str | None) for each in words) and any(words):
