@@ -232,9 +232,10 @@ class HomeMemory:
                 yield record
 
     async def ingest(self, find: Callable[[], Found]) -> dict[str, Any]:
-        """Take in what a source gives; return what became of it: `added`, `duplicates`, `forgotten`, `skipped`, `errors`.
+        """Take in what a source gives; count what was `added`, `duplicates`, `forgotten`, `skipped`; list `errors`.
 
-        The source read again adds nothing, and a forgotten record is not added again. What cannot be used is skipped; nothing of it is raised.
+        The source read again adds nothing, and a forgotten record is not added again. What cannot be used is skipped;
+        nothing of it is raised.
         """
         if not self._chosen.enabled:
             return {"added": 0, "duplicates": 0, "forgotten": 0, "skipped": 0, "errors": [_OFF]}

@@ -158,24 +158,29 @@ class _Matcher:
         When all places are taken, a few more are read for the sake of the counts alone; if the time for that is over,
         the answer is whole all the same.
         """
-        if not self.asked.limit:
-            return
+        limit = self.asked.limit
         places: dict[tuple[object, ...], int] = {}
         try:
-            for number, each in enumerate(found):
-                said = list(self._said(each.record))
-                at = next((places[key] for key in said if key in places), len(into))
-                if at < len(into):
-                    into[at] = replace(into[at], count=into[at].count + 1)
-                elif len(into) < self.asked.limit:
-                    into.append(each)
-                if at < self.asked.limit:
-                    places.update((key, at) for key in said if key not in places)
-                if len(into) == self.asked.limit and number >= _COUNTED:
+            for number, each in enumerate(found if limit else ()):
+                self._take(each, places, into)
+                if len(into) == limit and number >= _COUNTED:
                     return
         except OutOfTime:
-            if len(into) < self.asked.limit:
+            if len(into) < limit:
                 raise
+
+    def _take(self, each: Match, places: dict[tuple[object, ...], int], into: list[Match]) -> None:
+        """Give a match the place of those that say the same, else the next one that is free."""
+        said = list(self._said(each.record))
+        at = next((places[key] for key in said if key in places), len(into))
+        if at < len(into):
+            into[at] = replace(into[at], count=into[at].count + 1)
+        elif at < self.asked.limit:
+            into.append(each)
+        else:
+            return
+        for key in said:
+            places.setdefault(key, at)
 
     def _said(self, record: Plain) -> Iterator[tuple[object, ...]]:
         """Give what is equal for records that say the same.
