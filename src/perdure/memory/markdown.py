@@ -75,6 +75,8 @@ def _removed(existing: str) -> str:
         return existing
     before, after = kept[:at], kept[at:]
     if any(_bare(line) for line in after):
+        if before and not _bare(before[-1]) and not _bare(after[0]):  # one empty line between what stays is enough
+            after = after[1:]
         return "\n".join([*before, *after])
     while before and not _bare(before[-1]):
         before.pop()
@@ -166,7 +168,8 @@ def _pull_request(record: Plain, hosting: Hosting | None) -> Iterator[str]:
     number = record.get("pr_number")
     if type(number) is int:
         url = hosting.pull_request_url(record.get("repo"), number) if hosting else None
-        yield f"pull request {_linked(str(number), url)}"
+        called = hosting.request_word if hosting else "pull request"
+        yield f"{called} {_linked(str(number), url)}"
 
 
 def _linked(name: str, url: str | None) -> str:

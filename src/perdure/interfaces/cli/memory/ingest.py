@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from perdure.app.memory import open_memory
-from perdure.errors import PerdureError
+from perdure.errors import Invalid, PerdureError
 from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.groups import group
@@ -68,6 +68,8 @@ async def junit(  # noqa: PLR0913 (each is an option of the command)
     from perdure.memory.git import Repository
     from perdure.memory.ingest.junit import junit as read
 
+    if not root.is_dir():
+        raise Invalid(f"--root is {str(root)!r}, which is not a folder.")
     repo = repo or Repository(root).name()
 
     def find() -> Found:
