@@ -24,7 +24,7 @@ from perdure.memory.normalise import SEVERITIES
 from perdure.memory.noted import Noted, ending
 from perdure.memory.reading import LONGEST
 from perdure.memory.record import Plain
-from perdure.memory.rows import Held, OutOfTime, Row, Unusable, is_span, name_of, row_of
+from perdure.memory.rows import FORGOTTEN, Held, OutOfTime, Row, Unusable, is_span, name_of, row_of
 from perdure.memory.words import terms_of_all
 from perdure.settings import FILE_MODE
 
@@ -460,10 +460,6 @@ def _mark(word: str, times: int) -> str:
 def _quoted(marks: Iterable[str]) -> str:
     """Return a query for all of the marks; they are letters and digits, and in quotes none is an operator."""
     return " ".join(f'"{mark}"' for mark in marks)
-
-
-FORGOTTEN = -1
-"""Stands in the place of a file for records that were forgotten."""
 
 
 class Names:

@@ -19,14 +19,14 @@ from perdure.memory.departed import departed
 from perdure.memory.facts import target_of
 from perdure.memory.files import OpenFile, identity, open_file, read_at
 from perdure.memory.ids import in_archive, is_same
-from perdure.memory.index import FORGOTTEN, Names
+from perdure.memory.index import Names
 from perdure.memory.lines import Line, line_of, read_line
 from perdure.memory.log import Log, now_ms
 from perdure.memory.normalise import normalised
 from perdure.memory.places import Places
 from perdure.memory.reading import iter_lines, lines_of, split, whole_lines_of
 from perdure.memory.record import Plain
-from perdure.memory.rows import Unusable
+from perdure.memory.rows import FORGOTTEN, Unusable
 from perdure.memory.verify import LISTED
 
 _BATCH = 500
