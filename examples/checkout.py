@@ -1,4 +1,4 @@
-"""A checkout: reserve every item side by side, charge, wait for an approval with a deadline, ship in a child goal.
+"""A checkout: reserve every item side by side, wait for an approval with a deadline, charge, ship in a child goal.
 
     python examples/checkout.py               # starts it: an order above 100 waits for an approval
     perdure goal list                         # shows what it waits for

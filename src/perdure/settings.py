@@ -340,6 +340,8 @@ def _read_config(path: Path) -> dict[str, object]:
         raise from_os_error(f"{path} cannot be read", error) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise Invalid(f"{path} is not valid TOML: {error}.") from error
+    except (ValueError, RecursionError) as error:
+        raise Invalid(f"{path} is not valid TOML: a number in it is too long, or it is nested too deep.") from error
 
 
 def _memory_values(path: Path, table: object) -> tuple[dict[str, str], tuple[str, ...]]:

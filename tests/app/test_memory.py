@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -43,12 +44,14 @@ async def test_a_write_whose_caller_has_given_up_is_not_done_later(tmp_path: Pat
         await found.add(LESSON)
         log = load_settings().memory_state_dir / "memory.jsonl"
         before = log.read_bytes()
-        with LogLock(log.with_name("memory.jsonl.lock")):
+        with closing(LogLock(log.with_name("memory.jsonl.lock"))) as lock, lock:
             writes = [
                 found.add({"type": "fact", "title": "late"}),
                 found.update("key", {"type": "fact", "title": "late"}),
                 found.forget((await found.list())["records"][0]["id"]),
                 found.import_lines([b'{"type": "fact", "title": "late"}']),
+                found.add_many([{"type": "fact", "title": "late"}]),
+                found.ingest(lambda: Found([{"type": "fact", "title": "late"}])),
             ]
             tasks = [asyncio.create_task(write) for write in writes]
             done, _ = await asyncio.wait(tasks, timeout=0.2)
@@ -56,9 +59,29 @@ async def test_a_write_whose_caller_has_given_up_is_not_done_later(tmp_path: Pat
             for task in tasks:
                 task.cancel()
             results = await asyncio.gather(*tasks, return_exceptions=True)
-            assert [type(result) for result in results] == [asyncio.CancelledError] * 4
+            assert [type(result) for result in results] == [asyncio.CancelledError] * len(writes)
     assert log.read_bytes() == before, "closing waits for the threads, which have had the lock by now"
     assert not list(tmp_path.glob("home/state/archive/*"))
+
+
+@pytest.mark.parametrize("verb", ["compact", "repair"])
+async def test_a_rewrite_whose_caller_has_given_up_is_not_done_later(tmp_path: Path, verb: str) -> None:
+    async with open_memory(load_settings()) as found:
+        await found.add({**LESSON, "timestamp": "2001-01-01"})
+        await found.add({"type": "fact", "title": "new"})
+        log = load_settings().memory_state_dir / "memory.jsonl"
+        with log.open("ab") as file:
+            file.write(b"damaged\n")
+        before = log.read_bytes()
+        with closing(LogLock(log.with_name("memory.jsonl.lock"))) as lock, lock:
+            task = asyncio.create_task(getattr(found, verb)())
+            done, _ = await asyncio.wait([task], timeout=0.2)
+            assert not done, "it waits for the lock"
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+    assert log.read_bytes() == before
+    assert not [*tmp_path.glob("home/state/archive/*"), *tmp_path.glob("home/state/quarantine/*")]
 
 
 async def test_a_write_that_has_begun_is_awaited_by_the_caller_that_gives_up() -> None:

@@ -371,7 +371,7 @@ def gitlab(team: Team, clone: Path, name: str, config: dict[str, Any], **more: s
     return team.run(clone, lines, {**GITLAB, **variables, "CI_COMMIT_SHA": sha, **more})
 
 
-@pytest.mark.parametrize("how", ["whole", "shallow"])
+@pytest.mark.parametrize("how", CLONES)
 def test_the_jobs_of_gitlab_work(team: Team, how: str) -> None:
     config = yaml.safe_load(blocks("memory-in-gitlab-ci.md", "yaml")[0])
 

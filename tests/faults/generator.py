@@ -38,10 +38,11 @@ class Generator:
     """Makes one program. One with races has results that depend on time.
 
     Five things are left out, because they are not promised. Two sleeps of asyncio at once: a restart begins both anew,
-    and the history does not tell in which order they ended. A race with a sleep of asyncio, for the same reason. A
-    deadline of asyncio or anyio that passes while something inside of it is cancelled already (another deadline of the
-    same length, a child with a long cleanup): nothing that is recorded tells that it has passed, so it begins anew at a
-    resume, and what comes next inside of it is begun. And two that do not work without a flow either:
+    and the history does not tell in which order they ended. A race with a sleep of asyncio, or with a deadline of
+    asyncio or anyio around a wait for something that is not recorded, for the same reason. A deadline of asyncio or
+    anyio that passes while something inside of it is cancelled already (another deadline of the same length, a child
+    with a long cleanup): nothing that is recorded tells that it has passed, so it begins anew at a resume, and what
+    comes next inside of it is begun. And two that do not work without a flow either:
     `asyncio.gather(return_exceptions=True)` in a scope of anyio raises a cancel that the scope does not know, if its
     last member had ended before; and `asyncio.wait_for` of Python 3.11, when it is cancelled from outside, swallows the
     cancel in the turn in which its awaitable ends, and leaves its awaitable running when it is cancelled a second time.
@@ -59,6 +60,7 @@ class Generator:
         line = self._line(3, can_fail=True)
         made = (Try(line, self._line(0), ()),) if self._chance.random() < 0.8 else self._line(3)
         made = _with_outer_deadlines_recorded(_without_gathers_in_scopes(made))
+        made = _with_racing_deadlines_recorded(made) if self._has_races else made
         return made if sys.version_info >= (3, 12) else _without_cancelled_wait_for(made)
 
     def _line(self, depth: int, *, can_fail: bool = False, least: int = 0) -> Line:
@@ -194,6 +196,16 @@ def _with_outer_deadlines_recorded(line: Line) -> Line:
         inner = [each for each in parts_of(part.line) if not isinstance(each, Child)]
         is_twice = any(isinstance(each, Timeout) and each.seconds == part.seconds for each in inner)
         return replace(part, kind="goal") if is_twice or any(map(_has_cleanup, inner)) else part
+
+    return _changed(line, change)
+
+
+def _with_racing_deadlines_recorded(line: Line) -> Line:
+    """Replace each deadline that ends a wait for something unrecorded by `goal.timeout`."""
+
+    def change(part: Part) -> Part:
+        is_unrecorded = any(isinstance(each, Forever) and each.kind == "event" for each in parts_of((part,)))
+        return replace(part, kind="goal") if is_unrecorded and isinstance(part, Timeout) else part
 
     return _changed(line, change)
 

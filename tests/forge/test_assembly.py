@@ -124,10 +124,13 @@ async def test_an_edited_config_is_checked_whole_and_built(home: Home) -> None:
     with pytest.raises(Invalid, match="names no model"):
         await home.assembler.assemble(state, config.model_copy(update={"model_settings": nameless}))
     assert not home.bots_dir.exists()
-    fewer = config.model_copy(update={"skills": config.skills[:1]})
+    fewer = config.model_copy(update={"skills": config.skills[:1], "description": "Help us bake. I am a nurse."})
     result = await home.assembler.assemble(state, fewer)
     assert result.skills_attached == ("code-review",)
     assert not home.path("ada/skills/code-generation").exists()
+    user = home.path("ada/USER.md").read_text()
+    assert "## Who they are\n\n- They are a nurse.\n" in user
+    assert user.endswith("They asked for you in these words:\n\n> Help us bake. I am a nurse.\n")
 
 
 async def test_a_skill_of_ones_own_gets_a_text(home: Home) -> None:

@@ -145,6 +145,26 @@ def test_every_purpose_has_two_or_three_questions_of_its_own_whose_answers_shape
         assert ends[0] != ends[1]
 
 
+@pytest.mark.parametrize("purpose", BotPurpose)
+def test_each_question_of_a_purpose_shapes_the_files_by_itself(purpose: BotPurpose) -> None:
+    def end(changed: str | None) -> BuilderState:
+        state = answered(begun("something quite unheard of, please"), named(purpose))
+        while not isinstance(state.pending_turn, ReadyToAssemble):
+            state = answered(state, OptionIndex(option_index=int(state.pending_slot == changed)))
+        return state
+
+    def texts(state: BuilderState) -> tuple[str, str]:
+        assert isinstance(state.pending_turn, ReadyToAssemble)
+        config = state.pending_turn.config
+        return build_pages(config)["SOUL.md"].text, user_page(config).text
+
+    usual = end(None)
+    own = [each.slot for each in usual.conversation if each.slot.startswith(f"{purpose}.")]
+    assert DEFAULTS[usual.kind].fewest <= usual.question_count <= DEFAULTS[usual.kind].most
+    assert 2 <= len(own) <= 3
+    assert len({texts(usual), *(texts(end(slot)) for slot in own)}) == 1 + len(own)
+
+
 def named(purpose: BotPurpose) -> FreeText:
     return FreeText(free_text=str(purpose))
 
@@ -273,6 +293,10 @@ def test_a_model_that_cannot_be_one_is_refused(text: str) -> None:
         ("plan our family's meals and chores", "Chore Planner"),
         ("summarise papers about batteries", "Battery Researcher"),
         ("dungeon master for my friends", "Dungeon Game Master"),
+        ("Support me while I learn to code", "My Tutor"),
+        ("Help my son with his maths homework", "Math Tutor"),
+        ("Help me with cooking without meat", "My Cook"),
+        ("Can you help me quit smoking?", "Smoking Coach"),
     ],
 )
 def test_a_name_is_made_of_what_a_bot_is_about(description: str, name: str) -> None:
@@ -421,6 +445,27 @@ def test_what_a_request_says_is_not_asked_about() -> None:
     state = begin_again("t", "make it friendlier", HERE, target_of("I want a coding assistant"))
     assert state.pending_slot == "tone"
     assert isinstance(answered(state, FreeText(free_text="friendly")).pending_turn, ReadyToAssemble)
+
+
+@pytest.mark.parametrize(
+    ("request_", "suggested"),
+    [
+        ("make it friendlier", "friendly"),
+        ("it should be more formal", "formal"),
+        ("speak less friendly", "keep"),
+        ("friendly or playful, I do not mind the tone", "keep"),
+        ("make it technical: another tone", "keep"),
+    ],
+)
+def test_the_tone_that_a_request_names_is_suggested(request_: str, suggested: str) -> None:
+    state = begin_again("t", request_, HERE, target_of("I want a coding assistant"))
+    turn = state.pending_turn
+    assert state.pending_slot == "tone"
+    assert isinstance(turn, AskQuestion)
+    assert turn.suggestion is not None
+    assert turn.suggestion.option_id == suggested
+    assert suggested in [option.id for option in turn.options]
+    assert turn.options[0].id == "keep"
 
 
 def test_reconfiguring_offers_nothing_twice_and_names_that_are_about_the_bot() -> None:

@@ -56,6 +56,17 @@ LINE = PIECE.map(lambda text: " ".join(text.split())).filter(lambda text: bool(t
             "research\npapers about bees, for my team",
             "Your task: research.\nIn more detail: papers about bees, for the user's team.",
         ),
+        (
+            "My name is Ana and I teach maths. I want a bot that writes quizzes for my class.",
+            "You help the user. Their name is Ana and they teach maths."
+            " You are a bot that writes quizzes for their class.",
+        ),
+        ("My team needs help with reports", "You help the user. Their team needs help with reports."),
+        ("my running coach who is patient", "You are the user's running coach who is patient."),
+        ("I want you to be my chess partner", "You are the user's chess partner."),
+        ("Somebody who reads my drafts", "You are someone who reads the user's drafts."),
+        ("Let me practise French", "You let the user practise French."),
+        ("I am a nurse. I want a dog.", "You help the user. They are a nurse. They want a dog."),
         ("Ich möchte einen Bot, der kocht", "The user asked for this: Ich möchte einen Bot, der kocht."),
         ("timer", "Your task: timer."),
     ],
@@ -67,6 +78,8 @@ def test_a_purpose_is_rewritten_in_the_second_person(said: str, read: str) -> No
 def test_what_a_description_says_about_the_person_is_found() -> None:
     assert facts("Help me cook. I am a nurse, and I live in Bonn") == ["They are a nurse.", "They live in Bonn."]
     assert facts("I am looking for a tutor") == []
+    assert facts("Remind me to drink, when I'm working or if I have a cold") == []
+    assert facts("My name is Ana and I teach maths") == ["Their name is Ana and they teach maths."]
 
 
 @given(TEXT)

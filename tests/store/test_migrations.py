@@ -185,6 +185,33 @@ async def test_a_sqlite_file_with_a_revision_that_is_not_known_is_refused_and_un
         assert await db.read(project_names) == ["a"]
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "DELETE FROM alembic_version",
+        "INSERT INTO alembic_version VALUES ('0001')",
+        "DROP TABLE alembic_version",
+        "UPDATE alembic_version SET version_num = '0001'",
+        f"UPDATE alembic_version SET version_num = '{CHAIN.head}'",
+    ],
+)
+@pytest.mark.parametrize("is_older", [False, True], ids=["newest", "older"])
+async def test_a_sqlite_file_whose_bookkeeping_disagrees_is_damaged_and_no_copy_is_made(
+    sqlite_path: Path, change: str, *, is_older: bool
+) -> None:
+    await filled(str(sqlite_path))
+    with closing(sqlite3.connect(sqlite_path)) as plain, plain:
+        plain.execute(change)
+        if is_older:
+            plain.execute(f"PRAGMA user_version = {CHAIN.head - 1}")
+    before = sqlite_path.read_bytes()
+    for _ in range(2):
+        with pytest.raises(Damaged, match="its table alembic_version has"):
+            await DatabaseClient.create(str(sqlite_path))
+    assert sqlite_path.read_bytes() == before
+    assert not list(sqlite_path.parent.glob("*.before-*"))
+
+
 def add(table: str, values: Mapping[str, Any], tx: Transaction) -> int:
     """Insert one row."""
     return tx.execute(insert(table, values), values).rowcount

@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import venv
 from importlib.metadata import requires
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 
 from perdure import DatabaseClient, PerdureError, Unavailable
 from perdure.store.migrations import CHAIN
+from perdure.store.postgres.connection import DRIVER, require_driver
 
 
 def of_another_program(path: Path) -> str:
@@ -66,3 +68,28 @@ def test_the_command_for_a_missing_driver_works(monkeypatch: pytest.MonkeyPatch)
     offline = ["--no-index", "--dry-run", "--disable-pip-version-check"]  # here it is installed
     done = subprocess.run([*command, *offline], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_command_for_a_missing_driver_works_where_there_is_no_pip(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An environment without pip, as uv makes them: with uv on the path, and without."""
+    venv.create(tmp_path / "venv", with_pip=False)
+    python = tmp_path / "venv" / "bin" / "python"
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    monkeypatch.setitem(sys.modules, "pip", None)
+    monkeypatch.setattr(sys, "executable", str(python))
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    with pytest.raises(Unavailable) as refused:
+        require_driver()
+    command = refused.value.detail.partition("Run: ")[2]
+    assert command.startswith(f"{python} -m ensurepip && {python} -m pip install ")
+    done = subprocess.run([python, "-m", "ensurepip", "--version"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, "installing pip itself takes ten seconds"
+    (tmp_path / "uv").write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    (tmp_path / "uv").chmod(0o755)
+    with pytest.raises(Unavailable) as refused:
+        require_driver()
+    command = refused.value.detail.partition("Run: ")[2]
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["pip", "install", "--python", str(python), DRIVER]

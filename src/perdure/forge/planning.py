@@ -73,7 +73,8 @@ def question_turn(state: BuilderState, slot: Slot) -> AskQuestion:
         current = known_fields(state)
         options = [each for each in options if not _is_current(slot.choose(state, each.id), current)]
         options.insert(0, option(KEEP, f"Keep {known}", "as it is now"))
-        suggestion = Suggestion(option_id=KEEP, reason="nothing changes unless you say so")
+        if not question.is_requested:
+            suggestion = Suggestion(option_id=KEEP, reason="nothing changes unless you say so")
     return AskQuestion(
         phase=slot.phase,
         question=question.text,

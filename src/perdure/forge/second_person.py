@@ -29,12 +29,22 @@ _HELP_WITH = re.compile(r"(?:some\s+)?help\s+(?:with|on|in)\s+(?=\w)", re.IGNORE
 _BE = re.compile(r"be\s+(?=\w)", re.IGNORECASE)
 _STATES = re.compile(r"(?:i|we)(?:['\u2019]\w+)?\s+\w", re.IGNORECASE)
 """A statement about the person: "I am on call"."""
+_OWN_STATES = re.compile(
+    r"(?:my|our)\s+(?:(?!(?:that|which|who|whose|to|for|and)\b)[\w'\u2019-]+\s+){1,3}"
+    r"(?:is|are|was|were|has|have|needs?|wants?|likes?|lives|works)\b",
+    re.IGNORECASE,
+)
+"""The same about what is theirs: "my team needs help"."""
+_A_BOT = re.compile(
+    r"an?\s+(?:[\w-]+\s+){0,2}?(?:bot|assistant|agent|chatbot|helper|companion|tutor|coach)\b", re.IGNORECASE
+)
+_SOMEONE = re.compile(r"(?:somebody|someone)\s+who\s+(?=\w)", re.IGNORECASE)
 _DOING_TEXT = (
     "help write analyse analyze plan review find read explain teach answer track remind watch summarise summarize"
     " translate convert calculate cook coach motivate organise organize manage collect compare check test debug"
     " draft edit proofread research monitor play tell give keep make create build run support guide suggest"
     " recommend show listen talk chat practise practice quiz learn study prepare search look design generate count"
-    " measure water"
+    " measure water act bring let sort warn"
 )
 _DOING = frozenset(_DOING_TEXT.split())
 """Verbs that a description may begin with: "write stories about dragons"."""
@@ -92,10 +102,22 @@ def facts(description: str) -> list[str]:
     return list(dict.fromkeys(_ended(_capital(_persons(each, is_known=True))) for each in found))
 
 
+_AT_TIMES = ("when", "whenever", "if", "while", "until", "where", "before", "after", "once")
+_NOT_ALWAYS = "".join(rf"(?<!\b{word}\s)" for word in _AT_TIMES)
+"""What is so at times is not a fact: "when I am working"."""
 _ABOUT = re.compile(
-    r"\b(?:i am|i['\u2019]m|we are|we['\u2019]re)\s+(?!looking\b|searching\b|sure\b|not sure\b)[^,.;!?]+"
-    r"|\b(?:i|we)\s+(?:live|work|have|study|speak|own|run|teach|manage)\s[^,.;!?]+|\bmy name is\s[^,.;!?]+",
+    rf"\b{_NOT_ALWAYS}(?:i am|i['\u2019]m|we are|we['\u2019]re)\s+(?!looking\b|searching\b|sure\b|not sure\b)[^,.;!?]+"
+    rf"|\b{_NOT_ALWAYS}(?:i|we)\s+(?:live|work|have|study|speak|own|run|teach|manage)\s[^,.;!?]+"
+    r"|\bmy name is\s[^,.;!?]+",
     re.IGNORECASE,
+)
+
+
+_BEGINNINGS = (
+    (_SOMETHING_TO, "You"),
+    (_HELP_WITH, "You help the user with"),
+    (_BE, "You are"),
+    (_SOMEONE, "You are someone who"),
 )
 
 
@@ -109,15 +131,21 @@ def _first(sentence: str, *, is_english: bool) -> str:
         return f"The user asked for this: {_ended(sentence)}"
     sentence = sentence.removesuffix("?")
     if match := _YOU_TO.match(sentence):
-        return _ended(f"You {_persons(sentence[match.end() :])}")
+        return _ended(_told(_persons(sentence[match.end() :])))
     asked = _ASKED.match(sentence)
     rest = sentence[asked.end() :] if asked else sentence
     return _ended(_wished(rest or sentence))
 
 
+def _told(text: str) -> str:
+    """Say what a bot was told to do or to be."""
+    match = _BE.match(text)
+    return f"You are {text[match.end() :]}" if match else f"You {text}"
+
+
 def _wished(rest: str) -> str:
     """Rewrite what a person asks for, without the words that ask for it."""
-    for pattern, begin in ((_SOMETHING_TO, "You"), (_HELP_WITH, "You help the user with"), (_BE, "You are")):
+    for pattern, begin in _BEGINNINGS:
         if match := pattern.match(rest):
             return f"{begin} {_persons(rest[match.end() :], is_known='the user' in begin)}"
     word, _, more = rest.partition(" ")
@@ -125,17 +153,20 @@ def _wished(rest: str) -> str:
         return f"You help the user {_persons(more, is_known=True)}"
     if word.casefold().strip(",.:;") in _DOING and more:
         return f"You {_persons(f'{word.lower()} {more}')}"
+    if _STATES.match(rest) or _OWN_STATES.match(rest):
+        return f"You help the user. {_capital(_persons(rest, is_known=True))}"
     if _THING.match(rest):
         return f"You are {_persons(f'{word.lower()} {more}')}"
-    if _STATES.match(rest):
-        return f"You help the user. {_capital(_persons(rest, is_known=True))}"
     return f"Your task: {_persons(rest)}"
 
 
 def _further(sentence: str) -> str:
     """Rewrite a sentence after the first."""
     if match := _YOU_TO.match(sentence):
-        return _ended(f"You {_persons(sentence[match.end() :], is_known=True)}")
+        return _ended(_told(_persons(sentence[match.end() :], is_known=True)))
+    asked = _ASKED.match(sentence)
+    if asked and asked.end() and _A_BOT.match(sentence, asked.end()):
+        return _ended(f"You are {_persons(sentence[asked.end() :], is_known=True)}")
     said = _IT.sub("you ", sentence)
     for was, becomes in _MODALS.items():
         said = said.replace(f"you {was}", f"you {becomes}")

@@ -260,7 +260,8 @@ class Loop:
 
     def _end_abandoned(self) -> None:
         """End the calls without an intent that the mind no longer waits for: they leave nothing in the history."""
-        self._calls.cancel(self._means.mind.take_abandoned())
+        if abandoned := self._means.mind.take_abandoned():
+            self._calls.cancel(abandoned)
 
     def _outcome(self, wake_us: int | None) -> Outcome | None:
         """Say whether this run is over: nothing runs, and nothing will by itself."""

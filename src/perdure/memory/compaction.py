@@ -15,6 +15,7 @@ from uuid_utils import uuid7
 from perdure.errors import Invalid, NotFound, PerdureError
 from perdure.memory.archive import archive, archive_files, count, named, purge, sameness, without
 from perdure.memory.asked import days_of
+from perdure.memory.callers import writing
 from perdure.memory.departed import Departed, departed
 from perdure.memory.facts import target_of
 from perdure.memory.files import OpenFile, open_file, read_at
@@ -169,8 +170,9 @@ def _compact(log: Log, since: str, *, wait_s: float) -> Plain:
         source, size = log.look()
         survey = _survey(source, size, since, log.places)
         removal = _removal(source, size, survey, log.places)
-        removal.forgotten += purge(log.places, survey.departed.forgotten.keys())
-        archived = sum(_archive(log.places, source, year, spans) for year, spans in removal.archived.items())
+        with writing():
+            removal.forgotten += purge(log.places, survey.departed.forgotten.keys())
+            archived = sum(_archive(log.places, source, year, spans) for year, spans in removal.archived.items())
         return {
             "kept": removal.kept + _rewrite(log, draft, source, size, removal),
             "archived": archived,

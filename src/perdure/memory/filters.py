@@ -76,4 +76,4 @@ def _ms(value: Any, name: str) -> int | None:
     try:
         return moment_ms(moment(value))
     except Invalid:
-        raise Invalid(f"{name} is {value!r}; expected ISO-8601, or seconds since 1970.") from None
+        raise Invalid(f"{name} is {str(value)[:40]!r}; expected ISO-8601, or seconds since 1970.") from None

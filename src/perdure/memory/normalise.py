@@ -24,6 +24,8 @@ _SAY_NOTHING = ("id", "type", "timestamp", "repo", "source", "severity", "key", 
 
 _SAME_AS = {"fatal": "critical", "error": "high", "warning": "medium", "warn": "medium", "info": "low", "debug": "low"}
 _WORD = re.compile(r"[a-z][a-z0-9_]{0,63}")
+_MOST_DIGITS = 19
+"""A longer number does not fit into 63 bits."""
 _SECONDS = re.compile(r"-?\d{9,}(\.\d+)?")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY_MS = 24 * 60 * 60 * 1000
@@ -197,10 +199,11 @@ def _text(value: Any, key: str) -> str:
 
 
 def _number(value: Any, key: str) -> int:
-    if isinstance(value, str) and value.strip().lstrip("#").isascii() and value.strip().lstrip("#").isdigit():
-        value = int(value.strip().lstrip("#"))
+    digits = value.strip().lstrip("#") if isinstance(value, str) else ""
+    if digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS:
+        value = int(digits)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
-        raise Invalid(f"{key} is {value!r}; expected a number.")
+        raise Invalid(f"{key} is {str(value)[:40]!r}; expected a number.")
     return value
 
 

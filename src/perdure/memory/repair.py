@@ -11,6 +11,7 @@ import orjson
 from perdure import failpoints
 from perdure.errors import NotFound
 from perdure.memory.archive import named
+from perdure.memory.callers import writing
 from perdure.memory.files import OpenFile, chunks_of, flush_file, flush_folder, open_file, read_at, told, write_all
 from perdure.memory.lines import Line, line_of, read_line, resummed
 from perdure.memory.log import Log, now_ms
@@ -44,7 +45,8 @@ def repair(log: Log, *, accept: str | None = None) -> Plain:
             if not damaged:
                 raise _nothing_altered(accept)
         instead = {line.offset: _instead(source, log.places, line, accept) for line in damaged}
-        kept_aside = _set_aside(log.places, source, damaged) if damaged and accept is None else None
+        with writing():
+            kept_aside = _set_aside(log.places, source, damaged) if damaged and accept is None else None
         if damaged:
             rewrite(log, draft, source, size, _pieces(damaged, instead, size))
         recovered = sum(map(len, instead.values())) if accept is None else 0

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 LIMIT_BYTES = 1 << 20
 _HALF = LIMIT_BYTES // 2
 _CHUNK = 1 << 16
-_GAP = re.compile(r"^\[([0-9]+) bytes left out\]$", re.MULTILINE)
+_GAP = re.compile(r"^\[([0-9]{1,18}) bytes left out\]$", re.MULTILINE)
 
 
 class Capture:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
 
 from perdure.interfaces.api.server import Running
 
@@ -59,13 +60,25 @@ async def test_sockets_and_refused_upgrades_are_logged(
         request_id = socket.response.headers["x-request-id"]
     [line] = [line for line in access_lines(log) if request_id in line]
     assert " WS /ws/events 101 " in line
+    for headers, path, status in (
+        ({}, "/ws/events", 401),
+        ({"Authorization": f"Bearer {token}"}, "/ws/builder/x", 404),
+    ):
+        with pytest.raises(InvalidStatus) as refused:
+            await connect(url.replace("/ws/events", path), additional_headers=headers, proxy=None)
+        assert refused.value.response.status_code == status
+        [line] = [line for line in access_lines(log) if refused.value.response.headers["x-request-id"] in line]
+        assert f" {path} {status} " in line
 
 
+@pytest.mark.parametrize(
+    "sent", [b"BROKEN \x1b[31m\r\n\r\n", b"GET / HTTP/1.1\r\nBROKEN: " + b"a" * 200_000 + b"\r\n\r\n"]
+)
 async def test_bytes_that_are_not_a_request_are_logged_with_the_id_of_their_answer(
-    log: pytest.LogCaptureFixture, server: Running
+    log: pytest.LogCaptureFixture, server: Running, sent: bytes
 ) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", server.surface.doors.port)
-    writer.write(b"BROKEN \x1b[31m\r\n\r\n")
+    writer.write(sent)
     answer = (await reader.read(4096)).decode()
     writer.close()
     request_id = answer.partition("x-request-id: ")[2].partition("\r\n")[0]

@@ -323,6 +323,18 @@ async def test_frames_are_read_in_snake_case_and_pascal_case(server: Running, to
         assert (await heard(socket))["code"] == "invalid"
 
 
+async def test_the_frames_about_what_exists_are_read_in_snake_case_and_pascal_case(server: Running, token: str) -> None:
+    async with opened(server, token, f"/ws/builder/{uuid4()}") as socket:
+        for type_, more in (("Reconfigure", {"bot_slug": "none"}), ("CreateSkill", {"skill_request": {"name": "x"}})):
+            snake = {"Reconfigure": "reconfigure", "CreateSkill": "create_skill"}[type_]
+            replies = []
+            for spelled in (type_, snake):
+                await socket.send(json.dumps({"type": spelled, **more}))
+                replies.append(await heard(socket))
+            assert replies[0] == replies[1]
+            assert "type" not in replies[0]["message"], "the frame was read, and refused for what it says"
+
+
 @pytest.mark.parametrize("type_", ["start_skill", "StartSkill"])
 async def test_a_skill_is_made_over_the_socket_without_a_session(server: Running, token: str, type_: str) -> None:
     name = f"tea-{uuid4().hex[:8]}"

@@ -1,14 +1,19 @@
 """`perdure run --flow`: where a flow is found, what it is called with, and what is said when it cannot be."""
 
+import asyncio
 import importlib
 import re
 import shlex
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from perdure import Perdure
+from perdure.app.run_options import Manner
+from perdure.interfaces.cli.goals.flows import new_flow
 from perdure.minds.flows import registry
 from tests.interfaces.cli.terminal import Terminal
 
@@ -42,6 +47,13 @@ def ship(item):
 async def order(goal, item):
     await goal.ask("Ship it?", ["yes", "no"])
     await goal.step(ship, item)
+
+
+@flow
+async def orders(goal, *items):
+    for item in items:
+        await goal.ask("Ship it?", ["yes", "no"])
+        await goal.step(ship, item)
 
 
 def plain():
@@ -266,6 +278,22 @@ def test_a_flow_that_is_resumed_from_elsewhere_runs_in_the_folder_where_it_was_s
     assert (ready / "shipped.txt").read_text() == "lamp\n"
     assert not (elsewhere / "shipped.txt").exists()
     assert Path.cwd() == elsewhere
+
+
+def test_a_flow_of_a_server_runs_in_the_current_folder_however_often_it_is_resumed(
+    perdure: Terminal, ready: Path
+) -> None:
+    async def begin() -> str:
+        async with Perdure.open() as p:
+            new = replace(new_flow("flows:orders", '["lamp", "table"]'), workdir=None)  # as a server begins it
+            return (await p.goals.begin(new, Manner(queue="server"))).state.goal_id
+
+    goal_id = asyncio.run(begin())
+    assert perdure("goal", "answer", goal_id, "yes", "--resume") == 5
+    assert perdure("goal", "answer", goal_id, "yes", "--resume") == 0
+    assert (ready / "shipped.txt").read_text() == "lamp\ntable\n"
+    assert perdure("goal", "show", goal_id) == 0
+    assert "folder" not in perdure.out, "the folder of its own is not where it ran"
 
 
 def test_arguments_need_a_flow(perdure: Terminal) -> None:

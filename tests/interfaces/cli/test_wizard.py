@@ -319,6 +319,7 @@ def test_a_dumb_terminal_is_asked_by_numbers(start: Start) -> None:
     assert code == 0
     assert out.startswith("Eve is ready: eve, version 1.")
     assert "\x1b" not in program.seen
+    assert re.search(r"^  holds to: Never print secrets.*\n {12}Never call code done", program.seen, re.MULTILINE)
 
 
 @pytest.mark.parametrize("key", [CTRL_C, CTRL_D])

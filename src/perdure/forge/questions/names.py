@@ -16,9 +16,12 @@ _PROPER = re.compile(r"(?<=[\w,;:]\s)[^\W\d_]+")
 _CLAUSE = re.compile(r"\b(?:that|which|who|whose|so|to|when|before|because|every|each)\b|[.;:!?,]", re.IGNORECASE)
 """Where a description turns from what a bot is to what it does."""
 _ABOUT = re.compile(
-    r"\b(?:for|about|of|on|with|in|my|our|the)\s+(?:(?:my|our|the|a|an)\s+)?(?P<topic>[^\W\d_]{3,30})\b", re.IGNORECASE
+    r"\b(?:for|about|of|on|with|in|my|our|the)\s+(?:(?:my|our|the|a|an|his|her|their|its)\s+)?(?P<topic>[^\W\d_]{3,30})\b",
+    re.IGNORECASE,
 )
 """A thing that a description names after a preposition or as the person's own."""
+_LACKING = re.compile(r"\b(?:without|except)\s+(?:(?:any|my|our|the|a|an)\s+)?\w+", re.IGNORECASE)
+"""What a bot is not about."""
 _MADE = re.compile(
     r"\b(?:an?|my|the|one)\s+(?P<thing>(?:[^\W\d_]+\s+){1,2}?(?:assistant|bot|timer|coach|tutor|planner|reviewer|writer"
     r"|analyst|researcher|reminder|guide|trainer|translator|converter|calculator|editor|helper|teacher|partner|master"
@@ -44,6 +47,8 @@ _FILLERS_TEXT = (
     " help cover write writes play learn better assistant bot agent timer coach tutor analyst researcher writer"
     " planner guide one two three four five friend friends daughter son children kids wife husband mother father mum"
     " mom dad parents partner boss master track keep lose plan make find tell explain"
+    " his her hers him their theirs while during until through against between around after before without within"
+    " nice nicer long longer fast faster quit stop start begin get getting second company support"
 )
 _FILLERS = frozenset(_FILLERS_TEXT.split())
 _SHORTEST_PLURAL = 3
@@ -156,7 +161,7 @@ def _topic(description: str, role: str) -> str | None:
 
     A word that says the role again is left out: a "Plan Planner" is not a name.
     """
-    text = _GIVEN.sub("", description)
+    text = _LACKING.sub("", _GIVEN.sub("", description))
     root = role.casefold()[:_ROOT]
     telling = {
         word

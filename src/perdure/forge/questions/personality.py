@@ -7,7 +7,7 @@ from perdure.forge.choices import alike, favourite
 from perdure.forge.questions.own import Pick
 from perdure.forge.questions.slot import Fields, Question, Slot, option
 from perdure.forge.state import KEEP, BuilderState
-from perdure.forge.turns import AskQuestion, Option
+from perdure.forge.turns import AskQuestion, Option, Suggestion
 from perdure.forge.vocabulary import BotPurpose, BuilderPhase, PurposeCategory
 
 _TONES: dict[str, str] = {
@@ -31,6 +31,7 @@ _ALSO: dict[PurposeCategory, tuple[str, ...]] = {
     PurposeCategory.CUSTOMER_SERVICE: ("friendly", "formal"),
     PurposeCategory.CUSTOM: ("friendly", "formal"),
 }
+_DENIALS = frozenset(["less", "not", "never", "without", "too", "no"])
 _NONE = "none"
 _HONEST = Pick(
     "honest",
@@ -151,11 +152,24 @@ _OTHER_RULES: tuple[Pick, ...] = (
 def _tone_question(state: BuilderState) -> Question:
     names = [DEFAULTS[state.kind].tone, *_ALSO[state.kind]]
     past = [each.tone for each in alike(state) if each.tone not in names]
+    requested = _requested_tone(state)
     options = [
         option(name, name.capitalize(), _TONES.get(name, "as you chose it before"))
-        for name in dict.fromkeys(names + past)
+        for name in dict.fromkeys(names + requested + past)
     ]
-    return Question("How should it speak?", options, favourite(state, lambda past: past.tone, "was", str))
+    suggestion = favourite(state, lambda past: past.tone, "was", str)
+    if requested:
+        suggestion = Suggestion(option_id=requested[0], reason="you asked for it")
+    return Question("How should it speak?", options, suggestion, is_requested=bool(requested))
+
+
+def _requested_tone(state: BuilderState) -> list[str]:
+    """Return the one tone that a request names, also as "friendlier"; nothing when it is the present one or denied."""
+    said = set(words_of(state.initial_description)) if state.has_request else set()
+    present = {} if state.target is None else state.target.config.get("personality", {})
+    forms = {tone: {tone, f"{tone}er", f"{tone.removesuffix('y')}ier"} for tone in _TONES}
+    found = [tone for tone, words in forms.items() if said & words and tone != present.get("tone")]
+    return found if len(found) == 1 and not said & _DENIALS else []
 
 
 def _told_tone(state: BuilderState) -> Fields:

@@ -23,6 +23,8 @@ class Question:
     options: Sequence[Option]
     suggestion: Suggestion | None = None
     multiple: bool = False
+    is_requested: bool = False
+    """Whether the suggestion is what the person has just asked for."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,7 @@ from perdure.interfaces.api.sessions import SESSION
 log = logging.getLogger("perdure.access")
 
 _LONGEST_PATH = 500
+_LONGEST_METHOD = 20
 
 
 def log_answer(asked: Asked, scope: Mapping[str, Any] | None, status: int) -> None:
@@ -25,7 +26,7 @@ def log_answer(asked: Asked, scope: Mapping[str, Any] | None, status: int) -> No
     log.info(
         "%s %s %s %d %.1f ms%s request %s",
         client[0] if client else "-",
-        method,
+        method[:_LONGEST_METHOD],
         quoted(asked.path) or "-",
         status,
         asked.elapsed_ms(),

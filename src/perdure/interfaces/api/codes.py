@@ -35,5 +35,10 @@ def spend_code(home: Path, given: str, token: str) -> bool:
     return _codes(home).revoke(given, token)
 
 
+def revoke_codes(home: Path) -> None:
+    """Remove all codes: a token that is restored must not make them valid again."""
+    _codes(home).revoke_all()
+
+
 def _codes(home: Path) -> Tickets:
     return Tickets(home / _FOLDER, "code", LASTS_S, _MOST)

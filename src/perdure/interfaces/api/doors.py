@@ -142,9 +142,10 @@ class Doors:
         token = self.token()
         if token is None:
             raise Denied("The token of this home cannot be read.")
+        opened = self._sessions.issue(token)
         if replaced is not None:
             self._sessions.revoke(replaced, token)
-        return self._sessions.issue(token)
+        return opened
 
     def is_session(self, given: str) -> bool:
         """Tell whether a login session is open here; none is without a readable token."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import typer
 
-from perdure.errors import Invalid, PerdureError, from_os_error, has_no_descriptors
+from perdure.errors import Invalid, NotFound, PerdureError, from_os_error, has_no_descriptors
 from perdure.interfaces.cli import interrupted_code
 from perdure.interfaces.cli.answer import to_json
 from perdure.interfaces.cli.stops import stop_between_writes
@@ -52,10 +52,24 @@ def run(arguments: Sequence[str]) -> int:
         log.exception("internal error")
         if is_debugging:
             traceback.print_exc()
-        if isinstance(error, OSError) and has_no_descriptors(error):
-            return _tell(from_os_error("The command cannot continue", error), as_json=as_json)
-        sentence = f"Something went wrong inside Perdure ({type(error).__name__}). --debug shows where."
-        return _tell(InternalError(sentence), as_json=as_json)
+        return _tell(_meant_by(error), as_json=as_json)
+
+
+def _meant_by(error: Exception) -> PerdureError:
+    """Return what is said of an error that nothing has expected."""
+    if isinstance(error, OSError) and has_no_descriptors(error):
+        return from_os_error("The command cannot continue", error)
+    if isinstance(error, FileNotFoundError) and _is_folder_gone():
+        return NotFound("The current folder has been removed. Change to another one, and try again.")
+    return InternalError(f"Something went wrong inside Perdure ({type(error).__name__}). --debug shows where.")
+
+
+def _is_folder_gone() -> bool:
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def _common_last(arguments: Sequence[str]) -> list[str]:

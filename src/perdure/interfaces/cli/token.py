@@ -27,9 +27,12 @@ def register(app: typer.Typer) -> None:
     @command(app, "rotate")
     async def rotate(options: Options) -> Answer:
         """Make a new token. The old one and all login sessions become invalid; open connections are closed."""
+        from perdure.interfaces.api.codes import revoke_codes
         from perdure.interfaces.api.doors import rotate_token
 
-        token = rotate_token(options.settings().home)
+        home = options.settings().home
+        token = rotate_token(home)
+        revoke_codes(home)
         return Answer({"token": token}, [token])
 
     @command(app, "url")

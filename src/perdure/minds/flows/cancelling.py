@@ -5,6 +5,7 @@ Only then CancelledError is raised in it, so it is raised at the same place betw
 """
 
 import asyncio
+from collections.abc import Sequence
 
 from perdure.kernel.fold import GoalState
 from perdure.minds.flows.progress import Progress
@@ -67,8 +68,10 @@ class Cancelling:
         cancelled = self._progress.cancelled
         return [name for name, call in state.open_calls.items() if call.call.step in cancelled] if cancelled else []
 
-    def take_abandoned(self) -> list[str]:
+    def take_abandoned(self) -> Sequence[str]:
         """Return the calls of pure steps whose result the function does not want any more, each of them once."""
+        if not self._abandoned:
+            return ()
         abandoned, self._abandoned = self._abandoned, []
         return abandoned
 

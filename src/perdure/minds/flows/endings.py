@@ -1,6 +1,6 @@
 """How the calls and the function of a flow end: the values and exceptions a flow is given, and the end of its goal."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 from perdure.errors import GoalFailed, StepFailed
@@ -11,7 +11,7 @@ from perdure.minds.flows.failed_steps import failed_steps, tag_with_steps
 from perdure.minds.flows.mistakes import failure_of
 from perdure.minds.flows.requests import Request, Work
 from perdure.minds.flows.tracebacks import mark_recorded, members_of, recorded_error, text_of
-from perdure.minds.flows.values import require_result
+from perdure.minds.flows.values import needs_result, require_result
 from perdure.minds.standing import BAD_VALUE, NOT_HAPPENED, TIMEOUT, Standing
 
 
@@ -46,13 +46,20 @@ def value_for(request: Request, found: Standing) -> Any:
     value = found.output if signal is None else signal.payload
     try:
         if found.is_skipped and isinstance(request.wanted, Work):
-            require_result(request.wanted.fn, value)
+            _require_result(request.wanted.fn, value)
     except ValueError as error:
         what = f"The value that was given for {request.step} does not fit what its function returns: {error}"
         failed = StepFailed(BAD_VALUE, what, step=request.step)
         tag_with_steps(failed, [request.step])
         raise failed from error
     return value
+
+
+def _require_result(fn: Callable[..., Any], value: Any) -> None:
+    """Raises: ValueError when a value does not fit a function, or there is none and the function needs one."""
+    if value is None and needs_result(fn):
+        raise ValueError("it has no value, and the function cannot return None")
+    require_result(fn, value)
 
 
 def failure_from(step: str, found: Standing) -> BaseException:

@@ -2,8 +2,10 @@
 
 import os
 import shlex
+import shutil
 import socket
 import sys
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, cast
 
 from perdure.errors import Invalid, Unavailable
@@ -84,8 +86,19 @@ def require_driver() -> None:
     try:
         import psycopg  # noqa: F401
     except ImportError as error:
-        command = f"{shlex.quote(sys.executable)} -m pip install '{DRIVER}'"
-        raise Unavailable(f"PostgreSQL needs the package psycopg, which is not installed. Run: {command}") from error
+        raise Unavailable(
+            f"PostgreSQL needs the package psycopg, which is not installed. Run: {_install_command()}"
+        ) from error
+
+
+def _install_command() -> str:
+    """Return a command that installs the driver for this interpreter; environments made by uv have no pip."""
+    python = shlex.quote(sys.executable)
+    if find_spec("pip") is not None:
+        return f"{python} -m pip install '{DRIVER}'"
+    if shutil.which("uv") is not None:
+        return f"uv pip install --python {python} '{DRIVER}'"
+    return f"{python} -m ensurepip && {python} -m pip install '{DRIVER}'"
 
 
 def connected_to(connection: "psycopg.Connection[Any]") -> list[Connected]:

@@ -11,6 +11,7 @@ import os
 import secrets
 import sqlite3
 import stat
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -38,7 +39,8 @@ class Probe:
     version: int
     application_id: int
     is_empty: bool
-    revision: str | None
+    revisions: Sequence[str]
+    """What Alembic has noted: one revision, the version."""
 
     @property
     def is_ours(self) -> bool:
@@ -171,8 +173,15 @@ def recognise(path: Path, chain: Chain = CHAIN, *, shown: Path | None = None) ->
         raise Invalid(f"{shown or path} is a SQLite database of another program. It was left as it is.")
     if found.version > chain.head:
         raise Conflict(chain.refusal(str(shown or path), f"{found.version:04d}"))
-    if found.revision is not None and not chain.is_known(found.revision):
-        raise Conflict(chain.refusal(str(shown or path), found.revision))
+    for revision in found.revisions:
+        if not chain.is_known(revision):
+            raise Conflict(chain.refusal(str(shown or path), revision))
+    if found.version >= 1 and list(found.revisions) != [f"{found.version:04d}"]:
+        noted = ", ".join(found.revisions) or "nothing"
+        raise Damaged(
+            f"{shown or path} says that its version is {found.version:04d}, and its table alembic_version has {noted}."
+            " It was left as it is. Restore a backup with `perdure db restore --replace ARCHIVE`."
+        )
     return found
 
 
@@ -186,16 +195,15 @@ def probe(path: Path) -> Probe:
             version=int(pragma(connection, "user_version")),
             application_id=int(pragma(connection, "application_id")),
             is_empty=connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0,
-            revision=_revision(connection),
+            revisions=_revisions(connection),
         )
 
 
-def _revision(connection: sqlite3.Connection) -> str | None:
-    """Return the revision that Alembic has noted, which a copy by another tool may have set without the version."""
+def _revisions(connection: sqlite3.Connection) -> Sequence[str]:
+    """Return what Alembic has noted, which another tool may have changed without the version."""
     if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'").fetchone() is None:
-        return None
-    row = connection.execute("SELECT * FROM alembic_version").fetchone()
-    return None if row is None else str(row[0])
+        return ()
+    return [str(row[0]) for row in connection.execute("SELECT * FROM alembic_version")]
 
 
 def adopt(path: Path) -> None:

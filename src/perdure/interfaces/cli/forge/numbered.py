@@ -118,4 +118,5 @@ async def _confirm(question: str, session: SessionView) -> Any:
 
 
 def _shown(rows: Sequence[tuple[str, str]]) -> list[str]:
-    return [f"  {name}: {value}" for name, value in rows if value]
+    indents = {name: "\n" + " " * len(f"  {name}: ") for name, _ in rows}
+    return [f"  {name}: {value}".replace("\n", indents[name]) for name, value in rows if value]

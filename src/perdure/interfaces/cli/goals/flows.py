@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from perdure.app.goals import Goals
 from perdure.app.run_options import Manner
+from perdure.app.workdirs import is_own_workdir
 from perdure.errors import Conflict, Invalid
 from perdure.interfaces.cli import json_input
 from perdure.interfaces.cli.command import Options
@@ -99,11 +100,15 @@ async def run_in_its_folder(options: Options, goals: Goals, goal_id: str, run: C
 
 
 def in_folder_of(goal: Summary) -> AbstractContextManager[None]:
-    """Find the module of a flow, and change to the folder where it was started; one of a server has no such folder."""
-    if goal.mind == "flow" and goal.workdir is not None:
-        look_in(goal.workdir)
-    folder = goal.workdir if goal.mind == "flow" and goal.queue == "cli" else None
-    return chdir(folder) if folder is not None and Path(folder).is_dir() else nullcontext()
+    """Find the module of a flow, and change to the folder where it was started; one of a server has no such folder.
+
+    A flow of a server that the command line has resumed is in the queue `cli` from then on, and still has none.
+    """
+    if goal.mind != "flow" or goal.workdir is None:
+        return nullcontext()
+    look_in(goal.workdir)
+    has_folder = goal.queue == "cli" and not is_own_workdir(goal.workdir)
+    return chdir(goal.workdir) if has_folder and Path(goal.workdir).is_dir() else nullcontext()
 
 
 @contextmanager

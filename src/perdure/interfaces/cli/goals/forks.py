@@ -24,6 +24,9 @@ from perdure.kernel.events import Event, ToolCall
 from perdure.kernel.fold import fold
 from perdure.kernel.repetition import done_after
 
+_MOST_DIGITS = 9
+"""A number that is typed has fewer: neither a list nor a history is that long."""
+
 
 class _Place(TypedDict):
     """Where to fork: one of these is given."""
@@ -134,8 +137,10 @@ def _place(before: str | None, after: str | None, at: str | None) -> _Place:
 
     Raises: Invalid
     """
-    if at is not None and (not (at.isdecimal() and at.isascii()) or int(at) < 1):
-        raise Invalid(f"--at is the number of an event, as `perdure goal show` has it in its column seq; found {at!r}.")
+    is_number = at is not None and at.isdecimal() and at.isascii() and len(at) <= _MOST_DIGITS
+    if at is not None and (not is_number or int(at) < 1):
+        found = f"found {at[:40]!r}"
+        raise Invalid(f"--at is the number of an event, as `perdure goal show` has it in its column seq; {found}.")
     return {"before": before, "after": after, "at": None if at is None else int(at)}
 
 

@@ -11,6 +11,7 @@ import typer
 
 from perdure.app import open_home
 from perdure.app.views import GoalView
+from perdure.app.workdirs import is_own_workdir
 from perdure.errors import Damaged
 from perdure.interfaces.cli.answer import Answer, Table
 from perdure.interfaces.cli.command import Options, command
@@ -32,6 +33,7 @@ from perdure.interfaces.cli.terminal import columns_of_stdout, cut_to, one_line
 from perdure.interfaces.cli.times import age, span, whole_moment
 from perdure.kernel.events import Event
 from perdure.kernel.fold import GoalState, fold
+from perdure.kernel.ports import Summary
 from perdure.kernel.replay import require_unchanged
 
 _MOST_VALUE = 200
@@ -116,7 +118,7 @@ def facts(seen: GoalView, state: GoalState, now_us: int) -> list[str]:
     known = {
         "started": f"{whole_moment(goal.created_us)} ({age(goal.created_us, now_us)})",
         "took" if is_over else "so far": span(goal.created_us, goal.updated_us if is_over else now_us),
-        "folder": goal.workdir,
+        "folder": _folder(goal),
         "key": goal.start_key,
         "tags": ", ".join(goal.tags),
         "bot": goal.bot,
@@ -129,6 +131,12 @@ def facts(seen: GoalView, state: GoalState, now_us: int) -> list[str]:
     shown = {name: one_line(text) for name, text in known.items() if text}
     width = max(map(len, shown)) + 2
     return [_filled(name.ljust(width), text) for name, text in shown.items()]
+
+
+def _folder(goal: Summary) -> str | None:
+    """Return the folder in which a goal runs; a flow of a server runs in the current folder of a process."""
+    is_elsewhere = goal.mind == "flow" and goal.workdir is not None and is_own_workdir(goal.workdir)
+    return None if is_elsewhere else goal.workdir
 
 
 def _value(state: GoalState) -> str | None:

@@ -6,6 +6,9 @@ import sys
 
 from perdure.interfaces.cli.terminal import one_line
 
+_MOST_DIGITS = 9
+"""A number that is typed has fewer: neither a list nor a history is that long."""
+
 
 def can_move_cursor() -> bool:
     """Tell whether the terminal can show a list that is redrawn in place."""
@@ -33,5 +36,5 @@ async def read_line(question: str) -> str:
 
 def read_number(text: str, count: int) -> int | None:
     """Return the index of the choice that was typed as its number, from 1 to `count`; None for anything else."""
-    is_number = text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= count
-    return int(text) - 1 if is_number else None
+    is_number = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
+    return int(text) - 1 if is_number and 1 <= int(text) <= count else None
