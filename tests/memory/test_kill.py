@@ -41,6 +41,7 @@ CLEAR = ("memory.clear.before", "memory.clear.after")
 JOBS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
     "compact": (jobs.compact, ()),
     "forget": (jobs.forget, ("secret",)),
+    "import": (jobs.import_tombstone, ("secret",)),
     "repair": (jobs.repair, ()),
     "accept": (jobs.accept, ("edited",)),
     "clear": (jobs.clear, ()),
@@ -96,6 +97,8 @@ def _finish(folder: Path, job: str) -> None:
                 memory.compact(now_ms=NOW_MS)
             case "forget":
                 memory.forget("secret")
+            case "import":
+                memory.import_lines([jobs.tombstone_of("secret")])
             case "repair":
                 memory.repair()
             case "accept":
@@ -109,6 +112,7 @@ def _finish(folder: Path, job: str) -> None:
     [
         *(("compact", point) for point in (*PURGE, *ARCHIVE, *REWRITE)),
         *(("forget", point) for point in (*APPEND, *PURGE, *REWRITE)),
+        *(("import", point) for point in (*APPEND, *PURGE, *REWRITE)),
         *(("repair", point) for point in (*QUARANTINE, *REWRITE)),
         *(("accept", point) for point in REWRITE),
         *(("clear", point) for point in (*REWRITE, *CLEAR)),

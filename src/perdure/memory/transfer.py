@@ -88,7 +88,7 @@ def import_lines(log: Log, chunks: Iterable[bytes]) -> Plain:
     }
     try:
         with closing(_Ids(log)) as ids:
-            gone = _import(log, ids, chunks, answer)
+            gone = _import(log, ids, chunks, answer) or ids.has_unpurged
     except Unusable as error:
         raise Unavailable(f"The ids of {log.places.log} cannot be kept in a temporary file: {error}.") from error
     if gone:
@@ -218,6 +218,8 @@ class _Ids:
         self._upto = 0
         self._years: list[Path] = []
         self._names = Names()
+        self.has_unpurged = False
+        """Whether a forgotten record is still in a file, because whoever forgot it died before the purge."""
 
     def catch_up(self) -> None:
         """Take in what is settled while others write, so that little is left to be done under the lock."""
@@ -253,9 +255,14 @@ class _Ids:
         """Forget all of it."""
         self._names.close()
 
+    def _hide(self, name: str) -> None:
+        place = self._names.find(name)
+        self.has_unpurged |= place is not None and place[0] != FORGOTTEN
+        self._names.hide(name)
+
     def _take_all(self, lines: Iterator[Line], number: int) -> None:
         for line in lines:
             if is_tombstone(line):
-                self._names.hide(target_of(line.content or {}))
+                self._hide(target_of(line.content or {}))
             elif line.is_served and (name := named(line)) is not None:
                 self._names.put(name, number, line.offset)
