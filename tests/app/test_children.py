@@ -16,6 +16,7 @@ from tests.app.serving import at_work, become
 
 _calls: list[str] = []
 _is_broken = False
+_releases: dict[str, asyncio.Event] = {}
 
 
 @pytest.fixture(autouse=True)
@@ -62,6 +63,28 @@ async def fragile(goal: Goal, text: str) -> str:
 async def careless(goal: Goal) -> str:
     await goal.step(_note, "before")
     return await goal.child(fragile, "child")
+
+
+async def _clean_up() -> None:
+    _calls.append("clean up")
+    await _releases["clean up"].wait()
+
+
+@flow(cleanup=True)
+async def tidy(goal: Goal) -> None:
+    try:
+        await goal.signal("never")
+    finally:
+        await goal.options(effect="idempotent").step(_clean_up)
+
+
+@flow
+async def changing_its_mind(goal: Goal) -> str:
+    child = asyncio.create_task(goal.child(tidy))
+    await goal.signal("go")
+    child.cancel()
+    await asyncio.wait([child])
+    return "changed"
 
 
 @flow
@@ -286,6 +309,20 @@ async def test_a_child_that_the_flow_gives_up_is_cancelled(goals: Goals) -> None
     assert child.status == "cancelled"
     outputs = [event.content() for event in await goals.history(done.id) if event.type == "tool_output"]
     assert outputs[0]["error"]["code"] == "cancelled"
+
+
+async def test_a_parent_is_due_until_the_child_that_it_cancels_has_ended(goals: Goals) -> None:
+    released = _releases["clean up"] = asyncio.Event()
+    handle = await goals.start(changing_its_mind)
+    async with asyncio.timeout(20):
+        while (await goals.get(handle.id)).summary.waiting_for != "child":  # noqa: ASYNC110 (as stored)
+            await asyncio.sleep(0.01)
+        await goals.signal(handle.id, "go")
+        while "clean up" not in _calls:  # noqa: ASYNC110 (the step is in another task)
+            await asyncio.sleep(0.01)
+        assert (await goals.get(handle.id)).summary.due_us is not None, "nobody would end the child after a kill"
+        released.set()
+        assert (await handle.result()).value == "changed"
 
 
 async def test_a_child_that_a_failed_flow_leaves_is_cancelled(goals: Goals) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -18,6 +19,7 @@ from tests.memory.repositories import GitRepository
 
 ROOT = Path(__file__).parents[2]
 HOW_TO = ROOT / "docs" / "how-to"
+SCRIPT = ROOT / "examples" / "memory-action" / "memory-branch.sh"
 BEGIN = "<!-- perdure:memory:begin -->"
 REPORT = '<testsuite><testcase name="t" file="tests/t.py"><failure>shop/tax.py:3: bad</failure></testcase></testsuite>'
 CLONES = {"whole": (), "shallow": ("--depth", "1"), "bare": ("--bare",)}
@@ -31,8 +33,18 @@ esac
 """
 CURL = """#!/bin/sh
 case "$*" in
-*"-X PUT"*"description@body.md"*) cp body.md "$FORGE/description" && echo edited >> "$FORGE/calls" && echo '{}' ;;
+*"-X PUT"*"description@$WORK/body.md"*) cp "$WORK/body.md" "$FORGE/description" && echo edited >> "$FORGE/calls" ;;
 *) python3 -c 'import json, sys; print(json.dumps({"description": open(sys.argv[1]).read()}))' "$FORGE/description" ;;
+esac
+"""
+
+
+PYTHON = f"""#!/bin/sh
+# Its environments are itself, and its pip installs nothing and notes what it was asked for.
+case "$1 $2" in
+"-m venv") mkdir -p "$3/bin" && cp "$0" "$3/bin/python" ;;
+"-m pip") printf '%s\\n' "$*" >> "$FORGE/pip" ;;
+*) exec {sys.executable} "$@" ;;
 esac
 """
 
@@ -95,7 +107,7 @@ def team(tmp_path: Path) -> Team:
     work.git("push", "-q", "origin", "change")
     programs = tmp_path / "programs"
     programs.mkdir()
-    for name, text in (("gh", GH), ("curl", CURL), ("pip", "#!/bin/sh\n")):
+    for name, text in (("gh", GH), ("curl", CURL), ("python", PYTHON), ("python3", PYTHON)):
         (programs / name).write_text(text)
         (programs / name).chmod(0o755)
     description = tmp_path / "description"
@@ -170,6 +182,83 @@ def test_jobs_that_save_at_once_lose_no_record(team: Team) -> None:
     assert sorted(record["title"] for record in team.saved()) == ["lesson-0", "lesson-1"]
 
 
+def test_one_failure_that_two_jobs_saw_is_recorded_once_and_loses_nothing(team: Team) -> None:
+    clones = [team.clone("shallow", "main") for _ in range(2)]
+    states = [{"MEMORY_STATE_DIR": str(team.folder / name)} for name in ("one", "two")]
+    for number, (clone, state) in enumerate(zip(clones, states, strict=True)):
+        when = f'<testsuite timestamp="2026-11-15T10:0{number}:00"'
+        (clone / "report.xml").write_text(REPORT.replace("<testsuite", when).replace(": bad", f": bad {number}"))
+        feed = f"{LOAD}\n{FEED}\nperdure memory add --type lesson --title lesson-{number}"
+        done = team.run(clone, feed, {**state, "REPORTS": "report.xml"})
+        assert done.returncode == 0, done.stderr
+    for clone, state in zip(clones, states, strict=True):
+        done = team.run(clone, SAVE, state)
+        assert done.returncode == 0, done.stderr
+    assert sorted(record["type"] for record in team.saved()) == ["lesson", "lesson", "revert", "verifier_cluster"]
+
+
+def test_a_bad_line_on_the_branch_stops_nobody_and_is_repaired(team: Team) -> None:
+    job(team, team.clone("whole", "main"), FEED, SAVE)
+    clone = team.clone("whole", "perdure-memory")
+    with (clone / "memory.jsonl").open("a") as log:
+        log.write("<<<<<<< HEAD\n")
+    team.work.git("-C", str(clone), "commit", "-qam", "merge by hand")
+    team.work.git("-C", str(clone), "push", "-q")
+    clone = team.clone("whole", "main")
+    job(team, clone, "perdure memory add --type lesson --title later", SAVE)
+    assert [record["type"] for record in team.saved()] == ["revert", "lesson"]
+    by_hand(team, "perdure", "memory", "repair")
+    assert "<<<" not in team.work.git("-C", str(team.bare), "show", "perdure-memory:memory.jsonl")
+    assert [record["type"] for record in team.saved()] == ["revert", "lesson"]
+
+
+def test_what_a_person_adds_and_forgets_reaches_the_branch_and_stays_so(team: Team) -> None:
+    old = team.clone("whole", "main")
+    job(team, old, FEED)
+    job(team, team.clone("whole", "main"), FEED, SAVE)
+    by_hand(team, "perdure", "memory", "add", "--type", "lesson", "--title", "mine", "--path", "shop/cart.py")
+    [revert, lesson] = team.saved()
+    assert (lesson["title"], lesson["paths"]) == ("mine", ["shop/cart.py"])
+    by_hand(team, "perdure", "memory", "forget", revert["id"], "--yes")
+    job(team, old, SAVE)
+    job(team, team.clone("whole", "main"), FEED, SAVE)
+    assert [record["title"] for record in team.saved() if record["type"] != "_tombstone"] == ["mine"]
+    assert revert["title"] not in team.work.git("-C", str(team.bare), "show", "perdure-memory:memory.jsonl")
+
+
+def by_hand(team: Team, *words: str) -> None:
+    done = team.run(team.clone("whole", "main"), f"sh {SCRIPT} {' '.join(words)}", {})
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_pull_request_that_renames_a_file_shows_its_history(team: Team) -> None:
+    team.work.git("checkout", "-q", "main")
+    team.work.commit("Price", shop__cart_py="a long text\n" * 20)
+    team.work.git("checkout", "-q", "-b", "rename")
+    team.work.git("mv", "shop/cart.py", "shop/basket.py")
+    team.work.commit("Rename")
+    team.push()
+    job(team, team.clone("whole", "main"), FEED, SAVE)
+    job(team, team.clone("whole", "rename"), SHOW)
+    assert "paths: `shop/cart.py`" in team.description.read_text()
+
+
+def test_a_token_that_may_not_edit_ends_green_with_a_sentence(team: Team) -> None:
+    job(team, team.clone("whole", "main"), FEED, SAVE)
+    (team.folder / "programs" / "gh").write_text('#!/bin/sh\n[ "$2" = view ] && echo mine\n')
+    state = {"MEMORY_STATE_DIR": str(team.folder / "memory")}
+    done = team.run(team.clone("whole", "change"), f"{LOAD}\n{SHOW}", state)
+    assert done.returncode == 0, done.stderr
+    assert "The section was not written: the token needs pull-requests: write." in done.stderr
+
+
+def test_a_host_that_is_down_is_not_taken_for_an_empty_memory(team: Team) -> None:
+    clone = team.clone("whole", "main")
+    team.bare.rename(team.bare.with_name("away"))
+    state = {"MEMORY_STATE_DIR": str(team.folder / "memory")}
+    assert team.run(clone, LOAD, state).returncode != 0
+
+
 def test_a_save_without_anything_to_save_makes_no_branch(team: Team) -> None:
     done = team.run(team.clone("whole", "main"), SAVE, {"MEMORY_STATE_DIR": str(team.folder / "none")})
     assert done.returncode == 0
@@ -184,7 +273,9 @@ def test_a_shallow_clone_that_is_not_deepened_fails_and_changes_nothing(team: Te
     done = team.run(clone, SHOW.replace("git fetch -q", "git fetch -q --depth 1"), state)
     assert done.returncode != 0
     assert team.description.read_text() == before
-    piped = "git diff -z --name-only FETCH_HEAD...HEAD | perdure memory related --paths-from - --apply body.md"
+    piped = (
+        "git diff -z --no-renames --name-only FETCH_HEAD...HEAD | perdure memory related --paths-from - --apply body.md"
+    )
     done = team.run(clone, f"cp {team.description} body.md; set +o pipefail; {piped}", state)
     assert (done.returncode, "shallow clone" in done.stderr) == (2, True)
     assert (clone / "body.md").read_text() == before
@@ -193,11 +284,57 @@ def test_a_shallow_clone_that_is_not_deepened_fails_and_changes_nothing(team: Te
 def test_the_action_runs_the_lines_of_the_page() -> None:
     action = yaml.safe_load((ROOT / "examples" / "memory-action" / "action.yml").read_text())
     steps = {step["name"]: step["run"] for step in action["runs"]["steps"]}
-    assert list(steps.values())[2:] == [HISTORY, LOAD, SHOW, FEED, SAVE]
+    assert list(steps.values())[3:] == [HISTORY, LOAD, SHOW, FEED, SAVE]
     assert all(step["shell"] == "bash" for step in action["runs"]["steps"])
     named = re.findall(r"inputs\.(\w+)", json.dumps(action))
     assert set(named) == set(action["inputs"])
     assert "${{" not in "".join(steps.values()), "nothing of an event is put into a script"
+
+
+def test_the_script_for_people_has_the_lines_of_the_page() -> None:
+    script = SCRIPT.read_text()
+    assert all(lines.removeprefix("set -e\n") in script for lines in (LOAD, SAVE))
+
+
+@pytest.mark.parametrize("source", ["", "git+https://example.org/o/perdure@v1", "perdure"])
+def test_the_action_installs_perdure_from_its_repository_and_never_by_its_name(team: Team, source: str) -> None:
+    action = yaml.safe_load((ROOT / "examples" / "memory-action" / "action.yml").read_text())
+    lines = action["runs"]["steps"][0]["run"]
+    path, temp = team.folder / "path", team.folder / "temp"
+    more = {"GITHUB_PATH": str(path), "RUNNER_TEMP": str(temp), "PERDURE_SOURCE": source}
+    done = team.run(team.folder, lines, {**more, "GITHUB_ACTION_PATH": str(ROOT / "examples" / "memory-action")})
+    if source == "perdure":
+        assert done.returncode == 1
+        assert "source is perdure, which is neither a folder nor an address." in done.stdout
+        assert not (team.folder / "pip").exists()
+        return
+    assert done.returncode == 0, done.stderr
+    assert (team.folder / "pip").read_text() == f"-m pip install -q {source or ROOT}\n"
+    assert path.read_text() == f"{temp}/perdure/bin\n"
+
+
+def test_a_copy_of_the_action_says_that_it_needs_a_source(team: Team) -> None:
+    action = yaml.safe_load((ROOT / "examples" / "memory-action" / "action.yml").read_text())
+    copy = team.folder / ".github" / "actions" / "memory"
+    copy.mkdir(parents=True)
+    done = team.run(copy, action["runs"]["steps"][0]["run"], {"GITHUB_ACTION_PATH": str(copy), "PERDURE_SOURCE": ""})
+    assert (done.returncode, "Set its input source" in done.stdout) == (1, True)
+
+
+def test_no_page_installs_perdure_by_its_name() -> None:
+    for page in (*HOW_TO.glob("memory-*.md"), ROOT / "examples" / "memory-action" / "action.yml"):
+        assert not re.search(r"pip install[^\n]* perdure\b", page.read_text()), page
+
+
+def test_the_jobs_of_the_pages_record_failed_tests_too() -> None:
+    workflow = yaml.safe_load(blocks("memory-in-github-actions.md", "yaml")[0])
+    upload = workflow["jobs"]["test"]["steps"][-1]
+    assert (upload["if"], workflow["jobs"]["memory"]["if"]) == ("always()", "always()")
+    assert workflow["jobs"]["memory"]["needs"] == "test"
+    assert workflow["jobs"]["test"]["permissions"] == {"contents": "read"}
+    config = yaml.safe_load(blocks("memory-in-gitlab-ci.md", "yaml")[0])
+    assert config["test"]["artifacts"] == {"when": "always", "paths": ["report.xml"]}
+    assert (config["memory-record"]["stage"], config["memory-record"]["rules"][0]["when"]) == (".post", "always")
 
 
 def test_the_places_of_the_action_are_named(team: Team) -> None:
@@ -213,27 +350,36 @@ def test_the_workflows_of_the_pages_are_yaml() -> None:
         assert all(yaml.safe_load(text) for text in blocks(page, "yaml"))
 
 
+GITLAB = {
+    "MEMORY_TOKEN": "t",
+    "PERDURE_SOURCE": "git+https://gitlab.example/tools/perdure.git@v1",
+    "CI_SERVER_URL": "https://gitlab.example",
+    "CI_PROJECT_PATH": "acme/shop",
+    "CI_MERGE_REQUEST_PROJECT_ID": "1",
+    "CI_API_V4_URL": "https://gitlab.example/api/v4",
+    "CI_MERGE_REQUEST_IID": "7",
+    "CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "main",
+}
+
+
+def gitlab(team: Team, clone: Path, name: str, config: dict[str, Any], **more: str) -> subprocess.CompletedProcess[str]:
+    """Run a job as a runner does: all lines in one shell, in a checkout."""
+    sha = team.work.git("-C", str(clone), "rev-parse", "HEAD")
+    given = config[".memory"]["variables"]
+    variables = {key: value.replace("$CI_PROJECT_DIR", str(clone)) for key, value in given.items()}
+    lines = "\n".join([*config[".memory"]["before_script"], *config[name]["script"]])
+    return team.run(clone, lines, {**GITLAB, **variables, "CI_COMMIT_SHA": sha, **more})
+
+
 @pytest.mark.parametrize("how", CLONES)
 def test_the_jobs_of_gitlab_work(team: Team, how: str) -> None:
     config = yaml.safe_load(blocks("memory-in-gitlab-ci.md", "yaml")[0])
-    environment = {
-        "MEMORY_TOKEN": "t",
-        "CI_SERVER_HOST": "gitlab.example",
-        "CI_PROJECT_PATH": "acme/shop",
-        "CI_PROJECT_ID": "1",
-        "CI_API_V4_URL": "https://gitlab.example/api/v4",
-        "CI_MERGE_REQUEST_IID": "7",
-        "CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "main",
-        "MEMORY_STATE_DIR": str(team.folder / "memory"),
-    }
 
     def run(name: str, branch: str, *, report: str | None = None) -> None:
         clone = team.clone(how, branch)
         if report is not None:
             (clone / "report.xml").write_text(report)
-        sha = team.work.git("-C", str(clone), "rev-parse", "HEAD")
-        lines = "\n".join([*config[".memory"]["before_script"], *config[name]["script"]])
-        done = team.run(clone, lines, {**environment, "CI_COMMIT_SHA": sha})
+        done = gitlab(team, clone, name, config)
         assert done.returncode == 0, done.stderr
 
     for _ in range(TIMES[how]):
@@ -243,3 +389,29 @@ def test_the_jobs_of_gitlab_work(team: Team, how: str) -> None:
         run("memory-related", "change")
     assert team.description.read_text().startswith(f"Makes the cart quick.\n\n{BEGIN}\n")
     assert (team.folder / "calls").read_text() == "edited\n"
+    assert set((team.folder / "pip").read_text().splitlines()) == {f"-m pip install -q {GITLAB['PERDURE_SOURCE']}"}
+
+
+@pytest.mark.parametrize("name", ["memory-related", "memory-record"])
+def test_a_job_of_gitlab_without_a_token_ends_green_with_a_sentence(team: Team, name: str) -> None:
+    config = yaml.safe_load(blocks("memory-in-gitlab-ci.md", "yaml")[0])
+    done = gitlab(team, team.clone("whole", "change"), name, config, MEMORY_TOKEN="")
+    assert (done.returncode, "MEMORY_TOKEN is not set here" in done.stdout) == (0, True)
+    done = gitlab(team, team.clone("whole", "change"), name, config, PERDURE_SOURCE="perdure")
+    assert (done.returncode, "Set PERDURE_SOURCE to the address" in done.stdout) == (1, True)
+    assert not (team.folder / "pip").exists()
+
+
+def test_a_cache_of_gitlab_keeps_the_memory(team: Team) -> None:
+    whole, cached = (yaml.safe_load(text) for text in blocks("memory-in-gitlab-ci.md", "yaml"))
+    whole[".memory"]["variables"] |= cached["variables"]
+    [kept], is_unprotected = cached["cache"]["paths"], cached["cache"]["unprotect"]
+    assert is_unprotected
+    clone = team.clone("whole", "main")
+    assert gitlab(team, clone, "memory-record", whole).returncode == 0
+    assert "perdure-memory" not in team.work.git("-C", str(team.bare), "branch")
+    later = team.clone("whole", "change")
+    shutil.copytree(clone / kept, later / kept)
+    done = gitlab(team, later, "memory-related", whole)
+    assert done.returncode == 0, done.stderr
+    assert BEGIN in team.description.read_text()

@@ -106,6 +106,16 @@ async def clear(folder: Path) -> None:
         memory.verify(clear=True)
 
 
+async def import_tombstone(folder: Path, record_id: str) -> None:
+    with opened(folder) as memory:
+        memory.import_lines([tombstone_of(record_id)])
+
+
+def tombstone_of(record_id: str) -> bytes:
+    """What another log says of a record that was forgotten there."""
+    return line_of({"id": f"no-{record_id}", "type": "_tombstone", "target": record_id}, NOW_MS)
+
+
 async def forget(folder: Path, record_id: str) -> None:
     with opened(folder) as memory:
         memory.forget(record_id)

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from perdure import iter_records
+from perdure.memory.normalise import INGESTED_TYPES
 from perdure.memory.words import asked_terms, terms_of
 
 Record = dict[str, Any]
@@ -48,7 +49,24 @@ def related(log: Path, now_ms: int, limit: int = 3, retention_days: int = 90, **
         age = math.inf if moment is None else -moment
         found.append(((rank, age, -overlap, text(record.get("id")), n), plain(record), why))
     found.sort(key=lambda each: each[0])
-    return [(record, why) for _order, record, why in found[:limit]]
+    groups: list[tuple[Record, Any, set[Any]]] = []
+    for _order, record, why in found:
+        said = sayings(record, asked)
+        if not any(said & known for _record, _why, known in groups):
+            groups.append((record, why, set()))
+            groups[-1][2].update(said)
+        else:
+            next(known for _record, _why, known in groups if said & known).update(said)
+    return [(record, why) for record, why, _said in groups[:limit]]
+
+
+def sayings(record: Record, asked: Record) -> set[Any]:
+    """What is equal for records that say the same."""
+    about = (str(record.get("type")), str(record.get("repo") or ""))
+    words, cause = (record.get("title"), record.get("summary")), record.get("fingerprint")
+    has_cause = about[0] in INGESTED_TYPES and isinstance(cause, str) and cause and not asked.get("fingerprint")
+    has_words = any(words) and all(isinstance(word, str | None) for word in words)
+    return ({(*about, "cause", cause)} if has_cause else set()) | ({(*about, *words)} if has_words else set())
 
 
 def reasons(record: Record, asked: Record) -> tuple[list[Record], int]:

@@ -263,9 +263,10 @@ def test_what_is_forgotten_is_nowhere_any_more(memory: Memory) -> None:
     memory.add(record_of("c"))
     assert memory.forget("a") == {"forgotten": 2}
     assert ids(year(memory, "2025")) == ["b"]
-    assert ids(memory.places.log) == ["c"]
+    assert [record["id"] for record in memory.iter()] == ["c"]
     everything = b"".join(path.read_bytes() for path in memory.places.log.parent.rglob("*.jsonl"))
-    assert b'"a"' not in everything
+    assert everything.count(b'"a"') == 1, "only the tombstone is left"
+    assert b'"target":"a"' in everything
     with pytest.raises(NotFound, match="'a'"):
         memory.forget("a")
     assert memory.forget("b") == {"forgotten": 1}
@@ -275,8 +276,24 @@ def test_an_altered_record_can_be_forgotten_and_retention_plays_no_part(memory: 
     lines = put(memory, record_of("a", age_days=999), record_of("b", age_days=999))
     memory.places.log.write_bytes(lines[0].replace(b"lesson", b"LESSON") + lines[1])
     assert memory.forget("a") == {"forgotten": 1}
-    assert memory.places.log.read_bytes() == lines[1]
+    assert memory.places.log.read_bytes().startswith(lines[1])
+    [_, tombstone] = iter_lines(memory.places.log)
+    assert tombstone.record["target"] == "a"
     assert not memory.places.archive.exists()
+
+
+def test_a_compaction_keeps_one_tombstone_for_each_forgotten_record(memory: Memory) -> None:
+    put(memory, record_of("a"), record_of("b"))
+    memory.forget("a")
+    memory.forget("b")
+    with memory.places.log.open("ab") as log:
+        log.write(line_of({"id": "t", "type": "_tombstone", "target": "a"}, NOW_MS))
+        log.write(line_of(record_of("b"), NOW_MS))  # as another program does it
+    assert compacted(memory)["kept"] == 1
+    assert [line.record["target"] for line in iter_lines(memory.places.log) if "target" in line.record] == ["a"]
+    memory.compact(now_ms=NOW_MS + 365 * 24 * 3600 * 1000)
+    assert memory.compact(now_ms=NOW_MS + 365 * 24 * 3600 * 1000)["forgotten"] == 0
+    assert ids(year(memory, "2025")) == ["b"], "the tombstone of the reused id does not reach the archive"
 
 
 def test_what_nobody_knows_cannot_be_forgotten(tmp_path: Path) -> None:

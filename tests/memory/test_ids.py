@@ -1,6 +1,5 @@
 """An id names one record: a second record with it is refused, in the log and the archive, between processes."""
 
-import errno
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -10,8 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from perdure import Conflict, Invalid, Unavailable, append_record, read_records
-from perdure.failpoints import armed
+from perdure import Conflict, Invalid, append_record, read_records
 from perdure.memory.ids import in_archive
 from perdure.memory.ingest.report import Found, store
 from perdure.memory.lines import line_of
@@ -22,7 +20,7 @@ from tests import children
 from tests.crash.goals import rest_of
 from tests.crash.size import torture_size
 from tests.memory import jobs
-from tests.memory.jobs import NOW_MS, failing, record_of
+from tests.memory.jobs import NOW_MS, record_of
 
 FIRST = {"id": "mine", "type": "lesson", "title": "first"}
 OTHER = {**FIRST, "title": "other"}
@@ -154,28 +152,36 @@ def test_a_log_that_was_replaced_in_place_is_read_again(memory: Memory) -> None:
         append_record(memory.places.log, {"id": "b"})
 
 
-def test_the_id_of_a_forgotten_record_is_free_again(memory: Memory) -> None:
+@pytest.mark.parametrize("state", STATES)
+def test_the_id_of_a_forgotten_record_stays_taken(memory: Memory, state: Callable[[Memory], None]) -> None:
     memory.add(FIRST)
-    in_the_archive(memory)
+    state(memory)
     memory.add({"type": "fact", "title": "stays"})
-    with armed("memory.draft.before", failing(errno.ENOSPC)), pytest.raises(Unavailable, match="is forgotten"):
-        memory.forget("mine")
-    assert memory.add(OTHER)["added"]
     memory.forget("mine")
-    append_record(memory.places.log, FIRST)
-    assert titles(memory) == ["stays", "first"]
+    for compacted in (False, True):
+        if compacted:
+            memory.compact()
+        for record in (FIRST, OTHER):
+            with pytest.raises(Conflict, match="The id 'mine' is that of a forgotten record; nothing was stored"):
+                memory.add(record)
+            with pytest.raises(Conflict, match="forgotten"):
+                append_record(memory.places.log, record)
+        [answer] = memory.add_many([FIRST], skip_taken=True)
+        assert answer == {"added": False, "reason": "forgotten", "existing_id": "mine"}
+    assert titles(memory) == ["stays"]
 
 
-def test_a_tombstone_that_waits_for_a_compaction_frees_its_id(memory: Memory) -> None:
+def test_a_tombstone_that_waits_for_a_compaction_keeps_its_id(memory: Memory) -> None:
     memory.add(FIRST)
     in_the_archive(memory)
     tombstone = {"id": "t", "type": "_tombstone", "target": "mine"}
     append_record(memory.places.log, tombstone)
-    assert memory.import_lines([orjson.dumps(OTHER)])["added"] == 1
+    answer = memory.import_lines([orjson.dumps(OTHER)])
+    assert answer["forgotten"] == 2, "the line is skipped, and what waits in the archive is purged"
     with pytest.raises(Conflict):
         memory.add(FIRST)
     memory.compact()
-    assert titles(memory) == ["other"]
+    assert titles(memory) == []
 
 
 @pytest.mark.parametrize("state", [with_an_index, in_the_archive])

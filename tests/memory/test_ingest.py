@@ -211,13 +211,34 @@ def test_a_report_without_a_failure_gives_nothing_and_is_no_error(tmp_path: Path
     assert (found.records, found.skipped, found.errors) == ([], 0, [])
 
 
+VITEST = """<testsuites><testsuite name="web/src/total.test.js"><testcase classname="{name}" name="adds">
+<failure message="expected 3"> \u276f web/src/total.test.js:5:21
+ \u276f add web/src/total.js:2:3</failure></testcase></testsuite></testsuites>"""
+
+
+@pytest.mark.parametrize("root", [".", "web"])
+def test_a_report_of_javascript_is_filed_under_the_files_that_it_names(
+    tmp_path: Path, repository: GitRepository, root: str
+) -> None:
+    repository.commit("web", web__src__total_test_js="1", web__src__total_js="1")
+    found = junit(report(tmp_path, VITEST.format(name="web/src/total.test.js")), root=repository.folder / root)
+    assert (found.records[0]["paths"], found.errors) == (["web/src/total.js", "web/src/total.test.js"], [])
+    named = '<testsuite name="{}"><testcase classname="{}" name="t"><failure/></testcase></testsuite>'
+    for suite, name in (("Cart", "web/src/total.test.js"), ("web/src/total.test.js", "Cart adds")):
+        found = junit(report(tmp_path, named.format(suite, name)), root=repository.folder / root)
+        assert found.records[0]["paths"] == ["web/src/total.test.js"]
+    found = junit(report(tmp_path, named.format("Cart", "gone/total.test.js")), root=repository.folder / root)
+    assert found.records[0]["paths"] == []
+    assert found.errors[0].endswith("it names no file of the repository, so that no path finds the record.")
+
+
 def test_the_same_source_read_again_adds_nothing(tmp_path: Path, repository: GitRepository) -> None:
     repository.commit(f"Back\n\nThis reverts commit {'ab' * 20}.", a_py="1")
     shelf = Shelf()
     for expected in ({"added": 2, "duplicates": 0}, {"added": 0, "duplicates": 2}):
         found = junit(report(tmp_path, FAILED))
         found.extend(reverts(repository.folder, since_s=0, limit=5))
-        assert store(found, shelf) == {**expected, "skipped": 0, "errors": []}
+        assert store(found, shelf) == {**expected, "forgotten": 0, "skipped": 0, "errors": []}
 
 
 def test_a_record_that_is_invalid_keeps_no_other_from_being_stored() -> None:
@@ -232,7 +253,8 @@ def test_a_memory_that_fails_is_told_and_fails_nobody() -> None:
     shelf = Shelf()
     shelf.is_broken = True
     told = store(Found([{"id": str(number), "type": "fact"} for number in range(250)], 1, ["before"]), shelf)
-    assert told == {"added": 0, "duplicates": 0, "skipped": 251, "errors": ["before", "The disk is full."]}
+    counts = {"added": 0, "duplicates": 0, "forgotten": 0, "skipped": 251}
+    assert told == {**counts, "errors": ["before", "The disk is full."]}
 
 
 def test_the_end_of_a_goal_is_a_record() -> None:

@@ -91,6 +91,30 @@ def test_paths_overlap_at_their_slashes(memory: Memory, asked: str, found: list[
     assert ids(ask(memory, paths=[asked])) == found
 
 
+def failed_test(day: int, sha: str, **more: object) -> Plain:
+    about = {"type": "verifier_cluster", "severity": "high", "fingerprint": "junit-1", "sha": sha, "paths": ["t.py"]}
+    return {"id": f"run-{day}", **about, "title": "1 of 9 tests failed", "timestamp": moment(NOW - day * DAY), **more}
+
+
+def test_one_cause_takes_one_place_with_the_newest_and_a_count(memory: Memory) -> None:
+    put(memory, *(failed_test(day, f"{day}", title=f"{day} of 9 tests failed") for day in (4, 1, 2, 3)))
+    about = {"paths": ["t.py"], "timestamp": moment(NOW - DAY)}
+    put(memory, {"id": "incident", "type": "incident", "severity": "medium", "title": "down", **about})
+    put(memory, {"id": "lesson", "type": "lesson", "fingerprint": "junit-1", "title": "wait for the port", **about})
+    put(memory, {"id": "same", "type": "lesson", "title": "wait for the port", **about})
+    found = ask(memory, paths=["t.py"], limit=3)["matches"]
+    assert [(each["record"]["id"], each["count"]) for each in found] == [("run-1", 4), ("incident", 1), ("lesson", 2)]
+    assert ids(ask(memory, fingerprint="junit-1")) == ["run-1", "run-2", "run-3", "run-4", "lesson"], "asked for all"
+    assert [each["count"] for each in ask(memory, paths=["t.py"], limit=1)["matches"]] == [4]
+
+
+def test_what_others_say_and_other_repositories_keep_their_places(memory: Memory) -> None:
+    put(memory, *(failed_test(day, "s", id=name, repo=name) for day, name in ((1, "a"), (2, "b"))))
+    put(memory, {"id": "c", "type": "incident", "severity": "high", "title": "1 of 9 tests failed", "paths": ["t.py"]})
+    put(memory, *({"id": name, "type": "fact", "paths": ["t.py"]} for name in ("d", "e")))
+    assert sorted(ids(ask(memory, paths=["t.py"]))) == ["a", "b", "c", "d", "e"]
+
+
 def test_a_path_out_of_the_repository_is_refused(memory: Memory) -> None:
     with pytest.raises(Invalid, match="leads out"):
         memory.related(paths=["../x"])

@@ -30,6 +30,18 @@ def markers(text: str) -> list[str]:
     return [bare for line in text.split("\n") if (bare := line.strip(" \t\r")) in (BEGIN, END)]
 
 
+def test_a_removed_section_leaves_one_empty_line_between_what_stays() -> None:
+    with_section = f"Mine.\n\n{BEGIN}\nold\n{END}\n\nYours.\n"
+    assert apply_section(with_section, "") == "Mine.\n\nYours.\n"
+    assert apply_section(f"Mine.\n{BEGIN}\nold\n{END}\nYours.\n", "") == "Mine.\nYours.\n"
+
+
+def test_a_cause_that_came_back_says_how_often() -> None:
+    record = {"type": "revert", "title": "again"}
+    assert "revert: again (4 times, this is the newest)" in section([{"record": record, "why": [], "count": 4}])
+    assert "times" not in section([{"record": record, "why": [], "count": 1}])
+
+
 @given(TEXTS)
 def test_there_is_exactly_one_section_however_often_it_is_applied(text: str) -> None:
     once = apply_section(text, NEW)
@@ -122,7 +134,7 @@ SHA = "0123456789abcdef0123456789abcdef01234567"
         (
             Hosting("https://git.example.org", "/-/commit/", "/-/merge_requests/"),
             f"  - commit [`0123456789ab`](<https://git.example.org/acme/shop/-/commit/{SHA}>),"
-            " pull request [12](<https://git.example.org/acme/shop/-/merge_requests/12>)",
+            " merge request [12](<https://git.example.org/acme/shop/-/merge_requests/12>)",
         ),
     ],
 )

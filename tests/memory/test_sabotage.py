@@ -214,7 +214,8 @@ def test_what_is_added_behind_a_tombstone_of_its_id_is_found_before_and_after_co
     with armed("memory.draft.before", fail), pytest.raises(Conflict, match="is forgotten and no longer found"):
         memory.forget("again")
     assert found(memory) == []
-    memory.add({"id": "again", "type": "fact", "title": "new words", "paths": ["a.py"]})
+    with memory.places.log.open("ab") as log:  # as another program does it
+        log.write(line_of({"id": "again", "type": "fact", "title": "new words", "paths": ["a.py"]}, now_ms()))
     expected = ["new words"]
     assert found(memory) == expected
     memory.rebuild()

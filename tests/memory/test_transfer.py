@@ -30,6 +30,13 @@ def other(tmp_path: Path) -> Iterator[Memory]:
     memory.close()
 
 
+NOTHING = {
+    **dict.fromkeys(("added", "skipped", "forgotten", "conflicts", "bad_lines"), 0),
+    "conflicting": [],
+    "bad": [],
+}
+
+
 def json_of(*names: str) -> bytes:
     return b"".join(orjson.dumps({"id": name, "type": "lesson"}) + b"\n" for name in names)
 
@@ -46,7 +53,7 @@ def test_what_is_exported_and_imported_is_the_same(memory: Memory, other: Memory
     memory.add({"type": "lesson", "title": "\u2028 é \0", "links": ["https://x"]})
     exported = b"".join(memory.export(raw=raw, archive=True))
     answer = other.import_lines([exported])
-    assert answer == {"added": 41, "skipped": 0, "conflicts": 0, "conflicting": [], "bad_lines": 0, "bad": []}
+    assert answer == {**NOTHING, "added": 41}
     assert sorted(ids(other)) == sorted(orjson.loads(line)["id"] for line in exported.splitlines())
     assert list(other.iter())[-1] == list(memory.iter())[-1]
     assert other.verify()["records"] == 41
@@ -72,10 +79,60 @@ def test_an_export_leaves_out_what_is_damaged_or_to_be_forgotten(memory: Memory)
     assert [orjson.loads(line)["id"] for line in memory.export()] == ["b", "d"]
 
 
+def test_what_was_forgotten_here_is_not_imported_again(memory: Memory) -> None:
+    memory.import_lines([json_of("a", "b")])
+    memory.forget("a")
+    assert memory.import_lines([json_of("a", "b", "c")]) == {**NOTHING, "added": 1, "skipped": 1, "forgotten": 1}
+    memory.compact()
+    memory.rebuild()
+    assert memory.import_lines([json_of("a")])["forgotten"] == 1
+    assert ids(memory) == ["b", "c"]
+
+
+def test_what_was_forgotten_elsewhere_is_forgotten_by_an_import(memory: Memory, other: Memory) -> None:
+    for each in (memory, other):
+        each.import_lines([json_of("a", "b")])
+    put_away(other, "b")
+    memory.forget("a")
+    memory.forget("b")
+    log = memory.places.log.read_bytes()
+    assert other.import_lines([log, json_of("a")]) == {**NOTHING, "forgotten": 4}
+    everything = b"".join(path.read_bytes() for path in other.places.log.parent.rglob("*.jsonl"))
+    assert (ids(other), everything.count(b'"id":"a"'), everything.count(b'"id":"b"')) == ([], 0, 0)
+    again = other.places.log.read_bytes()
+    assert other.import_lines([log]) == NOTHING
+    assert other.places.log.read_bytes() == again, "a tombstone is stored once"
+
+
+@pytest.mark.parametrize("point", ["memory.write.before", "memory.draft.before", "memory.swap.before"])
+def test_an_import_that_dies_while_it_forgets_is_finished_by_the_next_one(
+    memory: Memory, other: Memory, point: str
+) -> None:
+    for each in (memory, other):
+        each.import_lines([json_of("a", "b")])
+    memory.forget("a")
+    log = memory.places.log.read_bytes()
+
+    def die() -> None:
+        raise SystemExit(point)
+
+    with armed(point, die), pytest.raises(SystemExit):
+        other.import_lines([log])
+    other.import_lines([log])
+    other.compact()
+    assert ids(other) == ["b"]
+    assert b'"id":"a"' not in other.places.log.read_bytes()
+
+
+def put_away(memory: Memory, name: str) -> None:
+    """Move a record into the archive, as an older compaction did."""
+    memory.places.archive.mkdir()
+    (memory.places.archive / "2024.jsonl").write_bytes(line_of(record_of(name), 1))
+
+
 def test_nothing_is_exported_from_what_is_not_there(memory: Memory) -> None:
     assert list(memory.export(archive=True)) == []
-    nothing = {"added": 0, "skipped": 0, "conflicts": 0, "conflicting": [], "bad_lines": 0, "bad": []}
-    assert memory.import_lines([]) == nothing
+    assert memory.import_lines([]) == NOTHING
     assert memory.import_lines([b"\n \n"])["bad_lines"] == 0
     assert not memory.places.log.exists()
 

@@ -63,7 +63,8 @@ class HomeMemory:
         It is on stable storage when this returns. `reason` says why it was not added: `duplicate`, with `existing_id`,
         or `disabled`. The same record with the id of one that is there is a duplicate, too, however old that is.
 
-        Raises: Invalid; Conflict when its id is taken by another record; Unavailable; Denied; Damaged.
+        Raises: Invalid; Conflict when its id is taken by another record, or was until that was forgotten; Unavailable;
+        Denied; Damaged.
         """
         return (await self.add_many([record], dedupe=dedupe))[0]
 
@@ -157,9 +158,10 @@ class HomeMemory:
     ) -> dict[str, Any]:
         """Find what has to do with some paths, a fingerprint, a text, a commit or a pull request.
 
-        Gives `{"matches": [{"record", "why": [{"kind", "value"}]}], "truncated"}`, the most severe and newest first, of
-        the last `memory.retention_days`, at most `memory.max_matches` unless a limit is given. `truncated` says that
-        the time was up.
+        Gives `{"matches": [{"record", "why": [{"kind", "value"}], "count"}], "truncated"}`, the most severe and newest
+        first, of the last `memory.retention_days`, at most `memory.max_matches` unless a limit is given. Records that
+        say the same (what tools report of one cause; otherwise the same title and summary) are one match with their
+        `count`. `truncated` says that the time was up.
 
         Raises: Invalid; Unavailable; Denied.
         """
@@ -230,12 +232,13 @@ class HomeMemory:
                 yield record
 
     async def ingest(self, find: Callable[[], Found]) -> dict[str, Any]:
-        """Take in what a source gives, and say what became of it: `added`, `duplicates`, `skipped`, `errors`.
+        """Take in what a source gives; count what was `added`, `duplicates`, `forgotten`, `skipped`; list `errors`.
 
-        The source read again adds nothing. What cannot be used is skipped; nothing of it is raised.
+        The source read again adds nothing, and a forgotten record is not added again. What cannot be used is skipped;
+        nothing of it is raised.
         """
         if not self._chosen.enabled:
-            return {"added": 0, "duplicates": 0, "skipped": 0, "errors": [_OFF]}
+            return {"added": 0, "duplicates": 0, "forgotten": 0, "skipped": 0, "errors": [_OFF]}
         return await self._call(lambda: store(find(), self._memory))
 
     async def status(self) -> dict[str, Any]:
@@ -278,7 +281,7 @@ class HomeMemory:
         return await self._call(self._memory.compact, retention_days=days, dry_run=dry_run)
 
     async def forget(self, record_id: str) -> dict[str, Any]:
-        """Remove a record for good.
+        """Remove a record for good: no import and no adapter brings it back.
 
         Raises: NotFound; Unavailable; Denied; Damaged.
         """
@@ -295,8 +298,9 @@ class HomeMemory:
     async def import_lines(self, chunks: Iterable[bytes]) -> dict[str, Any]:
         """Add every line of JSON whose id is not there yet; the chunks may be cut anywhere.
 
-        Gives `added`, `skipped`, `bad_lines`, and under `bad` the first of those with their numbers. `conflicts` counts
-        those of the skipped whose id is taken by another record, and `conflicting` has the first of them.
+        Gives `added`, `skipped`, `forgotten`, `bad_lines`, and under `bad` the first of those with their numbers.
+        `conflicts` counts those of the skipped whose id is taken by another record, and `conflicting` has the first of
+        them.
 
         Raises: Conflict when the memory is switched off; Unavailable; Denied; Damaged.
         """

@@ -162,7 +162,7 @@ class Loop:
             outcome = self._outcome(wake_us)
             if outcome == "waiting" and await self._children.are_active():
                 outcome, wake_us = None, self._clock.now_us() + _CHILDREN_US
-            self.journal.is_due_if_left = bool(self._children.new()) or self._has_unknown()
+            self.journal.is_due_if_left = self._is_due_if_left()
             done = await self.journal.commit(release=outcome is not None)
             if self.journal.has_let_go():
                 return Ran(outcome or "ended", self.state, self.journal.queue)
@@ -188,9 +188,13 @@ class Loop:
                 self._collect_unless_posted()
         return Ran("ended", self.state, self.journal.queue)
 
-    def _has_unknown(self) -> bool:
-        """Tell whether a call is settled that the mind does not know of, and could continue with."""
-        return self.state.reached_limit is None and len(self.state.settled) > self._known
+    def _is_due_if_left(self) -> bool:
+        """Tell whether a goal that only waits has to be run again if this process dies.
+
+        It has a child to start or to cancel, or a settled call that the mind does not know and could continue with.
+        """
+        has_unknown = self.state.reached_limit is None and len(self.state.settled) > self._known
+        return has_unknown or bool(self._calls.cancelling) or bool(self._children.new())
 
     async def _record_news(self) -> None:
         """Record what the mind has decided by itself, before the outcomes that it did not know.

@@ -25,8 +25,8 @@ def append_record(path: str | os.PathLike[str], record: Mapping[str, Any]) -> No
     A record without an id is stored as often as it is given. With an id, the same record is stored once. A value that
     JSON does not have is stored as its text (`str`), apart from NaN and infinity.
 
-    Raises: Invalid when it has no JSON, or its id a control character; Conflict when another record has its id;
-    Unavailable; Denied; Damaged when a flush fails, or has failed before.
+    Raises: Invalid when it has no JSON, or its id a control character; Conflict when another record has its id,
+    or had it until it was forgotten;    Unavailable; Denied; Damaged when a flush fails, or has failed before.
     """
     stored = plain(record, is_lenient=True)
     line = line_of(stored, now_ms())
@@ -46,10 +46,11 @@ def _append_new(log: Log, name: str, record: Plain, line: bytes) -> None:
     archived = in_archive(log.places, [name])
 
     def choose(fd: int, size: int) -> Sequence[bytes]:
-        held = taken.find([name], fd, size, archived).get(name)
-        if held is None:
+        held = taken.find([name], fd, size, archived)
+        if name not in held:
             return [line]
-        if not is_equal(record, held):
+        there = held[name]
+        if there is None or not is_equal(record, there):
             raise refused({0: name}, held)
         return []
 

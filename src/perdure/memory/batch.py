@@ -38,9 +38,10 @@ class Batch:
         """Return the answers when everything was stored."""
         return [_added(new) for new in self.news]
 
-    def choose(self, held: Mapping[str, Plain], known: Mapping[bytes, str]) -> list[bytes]:
+    def choose(self, held: Mapping[str, Plain | None], known: Mapping[bytes, str]) -> list[bytes]:
         """Return the lines to be written, given the records with taken ids and the ids of records with known keys.
 
+        A taken id without a record is that of a forgotten one.
         An id is looked at before a key: who names a record wants that record, and is told when it says something else.
 
         Raises: Conflict
@@ -51,11 +52,11 @@ class Batch:
         self.answers = []
         for number, new in enumerate(self.news, 1):
             name = new.record["id"]
-            there = held.get(name) if new.has_own_id else None
-            if there is not None:
-                if not self._skip_taken and not is_same(new.record, there, is_dated=new.is_dated):
+            if new.has_own_id and name in held:
+                there = held[name]
+                if not self._skip_taken and (there is None or not is_same(new.record, there, is_dated=new.is_dated)):
                     conflicts[number if len(self.news) > 1 else 0] = name
-                self.answers.append(_duplicate(name))
+                self.answers.append(_forgotten(name) if there is None else _duplicate(name))
             elif new.key in known:
                 self.answers.append(_duplicate(known[new.key]))
             else:
@@ -65,7 +66,7 @@ class Batch:
                 self.answers.append(_added(new))
                 chosen.append(new.line)
         if conflicts:
-            raise refused(conflicts, held[next(iter(conflicts.values()))])
+            raise refused(conflicts, held)
         return chosen
 
 
@@ -77,6 +78,10 @@ def _new(record: Mapping[str, Any], arrival_ms: int) -> _New:
 
 def _added(new: _New) -> Plain:
     return {"added": True, "id": new.record["id"]}
+
+
+def _forgotten(name: str) -> Plain:
+    return {"added": False, "reason": "forgotten", "existing_id": name}
 
 
 def _duplicate(name: str) -> Plain:

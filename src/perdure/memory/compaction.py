@@ -17,6 +17,7 @@ from perdure.memory.archive import archive, archive_files, count, named, purge, 
 from perdure.memory.asked import days_of
 from perdure.memory.callers import writing
 from perdure.memory.departed import Departed, departed
+from perdure.memory.facts import target_of
 from perdure.memory.files import OpenFile, open_file, read_at
 from perdure.memory.lines import Line, line_of, read_line
 from perdure.memory.log import Log, now_ms
@@ -42,9 +43,13 @@ class Survey:
     """Which records are to be forgotten, or superseded."""
     newest: dict[bytes, tuple[str, int]] = field(default_factory=dict)
     """For a fingerprint when its newest record happened, and where that is."""
+    reused: set[str] = field(default_factory=set)
+    """Forgotten ids that another program has stored a record under since."""
 
     def take(self, line: Line) -> None:
-        """Take note of a record's fingerprint."""
+        """Take note of a record's id and fingerprint."""
+        if line.is_served and line.offset > self.departed.forgotten.get(named(line) or "", line.offset):
+            self.reused.add(named(line) or "")
         is_gone = self.departed.is_forgotten(line) or self.departed.is_superseded(line)
         if line.is_served and not is_gone and (mark := _fingerprint(line)) is not None:
             found = (happened(line) or "", line.offset)
@@ -57,7 +62,7 @@ class Survey:
         if line.content is None or not line.is_served:
             return "keep"
         if is_tombstone(line):
-            return "drop"
+            return "keep" if self._is_needed(line) else "drop"
         when = happened(line)
         if self.since and when is not None and self.departed.is_superseded(line):
             return "archive"
@@ -65,6 +70,11 @@ class Survey:
             return "keep"
         mark = _fingerprint(line)
         return "keep" if mark is not None and self.newest[mark][1] == line.offset else "archive"
+
+    def _is_needed(self, tombstone: Line) -> bool:
+        """Tell whether a tombstone is the last one of its id: it stays, so that no import brings the record back."""
+        target = target_of(tombstone.content or {})
+        return target not in self.reused and self.departed.forgotten.get(target) == tombstone.offset
 
 
 @dataclass
@@ -79,7 +89,7 @@ class Removal:
     def take(self, line: Line, verdict: Verdict) -> None:
         """Take note of a verdict."""
         if verdict == "keep":
-            self.kept += line.is_served
+            self.kept += line.is_served and not is_tombstone(line)
             return
         self.forgotten += verdict == "forget"
         self.gone.extend((line.offset, line.length))
@@ -108,6 +118,8 @@ def compact(
 def forget(log: Log, record_id: str) -> Plain:
     """Forget all records with an id, in the log and in the archive, at once. What is in quarantine stays there.
 
+    A tombstone with the id stays in the log: by it an import, an adapter or an add does not bring the record back.
+
     Raises: NotFound; Conflict when somebody else rewrites the log for too long: the next compaction does it then.
     """
     if not _is_known(log.places, record_id):
@@ -115,11 +127,19 @@ def forget(log: Log, record_id: str) -> Plain:
     now = now_ms()
     tombstone = {"id": str(uuid7()), "type": TOMBSTONE, "timestamp": moment(now / 1000), "target": record_id}
     log.append([line_of(tombstone, now)])
+    return {"forgotten": purge_forgotten(log, record_id)}
+
+
+def purge_forgotten(log: Log, what: str) -> int:
+    """Take what tombstones name out of the log and the archive; return how many records that were.
+
+    Raises: what `forget` raises; `what` names the records in the message.
+    """
     try:
-        return {"forgotten": _compact(log, "", wait_s=WAIT_S)["forgotten"]}
+        return int(_compact(log, "", wait_s=WAIT_S)["forgotten"])
     except PerdureError as error:
         raise type(error)(
-            f"{record_id} is forgotten and no longer found, but still in the file: {error.detail}"
+            f"{what} is forgotten and no longer found, but still in the file: {error.detail}"
             " The next `perdure memory compact` takes it out."
         ) from error
 
@@ -189,7 +209,7 @@ def _removal(source: OpenFile, size: int, survey: Survey, places: Places) -> Rem
 
 def _survey(source: OpenFile, size: int, since: str, places: Places) -> Survey:
     survey = Survey(since, departed(source.fd, places, size))
-    if since:
+    if since or survey.departed.forgotten:
         for line in lines_of(source.fd, places.log, end=size):
             survey.take(line)
     return survey
@@ -200,7 +220,8 @@ def _rewrite(log: Log, draft: Draft, source: OpenFile, size: int, removal: Remov
     if not removal.gone:
         return 0
     news = rewrite(log, draft, source, size, without(removal.parts(), size))
-    return sum(line.is_served for line in lines_of(draft.fd, log.places.log, start=news, end=draft.size))
+    later = lines_of(draft.fd, log.places.log, start=news, end=draft.size)
+    return sum(line.is_served and not is_tombstone(line) for line in later)
 
 
 def _archive(places: Places, source: OpenFile, year: str, spans: "array[int]") -> int:

@@ -29,6 +29,11 @@ class Hosting:
     commits: str = _USUAL[0]
     pull_requests: str = _USUAL[1]
 
+    @property
+    def request_word(self) -> str:
+        """What the host calls a pull request."""
+        return "merge request" if "merge_requests" in self.pull_requests else "pull request"
+
     def commit_url(self, repo: object, sha: object) -> str | None:
         """Return the address of a commit; None when the two name none."""
         is_known = isinstance(sha, str) and _COMMIT.fullmatch(sha) is not None

@@ -1,7 +1,8 @@
 """Which ids are taken, and by which record: an id names one record, in the log and in the archive together.
 
 The check runs under the lock of the log, so that of several writers with one id exactly one succeeds. The id of a
-forgotten record is free again. Ids that we make ourselves are never checked: they are unique by construction.
+forgotten record stays taken, so that nothing brings the record back. Ids that we make ourselves are never checked: they
+are unique by construction.
 """
 
 import os
@@ -99,8 +100,8 @@ class TakenIds:
         """How much had to be read because no index knew it."""
         return self._upto - self._from
 
-    def find(self, names: Collection[str], fd: int, size: int, archived: Archived) -> dict[str, Plain]:
-        """Return the record that has each of the ids that are taken.
+    def find(self, names: Collection[str], fd: int, size: int, archived: Archived) -> dict[str, Plain | None]:
+        """Return the record that has each of the ids that are taken; None for a record that was forgotten.
 
         Raises: Denied; Unavailable; Damaged.
         """
@@ -113,7 +114,7 @@ class TakenIds:
         if None in found.values():  # the index does not say what the log says, so that all of the log is read
             held = self._held(names, fd, size, None)
             found = self._records(fd, held)
-        taken = {name: record for name, record in found.items() if record is not None}
+        taken = {name: found.get(name) for name, place in held.items() if place is None or found[name] is not None}
         return {name: archived.records[name] for name in names if name in archived.records and name not in held} | taken
 
     def _held(self, names: Collection[str], fd: int, size: int, covered: int | None) -> dict[str, Held]:
@@ -161,16 +162,21 @@ def is_same(record: Plain, stored: Plain, *, is_dated: bool) -> bool:
     return _text(record, ignored) == _text(stored, ignored)
 
 
-def refused(ids: Mapping[int, str], current: Plain | None = None) -> Conflict:
+def refused(ids: Mapping[int, str], held: Mapping[str, Plain | None]) -> Conflict:
     """Return the error for records with taken ids, by their place in a batch of several, or alone."""
-    errors = [f"Record {number}: the id {shown(name)} is taken by another record." for number, name in ids.items()]
+    errors = [f"Record {number}: the id {_holder(name, held)}." for number, name in ids.items()]
     [number, name] = next(iter(ids.items()))
     if number == 0:
         return Conflict(
-            f"The id {shown(name)} is taken by another record; nothing was stored. Choose another id, or leave it out.",
-            current=current,
+            f"The id {_holder(name, held)}; nothing was stored. Choose another id, or leave it out.",
+            current=held[name],
         )
     return Conflict(f"{errors[0]} None was stored. Choose another id, or leave it out.", errors=errors)
+
+
+def _holder(name: str, held: Mapping[str, Plain | None]) -> str:
+    is_forgotten = held[name] is None
+    return f"{shown(name)} {'is that of a forgotten record' if is_forgotten else 'is taken by another record'}"
 
 
 def is_equal(record: Plain, stored: Plain) -> bool:

@@ -24,7 +24,7 @@ from perdure.memory.normalise import SEVERITIES
 from perdure.memory.noted import Noted, ending
 from perdure.memory.reading import LONGEST
 from perdure.memory.record import Plain
-from perdure.memory.rows import Held, OutOfTime, Row, Unusable, is_span, name_of, row_of
+from perdure.memory.rows import FORGOTTEN, Held, OutOfTime, Row, Unusable, is_span, name_of, row_of
 from perdure.memory.words import terms_of_all
 from perdure.settings import FILE_MODE
 
@@ -475,9 +475,9 @@ class Names:
         """Note the place of the last record with an id: the number of a file, and an offset."""
         self._run("INSERT OR REPLACE INTO names VALUES (?, ?, ?)", _digest(name), file, at)
 
-    def drop(self, name: str) -> None:
-        """Forget an id."""
-        self._run("DELETE FROM names WHERE name = ?", _digest(name))
+    def hide(self, name: str) -> None:
+        """Note that the record with an id was forgotten."""
+        self.put(name, FORGOTTEN, 0)
 
     def find(self, name: str) -> tuple[int, int] | None:
         """Return the place of the last record with an id."""

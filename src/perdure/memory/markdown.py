@@ -75,6 +75,8 @@ def _removed(existing: str) -> str:
         return existing
     before, after = kept[:at], kept[at:]
     if any(_bare(line) for line in after):
+        if before and not _bare(before[-1]) and not _bare(after[0]):  # one empty line between what stays is enough
+            after = after[1:]
         return "\n".join([*before, *after])
     while before and not _bare(before[-1]):
         before.pop()
@@ -138,7 +140,9 @@ def _item(match: Mapping[str, Any], hosting: Hosting | None) -> Iterator[str]:
     title = inline(str(record.get("title") or record.get("summary") or record.get("id") or ""), _TITLE_WIDTH)
     severity = str(record.get("severity") or "unknown")
     first = "" if severity == "unknown" else f"**{inline(severity, 20)}** "
-    yield f"- {first}{', '.join(words)}: {title}"
+    count = match.get("count") or 1
+    often = f" ({count} times, this is the newest)" if count > 1 else ""
+    yield f"- {first}{', '.join(words)}: {title}{often}"
     if record.get("title") and record.get("summary"):
         yield f"  - {inline(str(record['summary']))}"
     if changes := [*_commit(record, hosting), *_pull_request(record, hosting)]:
@@ -164,7 +168,8 @@ def _pull_request(record: Plain, hosting: Hosting | None) -> Iterator[str]:
     number = record.get("pr_number")
     if type(number) is int:
         url = hosting.pull_request_url(record.get("repo"), number) if hosting else None
-        yield f"pull request {_linked(str(number), url)}"
+        called = hosting.request_word if hosting else "pull request"
+        yield f"{called} {_linked(str(number), url)}"
 
 
 def _linked(name: str, url: str | None) -> str:

@@ -55,7 +55,8 @@ class Memory:
     def add(self, record: Mapping[str, Any], *, dedupe: bool = True) -> Plain:
         """Store a record, unless the same was stored within a day; return whether, and under which id.
 
-        Raises: Invalid; Conflict when another record has its id; Unavailable; Denied; Damaged.
+        Raises: Invalid; Conflict when another record has its id, or had it until it was forgotten; Unavailable; Denied;
+        Damaged.
         """
         return self.add_many([record], dedupe=dedupe)[0]
 
@@ -75,7 +76,8 @@ class Memory:
         """Store several records with one write and one flush; all or, when one is refused, none.
 
         A record whose id is taken is a duplicate when it says the same, however old that is; otherwise the batch is
-        refused. With `skip_taken` a taken id is always a duplicate.
+        refused, as is the id of a forgotten record. With `skip_taken` a taken id is always a duplicate, and a
+        forgotten record is not added again.
 
         Raises: what `add` raises.
         """

@@ -3,10 +3,10 @@
 import heapq
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import dataclass, replace
 
 from perdure.memory.facts import Facts, directories, place, term
+from perdure.memory.normalise import INGESTED_TYPES
 from perdure.memory.record import Plain
 from perdure.memory.rows import OutOfTime, Row
 from perdure.memory.search import COUNTING, GRACE, affordable, asked_words, weighty
@@ -15,6 +15,8 @@ from perdure.memory.words import terms_of
 
 _FEW = 300
 """So many records with the words are looked at one by one; where there are more, the other reasons lead."""
+_COUNTED = 200
+"""So many matches are looked at to count those that say the same."""
 _HASTY = 20
 """Where time was too short for all that is affordable, one in so many is looked at."""
 
@@ -60,6 +62,8 @@ class Match:
     record: Plain
     why: list[Plain]
     order: tuple[int, int, str, int]
+    count: int = 1
+    """How many records say the same, this one included."""
 
 
 def related(view: View, asked: Asked, budget_ms: float) -> Plain:
@@ -80,7 +84,7 @@ def related(view: View, asked: Asked, budget_ms: float) -> Plain:
             _hurry(view, match, affordable(budget_ms) // _HASTY, matches)
     finally:
         view.until(None)
-    found = [{"record": each.record, "why": each.why} for each in matches]
+    found = [{"record": each.record, "why": each.why, "count": each.count} for each in matches]
     return {"matches": found, "truncated": is_truncated}
 
 
@@ -95,7 +99,7 @@ def _collect(view: View, match: "_Matcher", most: int, into: list[Match]) -> boo
     having = view.count_with(words, most + 1) if words else 0
     if words and having <= _FEW:
         rows = view.with_words(words, _FEW, asked.oldest, asked.repo)
-        into.extend(sorted(match.all(rows), key=lambda each: each.order)[: asked.limit])
+        match.choose(sorted(match.all(rows), key=lambda each: each.order), into)
     elif words and having <= most:
         allowed = set(view.numbers_with(words))
         match.collect((row for row in _in_order(view, asked) if row.n in allowed), into)
@@ -146,8 +150,51 @@ class _Matcher:
 
     def collect(self, rows: Iterable[Row], into: list[Match]) -> None:
         """Collect the first that match, one by one: what is there stays when the time is over."""
-        for each in islice(self.all(rows), self.asked.limit):
-            into.append(each)  # noqa: PERF402
+        self.choose(self.all(rows), into)
+
+    def choose(self, found: Iterable[Match], into: list[Match]) -> None:
+        """Collect the first matches; those that say the same take one place, and are counted.
+
+        When all places are taken, a few more are read for the sake of the counts alone; if the time for that is over,
+        the answer is whole all the same.
+        """
+        limit = self.asked.limit
+        places: dict[tuple[object, ...], int] = {}
+        try:
+            for number, each in enumerate(found if limit else ()):
+                self._take(each, places, into)
+                if len(into) == limit and number >= _COUNTED:
+                    return
+        except OutOfTime:
+            if len(into) < limit:
+                raise
+
+    def _take(self, each: Match, places: dict[tuple[object, ...], int], into: list[Match]) -> None:
+        """Give a match the place of those that say the same, else the next one that is free."""
+        said = list(self._said(each.record))
+        at = next((places[key] for key in said if key in places), len(into))
+        if at < len(into):
+            into[at] = replace(into[at], count=into[at].count + 1)
+        elif at < self.asked.limit:
+            into.append(each)
+        else:
+            return
+        for key in said:
+            places.setdefault(key, at)
+
+    def _said(self, record: Plain) -> Iterator[tuple[object, ...]]:
+        """Give what is equal for records that say the same.
+
+        For what tools report that is the cause, unless it was asked for: then all that have it are wanted. For all
+        records it is the words. See also `dedupe_key`.
+        """
+        about = (str(record.get("type")), str(record.get("repo") or ""))
+        cause = record.get("fingerprint")
+        if about[0] in INGESTED_TYPES and isinstance(cause, str) and cause and not self.asked.fingerprint:
+            yield *about, "fingerprint", cause
+        words = (record.get("title"), record.get("summary"))
+        if all(isinstance(each, str | None) for each in words) and any(words):
+            yield *about, "words", *words
 
     def all(self, rows: Iterable[Row]) -> Iterator[Match]:
         for row in rows:

@@ -23,6 +23,9 @@ class OutOfTime(Exception):
 Held = tuple[int, int] | None
 """Where in a log a record is, by offset and length; None for one that is to be forgotten."""
 
+FORGOTTEN = -1
+"""Stands in the place of the number of a file for a record that was forgotten."""
+
 
 class Row(NamedTuple):
     """Where a record is in the log, and what decides whether and where it stands in an answer."""

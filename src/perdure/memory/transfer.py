@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import chain
 from pathlib import Path
@@ -13,7 +14,7 @@ import orjson
 
 from perdure.errors import Invalid, Unavailable
 from perdure.memory.archive import archive_files, named
-from perdure.memory.compaction import is_tombstone
+from perdure.memory.compaction import is_tombstone, purge_forgotten
 from perdure.memory.departed import departed
 from perdure.memory.facts import target_of
 from perdure.memory.files import OpenFile, identity, open_file, read_at
@@ -25,7 +26,7 @@ from perdure.memory.normalise import normalised
 from perdure.memory.places import Places
 from perdure.memory.reading import iter_lines, lines_of, split, whole_lines_of
 from perdure.memory.record import Plain
-from perdure.memory.rows import Unusable
+from perdure.memory.rows import FORGOTTEN, Unusable
 from perdure.memory.verify import LISTED
 
 _BATCH = 500
@@ -65,26 +66,39 @@ class _Read(NamedTuple):
     record: Plain
     is_dated: bool
     """Whether the line has a time, or we have filled one in."""
+    forgets: str = ""
+    """The id of a record that was forgotten where the line comes from."""
 
 
 def import_lines(log: Log, chunks: Iterable[bytes]) -> Plain:
     """Add every line of JSON as a record, unless its id is there already; tell which lines are none, by their number.
 
     `conflicts` counts those of the skipped whose id belongs to a different record; `conflicting` lists them.
+    A record that was forgotten here is not added; one that was forgotten there, as a tombstone among the lines says, is
+    forgotten here, too. `forgotten` counts both.
     The chunks may be cut anywhere and go on for ever: only a batch is kept at a time.
 
     Raises: Unavailable; Denied; Damaged. What the answer would have counted as added until then is stored.
     """
-    answer: Plain = {"added": 0, "skipped": 0, "conflicts": 0, "conflicting": [], "bad_lines": 0, "bad": []}
+    answer: Plain = {
+        **dict.fromkeys(("added", "skipped", "forgotten", "conflicts"), 0),
+        "conflicting": [],
+        "bad_lines": 0,
+        "bad": [],
+    }
     try:
         with closing(_Ids(log)) as ids:
-            _import(log, ids, chunks, answer)
+            gone = _import(log, ids, chunks, answer) or ids.has_unpurged
     except Unusable as error:
         raise Unavailable(f"The ids of {log.places.log} cannot be kept in a temporary file: {error}.") from error
+    if gone:
+        answer["forgotten"] += purge_forgotten(log, "What was forgotten elsewhere")
     return answer
 
 
-def _import(log: Log, ids: "_Ids", chunks: Iterable[bytes], answer: Plain) -> None:
+def _import(log: Log, ids: "_Ids", chunks: Iterable[bytes], answer: Plain) -> bool:
+    """Add the lines; tell whether a record that is here has to be purged."""
+    gone = False
     batch: list[_Read] = []
     size = 0
     for number, (_, length, text) in enumerate(split(_ended(chunks)), 1):
@@ -94,9 +108,9 @@ def _import(log: Log, ids: "_Ids", chunks: Iterable[bytes], answer: Plain) -> No
         batch.append(found)
         size += length
         if len(batch) == _BATCH or size > _BATCH_BYTES:
-            _add(log, ids, batch, answer)
+            gone |= _add(log, ids, batch, answer)
             batch, size = [], 0
-    _add(log, ids, batch, answer)
+    return _add(log, ids, batch, answer) or gone
 
 
 def _ended(chunks: Iterable[bytes]) -> Iterator[bytes]:
@@ -112,6 +126,8 @@ def _read(number: int, text: bytes | None, answer: Plain) -> _Read | None:
     try:
         if not line.is_served:
             raise Invalid("the line is longer than a record can be" if text is None else f"the line is {line.kind}")
+        if target := target_of(line.content or {}):
+            return _Read(number, line.record, is_dated=True, forgets=target)
         record = normalised(_with_an_id(line.record), now_ms(), is_foreign=True)
         line_of(record, now_ms())
     except Invalid as error:
@@ -130,29 +146,66 @@ def _with_an_id(record: Plain) -> Plain:
     return {**record, "id": str(UUID(bytes=blake2b(told, digest_size=16).digest(), version=5))}
 
 
-def _add(log: Log, ids: "_Ids", batch: list[_Read], answer: Plain) -> None:
+def _add(log: Log, ids: "_Ids", batch: list[_Read], answer: Plain) -> bool:
+    """Add a batch; tell whether a record that is here has to be purged."""
     if not batch:
-        return
-    news: dict[str, Plain] = {}
-    conflicting: list[Plain] = []
+        return False
+    chosen = _Chosen()
 
     def choose(fd: int, size: int) -> Sequence[bytes]:
         ids.follow(fd, size)
         for each in batch:
-            name = each.record["id"]
-            there = news.get(name) or ids.find(name, fd)
-            if there is None:
-                news[name] = each.record
-            elif not is_same(each.record, there, is_dated=each.is_dated):
-                conflicting.append({"line": each.number, "id": name})
-        return [line_of(record, now_ms()) for record in news.values()]
+            if each.forgets:
+                chosen.forget(each, ids.find(each.forgets, fd))
+            else:
+                chosen.take(each, ids.find(each.record["id"], fd))
+        return [line_of(record, now_ms()) for record in (*chosen.tombs.values(), *chosen.news.values())]
 
     ids.catch_up()
     log.append_chosen(choose)
-    answer["added"] += len(news)
-    answer["skipped"] += len(batch) - len(news)
-    answer["conflicts"] += len(conflicting)
-    answer["conflicting"] += conflicting[: LISTED - len(answer["conflicting"])]
+    answer["added"] += len(chosen.news)
+    answer["skipped"] += chosen.skipped
+    answer["forgotten"] += chosen.forgotten
+    answer["conflicts"] += len(chosen.conflicting)
+    answer["conflicting"] += chosen.conflicting[: LISTED - len(answer["conflicting"])]
+    return chosen.is_purge_due
+
+
+@dataclass
+class _Chosen:
+    """What becomes of the lines of a batch."""
+
+    news: dict[str, Plain] = field(default_factory=dict)
+    tombs: dict[str, Plain] = field(default_factory=dict)
+    skipped: int = 0
+    forgotten: int = 0
+    conflicting: list[Plain] = field(default_factory=list)
+    is_purge_due: bool = False
+
+    def take(self, each: _Read, held: "_Held") -> None:
+        """Add a record, given the one that has its id."""
+        name = each.record["id"]
+        there = self.news.get(name) or held
+        if name in self.tombs or there == FORGOTTEN:
+            self.forgotten += 1
+        elif not isinstance(there, dict):
+            self.news[name] = each.record
+        else:
+            self.skipped += 1
+            if not is_same(each.record, there, is_dated=each.is_dated):
+                self.conflicting.append({"line": each.number, "id": name})
+
+    def forget(self, each: _Read, held: "_Held") -> None:
+        """Add a tombstone, given the record that it is for; once for each record."""
+        if held == FORGOTTEN or each.forgets in self.tombs:
+            return
+        self.tombs[each.forgets] = each.record
+        self.forgotten += self.news.pop(each.forgets, None) is not None
+        self.is_purge_due |= held is not None
+
+
+_Held = Plain | int | None
+"""The record that has an id, `FORGOTTEN`, or None."""
 
 
 class _Ids:
@@ -165,6 +218,8 @@ class _Ids:
         self._upto = 0
         self._years: list[Path] = []
         self._names = Names()
+        self.has_unpurged = False
+        """Whether a forgotten record is still in a file, because whoever forgot it died before the purge."""
 
     def catch_up(self) -> None:
         """Take in what is settled while others write, so that little is left to be done under the lock."""
@@ -181,12 +236,14 @@ class _Ids:
         self._take_all(lines_of(fd, self._path, start=self._upto, end=size), _LOG)
         self._upto = size
 
-    def find(self, name: str, fd: int) -> Plain | None:
+    def find(self, name: str, fd: int) -> _Held:
         """Return the record with an id, given the open log."""
         place = self._names.find(name)
         if place is None:
             return None
         number, at = place
+        if number == FORGOTTEN:
+            return FORGOTTEN
         is_log = number == _LOG
         lines = lines_of(fd, self._path, start=at) if is_log else iter_lines(self._years[number - _LOG - 1], start=at)
         line = next(lines, None)
@@ -198,9 +255,14 @@ class _Ids:
         """Forget all of it."""
         self._names.close()
 
+    def _hide(self, name: str) -> None:
+        place = self._names.find(name)
+        self.has_unpurged |= place is not None and place[0] != FORGOTTEN
+        self._names.hide(name)
+
     def _take_all(self, lines: Iterator[Line], number: int) -> None:
         for line in lines:
             if is_tombstone(line):
-                self._names.drop(target_of(line.content or {}))
+                self._hide(target_of(line.content or {}))
             elif line.is_served and (name := named(line)) is not None:
                 self._names.put(name, number, line.offset)

@@ -1,5 +1,6 @@
 """A memory that jobs of a CI share at a server: the lines of the page, against a server that runs."""
 
+import json
 import os
 import re
 import shutil
@@ -21,6 +22,11 @@ pytestmark = pytest.mark.skipif(not (shutil.which("curl") and shutil.which("jq")
 def backend(request: pytest.FixtureRequest) -> str:
     """What is tried here has nothing to do with the database."""
     return str(request.param)
+
+
+def twice(number: str) -> str:
+    record = {"id": "junit-1", "type": "verifier_cluster", "title": "failed", "repo": "acme/shop"}
+    return f"printf '%s' '{json.dumps({**record, 'metadata': {'n': number}})}' | perdure memory add -"
 
 
 async def test_what_one_job_sends_another_one_gets(server: Running, tmp_path: Path) -> None:
@@ -51,5 +57,12 @@ async def test_what_one_job_sends_another_one_gets(server: Running, tmp_path: Pa
     expected = {"of the server 0", "of the server 1", "of the server 2", "it's \\n new"}
     assert {record["title"] for record in read_records(first)} == expected
     assert len((await memory.list(repo="acme/shop"))["records"]) == 4
+    await job("three", f"{get}\n{twice('1')}\n{send}")
+    await job("four", f"{twice('2')}\n: > records.jsonl\n{send}\nperdure memory status")
+    [failed] = (await memory.list(type="verifier_cluster"))["records"]
+    assert failed["metadata"]["n"] == "1", "the same failure of two jobs is there once"
+    await memory.forget(failed["id"])
+    await job("five", f"{get}\n{twice('3')}\n{send}")
+    assert (await memory.list(type="verifier_cluster"))["records"] == [], "what was forgotten stays so"
     second = await job("two", get.replace("limit=500", "limit=2"))
     assert {record["title"] for record in read_records(second)} == expected

@@ -62,7 +62,10 @@ def test_the_same_record_is_stored_once_a_day_unless_asked_otherwise(terminal: T
     assert terminal.json(*INCIDENT) == {"added": False, "reason": "duplicate", "existing_id": first["id"]}
     assert terminal.json(*INCIDENT, "--again")["added"] is True
     assert terminal(*INCIDENT) == 0
-    assert terminal.out == f"Not added: the same record is stored already, as {first['id']}.\n"
+    assert terminal.out == (
+        f"Not added: the same record is stored already, as {first['id']}."
+        f" `perdure memory update {first['id']}` changes it.\n"
+    )
 
 
 def test_one_object_on_standard_input_is_one_record(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -377,6 +380,7 @@ def test_reverts_are_taken_in_once(terminal: Terminal, tmp_path: Path) -> None:
     assert terminal.json("memory", "ingest", "revert", folder) == {
         "added": 0,
         "duplicates": 1,
+        "forgotten": 0,
         "skipped": 0,
         "errors": [],
     }

@@ -1,6 +1,7 @@
 """`perdure memory` as a team uses it: in a repository, in a job of a CI, in a shallow clone."""
 
 import io
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -88,6 +89,83 @@ def test_paths_of_git_are_those_of_the_root_wherever_they_are_given(
         assert titles(terminal.json("memory", "related", "--paths-from", "-")) == ["cart"]
 
 
+def test_paths_are_taken_as_git_prints_them(
+    terminal: Terminal, repository: GitRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("docs/日本語.md", 'docs/a "b"\\\t.md', "shop/cart.py")
+    for name in names:
+        (repository.folder / name).parent.mkdir(exist_ok=True)
+        (repository.folder / name).write_text("new")
+        record = {"type": "lesson", "title": name, "paths": [name.replace("\\", "/")]}
+        given(monkeypatch, json.dumps(record))
+        assert terminal("memory", "add", "-") == 0
+    repository.git("add", "-A")
+    repository.git("config", "core.quotePath", "true")
+    printed = repository.git("diff", "--cached", "--name-only")
+    assert '"docs/\\346' in printed
+    for text in (printed, repository.git("diff", "--cached", "-z", "--name-only"), printed.replace("\n", "\r\n")):
+        given(monkeypatch, text)
+        found = terminal.json("memory", "related", "--paths-from", "-")
+        assert sorted(titles(found)) == sorted(names)
+
+
+def test_an_empty_list_of_paths_in_a_shallow_clone_changes_no_section(
+    shallow: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    paths = tmp_path / "paths"
+    paths.write_text("")
+    assert terminal("memory", "related", "--paths-from", str(paths)) == 0, "a change without files is one"
+    monkeypatch.chdir(shallow)
+    assert terminal("memory", "related", "--paths-from", str(paths), "--apply", "body.md") == 2
+    assert f"{paths} is empty; nothing was changed. This is a shallow clone" in terminal.err
+
+
+def test_a_record_with_a_path_is_of_the_repository_of_the_path(
+    terminal: Terminal, repository: GitRepository, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    repository.git("remote", "add", "origin", "git@gitlab.com:acme/shop.git")
+    monkeypatch.chdir(tmp_path)
+    remember(terminal, "here", "shop/shop/cart.py")
+    remember(terminal, "nowhere", "x.py")
+    [here] = terminal.json("memory", "related", "--path", str(repository.folder / "shop"))["matches"]
+    assert here["record"]["repo"] == "acme/shop"
+    assert terminal.json("memory", "related", "--paths-from", listed(tmp_path), "--repo", "acme/other")["matches"] == []
+    [record] = terminal.json("memory", "search", "nowhere")["matches"]
+    assert "repo" not in record["record"]
+
+
+def listed(folder: Path) -> str:
+    (folder / "list").write_text("shop/cart.py\n")
+    return str(folder / "list")
+
+
+def test_a_folder_of_tests_that_is_not_there_is_refused(terminal: Terminal) -> None:
+    Path("report.xml").write_text('<testsuite><testcase name="t" file="t.py"><failure/></testcase></testsuite>')
+    assert terminal("memory", "ingest", "junit", "report.xml", "--root", "nonexist") == 2
+    assert "--root is 'nonexist', which is not a folder." in terminal.err
+
+
+def test_an_import_can_be_lenient(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = '{"id": "mine-1", "type": "fact", "title": "%s"}\n<<<<<<< HEAD\n{"id": "%s", "type": "fact"}\n'
+    given(monkeypatch, lines % ("one", "other-1"))
+    assert terminal("memory", "import", "-") == 2
+    given(monkeypatch, lines % ("two", "other-2"))
+    assert terminal("memory", "import", "-", "--lenient") == 0
+    assert terminal.out.startswith("Added 1, 1 there already, 1 lines are no record.\nLine 2: the line is ")
+    assert "Line 1: the id 'mine-1' is taken by another record; it was not added.\n" in terminal.out
+    assert terminal.json("memory", "show", "mine-1")["title"] == "one"
+
+
+def test_a_forgotten_revert_stays_forgotten(terminal: Terminal, repository: GitRepository) -> None:
+    repository.git("revert", "--no-edit", "HEAD")
+    assert terminal.json("memory", "ingest", "revert")["added"] == 1
+    [match] = terminal.json("memory", "search", "revert")["matches"]
+    assert terminal("memory", "forget", match["record"]["id"], "--yes") == 0
+    assert terminal("memory", "ingest", "revert") == 0
+    assert terminal.out == "Added 0, 0 there already, 1 forgotten, 0 skipped.\n"
+    assert terminal.json("memory", "status")["records"] == 0
+
+
 def test_empty_standard_input_is_refused_and_changes_no_section(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,6 +200,7 @@ def test_a_stale_section_is_removed_and_none_is_made_of_nothing(
     with_section = body.read_text()
     assert terminal(*nothing) == 0
     assert body.read_text() == with_section, "a memory that is switched off knows nothing about it"
+    assert terminal.out == f"The memory is switched off (memory.enabled); {body.absolute()} was not changed.\n"
     monkeypatch.delenv("MEMORY_ENABLED")
     assert terminal(*nothing) == 0
     assert terminal.out == f"Nothing related was found. The section was removed from {body.absolute()}.\n"
@@ -140,7 +219,7 @@ def test_commits_and_pull_requests_are_links_to_the_origin(terminal: Terminal, r
     assert terminal("memory", "add", "--type", "incident", "--title", "cart", *about) == 0
     assert terminal("memory", "related", "--path", "shop/cart.py", "--markdown") == 0
     assert f"[`{sha[:12]}`](<https://gitlab.com/acme/shop/-/commit/{sha}>)" in terminal.out
-    assert "[7](<https://gitlab.com/acme/shop/-/merge_requests/7>)" in terminal.out
+    assert "merge request [7](<https://gitlab.com/acme/shop/-/merge_requests/7>)" in terminal.out
 
 
 def test_a_report_is_of_the_repository_that_the_tests_ran_in(terminal: Terminal, repository: GitRepository) -> None:

@@ -23,8 +23,8 @@ _DEEPEST = 64
 _MOST_TESTS = 100
 _CHUNK = 1 << 16
 _KEPT_TEXT = 1 << 20
-_PLACE = re.compile(r"(?:^|\bFile \"|\(|\bat )([\w./\\-]+\.\w{1,8})(?:\", line |:)\d+", re.MULTILINE)
-"""A line of a traceback that names a file: of Python, of pytest, or of a stack of JavaScript."""
+_PLACE = re.compile(r"(?:^|\bFile \"|\(|\bat |\u276f (?:\S+ )?)([\w./\\-]+\.\w{1,8})(?:\", line |:)\d+", re.MULTILINE)
+"""A line of a traceback that names a file: of Python, of pytest, of JavaScript, or of Vitest with its arrow."""
 _INSTALLED = frozenset({"site-packages", "dist-packages", "node_modules", ".venv", "venv", ".tox", ".nox"})
 """Folders with code of others; a failure is not theirs."""
 
@@ -34,6 +34,7 @@ class _Case:
     name: str
     classname: str
     file: str
+    suite: str = ""
     has_failed: bool = False
     message: str = ""
     text: list[str] = field(default_factory=list)
@@ -67,6 +68,7 @@ class _Reader:
         self.moment = ""
         self._open: list[str] = []
         self._case: _Case | None = None
+        self._suite = ""
         self._parser = expat.ParserCreate()
         self._parser.buffer_text = True
         self._parser.StartElementHandler = self._start
@@ -92,10 +94,11 @@ class _Reader:
         match name:
             case "testsuite":
                 self.moment = max(self.moment, _moment(attributes.get("timestamp", "")))
+                self._suite = attributes.get("file") or attributes.get("name", "")
             case "testcase":
                 self.total += 1
                 self._case = _Case(
-                    attributes.get("name", ""), attributes.get("classname", ""), attributes.get("file", "")
+                    attributes.get("name", ""), attributes.get("classname", ""), attributes.get("file", ""), self._suite
                 )
             case "failure" | "error" if self._case is not None:
                 self._case.has_failed = True
@@ -131,7 +134,10 @@ def junit(
     else:
         if reader.failed:
             about = {"repo": repo, "sha": sha, "pr_number": pr}
-            found.records.append(_record(reader, root or Path.cwd(), {k: v for k, v in about.items() if v is not None}))
+            record = _record(reader, root or Path.cwd(), {k: v for k, v in about.items() if v is not None})
+            found.records.append(record)
+            if not record["paths"]:
+                found.errors.append(f"{path}: it names no file of the repository, so that no path finds the record.")
         elif not reader.total:
             found.skip(f"{path}: no test case is in it.")
     return found
@@ -175,7 +181,17 @@ def _paths(case: _Case, root: Path) -> set[str]:
     """Return the file that a test says it is in, and those of its traceback; without any, where its class may be."""
     named = [*filter(None, [case.file]), *case.places]
     found = {path for text in named if (path := _within(text, root))}
+    found |= {path for text in (case.classname, case.suite) if (path := _existing(text, root))}
     return found or {path for text in _modules(case.classname, root) if (path := _within(text, root))}
+
+
+def _existing(text: str, root: Path) -> str | None:
+    """Return the file that a class or a suite is named by, as test runners of JavaScript do, if it is there."""
+    base = repository_root(root) or root
+    for folder in (root, base):
+        if "." in text and os.path.isfile(folder / text):  # noqa: PTH113 (as below)
+            return _within(str(folder / text), root)
+    return None
 
 
 def _modules(classname: str, root: Path) -> list[str]:
@@ -187,7 +203,10 @@ def _modules(classname: str, root: Path) -> list[str]:
 def _within(text: str, root: Path) -> str | None:
     """Return a path as it is in the repository; None for one outside of it, and for code that was installed."""
     base = repository_root(root) or root
-    path = Path(os.path.normpath(root / text.strip().replace("\\", "/")))
+    named = text.strip().replace("\\", "/")
+    path = Path(os.path.normpath(root / named))
+    if not os.path.lexists(path) and os.path.lexists(base / named):  # the tests ran at the root, in another folder
+        path = Path(os.path.normpath(base / named))
     if not path.is_relative_to(base):
         path, base = Path(os.path.realpath(path)), Path(os.path.realpath(base))
     if not path.is_relative_to(base) or path == base:

@@ -44,11 +44,13 @@ class Target(Protocol):
 def store(found: Found, target: Target) -> dict[str, Any]:
     """Put what was found into a memory and say what became of it; a record whose id is there is a duplicate.
 
-    The ids come from what the records tell of, so that the same source, read again years later, adds nothing.
+    The ids come from what the records tell of, so that the same source, read again years later, adds nothing. A record
+    that was forgotten does not come back.
     """
     report: dict[str, Any] = {
         "added": 0,
         "duplicates": 0,
+        "forgotten": 0,
         "skipped": found.skipped,
         "errors": list(found.errors),
     }
@@ -57,7 +59,8 @@ def store(found: Found, target: Target) -> dict[str, Any]:
         try:
             _store_part(part, target, report)
         except PerdureError as error:  # the memory itself: what comes after would fare no better
-            report["skipped"] += len(found.records) - report["added"] - report["duplicates"]
+            done = report["added"] + report["duplicates"] + report["forgotten"]
+            report["skipped"] += len(found.records) - done
             report["errors"].append(error.detail)
             break
     return report
@@ -88,6 +91,6 @@ def _store_part(part: list[Plain], target: Target, report: dict[str, Any]) -> No
 
 
 def _store(part: list[Plain], target: Target, report: dict[str, Any]) -> None:
-    added = sum(1 for answer in target.add_many(part, skip_taken=True) if answer["added"])
-    report["added"] += added
-    report["duplicates"] += len(part) - added
+    for answer in target.add_many(part, skip_taken=True):
+        is_forgotten = answer.get("reason") == "forgotten"
+        report["added" if answer["added"] else "forgotten" if is_forgotten else "duplicates"] += 1

@@ -142,10 +142,11 @@ class MatchReason(BaseModel):
 
 
 class RelatedMatch(BaseModel):
-    """A related record, and why it is related."""
+    """A related record, why it is related, and how many records say the same."""
 
     record: MemoryRecord
     why: list[MatchReason]
+    count: int = Field(default=1, description="Records that say the same, of which this is the first.")
 
 
 class MatchesMeta(PageMeta):

@@ -1,6 +1,8 @@
 """`perdure memory add | update`: a record from flags, or records from standard input."""
 
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 import orjson
@@ -12,7 +14,7 @@ from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.memory.inputs import read_input
 from perdure.memory.asked import text_of
-from perdure.memory.checkout import in_repository
+from perdure.memory.checkout import in_repository, repository_root
 from perdure.memory.log import now_ms
 from perdure.memory.normalise import normalised
 from perdure.memory.record import Plain
@@ -41,7 +43,8 @@ Metadata = Annotated[
 Title = Annotated[str | None, typer.Option("--title", metavar="TEXT", help="What it is about, in a line.")]
 Summary = Annotated[str | None, typer.Option("--summary", metavar="TEXT", help="What is worth knowing.")]
 Repo = Annotated[
-    str | None, typer.Option("--repo", metavar="REPO", help="owner/name (default with --sha or --pr: that of origin).")
+    str | None,
+    typer.Option("--repo", metavar="REPO", help="owner/name (default with --path, --sha or --pr: that of origin)."),
 ]
 Sha = Annotated[str | None, typer.Option("--sha", metavar="SHA", help="The commit.")]
 PullRequest = Annotated[int | None, typer.Option("--pr", metavar="N", min=0, help="The pull request.")]
@@ -78,7 +81,7 @@ async def add(  # noqa: PLR0913 (each is a part of a record)
     """Store a record; it is on stable storage when this ends. The same record within a day is stored once."""
     record = _record(locals())
     if stdin is None:
-        return await _add_one(options, _of_repository(record), dedupe=not again)
+        return await _add_one(options, _of_repository(record, path or []), dedupe=not again)
     if stdin != "-":
         raise Invalid(f"{stdin!r} was not expected. Give the record by flags, or `-` to read standard input.")
     if record:
@@ -115,12 +118,16 @@ async def update(  # noqa: PLR0913 (each is a part of a record)
     return Answer(answer, [_updated(answer)])
 
 
-def _of_repository(record: Plain) -> Plain:
-    """Return a record that names a commit or a pull request with its repository: that of `origin` here, if any."""
+def _of_repository(record: Plain, paths: list[str]) -> Plain:
+    """Return a record that names a path, a commit or a pull request with its repository: that of `origin`, if any.
+
+    A path may lie in another repository than the current folder.
+    """
     from perdure.memory.git import Repository
 
-    needs_one = "repo" not in record and ("sha" in record or "pr_number" in record)
-    name = Repository().name() if needs_one else None
+    needs_one = "repo" not in record and any(key in record for key in ("paths", "sha", "pr_number"))
+    folder = repository_root(Path(os.path.abspath(paths[0]))) if paths else None
+    name = Repository(folder).name() if needs_one else None
     return record if name is None else {**record, "repo": name}
 
 
@@ -172,7 +179,8 @@ def _said(answer: Plain) -> str:
     if answer["added"]:
         return f"Added {answer['id']}."
     if answer.get("reason") == "duplicate":
-        return f"Not added: the same record is stored already, as {answer['existing_id']}."
+        name = answer["existing_id"]
+        return f"Not added: the same record is stored already, as {name}. `perdure memory update {name}` changes it."
     return "Not added: the memory is switched off (memory.enabled)."
 
 

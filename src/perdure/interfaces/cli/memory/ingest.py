@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from perdure.app.memory import open_memory
-from perdure.errors import PerdureError
+from perdure.errors import Invalid, PerdureError
 from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.groups import group
@@ -68,6 +68,8 @@ async def junit(  # noqa: PLR0913 (each is an option of the command)
     from perdure.memory.git import Repository
     from perdure.memory.ingest.junit import junit as read
 
+    if not root.is_dir():
+        raise Invalid(f"--root is {str(root)!r}, which is not a folder.")
     repo = repo or Repository(root).name()
 
     def find() -> Found:
@@ -104,7 +106,8 @@ async def goals(
 
 def _answer(report: Plain, *, strict: bool) -> Answer:
     errors = report["errors"]
-    counts = f"Added {report['added']}, {report['duplicates']} there already, {report['skipped']} skipped."
+    forgotten = f" {report['forgotten']} forgotten," if report["forgotten"] else ""
+    counts = f"Added {report['added']}, {report['duplicates']} there already,{forgotten} {report['skipped']} skipped."
     more = [f"… and {len(errors) - _SHOWN} more."] if len(errors) > _SHOWN else []
     code = PerdureError.exit_code if strict and errors else 0
     return Answer(report, [counts, *errors[:_SHOWN], *more], code)

@@ -17,6 +17,10 @@ from perdure.memory.checkout import in_repository, is_shallow
 
 _LARGEST_LIST = 8 << 20
 _PIECE = 1 << 16
+_QUOTED = re.compile(rb'"((?:[^"\\]|\\(?:[abtnvfr"\\]|[0-7]{3}))*)"')
+_ESCAPED = re.compile(rb'\\([abtnvfr"\\]|[0-7]{3})')
+_ESCAPES = dict(zip((bytes([char]) for char in b'abtnvfr"\\'), (bytes([c]) for c in b'\a\b\t\n\v\f\r"\\'), strict=True))
+"""How git writes bytes that it quotes; any other byte is three octal digits."""
 _LOOK_S = 0.1
 """A wait is no longer than this: a signal that comes just before a read would not end it."""
 
@@ -48,13 +52,13 @@ def read_input(largest: int, instead: str) -> bytes:
     return bytes(data)
 
 
-def empty_input() -> Invalid:
-    """Return the error for standard input without a byte, which names a shallow clone as a likely reason."""
+def empty_input(source: str = "Standard input") -> Invalid:
+    """Return the error for a source without a byte, which names a shallow clone as a likely reason."""
     reason = (
         " This is a shallow clone: `git diff A...B` needs a commit that both have. Fetch the history first, with"
         " `git fetch --unshallow`."
     )
-    return Invalid(f"Standard input is empty; nothing was changed.{reason if is_shallow() else ''}")
+    return Invalid(f"{source} is empty; nothing was changed.{reason if is_shallow() else ''}")
 
 
 @contextmanager
@@ -119,14 +123,26 @@ def moment_given(text: str, name: str) -> datetime:
 def listed_in(source: str) -> list[str]:
     """Return the paths in a file, or on standard input, as `git diff --name-only` prints them, also with `-z`.
 
-    Raises: Invalid; NotFound.
+    Raises: Invalid, also for an empty file in a shallow clone, where `git diff` has failed; NotFound.
     """
     try:
         data = read_input(_LARGEST_LIST, "Give fewer paths.") if source == "-" else Path(source).read_bytes()
     except OSError as error:
         raise NotFound(f"{source} cannot be read: {error.strerror}.") from error
-    parts = data.split(b"\0") if b"\0" in data else [line.rstrip(b"\r") for line in data.split(b"\n")]
+    lines = (line.rstrip(b"\r") for line in data.split(b"\n"))
+    parts = data.split(b"\0") if b"\0" in data else [_unquoted(line) for line in lines]
     texts = [part.decode(errors="replace") for part in parts if part.strip()]
-    if source == "-" and not texts:
-        raise empty_input()
+    if not texts and (source == "-" or is_shallow()):
+        raise empty_input("Standard input" if source == "-" else source)
     return [in_repository(text) if text.startswith("/") else text for text in texts]
+
+
+def _unquoted(line: bytes) -> bytes:
+    """Return a path that git may have quoted, as C does it, because it has bytes beyond ASCII or control characters."""
+    found = _QUOTED.fullmatch(line)
+    return _ESCAPED.sub(_unescaped, found[1]) if found else line
+
+
+def _unescaped(found: re.Match[bytes]) -> bytes:
+    text = found[1]
+    return _ESCAPES[text] if text in _ESCAPES else bytes([int(text, 8) & 0xFF])

@@ -15,8 +15,14 @@ def told(matches: Sequence[Mapping[str, Any]], *, truncated: bool, disabled: boo
     """Say what was found, and whether there may be more."""
     if disabled:
         return ["The memory is switched off (memory.enabled); nothing is looked up."]
-    said = [line for match in matches for line in described(match["record"], match.get("why") or ())]
+    said = [line for match in matches for line in _matched(match)]
     return [*(said or ["Nothing was found."]), *(["There may be more: the time was up."] if truncated else [])]
+
+
+def _matched(match: Mapping[str, Any]) -> Iterator[str]:
+    yield from described(match["record"], match.get("why") or ())
+    if (count := match.get("count") or 1) > 1:
+        yield f"  {count} records say this; the newest is shown."
 
 
 def described(record: Mapping[str, Any], why: Sequence[Mapping[str, Any]] = ()) -> Iterator[str]:

@@ -34,7 +34,8 @@ def with_section(options: Options, found: Plain, target: str | None) -> Answer:
         return Answer({**data, "text": text}, [] if options.json else _printed(text))
     path = Path(os.path.abspath(target))
     is_changed = _put(path, change)
-    said = _said(path, is_changed=is_changed, has_section=bool(written))
+    off = f"The memory is switched off (memory.enabled); {path} was not changed."
+    said = off if found.get("disabled") else _said(path, is_changed=is_changed, has_section=bool(written))
     return Answer({**data, "path": str(path), "changed": is_changed}, [said])
 
 

@@ -56,19 +56,25 @@ async def import_(
     options: Options,
     *,
     source: Annotated[str, typer.Argument(metavar="FILE", help="Lines of JSON, as `export` writes them; `-`: stdin.")],
+    lenient: Annotated[
+        bool, typer.Option("--lenient", help="Exit 0 also when lines were left out; they are still listed.")
+    ] = False,
 ) -> Answer:
     """Add every record of a file whose id is not there yet.
 
-    Exit 2 when a line is no record, 4 when an id is taken by another record; the other lines are added.
+    Exit 2 when a line is no record, 4 when an id is taken by another record; the other lines are added. A forgotten
+    record is not added again.
     """
     async with open_memory(options.settings()) as memory:
         found = await _taken_in(memory, source)
     said = [f"Line {each['line']}: {each['why']}" for each in found["bad"][:_SHOWN]]
     more = [f"… and {found['bad_lines'] - len(said)} more."] if found["bad_lines"] > len(said) else []
+    forgotten = f" {found['forgotten']:,} forgotten," if found["forgotten"] else ""
     counts = (
-        f"Added {found['added']:,}, {found['skipped']:,} there already, {found['bad_lines']:,} lines are no record."
+        f"Added {found['added']:,}, {found['skipped']:,} there already,{forgotten}"
+        f" {found['bad_lines']:,} lines are no record."
     )
-    return Answer(found, [counts, *said, *more, *_conflicts(found)], _exit_code(found))
+    return Answer(found, [counts, *said, *more, *_conflicts(found)], 0 if lenient else _exit_code(found))
 
 
 def _conflicts(found: Plain) -> list[str]:
