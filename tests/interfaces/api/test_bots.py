@@ -208,7 +208,9 @@ async def test_a_bot_is_removed_when_one_of_several_or_weak_tags_is_its_own(ther
 async def test_a_changed_bot_has_two_versions_and_is_removed_only_as_it_was_seen(there: Served, bots_dir: Path) -> None:
     await built(there.client)
     session = await there.client.builder.reconfigure("ada")
-    await there.client.builder.assemble(await finished(there.client, session["session_id"], session["turn"]))
+    await there.client.builder.answer(session["session_id"], {"free_text": "settings"})
+    asked = await there.client.builder.answer(session["session_id"], {"free_text": "0.35"})
+    await there.client.builder.assemble(await finished(there.client, session["session_id"], asked["turn"]))
     assert [version["number"] for version in await there.client.bots.versions("ada")] == [2, 1]
     seen = await etag(there)
     wrong = ('"1"', '"7"', '""', '"x"', '"2-"', '"2-00"', '"02"', 'W/"1"', '"7", "1", "x"')

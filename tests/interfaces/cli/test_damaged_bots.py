@@ -61,8 +61,8 @@ def test_a_line_of_an_exchange_that_is_none_is_damaged(perdure: Terminal, ada: s
 
 def test_a_version_whose_texts_are_not_what_was_kept_is_not_brought_to_disk(perdure: Terminal, ada: str) -> None:
     soul = Path.cwd().parent / "home" / "bots" / ada / "SOUL.md"
+    forged(perdure, "--reconfigure", ada, "never swear")
     before = soul.read_text()
-    forged(perdure, "--reconfigure", ada)
     edit("UPDATE bot_versions SET files = replace(files, 'name: Ada', 'name: Eve') WHERE number = 1")
     assert ask(perdure, "bot", "rollback", ada, "1") == 7
     assert "by their SHA-256" in perdure.err

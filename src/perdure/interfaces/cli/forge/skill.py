@@ -9,7 +9,6 @@ import click
 import typer
 
 from perdure.errors import Invalid
-from perdure.forge.config import SKILL_NAME
 from perdure.interfaces.cli.answer import Answer, Table
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.exact import exact
@@ -70,6 +69,7 @@ async def _known(options: Options, name: str) -> Answer | None:
     """Validate a skill that this home knows by name; None when it knows none."""
     from perdure.app.skills import open_skills
     from perdure.errors import NotFound
+    from perdure.forge.config import SKILL_NAME  # it imports pydantic, which a list does not need
 
     try:
         skill = (await open_skills(options.settings()).get(name)).skill
