@@ -44,8 +44,8 @@ format: install ## Let ruff rewrite what it can
 bench: install ## Measure beside the physical floor; PEERS=1: beside others too, and renew docs/benchmarks.md
 	@$(BIN)/python -m bench $(if $(PEERS),--peers) $(if $(MEMORY),--memory $(MEMORY)) $(BENCH)
 
-torture: install ## The long fault runs: make torture N=1000
-	@TMPDIR=$$(sh scripts/test-folder) PERDURE_TORTURE=$(N) $(BIN)/python -m pytest -n $(JOBS) -m torture $(TESTS) $(PYTEST_ARGS)
+torture: install ## The long fault runs and new random examples: make torture N=1000
+	@TMPDIR=$$(sh scripts/test-folder) PERDURE_TORTURE=$(N) $(BIN)/python -m pytest -n $(JOBS) -m "torture or hypothesis" $(TESTS) $(PYTEST_ARGS)
 
 serve: install ## Serve your home over HTTP and WebSocket, on this machine (SERVE_ARGS="--port 0")
 	@$(BIN)/perdure serve $(SERVE_ARGS)

@@ -16,8 +16,10 @@ from perdure import DatabaseClient
 from tests.postgres import DatabasePool, PostgresServer, start_postgres
 from tests.sql import PlainSql, plain_postgres, plain_sqlite
 
-settings.register_profile("perdure", deadline=None)  # how long something takes is no test
-settings.load_profile("perdure")
+# How long something takes is no test. The suite tries the same examples every time, a long run new ones.
+settings.register_profile("suite", deadline=None, derandomize=True)
+settings.register_profile("torture", deadline=None)
+settings.load_profile("torture" if "PERDURE_TORTURE" in os.environ else "suite")
 
 BACKENDS = ("sqlite", "postgresql")
 MODEL_VARIABLES = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OLLAMA_HOST")

@@ -26,7 +26,7 @@ def visible(log: Path) -> list[Record]:
         if not str(record.get("type", "")).startswith("_"):
             hidden |= {name: max(n, hidden.get(name, -1)) for name in record.get("supersedes", [])}
     shown = [(n, record) for n, record in enumerate(records) if not str(record.get("type", "")).startswith("_")]
-    return [record for n, record in shown if not text(record.get("id")) or hidden.get(record["id"], -1) < n]
+    return [record for n, record in shown if not text(record.get("id")) or hidden.get(record["id"], -1) <= n]
 
 
 def related(log: Path, now_ms: int, limit: int = 3, retention_days: int = 90, **asked: Any) -> list[tuple[Record, Any]]:
