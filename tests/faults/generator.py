@@ -218,11 +218,19 @@ def _with_outer_deadlines_recorded(line: Line) -> Line:
 
 
 def _with_racing_deadlines_recorded(line: Line) -> Line:
-    """Replace each deadline that ends a wait for something unrecorded by `goal.timeout`."""
+    """Replace each deadline that ends a wait for something unrecorded, or has another inside, by `goal.timeout`.
+
+    A resume starts the deadlines of asyncio and anyio again: then the inner one may be first, and no record says so.
+    """
+
+    def is_ambiguous(part: Part) -> bool:
+        is_event = isinstance(part, Forever) and part.kind == "event"
+        return is_event or (isinstance(part, Timeout) and part.seconds != LONG_S)
 
     def change(part: Part) -> Part:
-        is_unrecorded = any(isinstance(each, Forever) and each.kind == "event" for each in parts_of((part,)))
-        return replace(part, kind="goal") if is_unrecorded and isinstance(part, Timeout) else part
+        if isinstance(part, Timeout) and any(map(is_ambiguous, parts_of(part.line))):
+            return replace(part, kind="goal")
+        return part
 
     return _changed(line, change)
 
