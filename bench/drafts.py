@@ -13,7 +13,7 @@ from bench.measure import scratch
 from bench.table import Target, Timed
 from perdure import DatabaseClient
 from perdure.forge.drafts import draft_of
-from perdure.forge.interview import begin
+from perdure.forge.interview.interview import begin
 from perdure.forge.state import Surroundings
 from perdure.store.builder.drafts import SqlBuilderDraftStore
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from bench.peers.step import payload
 from perdure import DatabaseClient, Goal, flow
-from perdure.app.goals import Goals
-from perdure.app.system import SystemClock, is_dead
+from perdure.app.goals.goals import Goals
+from perdure.app.home.system import SystemClock, is_dead
 from perdure.kernel.events import Effect
 
 _LONG_S = 3600.0

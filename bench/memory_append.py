@@ -21,11 +21,11 @@ from bench.measure import DISK, in_turn, mark, peak_mb, scratch
 from bench.memory_log import records, write_log
 from bench.table import Counted, Target, Timed
 from perdure import failpoints
-from perdure.memory.lines import line_of
-from perdure.memory.log import Log, now_ms
+from perdure.memory.log.lines import line_of
+from perdure.memory.log.log import Log, now_ms
+from perdure.memory.log.reading import iter_lines, iter_records
 from perdure.memory.memory import Memory
-from perdure.memory.places import LOG_FILE, Places
-from perdure.memory.reading import iter_lines, iter_records
+from perdure.memory.paths import LOG_FILE, Places
 from perdure.memory.record import Plain
 
 T = TypeVar("T")

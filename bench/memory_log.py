@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 
-from perdure.memory.lines import line_of
+from perdure.memory.log.lines import line_of
 from perdure.memory.normalise import moment
 from perdure.memory.record import Plain
 

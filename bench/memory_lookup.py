@@ -13,9 +13,9 @@ import orjson
 from bench.measure import DISK, peak_mb, scratch
 from bench.memory_log import NOW_MS, records, write_log
 from bench.table import Counted, Target, Timed
-from perdure.memory.log import now_ms
+from perdure.memory.log.log import now_ms
 from perdure.memory.memory import Memory
-from perdure.memory.places import LOG_FILE
+from perdure.memory.paths import LOG_FILE
 from perdure.memory.record import Plain
 
 _MILLION = 1_000_000

@@ -9,7 +9,7 @@ from typing import Any
 from bench.floor import GOALS, STEPS
 from bench.measure import Steps
 from bench.peers.step import payload
-from perdure.app.system import SystemClock, SystemIds
+from perdure.app.home.system import SystemClock, SystemIds
 from perdure.kernel.events import (
     Body,
     Event,
@@ -24,9 +24,9 @@ from perdure.kernel.events import (
 from perdure.kernel.fold import GoalState
 from perdure.kernel.journal import Desk, Journal
 from perdure.kernel.loop import Loop
-from perdure.kernel.means import Means
 from perdure.kernel.mind import Decided, Mind
 from perdure.kernel.ports import StateStore, Status, Summary, Worker
+from perdure.kernel.run_context import Means
 from perdure.kernel.tool import CallContext, Check, Tool
 from perdure.tools.policy import AllowAll
 

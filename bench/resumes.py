@@ -19,8 +19,8 @@ from bench.measure import scratch
 from bench.table import Counted, Target, Timed
 from perdure import DatabaseClient, Perdure
 from perdure.kernel.fold import GoalState, fold
-from perdure.kernel.replay import require_unchanged
-from perdure.minds.flows.mind import FlowMind
+from perdure.kernel.history.replay import require_unchanged
+from perdure.minds.flow.mind import FlowMind
 
 _FEW, _MANY = 100, 300
 _LONG = 10_000

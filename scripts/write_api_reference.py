@@ -6,12 +6,12 @@ from typing import Any, cast
 
 from fastapi.routing import APIWebSocketRoute
 
-from perdure.app.sessions import SessionOver
+from perdure.app.builder.sessions import SessionOver
 from perdure.errors import KeyTaken, PerdureError
 from perdure.interfaces.api import problems
 from perdure.interfaces.api.app import make_routes
+from perdure.interfaces.api.dependencies import BASE, Surface
 from perdure.interfaces.api.sockets import builder, goals
-from perdure.interfaces.api.surface import BASE, Surface
 
 INTRODUCTION = f"""\
 Every call needs the token of the home, `Authorization: Bearer …`; only `/healthz` and `/login` do not. Paths are under

@@ -12,11 +12,11 @@ from typing import Any
 import perdure
 import perdure.sync
 import perdure.testing
-from perdure.app.forge import Forge
-from perdure.app.goals import Goals
-from perdure.app.memory import HomeMemory
-from perdure.app.sessions import SessionView
-from perdure.app.skills import Skills
+from perdure.app.builder.forge import Forge
+from perdure.app.builder.sessions import SessionView
+from perdure.app.builder.skills import Skills
+from perdure.app.goals.goals import Goals
+from perdure.app.memory.memory import HomeMemory
 from perdure.client import Client, Event, Goal, Session, Turn, bots, builder, chat, goals, memory
 
 INTRODUCTION = """\

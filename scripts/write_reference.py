@@ -8,7 +8,7 @@ import sqlalchemy as sa
 import typer
 
 from perdure.interfaces.cli.command import COMMON
-from perdure.interfaces.cli.tree import build
+from perdure.interfaces.cli.commands import build
 from perdure.setting_definitions import DEFINITIONS
 from perdure.store.schema import metadata
 from scripts.write_api_reference import api_page

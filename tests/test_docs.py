@@ -16,9 +16,9 @@ import pytest
 
 import perdure
 import perdure.store
-from perdure.interfaces.cli.edge import run
-from perdure.minds.plan_file import ONLY_FOR, STEP_KEYS, parse_plan
-from perdure.minds.plan_shape import Condition
+from perdure.interfaces.cli.errors import run
+from perdure.minds.plan.plan import Condition
+from perdure.minds.plan.plan_file import ONLY_FOR, STEP_KEYS, parse_plan
 from perdure.minds.retry import KEYS, Retry
 from perdure.setting_definitions import DEFINITIONS
 from perdure.settings import MemorySettings, load_settings

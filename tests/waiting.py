@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Literal
 
-from perdure.app.system import SystemClock, SystemIds, observer
+from perdure.app.home.system import SystemClock, SystemIds, observer
 from perdure.kernel.events import Ask, GoalBegun, MindSpec, OutcomeUnknown, ToolCall, iso
 from perdure.kernel.journal import Desk, Journal
 from perdure.kernel.ports import StateStore, Worker

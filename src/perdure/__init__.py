@@ -7,9 +7,9 @@ if TYPE_CHECKING:
     from perdure import sync as sync
     from perdure import testing as testing
     from perdure.app import Perdure
-    from perdure.app.goal_handle import GoalHandle
-    from perdure.app.goal_options import GoalOptions
-    from perdure.app.views import GoalResult, GoalStatus, GoalView
+    from perdure.app.goals.handle import GoalHandle
+    from perdure.app.goals.options import GoalOptions
+    from perdure.app.wire.goal_view import GoalResult, GoalStatus, GoalView
     from perdure.bots.bot import Bot
     from perdure.errors import (
         Conflict,
@@ -28,21 +28,21 @@ if TYPE_CHECKING:
         Waiting,
     )
     from perdure.forge.answers import BuilderAnswer
-    from perdure.forge.assembly import AssemblyResult
+    from perdure.forge.assembly.assembly import AssemblyResult
     from perdure.forge.config import BuilderConfig
     from perdure.forge.turns import BuilderTurn
-    from perdure.kernel.compare import Parted
     from perdure.kernel.events import Effect, Event, Limits
     from perdure.kernel.fold import Status
-    from perdure.kernel.replay import Replayed
+    from perdure.kernel.history.compare import Parted
+    from perdure.kernel.history.replay import Replayed
     from perdure.memory.append import append_record
-    from perdure.memory.places import get_memory_state_dir
-    from perdure.memory.reading import iter_records, read_records
+    from perdure.memory.log.reading import iter_records, read_records
+    from perdure.memory.paths import get_memory_state_dir
     from perdure.memory.record import MemoryRecord
-    from perdure.minds.flows.checks import Happened
-    from perdure.minds.flows.current import CurrentStep, current_goal, current_step
-    from perdure.minds.flows.flow import Flow, flow
-    from perdure.minds.flows.goal import CallOptions, First, Goal
+    from perdure.minds.flow.current import CurrentStep, current_goal, current_step
+    from perdure.minds.flow.flow import Flow, flow
+    from perdure.minds.flow.goal import CallOptions, First, Goal
+    from perdure.minds.flow.steps.checks import Happened
     from perdure.minds.retry import Retry
     from perdure.store.client import DatabaseClient
 
@@ -100,7 +100,7 @@ __all__ = [
 
 _MODULES = ("sync", "testing")
 _HOMES = {
-    "AssemblyResult": "perdure.forge.assembly",
+    "AssemblyResult": "perdure.forge.assembly.assembly",
     "Bot": "perdure.bots.bot",
     "BuilderAnswer": "perdure.forge.answers",
     "BuilderConfig": "perdure.forge.config",
@@ -108,31 +108,31 @@ _HOMES = {
     "DatabaseClient": "perdure.store.client",
     "Effect": "perdure.kernel.events",
     "Event": "perdure.kernel.events",
-    "Flow": "perdure.minds.flows.flow",
-    "CallOptions": "perdure.minds.flows.goal",
-    "First": "perdure.minds.flows.goal",
-    "Goal": "perdure.minds.flows.goal",
-    "GoalHandle": "perdure.app.goal_handle",
-    "GoalOptions": "perdure.app.goal_options",
-    "GoalResult": "perdure.app.views",
-    "GoalStatus": "perdure.app.views",
-    "GoalView": "perdure.app.views",
+    "Flow": "perdure.minds.flow.flow",
+    "CallOptions": "perdure.minds.flow.goal",
+    "First": "perdure.minds.flow.goal",
+    "Goal": "perdure.minds.flow.goal",
+    "GoalHandle": "perdure.app.goals.handle",
+    "GoalOptions": "perdure.app.goals.options",
+    "GoalResult": "perdure.app.wire.goal_view",
+    "GoalStatus": "perdure.app.wire.goal_view",
+    "GoalView": "perdure.app.wire.goal_view",
     "Limits": "perdure.kernel.events",
-    "Parted": "perdure.kernel.compare",
+    "Parted": "perdure.kernel.history.compare",
     "Perdure": "perdure.app",
-    "Replayed": "perdure.kernel.replay",
+    "Replayed": "perdure.kernel.history.replay",
     "Status": "perdure.kernel.fold",
     "MemoryRecord": "perdure.memory.record",
     "append_record": "perdure.memory.append",
-    "flow": "perdure.minds.flows.flow",
-    "CurrentStep": "perdure.minds.flows.current",
-    "Happened": "perdure.minds.flows.checks",
+    "flow": "perdure.minds.flow.flow",
+    "CurrentStep": "perdure.minds.flow.current",
+    "Happened": "perdure.minds.flow.steps.checks",
     "Retry": "perdure.minds.retry",
-    "current_goal": "perdure.minds.flows.current",
-    "current_step": "perdure.minds.flows.current",
-    "get_memory_state_dir": "perdure.memory.places",
-    "iter_records": "perdure.memory.reading",
-    "read_records": "perdure.memory.reading",
+    "current_goal": "perdure.minds.flow.current",
+    "current_step": "perdure.minds.flow.current",
+    "get_memory_state_dir": "perdure.memory.paths",
+    "iter_records": "perdure.memory.log.reading",
+    "read_records": "perdure.memory.log.reading",
 }
 
 

@@ -14,7 +14,7 @@ from contextvars import copy_context
 from typing import Any, TypeVar
 
 from perdure.app import Perdure, resume_lines_of
-from perdure.app.script_interrupts import report_interrupt
+from perdure.app.home.script_interrupts import report_interrupt
 from perdure.errors import Invalid
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ import pytest
 
 from perdure import Perdure
 from perdure.app import open_ephemeral
-from perdure.app.goals import Goals
+from perdure.app.goals.goals import Goals
 from tests.conftest import BACKENDS
 
 

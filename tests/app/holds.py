@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from perdure import Perdure
-from perdure.app.system import SystemClock, SystemIds, is_dead, observer
+from perdure.app.home.system import SystemClock, SystemIds, is_dead, observer
 from perdure.kernel.events import Body, GoalBegun, MindSpec, ToolCall
 from perdure.kernel.journal import Desk, Journal
 from perdure.kernel.ports import Worker

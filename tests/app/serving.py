@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from perdure import Perdure
-from perdure.app.background import MOST_RUNNING
-from perdure.app.new_goal import of_command
-from perdure.app.serving import Serving, WakeCli
-from perdure.app.system import SystemClock
-from perdure.app.views import GoalView
+from perdure.app.goals.new_goal import of_command
+from perdure.app.home.system import SystemClock
+from perdure.app.wire.goal_view import GoalView
+from perdure.app.workers.background import MOST_RUNNING
+from perdure.app.workers.server_worker import Serving, WakeCli
 
 _TRIES = 3_000
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from perdure import Goal, Invalid, NotFound, Perdure, Unavailable, flow
-from perdure.app.goal_queues import GoalQueues
-from perdure.app.new_goal import of_flow
-from perdure.app.run_options import Manner
+from perdure.app.goals.arguments.run_options import Manner
+from perdure.app.goals.new_goal import of_flow
+from perdure.app.workers.queues import GoalQueues
 from perdure.kernel.events import Limits
-from perdure.minds.flows import registry
+from perdure.minds.flow import registry
 from tests.app.parked import parked
 from tests.app.serving import become, until
 
@@ -163,7 +163,7 @@ async def test_a_goal_whose_code_is_unknown_is_left_alone_for_a_minute_and_logge
     (goal_id,) = await shop.left("a")
     monkeypatch.delitem(registry._FLOWS, counting.path)
     monkeypatch.setattr(f"{__name__}.counting", None)
-    with caplog.at_level(logging.WARNING, "perdure.app.background"):
+    with caplog.at_level(logging.WARNING, "perdure.app.workers.background"):
         async with shop.recovering() as p:
             worker = p.goals.worker
             await until(lambda: f"{goal_id} was given up here" in caplog.text)
@@ -215,7 +215,7 @@ async def test_polling_that_fails_is_logged_once_and_works_again_later(
         raise kind("The database does not answer.")
 
     async with shop.recovering() as p:
-        with monkeypatch.context() as patched, caplog.at_level(logging.WARNING, "perdure.app.background"):
+        with monkeypatch.context() as patched, caplog.at_level(logging.WARNING, "perdure.app.workers.background"):
             patched.setattr(GoalQueues, "unheld", fail)
 
             def nudged() -> bool:

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from perdure import Goal, Invalid, Limits, Perdure, Unavailable, flow
-from perdure.app.goals import Goals
+from perdure.app.goals.goals import Goals
 
 
 @flow

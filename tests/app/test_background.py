@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from perdure.app.background import BackgroundRuns
-from perdure.app.goals import Goals
-from perdure.app.run_options import Manner
-from perdure.app.views import GoalView
+from perdure.app.goals.arguments.run_options import Manner
+from perdure.app.goals.goals import Goals
+from perdure.app.wire.goal_view import GoalView
+from perdure.app.workers.background import BackgroundRuns
 from perdure.kernel.events import GoalBegun, MindSpec, Tip, seal
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.loop import Ran

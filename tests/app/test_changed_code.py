@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from perdure import Conflict, Flow, Goal, GoalWaiting, flow
-from perdure.app.goals import Goals
+from perdure.app.goals.goals import Goals
 
 
 def draw(*values: Any) -> list[Any]:

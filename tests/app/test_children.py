@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from perdure import Goal, GoalFailed, GoalWaiting, Limits, Perdure, StepFailed, flow
-from perdure.app.goals import Goals
-from perdure.app.new_goal import new_goal
+from perdure.app.goals.goals import Goals
+from perdure.app.goals.new_goal import new_goal
 from perdure.errors import Conflict, Invalid, NotFound
-from perdure.kernel.children import MAX_DEPTH, end_key, start_key
+from perdure.kernel.calls.children import MAX_DEPTH, end_key, start_key
 from perdure.kernel.events import Termination, ToolCall, decode
 from tests.app.serving import at_work, become
 

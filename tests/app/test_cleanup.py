@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from perdure import Conflict, Goal, GoalCancelled, GoalWaiting, KeyTaken, Perdure, flow
-from perdure.app.goals import Goals
-from perdure.app.next_commands import next_commands
+from perdure.app.goals.goals import Goals
+from perdure.app.wire.next_commands import next_commands
 from perdure.errors import Invalid
-from perdure.minds.flows import registry
+from perdure.minds.flow import registry
 from tests.app.parked import until_waiting
 
 EFFECTS: list[str] = []

@@ -8,7 +8,7 @@ import pytest
 
 from perdure import Perdure, Unavailable, flow
 from perdure.app import open_ephemeral
-from perdure.app.goals import Goals
+from perdure.app.goals.goals import Goals
 
 _begun: list[asyncio.Event] = []
 _cleaned_up: list[str] = []

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from perdure import Conflict, Damaged, Goal, GoalWaiting, Perdure, flow
-from perdure.app.approvals import list_approvals
-from perdure.app.goals import Goals
-from perdure.app.new_goal import of_plan_text
-from perdure.app.views import GoalView
+from perdure.app.goals.goals import Goals
+from perdure.app.goals.new_goal import of_plan_text
+from perdure.app.wire.approvals import list_approvals
+from perdure.app.wire.goal_view import GoalView
 from tests.app.serving import at_work, until
 from tests.app.test_verification import edit
 

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from perdure import Conflict, Flow, Goal, GoalWaiting, Invalid, NotFound, flow
-from perdure.app.flows import load_flow
-from perdure.app.goals import Goals
-from perdure.minds.flows import registry
+from perdure.app.goals.goals import Goals
+from perdure.app.workers.flows import load_flow
+from perdure.minds.flow import registry
 
 
 def answer_with(answer: str, name: str | None = None) -> Flow[[], str]:

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from perdure import Conflict, Goal, Perdure, Unavailable, flow
-from perdure.app.flow_threads import Apart, FlowThread
-from perdure.app.goals import Goals
-from perdure.app.new_goal import of_command, of_flow
-from perdure.app.serving import Serving
-from perdure.app.system import SystemClock, is_dead
+from perdure.app.goals.goals import Goals
+from perdure.app.goals.new_goal import of_command, of_flow
+from perdure.app.home.system import SystemClock, is_dead
+from perdure.app.workers.flow_threads import Apart, FlowThread
+from perdure.app.workers.server_worker import Serving
 from tests.app.serving import at_work, become, until
 
 LONGEST_S = 30
@@ -103,7 +103,7 @@ def end_the_program() -> None:
 @pytest.fixture(autouse=True)
 def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give up a blocked event loop sooner than the three seconds of a server."""
-    monkeypatch.setattr("perdure.app.flow_threads.DEAF_S", 0.5)
+    monkeypatch.setattr("perdure.app.workers.flow_threads.DEAF_S", 0.5)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from perdure import Conflict, Goal, GoalFailed, GoalResult, Invalid, NotFound, Perdure, flow
-from perdure.app.goals import Goals
+from perdure.app.goals.goals import Goals
 from tests.app.parked import parked
 
 CALLS: list[str] = []

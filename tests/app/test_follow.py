@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from perdure.app.goals import Goals
+from perdure.app.goals.goals import Goals
 from perdure.kernel.events import Event, Reopened, Termination
 from perdure.store.goals.memory_state_store import InMemoryStateStore
 from tests.contracts.histories import WORKER, History, Stored, begin

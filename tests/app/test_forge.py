@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from perdure import Conflict, Damaged, DatabaseClient, Invalid, NotFound, Perdure
-from perdure.app.forge import MOST_HELD, Forge, ForgeStores, open_forge
-from perdure.app.sessions import SessionView
-from perdure.app.skills import Skills
-from perdure.app.surroundings import detected_models, past_choices
+from perdure.app.builder.forge import MOST_HELD, Forge, ForgeStores, open_forge
+from perdure.app.builder.interview_context import detected_models, past_choices
+from perdure.app.builder.sessions import SessionView
+from perdure.app.builder.skills import Skills
 from perdure.forge.answers import BuilderAnswer
-from perdure.forge.engine import BuiltinEngine
+from perdure.forge.interview.engine import BuiltinEngine
 from perdure.forge.ports import BuilderMemoryEntry
 from perdure.forge.state import BuilderState
 from perdure.forge.turns import AskQuestion, ReadyToAssemble
@@ -22,7 +22,7 @@ from perdure.forge.vocabulary import BotPurpose
 from perdure.store.builder.bots import SqlBotStore
 from perdure.store.builder.choices import SqlBuilderMemoryStore
 from perdure.store.builder.drafts import SqlBuilderDraftStore
-from perdure.store.once import SqlIdempotencyKeys
+from perdure.store.idempotency import SqlIdempotencyKeys
 from perdure.store.transaction import Transaction
 from tests.forge.test_drafts import as_version_0
 from tests.forge.test_interview import begun, run

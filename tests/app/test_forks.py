@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from perdure import Conflict, Goal, GoalWaiting, Invalid, NotFound, Unavailable, current_step, failpoints, flow
-from perdure.app.goals import Goals
+from perdure.app.goals.goals import Goals
 from perdure.errors import KeyTaken
 from perdure.kernel.events import ForkedFrom
 from tests.app.parked import parked

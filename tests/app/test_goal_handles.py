@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from perdure import Conflict, Goal, GoalCancelled, GoalFailed, Invalid, NotFound, Perdure, Unavailable, flow
-from perdure.app.goals import Goals
+from perdure.app.goals.goals import Goals
 from tests.app.parked import parked, until_status, until_waiting
 from tests.app.serving import until
 

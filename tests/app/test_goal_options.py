@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from perdure import Goal, GoalCancelled, GoalFailed, Limits, Perdure, flow
-from perdure.app.goals import Goals
+from perdure.app.goals.goals import Goals
 from tests.app.parked import parked
 
 CALLS: list[str] = []

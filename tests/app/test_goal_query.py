@@ -10,9 +10,9 @@ import pytest
 
 from perdure import Goal, Invalid, flow
 from perdure.app import open_ephemeral
-from perdure.app.goal_query import goal_query, older_than_us
-from perdure.app.goals import Goals
-from perdure.app.new_goal import NewGoal, of_flow
+from perdure.app.goals.goals import Goals
+from perdure.app.goals.new_goal import NewGoal, of_flow
+from perdure.app.goals.query import goal_query, older_than_us
 from perdure.kernel.events import MindSpec
 from perdure.kernel.ports import GoalFilter
 
@@ -88,8 +88,8 @@ async def test_interrupted_goals_are_found_among_others_page_by_page(goals: Goal
 async def test_a_flow_is_chosen_by_its_name_or_by_its_module_too_page_by_page(
     goals: Goals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("perdure.app.goal_reader._PAGE", 2)
-    monkeypatch.setattr("perdure.minds.flows.registry._FLOWS", WeakValueDictionary())
+    monkeypatch.setattr("perdure.app.goals.reader._PAGE", 2)
+    monkeypatch.setattr("perdure.minds.flow.registry._FLOWS", WeakValueDictionary())
 
     async def add(at: str) -> str:
         async def body(goal: Goal) -> None: ...

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from perdure import Goal, GoalFailed, flow
-from perdure.app.goals import Goals
+from perdure.app.goals.goals import Goals
 from perdure.kernel.ports import Owned
 
 FAILURES: list[str] = []

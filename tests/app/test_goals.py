@@ -7,9 +7,9 @@ import pytest
 
 from perdure import Conflict, Invalid, NotFound
 from perdure.app import open_ephemeral
-from perdure.app.goals import Goals
-from perdure.app.new_goal import NewGoal
-from perdure.app.run_options import Manner
+from perdure.app.goals.arguments.run_options import Manner
+from perdure.app.goals.goals import Goals
+from perdure.app.goals.new_goal import NewGoal
 from perdure.kernel.events import Limits, MindSpec
 from perdure.kernel.loop import Loop
 

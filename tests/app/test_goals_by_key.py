@@ -3,7 +3,7 @@
 import pytest
 
 from perdure import Goal, GoalWaiting, Invalid, NotFound, flow
-from perdure.app.goals import Goals
+from perdure.app.goals.goals import Goals
 
 
 @flow

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from perdure import Goal, GoalWaiting, Perdure, Unavailable, failpoints, flow
-from perdure.app.new_goal import of_command
-from perdure.app.run_options import Manner
+from perdure.app.goals.arguments.run_options import Manner
+from perdure.app.goals.new_goal import of_command
 from perdure.kernel.events import Ask, Hold, Released, Wait, decode
 from tests.app.holds import CALL, WHY, claim_by_dead_workers, left_by_dead_worker
 from tests.app.serving import at_work, become, seen_by_server, until

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from perdure import Perdure
-from perdure.app.memory import HomeMemory, RecordGone, open_memory
+from perdure.app.memory.memory import HomeMemory, RecordGone, open_memory
 from perdure.errors import Conflict, Invalid, KeyTaken, NotFound
 from perdure.failpoints import armed
 from perdure.kernel.ports import Once
 from perdure.memory.ingest.report import Found
-from perdure.memory.lock import LogLock
+from perdure.memory.log.lock import LogLock
 from perdure.settings import load_settings
 
 LESSON = {"type": "lesson", "title": "The cart caches prices", "paths": ["src/cart.py"]}

@@ -6,8 +6,8 @@ from typing import Any, get_args
 
 import pytest
 
-from perdure.app.next_commands import NextCommand, next_commands
-from perdure.app.views import GoalView
+from perdure.app.wire.goal_view import GoalView
+from perdure.app.wire.next_commands import NextCommand, next_commands
 from perdure.kernel.events import (
     Ask,
     Body,
@@ -28,7 +28,7 @@ from perdure.kernel.events import (
     seal,
 )
 from perdure.kernel.fold import GoalState, Status, WaitingFor, apply, fold
-from perdure.kernel.moments import moment
+from perdure.kernel.history.moments import moment
 from perdure.kernel.recovery import WITHOUT_RESULT
 from perdure.kernel.summary import Summary, summarise
 

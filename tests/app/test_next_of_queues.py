@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from perdure import GoalFailed, Perdure
-from perdure.app.goal_errors import wait_of
-from perdure.app.new_goal import of_plan_text
-from perdure.app.next_commands import NextCommand
-from perdure.app.run_options import Manner
+from perdure.app.goals.arguments.run_options import Manner
+from perdure.app.goals.errors import wait_of
+from perdure.app.goals.new_goal import of_plan_text
+from perdure.app.wire.next_commands import NextCommand
 
 TWO = "goal: two\nsteps: [{id: one, ask: {question: '1?'}}, {id: two, ask: {question: '2?'}}]\n"
 

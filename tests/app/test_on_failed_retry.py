@@ -3,7 +3,7 @@
 import pytest
 
 from perdure import Goal, GoalFailed, flow
-from perdure.app.goals import Goals
+from perdure.app.goals.goals import Goals
 
 CALLS: list[str] = []
 FAILURES: list[str] = []

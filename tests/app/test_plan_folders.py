@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from perdure import Invalid
-from perdure.app.goals import Goals
-from perdure.app.new_goal import of_plan_text
+from perdure.app.goals.goals import Goals
+from perdure.app.goals.new_goal import of_plan_text
 
 
 @pytest.fixture

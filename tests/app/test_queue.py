@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from perdure import Conflict, Exhausted, Invalid, Perdure, Unavailable, failpoints
-from perdure.app.background import LOOK_S
-from perdure.app.new_goal import NewGoal, of_command, of_plan_text
-from perdure.app.serving import Serving
-from perdure.app.system import SystemClock
-from perdure.app.views import QUEUED, GoalView
-from perdure.app.workdirs import WORK
+from perdure.app.goals.new_goal import NewGoal, of_command, of_plan_text
+from perdure.app.home.system import SystemClock
+from perdure.app.home.workdirs import WORK
+from perdure.app.wire.goal_view import QUEUED, GoalView
+from perdure.app.workers.background import LOOK_S
+from perdure.app.workers.server_worker import Serving
 from perdure.kernel.events import Limits
 from perdure.kernel.ports import Worker
 from perdure.store.goals.leases import owned
@@ -104,7 +104,7 @@ async def test_starts_that_lose_the_race_for_a_key_leave_no_folder_and_no_warnin
     p: Perdure, most: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     new = NewGoal("true", of_command("true").mind, None, key="once")
-    with caplog.at_level(logging.WARNING, "perdure.app.background"):
+    with caplog.at_level(logging.WARNING, "perdure.app.workers.background"):
         async with at_work(p, most=most) as serving:
             started = await asyncio.gather(*(serving.start(new) for _ in range(12)))
             await until(lambda: not serving.is_busy)

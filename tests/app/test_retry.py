@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from perdure import Conflict, Goal, GoalCancelled, GoalFailed, GoalWaiting, Invalid, NotFound, Perdure, flow
-from perdure.app.goals import Goals
-from perdure.app.new_goal import NewGoal, of_flow
-from perdure.app.run_options import Manner, Reopening
+from perdure.app.goals.arguments.run_options import Manner, Reopening
+from perdure.app.goals.goals import Goals
+from perdure.app.goals.new_goal import NewGoal, of_flow
 from perdure.errors import KeyTaken
 from perdure.kernel.events import Limits, MindSpec
+from perdure.kernel.history.reopening import NotRetried
 from perdure.kernel.loop import Loop
 from perdure.kernel.ports import Summary
-from perdure.kernel.reopening import NotRetried
-from perdure.minds.flows import registry
+from perdure.minds.flow import registry
 from tests.app.serving import at_work, become, until
 
 TRIED: list[str] = []

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from perdure import Conflict
-from perdure.app.goals import Goals
-from perdure.app.views import GoalView
+from perdure.app.goals.goals import Goals
+from perdure.app.wire.goal_view import GoalView
 from tests.contracts.conftest import goals_url, place, stored
 from tests.contracts.histories import Stored
 from tests.waiting import RIVALS, WaitsFor, waiting_goal, worker_of

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from perdure import Effect, Goal, Perdure, flow
-from perdure.app.script_interrupts import Interrupted, report_interrupt, resume_lines
+from perdure.app.home.script_interrupts import Interrupted, report_interrupt, resume_lines
 from perdure.kernel.events import GoalBegun, MindSpec
 
 SAID = ["Interrupted; what was recorded is kept. To resume:", "  perdure goal resume g-1"]

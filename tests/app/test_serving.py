@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from perdure import Goal, Perdure, flow
-from perdure.app.background import LOOK_S
-from perdure.app.new_goal import of_command, of_flow
+from perdure.app.goals.new_goal import of_command, of_flow
+from perdure.app.workers.background import LOOK_S
 from tests.app.serving import at_work, become
 
 GIVEN_UP = "was given up here"
@@ -52,7 +52,7 @@ async def test_a_goal_whose_code_was_changed_is_not_tried_again_and_again(
         await become(p, goal.id, "waiting")
     await p.goals.decide(goal.id, "answer", value="yes")
     before = [event.seq for event in await p.goals.history(goal.id)]
-    with monkeypatch.context() as patched, caplog.at_level(logging.WARNING, "perdure.app.background"):
+    with monkeypatch.context() as patched, caplog.at_level(logging.WARNING, "perdure.app.workers.background"):
         patched.setattr(Code, "step", staticmethod(other))
         async with at_work(p) as serving:
             for _ in range(3_000):

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from perdure import Conflict
-from perdure.app.goals import Goals
-from perdure.app.new_goal import NewGoal
-from perdure.app.run_options import Manner
-from perdure.app.serving import Serving
-from perdure.app.system import SystemClock
+from perdure.app.goals.arguments.run_options import Manner
+from perdure.app.goals.goals import Goals
+from perdure.app.goals.new_goal import NewGoal
+from perdure.app.home.system import SystemClock
+from perdure.app.workers.server_worker import Serving
 from perdure.kernel.events import MindSpec
 from perdure.kernel.ports import OwnerSilent, Worker
 from perdure.store.client import DatabaseClient
 from perdure.store.goals.memory_state_store import InMemoryStateStore
-from perdure.store.once import SqlIdempotencyKeys
+from perdure.store.idempotency import SqlIdempotencyKeys
 
 OWNER = Worker("w1", "far", "home", "boot")
 PLAN = """

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure import AssemblyResult, Conflict, Invalid, NotFound, Perdure
-from perdure.app.sessions import SessionView
-from perdure.app.skills import Skills
+from perdure.app.builder.sessions import SessionView
+from perdure.app.builder.skills import Skills
 from perdure.bots.shelf import SkillShelf
 from perdure.bots.skills import catalogue, is_skill_name, parse_skill
 from perdure.errors import KeyTaken

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.app.startup_code import pth_code
+from perdure.app.home.startup_code import pth_code
 
 FINDER = "__editable___shop_1_0_finder"
 SETUPTOOLS = (

@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 
 from perdure import Goal, GoalWaiting, Invalid, Limits, current_step, flow
-from perdure.app.goals import Goals
+from perdure.app.goals.goals import Goals
 
 CALLS: list[int] = []
 BEGUN, RELEASE = threading.Event(), threading.Event()

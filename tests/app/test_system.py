@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure import Denied
-from perdure.app.system import SystemIds, WorkerIdentity, is_dead, observer
+from perdure.app.home.system import SystemIds, WorkerIdentity, is_dead, observer
 from tests import children
 from tests.crash.goals import rest_of
 from tests.crash.size import torture_size

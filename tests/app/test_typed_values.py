@@ -11,9 +11,10 @@ from uuid import UUID
 import pytest
 
 from perdure import Conflict, Goal, GoalFailed, GoalWaiting, Invalid, StepFailed, flow
-from perdure.app import flow_threads, skipped_values
-from perdure.app.goals import Goals
-from perdure.minds.flows import registry
+from perdure.app.goals.arguments import skipped_values
+from perdure.app.goals.goals import Goals
+from perdure.app.workers import flow_threads
+from perdure.minds.flow import registry
 
 CALLS: Counter[str] = Counter()
 

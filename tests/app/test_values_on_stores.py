@@ -14,7 +14,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict
 
 from perdure import Goal, GoalWaiting, Invalid, flow
-from perdure.app.goals import Goals
+from perdure.app.goals.goals import Goals
 
 T = TypeVar("T")
 SEEN: list[list[Any]] = []

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from perdure import DatabaseClient
-from perdure.app.verification import sample_histories, verify_database
+from perdure.app.home.verification import sample_histories, verify_database
 from perdure.store.transaction import Transaction
 from tests.contracts.histories import HELLO, History, Stored, begin, end
 

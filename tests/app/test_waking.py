@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from perdure import Goal, Perdure, flow
-from perdure.app.goals import Goals
-from perdure.app.new_goal import NewGoal, of_flow
-from perdure.app.serving import WakeCli
-from perdure.app.system import SystemClock, is_dead, observer
-from perdure.app.views import GoalView
+from perdure.app.goals.goals import Goals
+from perdure.app.goals.new_goal import NewGoal, of_flow
+from perdure.app.home.system import SystemClock, is_dead, observer
+from perdure.app.wire.goal_view import GoalView
+from perdure.app.workers.server_worker import WakeCli
 from perdure.kernel.events import Wait, iso
 from tests.app.holds import CALL, left_by_dead_worker
 from tests.app.serving import at_work, become, seen_by_server
@@ -81,7 +81,7 @@ async def test_a_plan_of_the_command_line_is_woken_in_its_folder_and_stays_of_th
 ) -> None:
     goal_id = await sleeping_plan(p, tmp_path)
     due_at = (await found(p, goal_id)).wire()["due_at"]
-    with caplog.at_level(logging.INFO, "perdure.app.serving"):
+    with caplog.at_level(logging.INFO, "perdure.app.workers.server_worker"):
         async with at_work(p, wakes=WakeCli()):
             goal = await become(p, goal_id, "done")
     assert goal.summary.queue == "cli"
@@ -147,7 +147,7 @@ async def test_a_damaged_goal_that_is_due_keeps_no_other_from_being_woken(p: Per
 async def test_due_goals_that_cannot_be_woken_hide_no_other(
     p: Perdure, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("perdure.app.background._MOST_DUE", 2)
+    monkeypatch.setattr("perdure.app.workers.background._MOST_DUE", 2)
     for _ in range(5):
         await parked(p, of_flow(napping, [], {}))
     goal_id = await sleeping_plan(p, tmp_path, until=iso(SystemClock().now_us() + 20_000))

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from perdure import Conflict, Unavailable
-from perdure.app.goals import Goals
-from perdure.app.new_goal import NewGoal
-from perdure.app.run_options import Manner
+from perdure.app.goals.arguments.run_options import Manner
+from perdure.app.goals.goals import Goals
+from perdure.app.goals.new_goal import NewGoal
 from perdure.kernel.events import MindSpec
 from perdure.kernel.loop import Loop
 from perdure.kernel.ports import Worker

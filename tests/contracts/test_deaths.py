@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 
-from perdure.app.system import SystemClock, SystemIds
+from perdure.app.home.system import SystemClock, SystemIds
 from perdure.kernel.events import (
     Ask,
     Body,

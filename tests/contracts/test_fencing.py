@@ -6,8 +6,8 @@ import pytest
 
 from perdure import Conflict
 from perdure.kernel.events import ForkedFrom, GoalBegun, Message, MindSpec
+from perdure.kernel.history.replay import require_unchanged
 from perdure.kernel.ports import Event
-from perdure.kernel.replay import require_unchanged
 from perdure.store.database import Database
 from tests.contracts.histories import HELLO, OTHER, WORKER, History, Stored, begin
 from tests.contracts.time_travel import put_back, taken_now

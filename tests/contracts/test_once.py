@@ -11,7 +11,7 @@ from perdure import Conflict, DatabaseClient, NotFound
 from perdure.forge.ports import BuilderDraft, BuilderMode, BuilderPhase
 from perdure.kernel.ports import IdempotencyKeys, Once
 from perdure.store.builder.drafts import SqlBuilderDraftStore
-from perdure.store.once import KEPT_US, SqlIdempotencyKeys
+from perdure.store.idempotency import KEPT_US, SqlIdempotencyKeys
 from perdure.store.transaction import Transaction
 
 CALL = Once("a-key", "POST /things", b"\1" * 32, "thing-1")

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from perdure import Perdure
-from perdure.app.goals import Goals
-from perdure.app.new_goal import NewGoal
-from perdure.app.run_options import Manner
-from perdure.app.system import SystemClock, is_dead
+from perdure.app.goals.arguments.run_options import Manner
+from perdure.app.goals.goals import Goals
+from perdure.app.goals.new_goal import NewGoal
+from perdure.app.home.system import SystemClock, is_dead
 from perdure.kernel.events import Event, MindSpec
 from perdure.kernel.fold import GoalState
 from perdure.kernel.loop import Loop, Ran

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from perdure import DatabaseClient, Perdure, failpoints
-from perdure.app import back_up, restore_backup
-from perdure.store.archive import DATABASE, unpack_archive
+from perdure.app.home.backup import back_up, restore_backup
+from perdure.store.backup.archive import DATABASE, unpack_archive
 from tests import children
 from tests.postgres import PostgresServer
 from tests.rows import new_project, project_names

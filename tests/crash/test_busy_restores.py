@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from perdure import read_records
-from perdure.app import back_up, restore_backup
-from perdure.app.skills import open_skills
+from perdure.app.builder.skills import open_skills
+from perdure.app.home.backup import back_up, restore_backup
 from perdure.errors import Conflict, PerdureError
 from perdure.memory.memory import Memory
 from perdure.settings import Settings

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from perdure.filelock.lock import FileLock
-from perdure.kernel.replay import replay
+from perdure.kernel.history.replay import replay
 from perdure.store.sqlite import checkpoint
 from perdure.store.sqlite.files import lock_path
 from tests import children

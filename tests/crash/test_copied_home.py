@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from perdure import Perdure
-from perdure.app.goals import Goals
-from perdure.app.new_goal import of_plan_text
-from perdure.app.system import observer
+from perdure.app.goals.goals import Goals
+from perdure.app.goals.new_goal import of_plan_text
+from perdure.app.home.system import observer
 from perdure.kernel.fold import GoalState
 from tests import children
 from tests.crash.goals import counted, is_running, open_goals, run_plan

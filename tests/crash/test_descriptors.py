@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from perdure import Perdure
-from perdure.interfaces.api.wire.connections import RESERVE
-from perdure.tools.descriptors import MOST_FILES, raise_file_limit
+from perdure.interfaces.api.protocols.connections import RESERVE
+from perdure.tools.exec.descriptors import MOST_FILES, raise_file_limit
 from tests import children
 from tests.crash import program
 from tests.crash.size import torture_size

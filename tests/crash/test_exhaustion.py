@@ -20,13 +20,13 @@ import pytest
 
 from perdure import failpoints, flow
 from perdure.app import open_ephemeral
-from perdure.app.goals import Goals
-from perdure.app.new_goal import NewGoal
-from perdure.app.run_options import Manner
+from perdure.app.goals.arguments.run_options import Manner
+from perdure.app.goals.goals import Goals
+from perdure.app.goals.new_goal import NewGoal
 from perdure.kernel.events import Event, MindSpec
 from perdure.kernel.fold import GoalState
 from perdure.kernel.loop import Loop, Ran
-from perdure.minds.flows.goal import Goal
+from perdure.minds.flow.goal import Goal
 from perdure.tools.files import WriteFileTool
 from tests import children
 from tests.crash.goals import counted, open_goals

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from perdure import Conflict, DatabaseClient
-from perdure.app.system import WorkerIdentity, is_dead
+from perdure.app.home.system import WorkerIdentity, is_dead
 from perdure.bots.writing import locked
-from perdure.memory.log import Log
-from perdure.memory.places import Places
+from perdure.memory.log.log import Log
+from perdure.memory.paths import Places
 from tests import children
 from tests.crash.goals import is_running
 from tests.crash.size import torture_size

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from perdure import Conflict, Perdure, failpoints, flow
-from perdure.app.goals import Goals
-from perdure.app.new_goal import new_goal
-from perdure.minds.flows.goal import Goal
+from perdure.app.goals.goals import Goals
+from perdure.app.goals.new_goal import new_goal
+from perdure.minds.flow.goal import Goal
 from tests import children
 from tests.crash import program
 from tests.crash.goals import is_running, open_goals

@@ -12,7 +12,7 @@ import pytest
 from perdure import Denied, Perdure, Unavailable, failpoints
 from perdure.bots.folder import BotFolder, read_texts, verify
 from perdure.bots.writing import Update, remove_bot, write_bot
-from perdure.interfaces.api.surface import BASE
+from perdure.interfaces.api.dependencies import BASE
 from tests import children
 from tests.crash.size import torture_size
 from tests.forge.bots import Home, emptied, home_at, ready, ready_to_change, url_of

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from perdure import Unavailable
-from perdure.app.new_goal import NewGoal
-from perdure.app.run_options import Manner
+from perdure.app.goals.arguments.run_options import Manner
+from perdure.app.goals.new_goal import NewGoal
 from perdure.kernel.events import Event, MindSpec
 from perdure.kernel.fold import GoalState
 from perdure.kernel.loop import Loop

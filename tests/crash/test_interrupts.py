@@ -8,7 +8,7 @@ from tests import children
 from tests.crash import program
 from tests.crash.goals import carry_on, counted, is_running, open_goals
 
-pytest.importorskip("perdure.interfaces.cli.goals.interrupts")
+pytest.importorskip("perdure.interfaces.cli.goals.run_ui.interrupts")
 
 ENDING = "Ending after the step"
 PLANS = {

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from perdure import Goal, Perdure, failpoints, flow
-from perdure.app.goals import Goals
-from perdure.app.new_goal import new_goal
-from perdure.kernel.replay import replay
+from perdure.app.goals.goals import Goals
+from perdure.app.goals.new_goal import new_goal
+from perdure.kernel.history.replay import replay
 from tests import children
 from tests.app.serving import at_work, become
 from tests.crash.goals import counted, open_goals

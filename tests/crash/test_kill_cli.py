@@ -15,7 +15,7 @@ from tests.crash.goals import counted, open_goals
 from tests.crash.size import torture_size
 from tests.crash.test_kill_plans import FAR_LESS_THAN_A_LEASE_S, ONCE, PLAN
 
-pytest.importorskip("perdure.interfaces.cli.goals.interrupts")
+pytest.importorskip("perdure.interfaces.cli.goals.run_ui.interrupts")
 
 
 @pytest.mark.torture

@@ -14,7 +14,7 @@ import pytest
 from perdure import DatabaseClient, Invalid
 from perdure.bots.skills import builtin_skills
 from perdure.forge.answers import read_answer
-from perdure.forge.interview import answered, begin
+from perdure.forge.interview.interview import answered, begin
 from perdure.forge.state import BuilderState, Surroundings
 from perdure.forge.turns import AskQuestion, Clarify, ReadyToAssemble
 from tests import children

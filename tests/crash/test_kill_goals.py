@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.kernel.replay import replay
+from perdure.kernel.history.replay import replay
 from tests import children
 from tests.crash.goals import Acknowledged, carry_on_many, open_goals, rest_of
 from tests.crash.size import torture_size

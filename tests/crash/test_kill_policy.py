@@ -7,7 +7,7 @@ import pytest
 
 from perdure import Goal, Retry, current_step, flow
 from perdure.kernel.fold import GoalState
-from perdure.kernel.replay import replay
+from perdure.kernel.history.replay import replay
 from tests import children
 from tests.crash.flows import note
 from tests.crash.goals import counted, open_goals

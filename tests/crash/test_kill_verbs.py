@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from perdure.kernel.events import Decision, Wait, decode
-from perdure.kernel.replay import replay
+from perdure.kernel.history.replay import replay
 from tests import children
 from tests.crash import program
 from tests.crash.goals import counted, open_goals, run_plan

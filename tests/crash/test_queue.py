@@ -16,7 +16,7 @@ import pytest
 
 from perdure import PerdureError, Unavailable
 from perdure.client import Client
-from perdure.interfaces.api.doors import read_token
+from perdure.interfaces.api.auth.access import read_token
 from tests import children
 from tests.crash.flows import BLOCKED, COUNTING, STEPS, serve_few
 from tests.crash.size import torture_size

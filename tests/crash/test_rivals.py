@@ -14,7 +14,7 @@ import psycopg
 
 from perdure import Conflict, PerdureError
 from perdure.filelock.lock import FileLock
-from perdure.kernel.replay import replay
+from perdure.kernel.history.replay import replay
 from perdure.store.sqlite.files import lock_path
 from tests import children
 from tests.crash.goals import carry_on, counted, is_running, open_goals, rest_of, run_plan, telling

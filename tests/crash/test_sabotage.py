@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from perdure import Conflict, Unavailable
-from perdure.app.goals import Goals
+from perdure.app.goals.goals import Goals
 from perdure.kernel.events import Decision, decode
 from tests import children
 from tests.crash.goals import carry_on, counted, is_running, open_goals, rest_of, run_plan

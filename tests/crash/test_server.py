@@ -16,7 +16,7 @@ import pytest
 
 from perdure import Unavailable
 from perdure.client import Client
-from perdure.interfaces.api.doors import read_token
+from perdure.interfaces.api.auth.access import read_token
 from tests.crash import program
 from tests.crash.program import Program
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from perdure.app.server_mark import is_served, server_urls
+from perdure.app.home.server_mark import is_served, server_urls
 from tests.crash import program
 
 

@@ -20,8 +20,8 @@ import pytest
 from perdure import Perdure, append_record
 from perdure.bots.writing import locked
 from perdure.filelock.lock import FileLock
-from perdure.interfaces.cli.edge import run
-from perdure.interfaces.cli.stops import stop_between_writes
+from perdure.interfaces.cli.errors import run
+from perdure.interfaces.cli.suspend import stop_between_writes
 from tests.crash import program
 from tests.crash.size import torture_size
 from tests.filelock.processes import state_of, wait_for_state
@@ -159,7 +159,7 @@ import sys
 from pathlib import Path
 from perdure.filelock.holds import holds
 from perdure.filelock.lock import FileLock
-from perdure.interfaces.cli.stops import stop_between_writes
+from perdure.interfaces.cli.suspend import stop_between_writes
 
 def echo():
     while sys.stdin.buffer.raw.read(1) == b".":

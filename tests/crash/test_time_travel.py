@@ -7,7 +7,7 @@ import pytest
 
 from perdure import Conflict
 from perdure.kernel.events import Message
-from perdure.kernel.replay import require_unchanged
+from perdure.kernel.history.replay import require_unchanged
 from tests.contracts.conftest import in_postgres
 from tests.contracts.histories import HELLO, OTHER, WORKER, History, Stored, begin
 from tests.contracts.test_newer_schema import stored_in

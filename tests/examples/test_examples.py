@@ -11,7 +11,7 @@ from typing import Literal
 
 import pytest
 
-from perdure.interfaces.cli.edge import run as perdure
+from perdure.interfaces.cli.errors import run as perdure
 from tests.examples.killer import Death, run_until
 
 BOTH: tuple[Literal["before", "after"], ...] = ("before", "after")

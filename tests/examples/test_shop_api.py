@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from perdure.interfaces.cli.edge import run as perdure
+from perdure.interfaces.cli.errors import run as perdure
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 PATIENCE_S = 60.0

@@ -8,7 +8,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from perdure import Conflict, Perdure, failpoints
-from perdure.app.goals import Goals
+from perdure.app.goals.goals import Goals
 from perdure.kernel.fold import GoalState
 from tests.faults.checks import require_promised_effects, require_whole
 from tests.faults.flows import random_flow

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from perdure.kernel.events import Event, ToolCall
 from perdure.kernel.fold import CallState, GoalState
+from perdure.kernel.history.replay import replay
 from perdure.kernel.ports import Summary
-from perdure.kernel.replay import replay
 from tests.faults.outside import Outside
 
 

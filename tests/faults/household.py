@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from perdure import NotFound
-from perdure.kernel.children import open_children, outcome_of, start_key
-from perdure.kernel.cleanup import PARENT
+from perdure.kernel.calls.children import open_children, outcome_of, start_key
+from perdure.kernel.calls.cleanup import PARENT
 from perdure.kernel.events import GoalBegun, MindSpec, ParentCall, ToolCall, ToolOutput
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.journal import Journal

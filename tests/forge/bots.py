@@ -15,8 +15,8 @@ import pytest
 from perdure import DatabaseClient
 from perdure.bots.skills import builtin_skills
 from perdure.forge.answers import BuilderAnswer, FreeText, OptionIndex
-from perdure.forge.assembly import AssemblyResult, BotAssembler
-from perdure.forge.interview import answered, begin, begin_again
+from perdure.forge.assembly.assembly import AssemblyResult, BotAssembler
+from perdure.forge.interview.interview import answered, begin, begin_again
 from perdure.forge.ports import BotStore
 from perdure.forge.state import BuilderState, Surroundings, Target
 from perdure.forge.turns import AskQuestion, ReadyToAssemble

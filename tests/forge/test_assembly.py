@@ -15,7 +15,7 @@ from perdure.bots.archive import read_archive, unpack_bot
 from perdure.bots.folder import verify
 from perdure.forge.answers import FreeText
 from perdure.forge.config import BuilderConfig
-from perdure.forge.interview import answered, begin, begin_again
+from perdure.forge.interview.interview import answered, begin, begin_again
 from perdure.forge.state import PastChoice
 from perdure.forge.turns import AskQuestion, ReadyToAssemble
 from perdure.store.builder.bots import SqlBotStore

@@ -8,7 +8,7 @@ import pytest
 
 from perdure import Conflict, Damaged
 from perdure.forge.drafts import STEPS, draft_of, state_of
-from perdure.forge.interview import begin_again, resumed
+from perdure.forge.interview.interview import begin_again, resumed
 from perdure.forge.ports import DRAFT_VERSION, BuilderDraft
 from perdure.forge.state import BuilderState, Target
 from perdure.forge.turns import ReadyToAssemble

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from perdure import Perdure
-from perdure.app.sessions import SessionView
+from perdure.app.builder.sessions import SessionView
 from perdure.forge.drafts import draft_of
 from perdure.forge.state import read_state
 from perdure.forge.turns import AskQuestion, ReadyToAssemble, ShowPreview

@@ -6,14 +6,14 @@ from hypothesis import strategies as st
 
 from perdure import Invalid
 from perdure.forge.answers import Back, BuilderAnswer, Confirm, FreeText, OptionIndex, OptionIndexes
+from perdure.forge.assembly.texts import build_pages, user_page
 from perdure.forge.categories import DEFAULTS, purpose_of
 from perdure.forge.config import BuilderConfig
-from perdure.forge.finish import preview
-from perdure.forge.interview import answered, begin, begin_again
+from perdure.forge.interview.finish import preview
+from perdure.forge.interview.interview import answered, begin, begin_again
 from perdure.forge.questions.names import proposed_names
 from perdure.forge.questions.purposes import OWN
 from perdure.forge.state import BuilderState, PastChoice, Surroundings, Target, read_state
-from perdure.forge.texts import build_pages, user_page
 from perdure.forge.turns import AskQuestion, Clarify, ReadyToAssemble
 from perdure.forge.vocabulary import BotPurpose, BuilderPhase, PurposeCategory
 

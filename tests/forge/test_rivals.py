@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from perdure import Conflict, NotFound, Perdure, failpoints
-from perdure.app.sessions import SessionView
+from perdure.app.builder.sessions import SessionView
 from perdure.forge.ports import BotVersion
 from perdure.forge.turns import AskQuestion, ReadyToAssemble
 from tests import children

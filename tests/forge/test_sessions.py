@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perdure import DatabaseClient, Invalid, failpoints
-from perdure.app.forge import open_forge
+from perdure.app.builder.forge import open_forge
 from perdure.forge.answers import BuilderAnswer, write_answer
 from perdure.forge.drafts import state_of
-from perdure.forge.interview import answered
+from perdure.forge.interview.interview import answered
 from perdure.forge.state import BuilderState
 from perdure.store.builder.drafts import SqlBuilderDraftStore
 from tests.conftest import BACKENDS

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from perdure.interfaces.cli.edge import run
+from perdure.interfaces.cli.errors import run
 
 PLAN = """
 goal: publish

@@ -20,9 +20,9 @@ from perdure.kernel.events import (
     decode,
 )
 from perdure.kernel.fold import GoalState, fold
+from perdure.kernel.history.replay import replay
 from perdure.kernel.loop import Loop
 from perdure.kernel.ports import Event, Summary
-from perdure.kernel.replay import replay
 from tests.kernel.world import CountingTool, World
 
 

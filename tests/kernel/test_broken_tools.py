@@ -9,11 +9,11 @@ import pytest
 
 from perdure import Conflict, Unavailable, failpoints
 from perdure.errors import PerdureError
-from perdure.kernel.decisions import choose
+from perdure.kernel.calls.decisions import choose
 from perdure.kernel.events import Event, OutcomeUnknown, Termination, ToolOutput, decode
 from perdure.kernel.fold import GoalState
+from perdure.kernel.history.replay import replay
 from perdure.kernel.loop import Loop
-from perdure.kernel.replay import replay
 from perdure.kernel.tool import CallContext, Check
 from tests.kernel.test_decisions import post
 from tests.kernel.world import CountingTool, World

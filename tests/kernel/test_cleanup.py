@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from perdure.errors import Conflict
-from perdure.minds.flows.goal import Goal
+from perdure.minds.flow.goal import Goal
 from tests.kernel.world import World
 from tests.minds.cleanup_life import Life, endings
 

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from perdure import Conflict, failpoints
-from perdure.kernel.decisions import choose
+from perdure.kernel.calls.decisions import choose
 from perdure.kernel.events import Decision, MindSpec, Signal, content_of
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.loop import Loop
-from perdure.minds.flows.flow import Flow
-from perdure.minds.flows.goal import Goal
+from perdure.minds.flow.flow import Flow
+from perdure.minds.flow.goal import Goal
 from tests.kernel.test_loop import Died
 from tests.kernel.world import World
 

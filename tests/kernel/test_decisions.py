@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from perdure import Conflict, Damaged, Invalid, Unavailable
-from perdure.kernel.decisions import admit_decision, choose, events_of
+from perdure.kernel.calls.decisions import admit_decision, choose, events_of
 from perdure.kernel.events import (
     Decision,
     GoalBegun,

@@ -11,8 +11,8 @@ import pytest
 
 from perdure import Goal, NotFound, failpoints
 from perdure.kernel.events import Event, MindSpec, Signal, Wait, decode
-from perdure.kernel.replay import replay
-from perdure.minds.flows.flow import Flow
+from perdure.kernel.history.replay import replay
+from perdure.minds.flow.flow import Flow
 from tests.contracts.histories import Stored
 from tests.kernel.lives import Died, Lives, story
 from tests.kernel.test_faults import MANNERS, POINTS, is_hit

@@ -32,9 +32,9 @@ from perdure.kernel.events import (
     seal,
 )
 from perdure.kernel.fold import fold
-from perdure.kernel.forking import ForkRequest, fork_before_damage, fork_point
-from perdure.kernel.repetition import done_after
-from perdure.kernel.step_names import named_step, short_name
+from perdure.kernel.history.forking import ForkRequest, fork_before_damage, fork_point
+from perdure.kernel.history.repetition import done_after
+from perdure.kernel.history.step_names import named_step, short_name
 from tests.kernel.test_fold import history
 
 FLOW = GoalBegun("g", MindSpec("flow"))

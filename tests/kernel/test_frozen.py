@@ -7,7 +7,7 @@ import pytest
 
 from perdure.kernel.events import Tip, ToolCall, ToolOutput
 from perdure.kernel.fold import CallState
-from perdure.kernel.frozen import constructor
+from perdure.kernel.history.frozen import constructor
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import pytest
 
 from perdure import Conflict, Damaged, failpoints
 from perdure.kernel.events import OutcomeUnknown, Termination, ToolCall, decode
-from perdure.kernel.replay import replay
+from perdure.kernel.history.replay import replay
 from tests.kernel.world import World
 
 PLAN = """

@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 
 from perdure import failpoints
-from perdure.kernel.compare import compare
 from perdure.kernel.events import MindSpec, ToolCall, ToolError, ToolOutput
 from perdure.kernel.fold import GoalState, fold
+from perdure.kernel.history.compare import compare
+from perdure.kernel.history.replay import _hash as state_hash
+from perdure.kernel.history.replay import replay
 from perdure.kernel.mind import Decided
-from perdure.kernel.replay import _hash as state_hash
-from perdure.kernel.replay import replay
 from perdure.kernel.tool import CallContext
 from perdure.store.goals.memory_state_store import InMemoryStateStore
 from tests.kernel.world import ScriptedMind, World

@@ -6,10 +6,10 @@ import pytest
 
 from perdure import Invalid
 from perdure.app import open_ephemeral
-from perdure.app.new_goal import NewGoal
-from perdure.kernel.decisions import choose
+from perdure.app.goals.new_goal import NewGoal
+from perdure.kernel.calls.decisions import choose
 from perdure.kernel.events import MindSpec, ToolError
-from perdure.kernel.replay import replay
+from perdure.kernel.history.replay import replay
 from perdure.kernel.tool import CallContext
 from tests.kernel.test_decisions import END, parked, post
 from tests.kernel.test_faults import ONE_BY_ONE

@@ -6,10 +6,10 @@ import orjson
 import pytest
 
 from perdure.errors import Conflict
-from perdure.kernel.compare import compare
 from perdure.kernel.events import NO_HASH, Event, ForkedFrom, GoalBegun, MindSpec, Termination, decode, expected_hash
 from perdure.kernel.fold import fold
-from perdure.kernel.replay import require_unchanged
+from perdure.kernel.history.compare import compare
+from perdure.kernel.history.replay import require_unchanged
 
 _LIMITS = {"iterations": None, "tokens": None, "usd": None, "seconds": None}
 

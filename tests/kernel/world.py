@@ -8,16 +8,16 @@ from typing import Any
 from uuid import UUID
 
 from perdure import Invalid
-from perdure.kernel.children import NO_CHILDREN, Children
+from perdure.kernel.calls.children import NO_CHILDREN, Children
 from perdure.kernel.events import GoalBegun, Limits, MindSpec, ToolCall, ToolError, ToolOutput
 from perdure.kernel.fold import GoalState, fold
+from perdure.kernel.history.reopening import plan_retry
 from perdure.kernel.inbox import drain
 from perdure.kernel.journal import Desk, Journal
 from perdure.kernel.loop import Loop, Ran
-from perdure.kernel.means import Means
 from perdure.kernel.mind import Decided, Mind
 from perdure.kernel.ports import Leases, StateStore, Worker
-from perdure.kernel.reopening import plan_retry
+from perdure.kernel.run_context import Means
 from perdure.kernel.tool import CallContext, Check, Policy, Verdict
 from perdure.minds.factory import make_mind
 

@@ -20,14 +20,14 @@ from perdure import Perdure
 from perdure.errors import Conflict, Damaged, NotFound, PerdureError
 from perdure.failpoints import armed
 from perdure.kernel.ports import Once
-from perdure.memory import compaction
 from perdure.memory.append import append_record
-from perdure.memory.lines import line_of
-from perdure.memory.lock import LogLock
-from perdure.memory.log import Log, now_ms
+from perdure.memory.log import compaction
+from perdure.memory.log.lines import line_of
+from perdure.memory.log.lock import LogLock
+from perdure.memory.log.log import Log, now_ms
 from perdure.memory.memory import Memory
 from perdure.memory.normalise import moment
-from perdure.memory.places import LOG_FILE, Places
+from perdure.memory.paths import LOG_FILE, Places
 
 DAY_MS = 24 * 60 * 60 * 1000
 NOW_MS = 1_750_000_000_000

@@ -9,8 +9,8 @@ from typing import Any
 import orjson
 
 from perdure import iter_records
+from perdure.memory.index.words import asked_terms, terms_of
 from perdure.memory.normalise import INGESTED_TYPES
-from perdure.memory.words import asked_terms, terms_of
 
 Record = dict[str, Any]
 

@@ -8,8 +8,8 @@ import pytest
 
 from perdure import Invalid, read_records
 from perdure.memory.dedupe import WINDOW_MS
-from perdure.memory.lines import line_of
-from perdure.memory.log import now_ms
+from perdure.memory.log.lines import line_of
+from perdure.memory.log.log import now_ms
 from perdure.memory.memory import Memory
 from perdure.memory.normalise import INGESTED_TYPES, moment_ms
 

@@ -9,9 +9,9 @@ import pytest
 
 from perdure import Conflict, Invalid, NotFound, append_record, read_records
 from perdure.failpoints import armed
-from perdure.memory.lines import line_of
+from perdure.memory.log.lines import line_of
+from perdure.memory.log.reading import iter_lines
 from perdure.memory.memory import Memory
-from perdure.memory.reading import iter_lines
 from tests import children
 from tests.crash.goals import rest_of
 from tests.memory import jobs

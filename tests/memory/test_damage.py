@@ -12,10 +12,10 @@ import pytest
 
 from perdure import NotFound, append_record, read_records
 from perdure.failpoints import armed
-from perdure.memory.lines import line_of, read_line
+from perdure.memory.log.lines import line_of, read_line
+from perdure.memory.log.reading import iter_lines
+from perdure.memory.log.verify import LISTED
 from perdure.memory.memory import Memory
-from perdure.memory.reading import iter_lines
-from perdure.memory.verify import LISTED
 from tests.crash.size import torture_size
 from tests.memory.jobs import NOW_MS, record_of
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from perdure.errors import Invalid, NotFound, Unavailable
-from perdure.memory.git import Repository
+from perdure.memory.ingest.git import Repository
 from tests.memory.repositories import GitRepository, repository
 
 __all__ = ["repository"]

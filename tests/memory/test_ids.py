@@ -10,10 +10,10 @@ import orjson
 import pytest
 
 from perdure import Conflict, Invalid, append_record, read_records
-from perdure.memory.ids import in_archive
+from perdure.memory.index.ids import in_archive
 from perdure.memory.ingest.report import Found, store
-from perdure.memory.lines import line_of
-from perdure.memory.log import now_ms
+from perdure.memory.log.lines import line_of
+from perdure.memory.log.log import now_ms
 from perdure.memory.memory import Memory
 from perdure.memory.record import Plain
 from tests import children

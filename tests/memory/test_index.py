@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from perdure import append_record, read_records
 from perdure.memory.dedupe import LONG_BYTES
-from perdure.memory.lines import line_of
-from perdure.memory.log import now_ms
+from perdure.memory.log.lines import line_of
+from perdure.memory.log.log import now_ms
 from perdure.memory.memory import Memory
 from perdure.memory.record import Plain
 from tests import children

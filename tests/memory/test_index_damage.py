@@ -11,13 +11,13 @@ import pytest
 
 from perdure.errors import Conflict, NotFound
 from perdure.failpoints import armed
-from perdure.memory.derived import Index
-from perdure.memory.index import Database, Names
-from perdure.memory.lines import line_of
+from perdure.memory.index.index import Index
+from perdure.memory.index.index_db import Database, Names
+from perdure.memory.index.rows import Unusable
+from perdure.memory.index.view import View
+from perdure.memory.log.lines import line_of
+from perdure.memory.log.reading import lines_of
 from perdure.memory.memory import Memory
-from perdure.memory.reading import lines_of
-from perdure.memory.rows import Unusable
-from perdure.memory.view import View
 from tests import children
 from tests.crash.goals import rest_of
 from tests.crash.size import torture_size

@@ -13,11 +13,11 @@ import pytest
 
 from perdure import Damaged, NotFound, Perdure, read_records
 from perdure.failpoints import armed
-from perdure.memory.archive import archive_files
-from perdure.memory.lines import line_of
+from perdure.memory.log.archive import archive_files
+from perdure.memory.log.lines import line_of
 from perdure.memory.memory import Memory
-from perdure.memory.places import LOG_FILE
-from perdure.store.archive import unpack_archive, write_archive
+from perdure.memory.paths import LOG_FILE
+from perdure.store.backup.archive import unpack_archive, write_archive
 from tests import children
 from tests.crash.goals import rest_of
 from tests.crash.size import torture_size

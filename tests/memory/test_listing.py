@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from perdure import Invalid
-from perdure.memory.lines import line_of
+from perdure.memory.log.lines import line_of
 from perdure.memory.memory import Memory
 from perdure.memory.record import Plain
 

@@ -15,11 +15,11 @@ import pytest
 
 from perdure import Conflict, Damaged, Invalid, Unavailable, append_record, read_records
 from perdure.failpoints import armed
-from perdure.memory.lock import LogLock
-from perdure.memory.log import Log
+from perdure.memory.log.lock import LogLock
+from perdure.memory.log.log import Log
+from perdure.memory.log.reading import iter_lines
 from perdure.memory.memory import Memory
-from perdure.memory.places import Places
-from perdure.memory.reading import iter_lines
+from perdure.memory.paths import Places
 from tests import children
 from tests.crash.goals import rest_of
 from tests.memory import jobs

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure import Conflict, Invalid, NotFound, append_record
-from perdure.memory.lines import line_of
+from perdure.memory.index.words import words_in
+from perdure.memory.log.lines import line_of
 from perdure.memory.memory import Memory
 from perdure.memory.normalise import moment
 from perdure.memory.record import Plain
-from perdure.memory.words import words_in
 
 NOW = 1_780_000_000_000
 DAY = 86_400_000

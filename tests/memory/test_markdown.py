@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.errors import Invalid
-from perdure.memory.hosting import Hosting, hosting_here
-from perdure.memory.markdown import BEGIN, END, TITLE, apply_section, inline, section
+from perdure.memory.query.hosting import Hosting, hosting_here
+from perdure.memory.query.markdown import BEGIN, END, TITLE, apply_section, inline, section
 from tests.memory.repositories import GitRepository, repository
 
 __all__ = ["repository"]

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure import Invalid, append_record, get_memory_state_dir, iter_records, read_records
-from perdure.memory.lines import line_of, read_line
-from perdure.memory.reading import iter_lines, lines_backwards
+from perdure.memory.log.lines import line_of, read_line
+from perdure.memory.log.reading import iter_lines, lines_backwards
 from perdure.settings import load_settings
 from tests.memory.jobs import opened
 

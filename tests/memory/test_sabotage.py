@@ -12,8 +12,8 @@ import pytest
 from perdure import Conflict, Denied, Invalid, NotFound, Unavailable, get_memory_state_dir, read_records
 from perdure.failpoints import armed
 from perdure.memory.dedupe import WINDOW_MS
-from perdure.memory.lines import line_of
-from perdure.memory.log import now_ms
+from perdure.memory.log.lines import line_of
+from perdure.memory.log.log import now_ms
 from perdure.memory.memory import Memory
 from perdure.memory.normalise import paths_inside
 

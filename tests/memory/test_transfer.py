@@ -10,9 +10,9 @@ import pytest
 
 from perdure import Unavailable, append_record
 from perdure.failpoints import armed
-from perdure.memory.lines import line_of
+from perdure.memory.log.lines import line_of
+from perdure.memory.log.verify import LISTED
 from perdure.memory.memory import Memory
-from perdure.memory.verify import LISTED
 from tests.memory.jobs import NOW_MS, failing, old_and_new, record_of
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from perdure import Conflict, Invalid, read_records
 from perdure.failpoints import armed
-from perdure.memory.archive import archive_files
+from perdure.memory.log.archive import archive_files
 from perdure.memory.memory import Memory
 from tests import children
 from tests.memory import jobs

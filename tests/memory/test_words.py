@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.memory.lines import line_of
-from perdure.memory.log import now_ms
+from perdure.memory.index.words import asked_terms, terms_of
+from perdure.memory.log.lines import line_of
+from perdure.memory.log.log import now_ms
 from perdure.memory.memory import Memory
 from perdure.memory.record import Plain
-from perdure.memory.words import asked_terms, terms_of
 
 RECORDS: list[Plain] = [
     {"id": "cache", "title": "Prices are stale: the cart caches them", "paths": ["shop/cart.py"]},

@@ -10,8 +10,8 @@ from perdure import failpoints
 from perdure.kernel.events import Limits, MindSpec
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.loop import Loop
-from perdure.minds.flows.flow import Flow
-from perdure.minds.flows.goal import Goal
+from perdure.minds.flow.flow import Flow
+from perdure.minds.flow.goal import Goal
 from tests.kernel.world import World
 
 FlowFunction = Callable[[Goal], Coroutine[Any, Any, Any]]

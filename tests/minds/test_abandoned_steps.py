@@ -8,8 +8,8 @@ import pytest
 from perdure.kernel.events import MindSpec, ToolOutput
 from perdure.kernel.fold import GoalState
 from perdure.kernel.loop import Loop
-from perdure.minds.flows.flow import Flow
-from perdure.minds.flows.goal import Goal
+from perdure.minds.flow.flow import Flow
+from perdure.minds.flow.goal import Goal
 from perdure.store.goals.memory_state_store import InMemoryStateStore
 from tests.kernel.world import World
 

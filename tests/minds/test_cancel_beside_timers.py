@@ -4,9 +4,9 @@ import asyncio
 
 from perdure.kernel.events import MindSpec
 from perdure.kernel.loop import Loop
-from perdure.minds.flows.event_loop import FlowCallbacks
-from perdure.minds.flows.flow import Flow
-from perdure.minds.flows.goal import Goal
+from perdure.minds.flow.execution.event_loop import FlowCallbacks
+from perdure.minds.flow.flow import Flow
+from perdure.minds.flow.goal import Goal
 from tests.kernel.world import World
 
 

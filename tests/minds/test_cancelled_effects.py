@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from perdure.interfaces.cli.goals.timeline import call_object, state_of
+from perdure.interfaces.cli.goals.display.timeline import call_object, state_of
 from perdure.kernel.events import MindSpec
 from perdure.kernel.fold import GoalState
-from perdure.minds.flows.flow import Flow
-from perdure.minds.flows.goal import Goal
+from perdure.minds.flow.flow import Flow
+from perdure.minds.flow.goal import Goal
 from tests.kernel.world import World
 from tests.minds.cleanup_life import FlowFunction
 

@@ -8,11 +8,11 @@ import pytest
 from perdure import Goal
 from perdure.kernel.events import MindSpec
 from perdure.kernel.fold import fold
-from perdure.kernel.forking import ForkRequest, fork_point
-from perdure.kernel.repetition import begun_once
-from perdure.minds.flows.flow import Flow
-from perdure.minds.flows.recorded import ChangedFlow
-from perdure.minds.flows.registry import find_flow
+from perdure.kernel.history.forking import ForkRequest, fork_point
+from perdure.kernel.history.repetition import begun_once
+from perdure.minds.flow.execution.recorded_steps import ChangedFlow
+from perdure.minds.flow.flow import Flow
+from perdure.minds.flow.registry import find_flow
 from tests.kernel.world import World
 
 Code = Callable[..., Coroutine[Any, Any, Any]]

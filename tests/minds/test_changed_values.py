@@ -34,9 +34,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict
 from typing_extensions import TypedDict
 
 from perdure.errors import Invalid
-from perdure.minds.flows.goal import Goal
-from perdure.minds.flows.json_form import is_json
-from perdure.minds.flows.values import arguments_to_json, reader_of, require_readable, result_to_json
+from perdure.minds.flow.goal import Goal
+from perdure.minds.flow.values.json_form import is_json
+from perdure.minds.flow.values.values import arguments_to_json, reader_of, require_readable, result_to_json
 
 T = TypeVar("T")
 BERLIN = ZoneInfo("Europe/Berlin")

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from perdure import failpoints
 from perdure.errors import GoalCancelled, GoalFailed
-from perdure.kernel.children import child_goal_id, outcome_of, start_key
+from perdure.kernel.calls.children import child_goal_id, outcome_of, start_key
 from perdure.kernel.events import GoalBegun, MindSpec, ParentCall, ToolCall, ToolOutput
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.journal import Journal
-from perdure.minds.flows.flow import Flow
-from perdure.minds.flows.goal import Goal
-from perdure.minds.flows.recorded import ChangedFlow
+from perdure.minds.flow.execution.recorded_steps import ChangedFlow
+from perdure.minds.flow.flow import Flow
+from perdure.minds.flow.goal import Goal
 from perdure.store.goals.memory_state_store import InMemoryStateStore
 from tests.kernel.world import World
 

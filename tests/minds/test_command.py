@@ -6,7 +6,7 @@ from perdure import Invalid
 from perdure.kernel.events import MindSpec, Termination, ToolCall
 from perdure.minds.command import CommandMind
 from perdure.minds.factory import make_mind
-from perdure.minds.plan import PlanMind
+from perdure.minds.plan.mind import PlanMind
 from tests.minds.history import History
 
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from perdure import Goal, Invalid, Retry, current_goal, current_step, failpoints
 from perdure.errors import PerdureError
-from perdure.kernel.compare import compare
+from perdure.kernel.history.compare import compare
 from perdure.kernel.loop import Ran
-from perdure.minds.flows.current import CurrentStep
+from perdure.minds.flow.current import CurrentStep
 from tests.kernel.lives import Died
 from tests.kernel.world import World
 from tests.minds.test_flow import ended, run
@@ -284,7 +284,7 @@ async def test_a_step_inside_a_step_is_refused(world: World, *, is_async: bool) 
 
 async def test_a_flow_that_a_step_runs_has_no_step_of_its_own(world: World) -> None:
     from perdure.app import open_ephemeral
-    from perdure.minds.flows.flow import Flow
+    from perdure.minds.flow.flow import Flow
 
     async def inner(goal: Goal) -> list[Any]:
         try:

@@ -19,10 +19,10 @@ from perdure import Conflict, Invalid, NotFound
 from perdure.errors import StepFailed
 from perdure.kernel.events import Decision, MindSpec, Signal, Termination, ToolCall, ToolOutput, decode
 from perdure.kernel.loop import Loop, Ran
-from perdure.minds.flows.flow import Flow, flow
-from perdure.minds.flows.goal import Goal
-from perdure.minds.flows.registry import find_flow
-from perdure.minds.flows.values import to_json
+from perdure.minds.flow.flow import Flow, flow
+from perdure.minds.flow.goal import Goal
+from perdure.minds.flow.registry import find_flow
+from perdure.minds.flow.values.values import to_json
 from tests.kernel.world import World
 
 CALLS: Counter[str] = Counter()

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 
 from perdure.kernel.events import Effect
-from perdure.minds.flows.arguments import are_same_arguments, recorded_arguments
-from perdure.minds.flows.values import digest
+from perdure.minds.flow.values.arguments import are_same_arguments, recorded_arguments
+from perdure.minds.flow.values.values import digest
 from tests.kernel.test_events import values
 
 WHOLE: dict[str, Any] = {"args": [7, "x"], "kwargs": {"b": 1, "a": 2}}

@@ -8,9 +8,9 @@ import pytest
 
 from perdure import Invalid
 from perdure.kernel.events import GoalBegun, Termination
-from perdure.minds.flows.flow import Flow, flow
-from perdure.minds.flows.registry import find_flow
-from perdure.minds.flows.tracebacks import shown
+from perdure.minds.flow.flow import Flow, flow
+from perdure.minds.flow.registry import find_flow
+from perdure.minds.flow.steps.tracebacks import shown
 from tests.kernel.world import World
 from tests.minds.test_flow import bodies, double, ended, run
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from perdure.errors import StepFailed
-from perdure.kernel.decisions import choose
+from perdure.kernel.calls.decisions import choose
 from perdure.kernel.events import Termination
+from perdure.kernel.history.replay import replay
 from perdure.kernel.loop import Loop
-from perdure.kernel.replay import replay
-from perdure.minds.flows.goal import Goal
+from perdure.minds.flow.goal import Goal
 from tests.kernel.test_decisions import post
 from tests.kernel.world import World
 from tests.minds.test_flow import ended, run

@@ -4,7 +4,7 @@ import asyncio
 import time
 from contextvars import ContextVar, copy_context
 
-from perdure.minds.flows.event_loop import FlowCallbacks
+from perdure.minds.flow.execution.event_loop import FlowCallbacks
 
 OWN: ContextVar[bool] = ContextVar("own", default=False)
 

@@ -13,8 +13,8 @@ from perdure import failpoints
 from perdure.kernel.events import MindSpec, ToolCall, ToolOutput
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.ports import StateStore
-from perdure.minds.flows.flow import Flow
-from perdure.minds.flows.goal import Goal
+from perdure.minds.flow.flow import Flow
+from perdure.minds.flow.goal import Goal
 from perdure.store.goals.memory_state_store import InMemoryStateStore
 from tests.kernel.world import World
 

@@ -8,9 +8,9 @@ import pytest
 from perdure import Conflict, Invalid
 from perdure.kernel.events import MindSpec
 from perdure.kernel.fold import fold
-from perdure.kernel.step_names import named_step, short_name
-from perdure.minds.flows.flow import Flow
-from perdure.minds.flows.goal import Goal
+from perdure.kernel.history.step_names import named_step, short_name
+from perdure.minds.flow.flow import Flow
+from perdure.minds.flow.goal import Goal
 from tests.kernel.world import World
 
 Code = Callable[[Goal], Coroutine[Any, Any, Any]]

@@ -11,7 +11,7 @@ import pytest
 import uvloop
 
 from perdure.kernel.fold import GoalState
-from perdure.minds.flows.goal import Goal
+from perdure.minds.flow.goal import Goal
 from tests.minds.cleanup_life import FlowFunction, endings
 from tests.minds.test_flow_cancellation import (
     agent_with_tools,

@@ -13,7 +13,7 @@ import pytest
 
 from perdure import Goal, failpoints
 from perdure.kernel.events import MindSpec
-from perdure.minds.flows.flow import Flow
+from perdure.minds.flow.flow import Flow
 from tests.kernel.world import World
 from tests.minds.test_flow_cancellation import Died, FlowFunction, forever, once, quick, run_to_end
 

@@ -8,7 +8,7 @@ import pytest
 
 from perdure.errors import StepFailed
 from perdure.kernel.events import ToolError
-from perdure.minds.flows.goal import Goal
+from perdure.minds.flow.goal import Goal
 from tests.kernel.world import World
 from tests.minds.test_flow import ended, run
 

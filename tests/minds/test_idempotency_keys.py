@@ -9,7 +9,7 @@ import pytest
 from perdure import Goal, Invalid, current_step, failpoints
 from perdure.kernel.events import MindSpec
 from perdure.kernel.loop import Ran
-from perdure.minds.flows.flow import Flow
+from perdure.minds.flow.flow import Flow
 from tests.kernel.lives import Died
 from tests.kernel.world import World
 

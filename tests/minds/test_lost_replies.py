@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from perdure import Goal, Happened, Retry, current_step, failpoints
-from perdure.interfaces.cli.goals.timeline import call_object, state_of
+from perdure.interfaces.cli.goals.display.timeline import call_object, state_of
 from perdure.kernel.fold import GoalState
-from perdure.kernel.reopening import plan_retry
+from perdure.kernel.history.reopening import plan_retry
 from tests.kernel.lives import Died
 from tests.kernel.world import World
 from tests.minds.cleanup_life import FlowFunction

@@ -11,10 +11,10 @@ import pytest
 
 from perdure import Conflict
 from perdure.kernel.events import MindSpec
-from perdure.minds.flows.flow import Flow
-from perdure.minds.flows.goal import Goal
-from perdure.minds.flows.registry import find_flow
-from perdure.minds.flows.tracebacks import shown
+from perdure.minds.flow.flow import Flow
+from perdure.minds.flow.goal import Goal
+from perdure.minds.flow.registry import find_flow
+from perdure.minds.flow.steps.tracebacks import shown
 from tests.kernel.world import World
 from tests.minds.test_flow import bodies, ended, run
 

@@ -7,10 +7,10 @@ import pytest
 from perdure import Invalid
 from perdure.kernel.events import Ask, Termination, ToolCall, ToolError, ToolOutput, Wait, iso
 from perdure.kernel.mind import Decided
-from perdure.minds.handed import ALL_OUT_BYTES, OUT_BYTES
-from perdure.minds.plan import PlanMind
-from perdure.minds.plan_file import parse_plan
-from perdure.minds.plan_shape import Exec, Plan, PlanStep
+from perdure.minds.plan.mind import PlanMind
+from perdure.minds.plan.plan import Exec, Plan, PlanStep
+from perdure.minds.plan.plan_file import parse_plan
+from perdure.minds.plan.step_env import ALL_OUT_BYTES, OUT_BYTES
 from tests.minds.history import SECOND_US, START_US, History
 
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perdure import Invalid
-from perdure.minds.plan_file import Plan, PlanStep, parse_plan, plan_text
-from perdure.minds.plan_shape import Condition, Exec, Pause, Question, UseTool, Work
+from perdure.minds.plan.plan import Condition, Exec, Pause, Question, UseTool, Work
+from perdure.minds.plan.plan_file import Plan, PlanStep, parse_plan, plan_text
 from perdure.minds.retry import Retry
 
 WHOLE = """\

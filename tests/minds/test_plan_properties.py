@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from perdure.kernel.events import Action, Ask, ToolCall, Verdict
 from perdure.kernel.fold import CallState, GoalState
 from perdure.kernel.mind import Decided
-from perdure.minds.plan import PlanMind
-from perdure.minds.plan_shape import Condition, Ending, Exec, Pause, Plan, PlanStep, Question, Work
+from perdure.minds.plan.mind import PlanMind
+from perdure.minds.plan.plan import Condition, Ending, Exec, Pause, Plan, PlanStep, Question, Work
 from perdure.minds.retry import Retry
-from perdure.minds.standing import standing
+from perdure.minds.step_status import standing
 from tests.minds.history import SECOND_US, History
 
 WORKS: Sequence[Work] = (Exec(("x",)), Exec(("x",)), Question("q"), Question("q", ("yes", "no")), Pause(seconds=1))

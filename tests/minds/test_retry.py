@@ -24,12 +24,12 @@ from perdure.kernel.events import (
     seal,
 )
 from perdure.kernel.fold import GoalState, fold
+from perdure.kernel.history.reopening import NotRetried, plan_retry
 from perdure.kernel.loop import Ran
-from perdure.kernel.reopening import NotRetried, plan_retry
-from perdure.minds.flows.failed_steps import failed_steps, tag_with_others, tag_with_steps
-from perdure.minds.flows.flow import Flow
-from perdure.minds.flows.goal import Goal
-from perdure.minds.outlook import standings
+from perdure.minds.flow.flow import Flow
+from perdure.minds.flow.goal import Goal
+from perdure.minds.flow.steps.failed_steps import failed_steps, tag_with_others, tag_with_steps
+from perdure.minds.plan.plan_view import standings
 from tests.kernel.world import World
 
 

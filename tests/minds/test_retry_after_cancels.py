@@ -11,9 +11,9 @@ import pytest
 from perdure import failpoints
 from perdure.kernel.events import MindSpec, Reopened
 from perdure.kernel.fold import GoalState, fold
-from perdure.kernel.reopening import plan_retry
-from perdure.minds.flows.flow import Flow
-from perdure.minds.flows.goal import Goal
+from perdure.kernel.history.reopening import plan_retry
+from perdure.minds.flow.flow import Flow
+from perdure.minds.flow.goal import Goal
 from perdure.store.goals.memory_state_store import InMemoryStateStore
 from tests.kernel.world import World
 from tests.minds.cleanup_life import Died, FlowFunction, endings

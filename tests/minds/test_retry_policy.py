@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from perdure import Goal, Invalid, Retry, StepFailed, failpoints
 from perdure.kernel.events import MindSpec, Termination, ToolError, ToolOutput
 from perdure.kernel.loop import Ran
-from perdure.minds.flows.flow import Flow
-from perdure.minds.outlook import standings
-from perdure.minds.plan import PlanMind
-from perdure.minds.plan_file import parse_plan
+from perdure.minds.flow.flow import Flow
+from perdure.minds.plan.mind import PlanMind
+from perdure.minds.plan.plan_file import parse_plan
+from perdure.minds.plan.plan_view import standings
 from perdure.minds.retry import KEYS, NO_RETRY, retry_of
-from perdure.minds.standing import standing
+from perdure.minds.step_status import standing
 from tests.kernel.lives import Died
 from tests.kernel.world import World
 from tests.minds.history import History

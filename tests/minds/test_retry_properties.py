@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from perdure.kernel.events import Effect, MindSpec, ToolError, ToolOutput
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.tool import CallContext
-from perdure.minds.flows.flow import Flow
-from perdure.minds.flows.goal import Goal
+from perdure.minds.flow.flow import Flow
+from perdure.minds.flow.goal import Goal
 from perdure.store.goals.memory_state_store import InMemoryStateStore
 from tests.crash.size import torture_size
 from tests.kernel.world import World

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from perdure import Conflict, GoalFailed, Invalid, Retry, StepFailed
 from perdure.errors import Unavailable
 from perdure.kernel.events import ToolError
-from perdure.minds.flows.exceptions import rebuilt
-from perdure.minds.flows.goal import Goal
+from perdure.minds.flow.goal import Goal
+from perdure.minds.flow.steps.exceptions import rebuilt
 from tests.kernel.world import World
 from tests.minds.test_flow import ended, run
 
@@ -220,7 +220,7 @@ async def test_an_exception_whose_module_is_not_loaded_is_a_step_failure_and_not
             "asyncio:CancelledError",
         ),
         *("asyncio.exceptions:CancelledError", "perdure.errors:StepFailed", "perdure.errors:GoalFailed"),
-        *("perdure.minds.flows.step_thread:_Unusual", "builtins:ExceptionGroup", "builtins:StopIteration"),
+        *("perdure.minds.flow.steps.step_thread:_Unusual", "builtins:ExceptionGroup", "builtins:StopIteration"),
         *("xml.dom:NoSuch", "antigravity:Error", "tests.minds.test_step_errors:Outer"),
     ],
 )

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.minds.flows.timer_order import ORDERS, TimerPlan, TimerSearch
+from perdure.minds.flow.execution.timer_order import ORDERS, TimerPlan, TimerSearch
 
 COUNTS = st.lists(st.integers(2, 4), min_size=1, max_size=4)
 

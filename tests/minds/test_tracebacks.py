@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.errors import StepFailed
-from perdure.kernel.compare import compare
 from perdure.kernel.events import Termination, Tip, ToolError, ToolOutput, encode, seal
-from perdure.minds.flows.goal import Goal
-from perdure.minds.flows.mistakes import failure_of
-from perdure.minds.flows.tracebacks import LONGEST_BYTES, frames_of, traceback_of
-from perdure.minds.plan import PlanMind
-from perdure.minds.plan_file import parse_plan
+from perdure.kernel.history.compare import compare
+from perdure.minds.flow.goal import Goal
+from perdure.minds.flow.steps.tracebacks import LONGEST_BYTES, frames_of, traceback_of
+from perdure.minds.flow.steps.user_errors import failure_of
+from perdure.minds.plan.mind import PlanMind
+from perdure.minds.plan.plan_file import parse_plan
 from tests.kernel.world import World
 from tests.minds.history import History
 from tests.minds.test_flow import bodies, ended, run

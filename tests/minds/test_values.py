@@ -35,10 +35,10 @@ from pydantic import (
 
 from perdure import failpoints
 from perdure.errors import Invalid
-from perdure.kernel.decisions import choose
-from perdure.minds.flows.comparison import is_same
-from perdure.minds.flows.goal import Goal
-from perdure.minds.flows.values import (
+from perdure.kernel.calls.decisions import choose
+from perdure.minds.flow.goal import Goal
+from perdure.minds.flow.values.comparison import is_same
+from perdure.minds.flow.values.values import (
     arguments_to_json,
     digest,
     read_arguments,
@@ -565,7 +565,7 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 from pydantic import BaseModel
-from perdure.minds.flows.values import arguments_to_json, digest
+from perdure.minds.flow.values.values import arguments_to_json, digest
 class Model(BaseModel):
     names: set[str]
     days: frozenset[date]

@@ -11,8 +11,8 @@ import pytest
 from perdure import Conflict, Invalid, StepFailed, failpoints
 from perdure.kernel.events import MindSpec, ToolCall, ToolOutput, decode
 from perdure.kernel.fold import GoalState, fold
-from perdure.minds.flows.flow import Flow
-from perdure.minds.flows.goal import Goal
+from perdure.minds.flow.flow import Flow
+from perdure.minds.flow.goal import Goal
 from perdure.store.goals.memory_state_store import InMemoryStateStore
 from tests.kernel.world import World
 

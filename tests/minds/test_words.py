@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.minds.words import split_words
+from perdure.minds.shell_words import split_words
 
 SHELL = ["|", "<", ">", ";", "&", "`", "\n", "$A", "${A}", "$(a)", "$1", "$?", "$$"]
 

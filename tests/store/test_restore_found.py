@@ -12,10 +12,10 @@ import psycopg
 import pytest
 
 from perdure import Conflict, Damaged, DatabaseClient, Denied, Invalid, Perdure
-from perdure.app import back_up, restore_backup
+from perdure.app.home.backup import back_up, restore_backup
 from perdure.settings import load_settings
-from perdure.store.archive import DATABASE, MANIFEST, unpack_archive
-from perdure.store.swaps import PLAN
+from perdure.store.backup.archive import DATABASE, MANIFEST, unpack_archive
+from perdure.store.backup.restore_plan import PLAN
 from tests import children
 from tests.crash.test_backup import restore_home, restore_home_in
 from tests.postgres import PostgresServer

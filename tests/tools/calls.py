@@ -9,9 +9,9 @@ from typing import Any
 
 from perdure.kernel.events import ToolCall, ToolOutput
 from perdure.kernel.tool import CallContext, Tool
-from perdure.tools.exec import ExecTool
-from perdure.tools.notes import Home, Note
-from perdure.tools.processes import Birth, birth_of
+from perdure.tools.exec.exec import ExecTool
+from perdure.tools.exec.pidfiles import Home, Note
+from perdure.tools.exec.processes import Birth, birth_of
 
 _WORKER = os.environ.get("PYTEST_XDIST_WORKER", "only")
 """The tests of another worker run at the same time, and processes of a call are found by goal, call and home."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.tools.exec import ExecTool
+from perdure.tools.exec.exec import ExecTool
 from tests.tools.calls import Fifo, exec_tool
 
 

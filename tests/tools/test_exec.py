@@ -10,8 +10,8 @@ import orjson
 import pytest
 
 from perdure.errors import Invalid, PerdureError
-from perdure.tools.exec import ExecTool
-from perdure.tools.notes import note_path
+from perdure.tools.exec.exec import ExecTool
+from perdure.tools.exec.pidfiles import note_path
 from tests.tools.calls import CALL, GOAL, Fifo, begin, call, code_of, exec_tool, notes, python, shell
 
 EMPTY = {"exit_code": None, "stdout": "", "stderr": "", "stdout_truncated": False, "stderr_truncated": False}

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from perdure.tools import child, processes
-from perdure.tools.burial import Burial, pidfd_of
-from perdure.tools.command import parse_command
-from perdure.tools.exec import ExecTool
-from perdure.tools.notes import note_path, read_note, write_note
-from perdure.tools.processes import Birth
-from perdure.tools.tree import KILL_AFTER_S, CallTree, Sight
+from perdure.tools.exec import child, processes
+from perdure.tools.exec.child_watcher import Burial, pidfd_of
+from perdure.tools.exec.command import parse_command
+from perdure.tools.exec.exec import ExecTool
+from perdure.tools.exec.pidfiles import note_path, read_note, write_note
+from perdure.tools.exec.process_tree import KILL_AFTER_S, CallTree, Sight
+from perdure.tools.exec.processes import Birth
 from tests import children
 from tests.tools.calls import (
     CALL,

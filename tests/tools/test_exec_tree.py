@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from perdure.kernel.means import Means
-from perdure.tools.child import PATIENCE_S
-from perdure.tools.exec import ExecTool
-from perdure.tools.processes import birth_of, lineage_of
-from perdure.tools.tree import KILL_AFTER_S, CallTree, Sight
+from perdure.kernel.run_context import Means
+from perdure.tools.exec.child import PATIENCE_S
+from perdure.tools.exec.exec import ExecTool
+from perdure.tools.exec.process_tree import KILL_AFTER_S, CallTree, Sight
+from perdure.tools.exec.processes import birth_of, lineage_of
 from tests import children
 from tests.tools.calls import (
     CALL,

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from perdure.tools.forks import ForkNotes, sweep_forks
-from perdure.tools.notes import Home, Note, note_path, write_note
-from perdure.tools.processes import Birth, birth_of
+from perdure.tools.exec.forks import ForkNotes, sweep_forks
+from perdure.tools.exec.pidfiles import Home, Note, note_path, write_note
+from perdure.tools.exec.processes import Birth, birth_of
 from tests.tools.calls import LONG_S, is_running
 
 

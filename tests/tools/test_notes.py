@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from perdure import Conflict
-from perdure.tools.notes import Home, Note, note_path, read_note, write_note
-from perdure.tools.processes import Birth
+from perdure.tools.exec.pidfiles import Home, Note, note_path, read_note, write_note
+from perdure.tools.exec.processes import Birth
 from tests.tools.calls import CALL, GOAL, HOME_ID, LONG_S, call, exec_tool, is_running, known, note_of, notes, shell
 
 

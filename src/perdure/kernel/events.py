@@ -13,9 +13,9 @@ from typing import Any, Literal
 import orjson
 
 from perdure.errors import Conflict, Damaged, Invalid
-from perdure.kernel.frozen import constructor
-from perdure.kernel.payloads import Layout, leave_out_step, require_finite, restore_step
-from perdure.kernel.upcasters import upcast
+from perdure.kernel.history.frozen import constructor
+from perdure.kernel.history.payloads import Layout, leave_out_step, require_finite, restore_step
+from perdure.kernel.history.upcasters import upcast
 
 SCHEMA_VERSION = 2
 NO_HASH = bytes(32)

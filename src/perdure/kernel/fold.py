@@ -32,7 +32,7 @@ from perdure.kernel.events import (
     moment_us,
     unreadable,
 )
-from perdure.kernel.frozen import constructor
+from perdure.kernel.history.frozen import constructor
 from perdure.kernel.limits import Used, reached
 
 Status = Literal["open", "waiting", "done", "failed", "cancelled"]

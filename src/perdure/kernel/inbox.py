@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import get_args
 
 from perdure.errors import Damaged
-from perdure.kernel.children import Children, open_children, outcome_of
-from perdure.kernel.cleanup import cancelled_by
-from perdure.kernel.decisions import elapsed, events_of
+from perdure.kernel.calls.children import Children, open_children, outcome_of
+from perdure.kernel.calls.cleanup import cancelled_by
+from perdure.kernel.calls.decisions import elapsed, events_of
 from perdure.kernel.events import (
     Body,
     Decision,

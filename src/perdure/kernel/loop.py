@@ -10,21 +10,21 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from perdure.errors import Unavailable
-from perdure.kernel import guards
-from perdure.kernel.admission import admit
-from perdure.kernel.child_calls import ChildCalls
-from perdure.kernel.cleanup import CleanupGrace, end_of, is_cleaning_up, overdue
-from perdure.kernel.decisions import elapsed, takes_posts
+from perdure.kernel.calls import guards
+from perdure.kernel.calls.admission import admit
+from perdure.kernel.calls.child_calls import ChildCalls
+from perdure.kernel.calls.cleanup import CleanupGrace, end_of, is_cleaning_up, overdue
+from perdure.kernel.calls.decisions import elapsed, takes_posts
+from perdure.kernel.calls.running_calls import RunningCalls
+from perdure.kernel.calls.waking import Waking
 from perdure.kernel.fold import GoalState
+from perdure.kernel.history.step_names import is_sleep
 from perdure.kernel.inbox import cut_short, take_posts
 from perdure.kernel.journal import Journal
-from perdure.kernel.means import Means
 from perdure.kernel.mind import Decided
 from perdure.kernel.ports import Clock, LeaseLost, StateStore
 from perdure.kernel.recovery import give_up, recover
-from perdure.kernel.running_calls import RunningCalls
-from perdure.kernel.step_names import is_sleep
-from perdure.kernel.waking import Waking
+from perdure.kernel.run_context import Means
 
 _CHILDREN_US = 500_000
 """How often a goal that stays because its children run asks whether they still do."""

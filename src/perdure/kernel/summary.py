@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from perdure.kernel.cleanup import describe_cleanup
+from perdure.kernel.calls.cleanup import describe_cleanup
+from perdure.kernel.calls.holding import describe_hold
 from perdure.kernel.events import ForkedFrom, ParentCall
 from perdure.kernel.fold import FINAL, GoalState, Status, WaitingFor
-from perdure.kernel.holding import describe_hold
 
 _LONGEST_DETAIL = 500
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from perdure.memory.facts import is_ours
-from perdure.memory.ids import TakenIds, in_archive, is_equal, refused
-from perdure.memory.index_file import Keys
-from perdure.memory.lines import line_of
-from perdure.memory.log import Log, now_ms
-from perdure.memory.places import Places
+from perdure.memory.index.ids import TakenIds, in_archive, is_equal, refused
+from perdure.memory.index.index_file import Keys
+from perdure.memory.index.terms import is_ours
+from perdure.memory.log.lines import line_of
+from perdure.memory.log.log import Log, now_ms
+from perdure.memory.paths import Places
 from perdure.memory.record import Plain, plain, require_printable
 
 _MOST_LOGS = 8

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from perdure.memory.dedupe import dedupe_key
-from perdure.memory.ids import is_same, refused
-from perdure.memory.lines import line_of
+from perdure.memory.index.ids import is_same, refused
+from perdure.memory.log.lines import line_of
 from perdure.memory.normalise import normalised
 from perdure.memory.record import Plain
 

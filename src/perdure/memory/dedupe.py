@@ -8,10 +8,10 @@ from typing import Any, Protocol
 
 import orjson
 
-from perdure.memory.facts import superseded_by
-from perdure.memory.lines import Line
+from perdure.memory.index.terms import superseded_by
+from perdure.memory.log.lines import Line
+from perdure.memory.log.reading import lines_backwards, lines_of
 from perdure.memory.normalise import INGESTED_TYPES
-from perdure.memory.reading import lines_backwards, lines_of
 from perdure.memory.record import TOMBSTONE, Plain
 
 WINDOW_MS = 24 * 60 * 60 * 1000

@@ -9,31 +9,40 @@ from typing import Any, Unpack
 import orjson
 
 from perdure.errors import Conflict, NotFound, PerdureError
-from perdure.memory import compaction
-from perdure.memory.asked import budget_of, days_of, fingerprint_of, limit_of, number_of, paths_of, text_of, word_of
 from perdure.memory.batch import Batch
 from perdure.memory.dedupe import LONG_BYTES, WINDOW_MS, Recent
-from perdure.memory.derived import Index
-from perdure.memory.files import OpenFile, open_file
-from perdure.memory.filters import Filters, filter_of
-from perdure.memory.ids import TakenIds, in_archive
-from perdure.memory.index_file import Keys
-from perdure.memory.lines import line_of
-from perdure.memory.listing import listed
-from perdure.memory.log import Log
-from perdure.memory.log import now_ms as clock_ms
+from perdure.memory.index.ids import TakenIds, in_archive
+from perdure.memory.index.index import Index
+from perdure.memory.index.index_file import Keys
+from perdure.memory.index.view import View
+from perdure.memory.log import compaction
+from perdure.memory.log.files import OpenFile, open_file
+from perdure.memory.log.lines import line_of
+from perdure.memory.log.log import Log
+from perdure.memory.log.log import now_ms as clock_ms
+from perdure.memory.log.repair import repair
+from perdure.memory.log.transfer import export, import_lines
+from perdure.memory.log.verify import status, verify
 from perdure.memory.normalise import normalised, repository_path
-from perdure.memory.places import LOG_FILE, Places
+from perdure.memory.paths import LOG_FILE, Places
+from perdure.memory.query.arguments import (
+    budget_of,
+    days_of,
+    fingerprint_of,
+    limit_of,
+    number_of,
+    paths_of,
+    text_of,
+    word_of,
+)
+from perdure.memory.query.filters import Filters, filter_of
+from perdure.memory.query.listing import listed
+from perdure.memory.query.related import Asked
+from perdure.memory.query.related import related as find_related
+from perdure.memory.query.search import Search
+from perdure.memory.query.search import search as find_text
 from perdure.memory.record import Plain
-from perdure.memory.related import Asked
-from perdure.memory.related import related as find_related
-from perdure.memory.repair import repair
-from perdure.memory.search import Search
-from perdure.memory.search import search as find_text
-from perdure.memory.transfer import export, import_lines
 from perdure.memory.updating import update
-from perdure.memory.verify import status, verify
-from perdure.memory.view import View
 
 _DAY_MS = 24 * 60 * 60 * 1000
 _SHORTEST_BEGINNING = 6

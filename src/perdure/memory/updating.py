@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from perdure.errors import Invalid, Unavailable
-from perdure.memory.asked import text_of
-from perdure.memory.derived import Index
-from perdure.memory.facts import superseded_by, target_of
-from perdure.memory.files import identity
-from perdure.memory.lines import Line, line_of
-from perdure.memory.log import Log, now_ms
+from perdure.memory.index.index import Index
+from perdure.memory.index.terms import superseded_by, target_of
+from perdure.memory.index.view import View
+from perdure.memory.log.files import identity
+from perdure.memory.log.lines import Line, line_of
+from perdure.memory.log.log import Log, now_ms
+from perdure.memory.log.reading import lines_of
 from perdure.memory.normalise import normalised
-from perdure.memory.reading import lines_of
+from perdure.memory.query.arguments import text_of
 from perdure.memory.record import Plain
-from perdure.memory.view import View
 
 _TRIES = 20
 _OWN = ("id", "timestamp", "v", "key", "supersedes")

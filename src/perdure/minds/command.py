@@ -7,8 +7,8 @@ from perdure.errors import Invalid
 from perdure.kernel.events import Termination, ToolCall
 from perdure.kernel.mind import Decided
 from perdure.kernel.ports import GoalState
-from perdure.minds.standing import call_id, standing
-from perdure.minds.words import split_words
+from perdure.minds.shell_words import split_words
+from perdure.minds.step_status import call_id, standing
 
 STEP = "command"
 

@@ -9,13 +9,13 @@ from perdure.kernel.events import MindSpec
 from perdure.kernel.mind import Mind
 from perdure.kernel.tool import Tool
 from perdure.minds.command import CommandMind
-from perdure.minds.flows.flow import Flow
-from perdure.minds.flows.mind import FlowMind
-from perdure.minds.flows.registry import find_flow
-from perdure.minds.flows.requests import NO_FORKS, StepForks
-from perdure.minds.flows.step_calls import DIRECT, StepCalls
-from perdure.minds.plan import PlanMind
-from perdure.minds.plan_file import parse_plan
+from perdure.minds.flow.flow import Flow
+from perdure.minds.flow.mind import FlowMind
+from perdure.minds.flow.registry import find_flow
+from perdure.minds.flow.requests import NO_FORKS, StepForks
+from perdure.minds.flow.steps.step_calls import DIRECT, StepCalls
+from perdure.minds.plan.mind import PlanMind
+from perdure.minds.plan.plan_file import parse_plan
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
-from perdure.app.system import SystemClock
+from perdure.app.home.system import SystemClock
 from perdure.errors import Invalid
 
 _SHORTEST_NAP_S = 0.02

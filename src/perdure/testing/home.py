@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from perdure.app import Perdure
-from perdure.app.asked import app_queue
+from perdure.app.goals.arguments.validate import app_queue
 from perdure.errors import Unavailable
 from perdure.kernel.loop import TURN
 from perdure.kernel.ports import Leases, StateStore
@@ -19,7 +19,7 @@ from perdure.testing.clock import ManualClock
 from perdure.testing.replacements import Replacement, Replacements
 
 if TYPE_CHECKING:
-    from perdure.app.goals import Goals
+    from perdure.app.goals.goals import Goals
 
 _PAUSE_S = 0.002
 _TURNS = 20
@@ -102,7 +102,7 @@ class TemporaryHome(Perdure):
                 loop.look()
 
     def _make_goals(self) -> "Goals":
-        from perdure.app.goals import Goals
+        from perdure.app.goals.goals import Goals
 
         store = cast("StateStore", _Cuttable(self.database.state_store(), self._line))
         leases = cast("Leases", _Cuttable(self._leases(), self._line))

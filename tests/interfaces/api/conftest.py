@@ -11,7 +11,7 @@ import pytest
 
 from perdure.app import Perdure
 from perdure.client import Client
-from perdure.interfaces.api.doors import read_token
+from perdure.interfaces.api.auth.access import read_token
 from perdure.interfaces.api.server import Address, Running, running
 from tests.interfaces.api.document import documented, documented_client
 from tests.interfaces.api.serving import Served, served

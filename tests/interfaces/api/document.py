@@ -11,7 +11,7 @@ import jsonschema_rs
 
 from perdure.client import Client
 from perdure.interfaces.api.app import make_routes
-from perdure.interfaces.api.surface import Surface
+from perdure.interfaces.api.dependencies import Surface
 
 
 @cache

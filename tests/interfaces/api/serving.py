@@ -9,9 +9,9 @@ import httpx
 
 from perdure import Perdure
 from perdure.client import Client
-from perdure.interfaces.api.doors import read_token
+from perdure.interfaces.api.auth.access import read_token
+from perdure.interfaces.api.dependencies import BASE
 from perdure.interfaces.api.server import Address, Running, running
-from perdure.interfaces.api.surface import BASE
 from tests.interfaces.api.document import documented, documented_client
 
 

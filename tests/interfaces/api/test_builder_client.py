@@ -8,7 +8,7 @@ import pytest
 
 from perdure.client import Client
 from perdure.errors import Conflict, Denied, Invalid, NotFound, Unavailable
-from perdure.interfaces.api.lines import Ending
+from perdure.interfaces.api.connections import Ending
 from tests.interfaces.api.serving import Served, served
 from tests.interfaces.api.talks import ASKING, FIRST, answer_to, built, finished, ready
 

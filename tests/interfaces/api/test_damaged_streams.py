@@ -6,7 +6,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 from perdure import Damaged
-from perdure.interfaces.api.lines import Ending
+from perdure.interfaces.api.connections import Ending
 from tests.interfaces.api.serving import Served
 from tests.interfaces.api.test_approvals import damage
 from tests.interfaces.api.test_goals import ASKS, waiting

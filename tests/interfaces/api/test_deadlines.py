@@ -4,9 +4,9 @@ import asyncio
 from pathlib import Path
 
 from perdure import Goal, Retry, flow
-from perdure.app.system import SystemClock
+from perdure.app.home.system import SystemClock
 from perdure.kernel.events import iso, moment_us
-from perdure.kernel.moments import moment
+from perdure.kernel.history.moments import moment
 from tests.interfaces.api.serving import Served
 from tests.waiting import unanswered_goal
 

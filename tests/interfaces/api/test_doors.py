@@ -18,9 +18,9 @@ from websockets.typing import Origin
 from perdure import Damaged, Denied
 from perdure.app import Perdure
 from perdure.interfaces.api.app import ROUTERS, make_routes
-from perdure.interfaces.api.codes import LASTS_S, login_url, new_code, spend_code
-from perdure.interfaces.api.doors import TOKEN_FILE, Doors, read_token, rotate_token
-from perdure.interfaces.api.gate import OPEN_PATHS
+from perdure.interfaces.api.auth.access import TOKEN_FILE, Doors, read_token, rotate_token
+from perdure.interfaces.api.auth.login_codes import LASTS_S, login_url, new_code, spend_code
+from perdure.interfaces.api.auth.security_middleware import OPEN_PATHS
 from perdure.interfaces.api.server import Running
 
 ID = "0190a1b2-c3d4-7e5f-8a6b-0123456789ab"

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from perdure import Invalid
-from perdure.interfaces.api.edge import DEEPEST, read_json
+from perdure.interfaces.api.json_body import DEEPEST, read_json
 
 
 @pytest.mark.parametrize("innermost", ["", "1", '"x"'])

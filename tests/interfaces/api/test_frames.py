@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import pytest
 
+from perdure.interfaces.api.protocols.http import READ_BYTES
+from perdure.interfaces.api.protocols.sockets import CONTROL_FRAMES_AT_ONCE
 from perdure.interfaces.api.server import Running
-from perdure.interfaces.api.wire.http import READ_BYTES
-from perdure.interfaces.api.wire.sockets import CONTROL_FRAMES_AT_ONCE
 from tests.interfaces.api.test_wire import UPGRADE, Peer, connected, request, rest
 
 MASK = bytes(4)

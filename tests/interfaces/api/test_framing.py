@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
+from perdure.interfaces.api.protocols.http import MOST_PARTS
 from perdure.interfaces.api.server import Running
-from perdure.interfaces.api.wire.http import MOST_PARTS
 from tests.interfaces.api.test_wire import connected, request, rest
 
 BODY = '{"text":"true"}'

@@ -20,7 +20,7 @@ from schemathesis.specs.openapi import checks
 
 from perdure.app import Perdure
 from perdure.interfaces.api.app import make_routes
-from perdure.interfaces.api.doors import read_token
+from perdure.interfaces.api.auth.access import read_token
 from perdure.interfaces.api.server import Address, Running, running
 from tests.conftest import BACKENDS
 from tests.postgres import PostgresServer

@@ -12,7 +12,7 @@ from starlette.types import Message
 
 from perdure import Conflict, Invalid, NotFound
 from perdure.app import Perdure
-from perdure.app.views import QUEUED
+from perdure.app.wire.goal_view import QUEUED
 from perdure.client import Client, Goal
 from perdure.interfaces.api.app import make_app
 from perdure.interfaces.api.server import Running

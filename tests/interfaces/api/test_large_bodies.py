@@ -8,7 +8,7 @@ import httpx
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from perdure.interfaces.api.edge import MOST_ON_LOOP_BYTES
+from perdure.interfaces.api.json_body import MOST_ON_LOOP_BYTES
 from perdure.interfaces.api.server import Running
 from tests.interfaces.api.test_streams import heard, opened
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from perdure.errors import Conflict, Invalid, NotFound
+from perdure.interfaces.api.dependencies import BASE
 from perdure.interfaces.api.envelope import ASKED, Asked, to_cursor
-from perdure.interfaces.api.surface import BASE
 from tests.interfaces.api.serving import Served, served
 
 LESSON = {"type": "lesson", "title": "The cart caches prices", "paths": ["src/cart.py"], "severity": "high"}

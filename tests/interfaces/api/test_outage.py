@@ -14,7 +14,7 @@ from psycopg import sql
 from websockets.exceptions import ConnectionClosed
 
 from perdure import Unavailable
-from perdure.interfaces.api.lines import Ending
+from perdure.interfaces.api.connections import Ending
 from tests.interfaces.api.serving import Served, served
 from tests.interfaces.api.test_goals import ASKS, waiting
 from tests.interfaces.api.test_streams import heard, opened

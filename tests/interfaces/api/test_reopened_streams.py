@@ -3,7 +3,7 @@
 from functools import partial
 
 from perdure.app import Perdure
-from perdure.app.system import SystemClock, is_dead, observer
+from perdure.app.home.system import SystemClock, is_dead, observer
 from perdure.client import Client
 from perdure.kernel.events import Reopened, Termination
 from tests.contracts.histories import History, Stored

@@ -9,9 +9,9 @@ from contextlib import suppress
 
 import pytest
 
+from perdure.interfaces.api.protocols.http import MOST_HEADERS, PatientHttp
+from perdure.interfaces.api.protocols.patience import Farewell
 from perdure.interfaces.api.server import Running
-from perdure.interfaces.api.wire.http import MOST_HEADERS, PatientHttp
-from perdure.interfaces.api.wire.patience import Farewell
 from tests.interfaces.api.test_stalls import until
 from tests.interfaces.api.test_wire import UPGRADE, Peer, connected, request, rest
 

@@ -12,8 +12,8 @@ import pytest
 
 from perdure import Conflict
 from perdure.app import Perdure
-from perdure.app.run_options import Manner
-from perdure.app.views import GoalView
+from perdure.app.goals.arguments.run_options import Manner
+from perdure.app.wire.goal_view import GoalView
 from perdure.client import Client
 from perdure.errors import PerdureError
 from perdure.interfaces.api.server import Running

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.interfaces.cli.edge import run
+from perdure.interfaces.cli.errors import run
 from tests.interfaces.api.serving import Served, served
 from tests.waiting import RIVALS, WaitsFor, waiting_goal
 

@@ -22,7 +22,7 @@ from perdure import Invalid, Unavailable
 from perdure.app import Perdure
 from perdure.client import Client
 from perdure.interfaces.api.app import make_routes
-from perdure.interfaces.api.doors import read_token
+from perdure.interfaces.api.auth.access import read_token
 from perdure.interfaces.api.server import Address, Running, bind, kept_up, running
 from tests.interfaces.api.test_goals import ended
 from tests.interfaces.api.test_streams import opened, plan_of

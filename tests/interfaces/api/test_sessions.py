@@ -14,10 +14,10 @@ from websockets.typing import Origin
 
 from perdure import Denied
 from perdure.app import Perdure
-from perdure.interfaces.api.codes import new_code
-from perdure.interfaces.api.doors import Doors, read_token, rotate_token
+from perdure.interfaces.api.auth.access import Doors, read_token, rotate_token
+from perdure.interfaces.api.auth.login_codes import new_code
+from perdure.interfaces.api.auth.login_sessions import FOLDER, LASTS_S, MOST
 from perdure.interfaces.api.server import Address, Running, running
-from perdure.interfaces.api.sessions import FOLDER, LASTS_S, MOST
 
 
 @pytest.fixture(params=["sqlite"])

@@ -16,8 +16,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from perdure import Conflict, NotFound
 from perdure.app import Perdure
 from perdure.client import Client
+from perdure.interfaces.api.connections import Ending
 from perdure.interfaces.api.feed import MOST_PENDING
-from perdure.interfaces.api.lines import Ending
 from perdure.interfaces.api.server import Address, Running, running
 from perdure.interfaces.api.streams import PAGE_BYTES, pages
 from tests.interfaces.api.test_goals import ASKS, ended, waiting

@@ -9,8 +9,8 @@ import pytest
 
 from perdure.app import Perdure
 from perdure.interfaces.api.problems import BrokenRequest
+from perdure.interfaces.api.protocols.sockets import MOST_FRAGMENTS
 from perdure.interfaces.api.server import Address, Running, running
-from perdure.interfaces.api.wire.sockets import MOST_FRAGMENTS
 
 Peer = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 UPGRADE = (

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from perdure.interfaces.cli.edge import run
+from perdure.interfaces.cli.errors import run
 
 
 class Screen(io.StringIO):

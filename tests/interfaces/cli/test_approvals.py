@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from perdure import Perdure
-from perdure.app.system import SystemClock, SystemIds, WorkerIdentity
-from perdure.interfaces.cli.edge import run
+from perdure.app.home.system import SystemClock, SystemIds, WorkerIdentity
+from perdure.interfaces.cli.errors import run
 from perdure.kernel.events import GoalBegun, MindSpec, Termination, ToolCall, encode, fingerprint
 from perdure.kernel.journal import Desk, Journal
 from tests.waiting import waiting_goal, worker_of

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from perdure import DatabaseClient
-from perdure.interfaces.cli.edge import run
+from perdure.interfaces.cli.errors import run
 from tests.rows import new_project, project_names
 
 SOUL = "I am kind.\n"

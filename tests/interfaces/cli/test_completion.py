@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.interfaces.cli.edge import run
+from perdure.interfaces.cli.errors import run
 from tests.interfaces.cli.interviews import coding, forged
 from tests.interfaces.cli.terminal import Terminal
 

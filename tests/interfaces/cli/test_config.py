@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.interfaces.cli.edge import run
+from perdure.interfaces.cli.errors import run
 
 
 def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, tuple[str, str]]:

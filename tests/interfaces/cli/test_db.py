@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from perdure import DatabaseClient
-from perdure.interfaces.cli.edge import run
+from perdure.interfaces.cli.errors import run
 from tests.rows import new_project
 
 PROJECT_TABLES = {

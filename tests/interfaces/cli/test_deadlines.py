@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from perdure import Perdure
-from perdure.app.system import SystemClock
-from perdure.interfaces.cli.times import deadline_moment
+from perdure.app.home.system import SystemClock
+from perdure.interfaces.cli.output.times import deadline_moment
 from perdure.kernel.events import moment_us
-from perdure.kernel.moments import moment
+from perdure.kernel.history.moments import moment
 from tests.interfaces.cli.terminal import Terminal
 from tests.interfaces.cli.test_flows import forget
 from tests.waiting import unanswered_goal

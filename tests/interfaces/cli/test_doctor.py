@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from perdure import DatabaseClient
-from perdure.interfaces.cli.edge import run
+from perdure.interfaces.cli.errors import run
 
 
 @pytest.fixture

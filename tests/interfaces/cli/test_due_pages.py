@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from perdure import Goal, Perdure, flow
-from perdure.app.new_goal import of_flow
+from perdure.app.goals.new_goal import of_flow
 from tests.interfaces.cli.terminal import Terminal
 
 MORE_THAN_A_PAGE = 210

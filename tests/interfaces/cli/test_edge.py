@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from perdure import Conflict, Invalid, NotFound, PerdureError
-from perdure.interfaces.cli.edge import run
+from perdure.interfaces.cli.errors import run
 
 WRONG = [
     (["nope"], "No such command 'nope'"),

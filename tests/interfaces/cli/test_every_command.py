@@ -9,11 +9,11 @@ import pytest
 import typer
 
 from perdure.errors import PerdureError
-from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options, command
-from perdure.interfaces.cli.edge import run
-from perdure.interfaces.cli.exact import RUN_FLOWS
-from perdure.interfaces.cli.tree import build
+from perdure.interfaces.cli.command_result import Answer
+from perdure.interfaces.cli.commands import build
+from perdure.interfaces.cli.errors import run
+from perdure.interfaces.cli.shell_hints import RUN_FLOWS
 
 Path_ = tuple[str, ...]
 

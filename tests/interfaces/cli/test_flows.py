@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from perdure import Perdure
-from perdure.app.run_options import Manner
+from perdure.app.goals.arguments.run_options import Manner
 from perdure.interfaces.cli.goals.flows import new_flow
-from perdure.minds.flows import registry
+from perdure.minds.flow import registry
 from tests.interfaces.cli.terminal import Terminal
 
 FLOWS = """

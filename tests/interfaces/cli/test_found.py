@@ -14,7 +14,7 @@ import pytest
 
 from perdure import get_memory_state_dir
 from perdure.filelock.lock import FileLock
-from perdure.interfaces.cli.edge import run
+from perdure.interfaces.cli.errors import run
 from perdure.store.migrations import CHAIN
 from tests.interfaces.cli.test_db import spoil_the_middle
 
@@ -220,7 +220,7 @@ def test_doctor_sees_when_no_home_can_be_made(home: str) -> None:
 def test_looking_does_not_wait_for_a_long_transaction(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("perdure.store.exclusion._PATIENCE_S", 0.1)
+    monkeypatch.setattr("perdure.store.backup.exclusion._PATIENCE_S", 0.1)
     monkeypatch.setattr("perdure.store.sqlite.file_database._PATIENCE_S", 0.05)
     run(["db", "migrate"])
     lock = FileLock(tmp_path / "home" / "perdure.db.lock")

@@ -9,14 +9,14 @@ from typing import get_args
 import pytest
 
 from perdure import Perdure
-from perdure.app.next_commands import NextCommand
-from perdure.app.system import SystemClock, SystemIds, WorkerIdentity
-from perdure.app.views import GoalView
+from perdure.app.home.system import SystemClock, SystemIds, WorkerIdentity
+from perdure.app.wire.goal_view import GoalView
+from perdure.app.wire.next_commands import NextCommand
 from perdure.interfaces.cli.command import Options
-from perdure.interfaces.cli.exact import exact
-from perdure.interfaces.cli.goals.hints import cut_off, failure_lines, next_lines, pasted
-from perdure.interfaces.cli.goals.stage import raise_failure
-from perdure.interfaces.cli.goals.timeline import STATE_COLUMN, timeline
+from perdure.interfaces.cli.goals.display.hints import cut_off, failure_lines, next_lines, pasted
+from perdure.interfaces.cli.goals.display.timeline import STATE_COLUMN, timeline
+from perdure.interfaces.cli.goals.run_ui.run_ui import raise_failure
+from perdure.interfaces.cli.shell_hints import exact
 from perdure.kernel.events import (
     Ask,
     Body,

@@ -10,10 +10,10 @@ import pytest
 
 from perdure import Perdure
 from perdure.app import open_ephemeral
-from perdure.app.run_options import Manner
+from perdure.app.goals.arguments.run_options import Manner
 from perdure.interfaces.cli.command import Options
-from perdure.interfaces.cli.goals.in_place import InPlace
-from perdure.interfaces.cli.goals.stage import Showing, Stage
+from perdure.interfaces.cli.goals.run_ui.in_place import InPlace
+from perdure.interfaces.cli.goals.run_ui.run_ui import Showing, Stage
 from perdure.kernel.events import Event, GoalBegun, MindSpec, OutcomeUnknown, Tip, ToolCall, seal
 from perdure.kernel.fold import apply, fold
 from tests.interfaces.cli.on_terminal import CTRL_C, CTRL_D, DOWN, ENTER, ESC, UP, Program, Start

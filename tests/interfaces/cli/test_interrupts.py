@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from perdure.interfaces.cli.goals.interrupts import ENDING, Interrupts
-from perdure.interfaces.cli.goals.writer import Writer
+from perdure.interfaces.cli.goals.run_ui.interrupts import ENDING, Interrupts
+from perdure.interfaces.cli.goals.run_ui.writer import Writer
 
 
 @dataclass

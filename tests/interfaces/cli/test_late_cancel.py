@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from perdure import Perdure
-from perdure.app.system import SystemClock, SystemIds, WorkerIdentity
+from perdure.app.home.system import SystemClock, SystemIds, WorkerIdentity
 from perdure.kernel.events import GoalBegun, MindSpec, Reason, Termination
 from perdure.kernel.journal import Desk, Journal
 from perdure.kernel.ports import Worker

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from perdure.forge.answers import OptionIndex
-from perdure.forge.interview import answered, begin, begin_again
+from perdure.forge.interview.interview import answered, begin, begin_again
 from perdure.forge.state import BuilderState, Surroundings, Target
 from perdure.forge.turns import ReadyToAssemble
 from perdure.interfaces.cli.forge.layout import rows_of_config

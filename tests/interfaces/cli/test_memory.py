@@ -448,7 +448,7 @@ def test_no_command_of_the_memory_loads_or_makes_a_database(tmp_path: Path) -> N
     )
     imported = {line.rpartition("|")[2].strip() for line in told.stderr.splitlines()}
     assert json.loads(told.stdout)["added"] is True
-    assert imported & {"sqlalchemy", "alembic", "pydantic", "rich", "yaml", "perdure.app.goals"} == set()
+    assert imported & {"sqlalchemy", "alembic", "pydantic", "rich", "yaml", "perdure.app.goals.goals"} == set()
     assert not (tmp_path / "home" / "perdure.db").exists()
 
 

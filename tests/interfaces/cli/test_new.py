@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from perdure.app import open_home
-from perdure.app.sessions import SessionView
+from perdure.app.builder.sessions import SessionView
 from perdure.errors import Conflict
 from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.forge.asking import Listed
@@ -358,7 +358,7 @@ def test_names_that_look_alike_are_two_bots(perdure: Terminal) -> None:
 
 def test_nothing_but_a_person_needs_the_library_of_the_wizard(ready: Path) -> None:
     program = (
-        "import sys\nfrom perdure.interfaces.cli.edge import run\n"
+        "import sys\nfrom perdure.interfaces.cli.errors import run\n"
         f"assert run(['new', {WISH!r}, '--yes', '--json']) == 0\n"
         "for noun in ('draft', 'bot', 'skill', 'goal'): run([noun, 'list'])\n"
         "run(['--help'])\n"

@@ -8,7 +8,7 @@ import pytest
 
 from perdure import Perdure
 from perdure.client import Client
-from perdure.interfaces.api.doors import read_token
+from perdure.interfaces.api.auth.access import read_token
 from perdure.interfaces.api.server import Address, running
 from tests.interfaces.cli.terminal import Terminal
 

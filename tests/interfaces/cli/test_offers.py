@@ -1,6 +1,6 @@
 """What a person can decide about a call that waits."""
 
-from perdure.interfaces.cli.goals.offers import LATER, offer_of
+from perdure.interfaces.cli.goals.run_ui.offers import LATER, offer_of
 from perdure.kernel.events import Ask, ToolCall, Wait
 from perdure.kernel.fold import CallState
 

@@ -57,8 +57,8 @@ def test_the_help_of_all_commands_imports_no_database_and_no_wizard() -> None:
         [sys.executable, "-X", "importtime", "-m", "perdure", "--help"], capture_output=True, text=True, check=True
     )
     imported = {line.rpartition("|")[2].strip() for line in told.stderr.splitlines()}
-    assert "perdure.interfaces.cli.edge" in imported
-    assert imported & {"sqlalchemy", "pydantic", "questionary", "prompt_toolkit", "perdure.app.forge"} == set()
+    assert "perdure.interfaces.cli.errors" in imported
+    assert imported & {"sqlalchemy", "pydantic", "questionary", "prompt_toolkit", "perdure.app.builder.forge"} == set()
 
 
 def test_the_script_and_the_module_are_the_same_program() -> None:
@@ -256,7 +256,7 @@ def test_the_demo_tells_a_program_what_the_kill_left_and_what_became_of_it(place
 
 def test_lists_import_nothing_that_they_do_not_need(home: Path) -> None:
     perdure("db", "migrate")
-    needless = {"rich", "alembic", "sqlalchemy", "pydantic", "questionary", "tomlkit", "perdure.app.forge"}
+    needless = {"rich", "alembic", "sqlalchemy", "pydantic", "questionary", "tomlkit", "perdure.app.builder.forge"}
     for noun in ("goal", "draft", "bot", "skill"):
         told = subprocess.run(
             [sys.executable, "-X", "importtime", "-m", "perdure", noun, "list", "--json"],
@@ -269,5 +269,5 @@ def test_lists_import_nothing_that_they_do_not_need(home: Path) -> None:
         assert found == {f"{noun}s": []} or noun == "skill"
         assert imported & needless == set(), noun
         assert "yaml" not in imported or noun == "skill"  # the skills are files that begin with YAML
-        assert imported & {"perdure.interfaces.cli.db", "perdure.interfaces.cli.goals.live"} == set()
+        assert imported & {"perdure.interfaces.cli.home.db", "perdure.interfaces.cli.goals.run_ui.live"} == set()
     assert home.exists()

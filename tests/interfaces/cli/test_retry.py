@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from perdure import Goal, Perdure, flow
-from perdure.app.new_goal import of_flow
-from perdure.minds.flows import registry
+from perdure.app.goals.new_goal import of_flow
+from perdure.minds.flow import registry
 from tests.interfaces.cli.terminal import Terminal
 from tests.interfaces.cli.test_flows import forget
 

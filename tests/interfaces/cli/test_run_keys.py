@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from perdure import Perdure, failpoints
-from perdure.app.run_options import Manner
-from perdure.minds.flows import registry
+from perdure.app.goals.arguments.run_options import Manner
+from perdure.minds.flow import registry
 from tests.app.holds import claim_by_dead_workers
 from tests.crash import program
 from tests.interfaces.cli.terminal import Terminal

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.app.skills import Skills
+from perdure.app.builder.skills import Skills
 from perdure.settings import load_settings
 from tests.interfaces.cli.on_terminal import Start
 from tests.interfaces.cli.terminal import Terminal

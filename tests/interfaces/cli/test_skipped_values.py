@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.minds.flows import registry
+from perdure.minds.flow import registry
 from tests.interfaces.cli.terminal import Terminal
 
 SHOP = """

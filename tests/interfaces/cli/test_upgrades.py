@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from perdure import Conflict
-from perdure.interfaces.cli.edge import run
+from perdure.interfaces.cli.errors import run
 from perdure.store.migrations import CHAIN
 from tests import children
 from tests.rows import new_project, project_names

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from perdure.app.views import GoalView
-from perdure.interfaces.cli.answer import print_table
-from perdure.interfaces.cli.edge import run
-from perdure.interfaces.cli.goals.listing import goal_table
-from perdure.interfaces.cli.terminal import cut_to, width_of
-from perdure.interfaces.cli.times import age, in_words, short_moment
+from perdure.app.wire.goal_view import GoalView
+from perdure.interfaces.cli.command_result import print_table
+from perdure.interfaces.cli.errors import run
+from perdure.interfaces.cli.goals.display.listing import goal_table
+from perdure.interfaces.cli.output.terminal import cut_to, width_of
+from perdure.interfaces.cli.output.times import age, in_words, short_moment
 from perdure.kernel.ports import Summary
 from tests.interfaces.cli.terminal import Screen, Terminal
 

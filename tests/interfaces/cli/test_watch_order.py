@@ -9,8 +9,8 @@ import pytest
 
 from perdure import Perdure
 from perdure.interfaces.cli.command import Options
-from perdure.interfaces.cli.edge import run
-from perdure.interfaces.cli.goals.stage import Showing
+from perdure.interfaces.cli.errors import run
+from perdure.interfaces.cli.goals.run_ui.run_ui import Showing
 from perdure.interfaces.cli.goals.watch import _Audience
 from perdure.kernel.fold import fold
 from tests.interfaces.cli.terminal import Screen, Terminal

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from perdure.interfaces.cli.answer import Table
-from perdure.interfaces.cli.edge import run
-from perdure.interfaces.cli.goals.progress import Lines, print_end
-from perdure.interfaces.cli.goals.writer import Writer
-from perdure.interfaces.cli.terminal import command_below, wrapped_for
+from perdure.interfaces.cli.command_result import Table
+from perdure.interfaces.cli.errors import run
+from perdure.interfaces.cli.goals.run_ui.progress import Lines, print_end
+from perdure.interfaces.cli.goals.run_ui.writer import Writer
+from perdure.interfaces.cli.output.terminal import command_below, wrapped_for
 from tests.interfaces.cli.terminal import Screen
 
 LONG = "step /pay#0: The worker ended between the start of this call and the record of its outcome; it is unknown."

@@ -14,21 +14,21 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from perdure import __version__
-from perdure.app.sessions import SessionOver
+from perdure.app.builder.sessions import SessionOver
 from perdure.errors import Invalid, NotFound, PerdureError
-from perdure.interfaces.api.access import quoted
+from perdure.interfaces.api.access_log import quoted
+from perdure.interfaces.api.auth.security_middleware import Gate
+from perdure.interfaces.api.dependencies import BASE, Surface
 from perdure.interfaces.api.envelope import ASKED, problem
-from perdure.interfaces.api.gate import Gate
 from perdure.interfaces.api.openapi import describe
 from perdure.interfaces.api.problems import NoSuchMethod, Unexpected
-from perdure.interfaces.api.routes import approvals, bots, builder, doors, goals, memory, skills
+from perdure.interfaces.api.routes import approvals, bots, builder, goals, memory, public, skills
 from perdure.interfaces.api.sockets import builder as builder_socket
 from perdure.interfaces.api.sockets import goals as goal_sockets
-from perdure.interfaces.api.sockets.telling import refuse
-from perdure.interfaces.api.surface import BASE, Surface
+from perdure.interfaces.api.sockets.push import refuse
 
 ROUTERS = (
-    (doors.router, ""),
+    (public.router, ""),
     (builder_socket.router, ""),
     (goal_sockets.router, ""),
     (builder.router, BASE),

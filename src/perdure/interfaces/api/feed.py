@@ -6,8 +6,8 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from perdure.app.goals import Goals
-from perdure.app.trouble import Trouble
+from perdure.app.goals.goals import Goals
+from perdure.app.workers.outage_log import Trouble
 from perdure.errors import PerdureError
 
 LOOK_S = 0.2

@@ -7,8 +7,8 @@ import orjson
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from perdure.interfaces.api.edge import LARGEST_INTEGER
-from perdure.interfaces.api.gate import OPEN_PATHS
+from perdure.interfaces.api.auth.security_middleware import OPEN_PATHS
+from perdure.interfaces.api.json_body import LARGEST_INTEGER
 from perdure.interfaces.api.schemas.problems import Problem, refusals
 
 _REF = "#/components/schemas/"

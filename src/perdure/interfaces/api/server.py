@@ -14,19 +14,19 @@ import uvicorn
 
 from perdure import __version__
 from perdure.app import Perdure
-from perdure.app.retention import Retention
-from perdure.app.serving import Serving, WakeCli
-from perdure.app.system import SystemClock
+from perdure.app.home.retention import Retention
+from perdure.app.home.system import SystemClock
+from perdure.app.workers.server_worker import Serving, WakeCli
 from perdure.errors import Invalid, Unavailable
 from perdure.interfaces.api.app import make_app
-from perdure.interfaces.api.codes import login_url
-from perdure.interfaces.api.doors import LOCAL, Doors, read_token
+from perdure.interfaces.api.auth.access import LOCAL, Doors, read_token
+from perdure.interfaces.api.auth.login_codes import login_url
+from perdure.interfaces.api.connections import Ending, Lines
+from perdure.interfaces.api.dependencies import Surface
 from perdure.interfaces.api.feed import Feed
-from perdure.interfaces.api.lines import Ending, Lines
-from perdure.interfaces.api.surface import Surface
-from perdure.interfaces.api.wire.config import Config
-from perdure.interfaces.api.wire.connections import Connections
-from perdure.tools.descriptors import raise_file_limit
+from perdure.interfaces.api.protocols.config import Config
+from perdure.interfaces.api.protocols.connections import Connections
+from perdure.tools.exec.descriptors import raise_file_limit
 
 PORT = 8733
 FRAME_BYTES = 256 * 1024

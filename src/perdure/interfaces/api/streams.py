@@ -3,10 +3,10 @@
 import logging
 from collections.abc import AsyncIterator, Sequence
 
-from perdure.app.goal_reader import has_been_read
+from perdure.app.goals.reader import has_been_read
 from perdure.errors import PerdureError
-from perdure.interfaces.api.lines import Line
-from perdure.interfaces.api.surface import Surface
+from perdure.interfaces.api.connections import Line
+from perdure.interfaces.api.dependencies import Surface
 from perdure.kernel.events import Event
 
 PAGE_BYTES = 1 << 18

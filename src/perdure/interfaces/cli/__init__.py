@@ -22,7 +22,7 @@ def main() -> None:
         sys.exit(2)
     try:
         _end_alike()
-        from perdure.interfaces.cli.edge import run
+        from perdure.interfaces.cli.errors import run
 
         exit_code = run(arguments)
     except KeyboardInterrupt:

@@ -15,9 +15,9 @@ from typing import Annotated, Any
 import typer
 
 from perdure.interfaces.cli import interrupted_code
-from perdure.interfaces.cli.answer import Answer, print_answer
+from perdure.interfaces.cli.command_result import Answer, print_answer
 from perdure.interfaces.cli.logs import start_logging
-from perdure.kernel.tasks import end_tasks
+from perdure.kernel.calls.tasks import end_tasks
 from perdure.settings import Settings, load_settings
 
 log = logging.getLogger(__name__)
@@ -134,7 +134,7 @@ async def _end_rest() -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     for task in await end_tasks(asyncio.all_tasks() - {asyncio.current_task()}, _REST_S):
-        from perdure.app.system import keep_for_ever
+        from perdure.app.home.system import keep_for_ever
 
         keep_for_ever(task)
     # A thread cannot be ended. Whoever closes the loop would wait for those of its executor; see `main` for the rest.
@@ -146,7 +146,7 @@ def _with_options(data: dict[str, Any], options: Options) -> dict[str, Any]:
     is_needed = options.home is not None or options.imports
     if not is_needed or not ("next" in data or "goals" in data):
         return data
-    from perdure.interfaces.cli.exact import pasteable  # which imports this module
+    from perdure.interfaces.cli.shell_hints import pasteable  # which imports this module
 
     found = dict(data)
     if isinstance(found.get("goals"), list):

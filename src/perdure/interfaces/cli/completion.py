@@ -11,13 +11,13 @@ from collections.abc import Awaitable, Callable
 import typer
 
 from perdure.app import Perdure, open_home
-from perdure.app.goal_query import STATUS_WORDS
+from perdure.app.goals.query import STATUS_WORDS
 from perdure.errors import NotFound
-from perdure.interfaces.cli.terminal import cut_to, one_line
+from perdure.interfaces.cli.output.terminal import cut_to, one_line
 from perdure.kernel.fold import GoalState
 from perdure.settings import Settings, load_settings
+from perdure.store.backup.restore_plan import is_restore_pending
 from perdure.store.client import DatabaseClient
-from perdure.store.swaps import is_restore_pending
 
 Offer = tuple[str, str]
 """A word, and what it stands for."""
@@ -40,7 +40,7 @@ def complete_bots(ctx: typer.Context, incomplete: str) -> list[Offer]:
     """Offer the slugs of bots."""
 
     async def ask(p: Perdure) -> list[Offer]:
-        from perdure.app.listed import listed_bots
+        from perdure.app.builder.list_views import listed_bots
 
         return [(bot.summary.slug, bot.summary.name) for bot in await listed_bots(p.database)]
 

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from perdure.errors import Conflict, Denied, Invalid, NotFound, Unavailable, from_os_error
-from perdure.store.durable import fsync, new_file
+from perdure.store.backup.durable import fsync, new_file
 
 
 def write_file(path: Path, data: bytes, *, force: bool) -> None:

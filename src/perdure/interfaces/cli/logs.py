@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perdure.errors import PerdureError
-from perdure.interfaces.cli.terminal import lines
+from perdure.interfaces.cli.output.terminal import lines
 from perdure.settings import FILE_MODE, FOLDER_MODE
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 1_000_000
 KEPT = 3
-_MISTAKES = "perdure.minds.flows.mistakes"
+_MISTAKES = "perdure.minds.flow.steps.user_errors"
 """Who logs the tracebacks of flows and steps, which --debug shows."""
 _FORMAT = "%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"
 

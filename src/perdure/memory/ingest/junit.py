@@ -13,7 +13,7 @@ from pathlib import Path
 from xml.parsers import expat
 
 from perdure.errors import Invalid
-from perdure.memory.checkout import repository_root
+from perdure.memory.ingest.checkout import repository_root
 from perdure.memory.ingest.report import MOST_PATHS, Found, identity, shortened
 from perdure.memory.normalise import moment
 from perdure.memory.record import Plain

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perdure.errors import PerdureError
-from perdure.memory.git import UNSHALLOW, Repository
+from perdure.memory.ingest.git import UNSHALLOW, Repository
 from perdure.memory.ingest.report import MOST_PATHS, Found, identity, shortened
 from perdure.memory.normalise import paths_inside
 from perdure.memory.record import Plain

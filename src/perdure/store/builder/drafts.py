@@ -9,8 +9,8 @@ from perdure.forge.ports import BuilderDraft, BuilderDraftSummary, DraftPlace, O
 from perdure.store.builder.lists import MODES, PHASES, find_drafts, list_drafts
 from perdure.store.builder.texts import is_text, require_texts
 from perdure.store.client import DatabaseClient
+from perdure.store.idempotency import keep_once
 from perdure.store.on_demand import ClientUser, Place
-from perdure.store.once import keep_once
 from perdure.store.raw import RawTransaction, Values
 
 _BY_ID = (

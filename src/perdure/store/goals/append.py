@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from perdure.errors import Conflict, Damaged, Invalid, NotFound
-from perdure.kernel.children import end_key
+from perdure.kernel.calls.children import end_key
 from perdure.kernel.events import NO_HASH, is_same_content
 from perdure.kernel.ports import FINAL, Ended, Event, ForkedFrom, InboxRow, Status, Summary
 

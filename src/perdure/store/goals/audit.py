@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perdure.kernel.ports import Event, ForkedFrom, Summary
+from perdure.store.goals.append_sql import hash_at
 from perdure.store.goals.rows import BY_ID, events_of, summary_of
-from perdure.store.goals.swap import hash_at
 from perdure.store.raw import RawTransaction
 
 _ROW = (

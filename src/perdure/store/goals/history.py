@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from perdure.errors import Damaged
 from perdure.kernel.events import size_of
+from perdure.kernel.history.replay import damaged_event
 from perdure.kernel.ports import Event
-from perdure.kernel.replay import damaged_event
 from perdure.store.goals.append import lost_origin, missing
 from perdure.store.goals.rows import events_of
 from perdure.store.raw import RawTransaction

@@ -9,8 +9,8 @@ from typing import Any
 import orjson
 from uuid_utils import uuid7
 
-from perdure.kernel.deletion import has_fork, not_finished
 from perdure.kernel.events import size_of
+from perdure.kernel.history.deletion import has_fork, not_finished
 from perdure.kernel.ports import (
     ALL_GOALS,
     Admit,

@@ -6,6 +6,7 @@ import orjson
 
 from perdure.kernel.ports import Appended, Worker
 from perdure.store.goals.append import Append
+from perdure.store.goals.append_sql import Answer, Appends, first_answer
 from perdure.store.goals.heartbeats import Heartbeats, Lease
 from perdure.store.goals.leases import (
     LEASES,
@@ -19,7 +20,6 @@ from perdure.store.goals.leases import (
 )
 from perdure.store.goals.rows import id_bytes
 from perdure.store.goals.sql_state_store import SqlStateStore
-from perdure.store.goals.swap import Answer, Appends, first_answer
 from perdure.store.raw import RawDatabase, RawTransaction
 from perdure.store.target import PostgresTarget
 

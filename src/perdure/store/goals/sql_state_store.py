@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import orjson
 
 from perdure.errors import Invalid
-from perdure.kernel.deletion import has_fork, not_finished
+from perdure.kernel.history.deletion import has_fork, not_finished
 from perdure.kernel.ports import ALL_GOALS, FINAL, Admit, Appended, Changes, Ended, Event, GoalFilter, InboxRow, Summary
 from perdure.store.goals.append import (
     Append,
@@ -19,6 +19,7 @@ from perdure.store.goals.append import (
     require_same_post,
     the_one,
 )
+from perdure.store.goals.append_sql import INSERT_POST, Appends
 from perdure.store.goals.history import Page, load
 from perdure.store.goals.rows import (
     BY_ID,
@@ -37,7 +38,6 @@ from perdure.store.goals.rows import (
     unheld_listing,
     unnoticed_listing,
 )
-from perdure.store.goals.swap import INSERT_POST, Appends
 from perdure.store.raw import RawDatabase, RawTransaction
 from perdure.store.target import PostgresTarget, SqliteTarget, parse_target
 

@@ -4,10 +4,10 @@ import os
 
 from perdure.kernel.ports import Worker
 from perdure.store.goals.append import Append
+from perdure.store.goals.append_sql import Appends, Swapped, swap
 from perdure.store.goals.heartbeats import Lease
 from perdure.store.goals.leases import SqlLeases, is_known_dead
 from perdure.store.goals.sql_state_store import SqlStateStore
-from perdure.store.goals.swap import Appends, Swapped, swap
 from perdure.store.raw import RawDatabase, RawTransaction
 from perdure.store.target import SqliteTarget
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from perdure import failpoints
 from perdure.errors import Conflict, Invalid
+from perdure.store.backup.durable import new_file
 from perdure.store.database import Connected, Health
-from perdure.store.durable import new_file
-from perdure.store.groups import Groups, Outcomes, do_items
+from perdure.store.executor import Threads
+from perdure.store.group_commit import Groups, Outcomes, do_items
 from perdure.store.migrations import CHAIN, Chain
 from perdure.store.postgres import faults, tools
 from perdure.store.postgres.connection import (
@@ -25,7 +26,6 @@ from perdure.store.postgres.guard import Guard, lock_goals
 from perdure.store.postgres.writer import PostgresTransaction, Writer, refuse_when_aborted
 from perdure.store.raw import Item, RawTransaction, Result, Work
 from perdure.store.target import PostgresTarget
-from perdure.store.threads import Threads
 
 if TYPE_CHECKING:
     import psycopg

@@ -11,7 +11,8 @@ from perdure.errors import Damaged, PerdureError, Unavailable
 from perdure.filelock.lock import FileLock
 from perdure.settings import ensure_folder
 from perdure.store.database import Connected, Health
-from perdure.store.groups import Groups, Outcomes, do_items
+from perdure.store.executor import Threads
+from perdure.store.group_commit import Groups, Outcomes, do_items
 from perdure.store.migrations import CHAIN, Chain
 from perdure.store.raw import Item, RawTransaction, Result, Work
 from perdure.store.sqlite import faults, files
@@ -20,7 +21,6 @@ from perdure.store.sqlite.facts import health_of, problems_of
 from perdure.store.sqlite.readers import Readers
 from perdure.store.sqlite.users import processes_with
 from perdure.store.sqlite.writer import Writer
-from perdure.store.threads import Threads
 
 if TYPE_CHECKING:
     from perdure.store.transaction import Transaction

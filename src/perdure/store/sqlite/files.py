@@ -20,7 +20,7 @@ from perdure import failpoints
 from perdure.errors import Conflict, Damaged, Invalid, Unavailable, from_os_error
 from perdure.filelock.lock import FileLock
 from perdure.settings import FILE_MODE
-from perdure.store.durable import fsync, new_file, unused
+from perdure.store.backup.durable import fsync, new_file, unused
 from perdure.store.migrations import CHAIN, Chain
 from perdure.store.sqlite import faults
 from perdure.store.sqlite.connection import APPLICATION_ID, connect, engine_over, pragma

@@ -5,9 +5,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from perdure.store.backup.durable import new_file
 from perdure.store.database import Connected, Health
-from perdure.store.durable import new_file
-from perdure.store.groups import Groups, Outcomes, do_items
+from perdure.store.executor import Threads
+from perdure.store.group_commit import Groups, Outcomes, do_items
 from perdure.store.raw import Item, RawTransaction, Result, Work
 from perdure.store.sqlite import faults
 from perdure.store.sqlite.connection import connect, engine_over, observed, refuse_when_over, roll_back
@@ -15,7 +16,6 @@ from perdure.store.sqlite.facts import health_of, problems_of
 from perdure.store.sqlite.files import upgrade_connection
 from perdure.store.sqlite.writer import Commit, commit_group, commit_write, transact
 from perdure.store.target import MEMORY
-from perdure.store.threads import Threads
 
 if TYPE_CHECKING:
     import sqlalchemy as sa

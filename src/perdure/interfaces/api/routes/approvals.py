@@ -3,13 +3,13 @@
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from perdure.app.approvals import Place
-from perdure.app.approvals import list_approvals as listed
+from perdure.app.wire.approvals import Place
+from perdure.app.wire.approvals import list_approvals as listed
+from perdure.interfaces.api.dependencies import Cursor, JsonRoute, Limit, Served
 from perdure.interfaces.api.envelope import from_cursor, page
 from perdure.interfaces.api.schemas.envelopes import Page, PageMeta
 from perdure.interfaces.api.schemas.goals import Approval
 from perdure.interfaces.api.schemas.problems import refusals
-from perdure.interfaces.api.surface import Cursor, JsonRoute, Limit, Served
 
 router = APIRouter(prefix="/approvals", tags=["approvals"], route_class=JsonRoute)
 

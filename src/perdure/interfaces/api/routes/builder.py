@@ -5,9 +5,20 @@ import re
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from perdure.app.sessions import SessionView
+from perdure.app.builder.sessions import SessionView
 from perdure.errors import Conflict, Invalid, NotFound
 from perdure.forge.ports import DraftPlace
+from perdure.interfaces.api.dependencies import (
+    BASE,
+    Called,
+    Cursor,
+    IfMatch,
+    JsonRoute,
+    Limit,
+    Served,
+    Surface,
+    wanted_revisions,
+)
 from perdure.interfaces.api.envelope import from_cursor, page, reply
 from perdure.interfaces.api.problems import Stale
 from perdure.interfaces.api.schemas.builder import (
@@ -28,17 +39,6 @@ from perdure.interfaces.api.schemas.builder import (
 )
 from perdure.interfaces.api.schemas.envelopes import Envelope, Page, PageMeta, with_etag
 from perdure.interfaces.api.schemas.problems import refusals
-from perdure.interfaces.api.surface import (
-    BASE,
-    Called,
-    Cursor,
-    IfMatch,
-    JsonRoute,
-    Limit,
-    Served,
-    Surface,
-    wanted_revisions,
-)
 
 router = APIRouter(prefix="/builder", tags=["builder"], route_class=JsonRoute)
 

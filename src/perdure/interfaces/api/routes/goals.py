@@ -10,16 +10,17 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response, StreamingResponse
 
-from perdure.app.asked import reached, require_same
-from perdure.app.flows import load_flow
-from perdure.app.goal_query import Filters
-from perdure.app.goal_reader import PAGE_BYTES
-from perdure.app.new_goal import NewGoal, of_command, of_flow, of_plan_text
-from perdure.app.run_options import Reopening
-from perdure.app.views import GoalView
+from perdure.app.goals.arguments.run_options import Reopening
+from perdure.app.goals.arguments.validate import reached, require_same
+from perdure.app.goals.new_goal import NewGoal, of_command, of_flow, of_plan_text
+from perdure.app.goals.query import Filters
+from perdure.app.goals.reader import PAGE_BYTES
+from perdure.app.wire.goal_view import GoalView
+from perdure.app.workers.flows import load_flow
 from perdure.errors import Conflict, Denied, Exhausted, Invalid, NotFound
+from perdure.interfaces.api.auth.security_middleware import wants_stream
+from perdure.interfaces.api.dependencies import BASE, Called, Cursor, JsonRoute, Limit, Served, Surface
 from perdure.interfaces.api.envelope import from_cursor, page, reply
-from perdure.interfaces.api.gate import wants_stream
 from perdure.interfaces.api.schemas.envelopes import Envelope, Page, PageMeta
 from perdure.interfaces.api.schemas.events import Event
 from perdure.interfaces.api.schemas.goals import (
@@ -35,7 +36,6 @@ from perdure.interfaces.api.schemas.goals import (
 )
 from perdure.interfaces.api.schemas.problems import refusals
 from perdure.interfaces.api.streams import event_stream
-from perdure.interfaces.api.surface import BASE, Called, Cursor, JsonRoute, Limit, Served, Surface
 from perdure.kernel.ports import Once
 
 

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from perdure.errors import Invalid
+from perdure.interfaces.api.dependencies import BASE, Called, Cursor, JsonRoute, Limit, Served
 from perdure.interfaces.api.envelope import ASKED, from_cursor, reply, to_cursor
 from perdure.interfaces.api.schemas.envelopes import Envelope, Page
 from perdure.interfaces.api.schemas.memory import (
@@ -23,8 +24,7 @@ from perdure.interfaces.api.schemas.memory import (
     UpdatedRecord,
 )
 from perdure.interfaces.api.schemas.problems import refusals
-from perdure.interfaces.api.surface import BASE, Called, Cursor, JsonRoute, Limit, Served
-from perdure.memory.filters import Filters
+from perdure.memory.query.filters import Filters
 
 router = APIRouter(prefix="/memory", tags=["memory"], route_class=JsonRoute)
 

@@ -5,10 +5,10 @@ from starlette.responses import Response
 
 from perdure.bots.skills import is_skill_name
 from perdure.errors import Invalid
+from perdure.interfaces.api.dependencies import BASE, Cursor, JsonRoute, Limit, Served
 from perdure.interfaces.api.envelope import from_cursor, page, reply
 from perdure.interfaces.api.schemas.envelopes import Envelope, Page, PageMeta
 from perdure.interfaces.api.schemas.skills import Skill, SkillSummary
-from perdure.interfaces.api.surface import BASE, Cursor, JsonRoute, Limit, Served
 
 router = APIRouter(prefix="/skills", tags=["skills"], route_class=JsonRoute)
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 from perdure.forge.answers import Back, Confirm, FreeText, OptionIndex, OptionIndexes
-from perdure.forge.assembly import AssemblyResult
+from perdure.forge.assembly.assembly import AssemblyResult
 from perdure.forge.config import BuilderConfig
 from perdure.forge.turns import BuilderTurn, Preview
 from perdure.forge.vocabulary import BuilderMode, BuilderPhase

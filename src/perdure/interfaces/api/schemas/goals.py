@@ -4,9 +4,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from perdure.app.asked import LONGEST_REASON, MOST_TAGS, TAG
-from perdure.app.next_commands import NextCommand
-from perdure.app.views import GoalStatus
+from perdure.app.goals.arguments.validate import LONGEST_REASON, MOST_TAGS, TAG
+from perdure.app.wire.goal_view import GoalStatus
+from perdure.app.wire.next_commands import NextCommand
 from perdure.interfaces.api.schemas.envelopes import Moment
 from perdure.kernel.events import ForkedFrom, Limits, MindKind, ParentCall, Reason, ToolError
 from perdure.kernel.ports import WaitingFor

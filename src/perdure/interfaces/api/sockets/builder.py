@@ -11,13 +11,13 @@ from fastapi import APIRouter, WebSocket
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from starlette.websockets import WebSocketDisconnect
 
-from perdure.app.sessions import SessionOver, SessionView, known_form
-from perdure.app.skills import SkillView
+from perdure.app.builder.sessions import SessionOver, SessionView, known_form
+from perdure.app.builder.skills import SkillView
 from perdure.errors import Conflict, Invalid, KeyTaken, NotFound, PerdureError, Unavailable
-from perdure.interfaces.api.edge import MOST_ON_LOOP_BYTES, parse_json
-from perdure.interfaces.api.lines import Line
-from perdure.interfaces.api.sockets.telling import refuse, until_ended
-from perdure.interfaces.api.surface import Served, Surface
+from perdure.interfaces.api.connections import Line
+from perdure.interfaces.api.dependencies import Served, Surface
+from perdure.interfaces.api.json_body import MOST_ON_LOOP_BYTES, parse_json
+from perdure.interfaces.api.sockets.push import refuse, until_ended
 from perdure.kernel.ports import Once
 
 router = APIRouter()

@@ -7,13 +7,13 @@ from typing import Annotated
 import orjson
 from fastapi import APIRouter, Query, WebSocket
 
-from perdure.app.asked import AfterEnd
+from perdure.app.goals.arguments.validate import AfterEnd
 from perdure.errors import Damaged, NotFound, PerdureError
+from perdure.interfaces.api.connections import Ending, Line
+from perdure.interfaces.api.dependencies import Served, Surface
 from perdure.interfaces.api.feed import MOST_PENDING
-from perdure.interfaces.api.lines import Ending, Line
-from perdure.interfaces.api.sockets.telling import refuse, tell
+from perdure.interfaces.api.sockets.push import refuse, tell
 from perdure.interfaces.api.streams import PAGE_BYTES, PATIENCE_S, pages
-from perdure.interfaces.api.surface import Served, Surface
 from perdure.kernel.ports import Status
 
 router = APIRouter()

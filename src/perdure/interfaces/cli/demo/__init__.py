@@ -8,8 +8,8 @@ from typing import Any
 
 import typer
 
-from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options, command
+from perdure.interfaces.cli.command_result import Answer
 from perdure.interfaces.cli.demo import scenes
 from perdure.interfaces.cli.demo.shell import Shell
 from perdure.interfaces.cli.logs import keep_no_log

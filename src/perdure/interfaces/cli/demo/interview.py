@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from perdure.app import Perdure, open_home
-from perdure.app.sessions import SessionView
+from perdure.app.builder.sessions import SessionView
 from perdure.errors import Unavailable
 from perdure.forge.turns import ReadyToAssemble
 from perdure.interfaces.cli.demo.shell import Shell

@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Any
 
 from perdure.app import open_home
-from perdure.app.views import GoalView
+from perdure.app.wire.goal_view import GoalView
 from perdure.interfaces.cli.demo.shell import LEDGER, Shell
 
 FLOW = """\

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from perdure.app.sessions import SessionView
+from perdure.app.builder.sessions import SessionView
 from perdure.errors import Invalid, PerdureError
 from perdure.forge.answers import is_undecided
 from perdure.forge.turns import AskQuestion, Clarify, ReadyToAssemble, ShowPreview
 from perdure.interfaces.cli import json_input
 from perdure.interfaces.cli.files import read_file
+from perdure.interfaces.cli.output.terminal import lines
 from perdure.interfaces.cli.prompts.plain import read_number
-from perdure.interfaces.cli.terminal import lines
 
 _LARGEST = 1 << 20
 _NUMBER = re.compile(r"\(Other: a (?:number|temperature)")

@@ -10,11 +10,11 @@ import typer
 from perdure.app import open_home
 from perdure.errors import Damaged
 from perdure.forge.vocabulary import PurposeCategory
-from perdure.interfaces.cli.answer import Answer, Table
 from perdure.interfaces.cli.command import Options, command
+from perdure.interfaces.cli.command_result import Answer, Table
 from perdure.interfaces.cli.completion import complete_bots
+from perdure.interfaces.cli.confirm import require_sure
 from perdure.interfaces.cli.files import write_file
-from perdure.interfaces.cli.sure import require_sure
 
 if TYPE_CHECKING:
     from perdure.bots.bot import Bot
@@ -38,7 +38,7 @@ async def list_bots(
     options: Options, *, limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="At most so many.")] = 50
 ) -> Answer:
     """List the bots."""
-    from perdure.app.listed import listed_bots
+    from perdure.app.builder.list_views import listed_bots
 
     async with open_home(options.settings(), debug=options.verbose) as p:
         bots = [bot.wire() for bot in await listed_bots(p.database, limit=limit)]
@@ -55,7 +55,7 @@ async def show(
     prompt: Annotated[bool, typer.Option("--prompt", help="Show all that a model is told, too.")] = False,
 ) -> Answer:
     """Show a bot as its files say it is now, and what was edited by hand."""
-    from perdure.app.bots import bot_wire
+    from perdure.app.builder.bots import bot_wire
 
     async with open_home(options.settings(), debug=options.verbose) as p:
         bot = await p.bots.get(slug)

@@ -6,9 +6,9 @@ import typer
 
 from perdure.app import open_home
 from perdure.forge.vocabulary import PurposeCategory
-from perdure.interfaces.cli.answer import Answer, Table
 from perdure.interfaces.cli.command import Options, command
-from perdure.interfaces.cli.sure import require_sure
+from perdure.interfaces.cli.command_result import Answer, Table
+from perdure.interfaces.cli.confirm import require_sure
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 

@@ -5,11 +5,11 @@ from typing import Annotated
 import typer
 
 from perdure.app import open_home
-from perdure.interfaces.cli.answer import Answer, Table
 from perdure.interfaces.cli.command import Options, command
-from perdure.interfaces.cli.exact import exact
+from perdure.interfaces.cli.command_result import Answer, Table
+from perdure.interfaces.cli.confirm import require_sure
 from perdure.interfaces.cli.forge.new import Answers, Yes
-from perdure.interfaces.cli.sure import require_sure
+from perdure.interfaces.cli.shell_hints import exact
 
 Draft = Annotated[str, typer.Argument(metavar="DRAFT", help="The whole id of a draft.")]
 SeenDraft = Annotated[str, typer.Argument(metavar="DRAFT", help="The id of a draft, or a unique prefix of it.")]
@@ -27,7 +27,7 @@ async def list_drafts(
     options: Options, *, limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="At most so many.")] = 50
 ) -> Answer:
     """List the drafts, the newest change first."""
-    from perdure.app.listed import listed_drafts
+    from perdure.app.builder.list_views import listed_drafts
 
     async with open_home(options.settings(), debug=options.verbose) as p:
         drafts = [draft.wire() for draft in await listed_drafts(p.database, limit=limit)]

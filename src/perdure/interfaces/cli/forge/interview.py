@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from perdure.app import Perdure
-from perdure.app.sessions import SessionView
+from perdure.app.builder.sessions import SessionView
 from perdure.errors import Conflict, Invalid
 from perdure.forge.answers import Confirm, read_answer
 from perdure.forge.turns import ReadyToAssemble
 from perdure.forge.vocabulary import BuilderMode
-from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options
-from perdure.interfaces.cli.exact import exact
+from perdure.interfaces.cli.command_result import Answer
 from perdure.interfaces.cli.forge.asking import Asker, Listed, Pending, Restart, Suggested, read_answers
 from perdure.interfaces.cli.forge.made import built, unchanged
 from perdure.interfaces.cli.prompts.plain import can_move_cursor
+from perdure.interfaces.cli.shell_hints import exact
 
 _INTERRUPTED = 130
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from perdure.forge.config import BuilderConfig
-from perdure.forge.finish import shown_model
+from perdure.forge.interview.finish import shown_model
 from perdure.forge.state import Exchange
 from perdure.forge.turns import Preview
 from perdure.forge.vocabulary import PurposeCategory

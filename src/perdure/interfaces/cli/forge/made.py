@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from perdure.app import Perdure
-from perdure.app.sessions import SessionView
+from perdure.app.builder.sessions import SessionView
 from perdure.bots.slugs import slug_of
-from perdure.forge.assembly import AssemblyResult
-from perdure.forge.finish import shown_model
+from perdure.forge.assembly.assembly import AssemblyResult
+from perdure.forge.interview.finish import shown_model
 from perdure.forge.questions.wishes import wished_fields
 from perdure.forge.turns import ReadyToAssemble
-from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options
-from perdure.interfaces.cli.exact import exact
+from perdure.interfaces.cli.command_result import Answer
+from perdure.interfaces.cli.shell_hints import exact
 
 _SHOWN = 60
 

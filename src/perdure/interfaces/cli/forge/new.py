@@ -7,8 +7,8 @@ import typer
 
 from perdure.app import open_home
 from perdure.errors import Invalid
-from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options, command
+from perdure.interfaces.cli.command_result import Answer
 
 Description = Annotated[
     str | None, typer.Argument(metavar="[TEXT]", help="What the bot is for; with --resume the whole id of a draft.")

@@ -4,10 +4,10 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from perdure.app.sessions import SessionView
+from perdure.app.builder.sessions import SessionView
 from perdure.errors import PerdureError
 from perdure.forge.answers import is_help
-from perdure.forge.interview import explained
+from perdure.forge.interview.interview import explained
 from perdure.forge.turns import AskQuestion, Clarify, ReadyToAssemble, ShowPreview
 from perdure.forge.vocabulary import BuilderMode
 from perdure.interfaces.cli.forge.asking import Pending, Restart, first_choice, read_words, say, way_back

@@ -9,19 +9,19 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from perdure.app.sessions import SessionView
+from perdure.app.builder.sessions import SessionView
 from perdure.errors import Invalid, PerdureError
 from perdure.forge.answers import is_help, is_undecided
-from perdure.forge.interview import explained
+from perdure.forge.interview.interview import explained
 from perdure.forge.state import without_hint
 from perdure.forge.turns import AskQuestion, Clarify, ReadyToAssemble, ShowPreview
 from perdure.forge.vocabulary import BuilderMode, BuilderPhase
 from perdure.interfaces.cli.forge.asking import Pending, Restart, first_choice, label_of, read_words, way_back
 from perdure.interfaces.cli.forge.layout import rows_of_config, rows_of_preview
 from perdure.interfaces.cli.forge.several import Several
+from perdure.interfaces.cli.output.terminal import lines, one_line
 from perdure.interfaces.cli.prompts.layout import Choice, answered, wrapped
 from perdure.interfaces.cli.prompts.lists import BACK, OTHER, select, words
-from perdure.interfaces.cli.terminal import lines, one_line
 
 
 class Wizard:

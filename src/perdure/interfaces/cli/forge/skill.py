@@ -9,10 +9,10 @@ import click
 import typer
 
 from perdure.errors import Invalid
-from perdure.interfaces.cli.answer import Answer, Table
 from perdure.interfaces.cli.command import Options, command
-from perdure.interfaces.cli.exact import exact
+from perdure.interfaces.cli.command_result import Answer, Table
 from perdure.interfaces.cli.files import read_file
+from perdure.interfaces.cli.shell_hints import exact
 
 
 def register(app: typer.Typer) -> None:
@@ -25,7 +25,7 @@ def register(app: typer.Typer) -> None:
 
 async def list_skills(options: Options) -> Answer:
     """List the skills that a bot can have: those that are built in, then those that were made here."""
-    from perdure.app.skills import open_skills
+    from perdure.app.builder.skills import open_skills
 
     skills = [skill.wire() for skill in await open_skills(options.settings()).list()]
     rows = [[skill["name"], skill["origin"], skill["description"]] for skill in skills]
@@ -38,7 +38,7 @@ async def show(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The skill.")],
 ) -> Answer:
     """Show what a skill tells a bot."""
-    from perdure.app.skills import open_skills
+    from perdure.app.builder.skills import open_skills
 
     found = await open_skills(options.settings()).get(name)
     skill = found.skill
@@ -67,7 +67,7 @@ async def validate(
 
 async def _known(options: Options, name: str) -> Answer | None:
     """Validate a skill that this home knows by name; None when it knows none."""
-    from perdure.app.skills import open_skills
+    from perdure.app.builder.skills import open_skills
     from perdure.errors import NotFound
     from perdure.forge.config import SKILL_NAME  # it imports pydantic, which a list does not need
 
@@ -91,7 +91,7 @@ async def create(
     ] = None,
 ) -> Answer:
     """Create a skill that every bot of the home can have. The same call again changes nothing."""
-    from perdure.app.skills import open_skills
+    from perdure.app.builder.skills import open_skills
 
     settings = options.settings()
     made = (
@@ -119,7 +119,7 @@ async def edit(
     ] = None,
 ) -> Answer:
     """Edit a skill in $VISUAL or $EDITOR, or from a file; the text is validated before it replaces the old one."""
-    from perdure.app.skills import open_skills
+    from perdure.app.builder.skills import open_skills
     from perdure.bots.documents import MAX_BYTES, decoded
 
     skills = open_skills(options.settings())

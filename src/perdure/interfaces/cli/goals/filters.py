@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from perdure.app.goal_query import STATUS_WORDS, Filters
-from perdure.interfaces.cli.answer import Answer
+from perdure.app.goals.query import STATUS_WORDS, Filters
 from perdure.interfaces.cli.command import Command, Options
+from perdure.interfaces.cli.command_result import Answer
 from perdure.interfaces.cli.completion import complete_bots, complete_statuses, complete_tags
 
 _TIME = "2h (ago), 2026-11-16, or 2026-11-16T08:00:00Z"

@@ -83,8 +83,8 @@ def refuse_both(*, json: bool, jsonl: bool) -> None:
 def _seconds(text: str) -> int:
     from yaml import Mark, ScalarNode
 
-    from perdure.minds.plan_fields import timeout
-    from perdure.minds.yaml_text import Wrong
+    from perdure.minds.plan.fields import timeout
+    from perdure.minds.plan.yaml_text import Wrong
 
     start = Mark("--timeout", 0, 0, 0, None, 0)
     try:

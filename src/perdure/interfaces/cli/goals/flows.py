@@ -7,20 +7,20 @@ from contextlib import AbstractContextManager, chdir, contextmanager, nullcontex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perdure.app.goals import Goals
-from perdure.app.run_options import Manner
-from perdure.app.workdirs import is_own_workdir
+from perdure.app.goals.arguments.run_options import Manner
+from perdure.app.goals.goals import Goals
+from perdure.app.home.workdirs import is_own_workdir
 from perdure.errors import Conflict, Invalid
 from perdure.interfaces.cli import json_input
 from perdure.interfaces.cli.command import Options
-from perdure.interfaces.cli.exact import exact
+from perdure.interfaces.cli.shell_hints import exact
 from perdure.kernel.events import Limits
+from perdure.kernel.history.reopening import NotRetried
 from perdure.kernel.loop import Ran
 from perdure.kernel.ports import Summary
-from perdure.kernel.reopening import NotRetried
 
 if TYPE_CHECKING:
-    from perdure.app.new_goal import NewGoal
+    from perdure.app.goals.new_goal import NewGoal
 
 
 def new_flow(path: str, args: str | None, imports: Sequence[str] = ()) -> "NewGoal":
@@ -30,8 +30,8 @@ def new_flow(path: str, args: str | None, imports: Sequence[str] = ()) -> "NewGo
 
     Raises: Invalid; NotFound when there is no such flow.
     """
-    from perdure.app.flows import load_flow
-    from perdure.app.new_goal import of_flow
+    from perdure.app.goals.new_goal import of_flow
+    from perdure.app.workers.flows import load_flow
 
     given = arguments(args)
     look_in(str(Path.cwd()))
@@ -125,7 +125,7 @@ def forks_offered(options: Options) -> Iterator[None]:
         command = exact(options, "goal", "fork", error.goal_id, "--before", error.before)
         raise NotRetried(error.what, error.goal_id, error.before, command) from error
     except Conflict as error:
-        from perdure.minds.flows.recorded import ChangedFlow
+        from perdure.minds.flow.execution.recorded_steps import ChangedFlow
 
         if not isinstance(error, ChangedFlow):
             raise

@@ -9,20 +9,20 @@ from typing import Annotated, TypedDict
 import typer
 
 from perdure.app import open_home
-from perdure.app.goals import Goals
-from perdure.app.views import GoalView
+from perdure.app.goals.goals import Goals
+from perdure.app.wire.goal_view import GoalView
 from perdure.errors import Damaged, Invalid
-from perdure.interfaces.cli.answer import Answer, Table
 from perdure.interfaces.cli.command import Options, command
+from perdure.interfaces.cli.command_result import Answer, Table
 from perdure.interfaces.cli.completion import complete_steps
+from perdure.interfaces.cli.goals.decisions import settled
+from perdure.interfaces.cli.goals.display.hints import next_lines
 from perdure.interfaces.cli.goals.flags import Goal, Resume, SeenGoal
-from perdure.interfaces.cli.goals.hints import next_lines
-from perdure.interfaces.cli.goals.settle import settled
-from perdure.interfaces.cli.terminal import one_line
-from perdure.kernel.compare import Parted
+from perdure.interfaces.cli.output.terminal import one_line
 from perdure.kernel.events import Event, ToolCall
 from perdure.kernel.fold import fold
-from perdure.kernel.repetition import done_after
+from perdure.kernel.history.compare import Parted
+from perdure.kernel.history.repetition import done_after
 
 _MOST_DIGITS = 9
 """A number that is typed has fewer: neither a list nor a history is that long."""

@@ -7,13 +7,14 @@ from typing import Annotated
 import typer
 
 from perdure.app import open_home
-from perdure.app.goal_query import Filters
-from perdure.app.views import GoalView
+from perdure.app.goals.query import Filters
+from perdure.app.wire.goal_view import GoalView
 from perdure.errors import Invalid
-from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options, command
-from perdure.interfaces.cli.exact import exact
-from perdure.interfaces.cli.goals import forks, records, retry, settle, show, watch
+from perdure.interfaces.cli.command_result import Answer
+from perdure.interfaces.cli.goals import decisions, forks, records, retry, show, watch
+from perdure.interfaces.cli.goals.display.listing import goal_table
+from perdure.interfaces.cli.goals.display.timeline import headline, origin, timeline
 from perdure.interfaces.cli.goals.filters import told, with_filters
 from perdure.interfaces.cli.goals.flags import (
     BudgetUsd,
@@ -29,10 +30,9 @@ from perdure.interfaces.cli.goals.flags import (
     refuse_both,
 )
 from perdure.interfaces.cli.goals.flows import go_on
-from perdure.interfaces.cli.goals.listing import goal_table
-from perdure.interfaces.cli.goals.stage import Showing, Stage, staged
-from perdure.interfaces.cli.goals.timeline import headline, origin, timeline
-from perdure.interfaces.cli.terminal import columns_of_stdout
+from perdure.interfaces.cli.goals.run_ui.run_ui import Showing, Stage, staged
+from perdure.interfaces.cli.output.terminal import columns_of_stdout
+from perdure.interfaces.cli.shell_hints import exact
 from perdure.kernel.events import Limits
 from perdure.kernel.loop import Ran
 
@@ -42,7 +42,7 @@ def register(app: typer.Typer) -> None:
     for name, fn in (("list", list_), ("ls", list_), ("replay", replay)):
         command(app, name)(fn)
     command(app, "resume", runs_flows=True)(resume)
-    for module in (show, retry, settle, forks, records, watch):
+    for module in (show, retry, decisions, forks, records, watch):
         module.register(app)
 
 
@@ -85,7 +85,7 @@ async def resume(  # noqa: PLR0913 (each is an option of the command)
     if due == (goal is not None) or (due and (jsonl or limits != Limits())):
         raise Invalid("Give the id of a goal, or --due alone.")
     if due:
-        from perdure.interfaces.cli.goals.due import resume_due
+        from perdure.interfaces.cli.goals.resume_due import resume_due
 
         return await resume_due(options, jobs)
     return await resumed(Showing(options, is_jsonl=jsonl), goal, jobs, limits)

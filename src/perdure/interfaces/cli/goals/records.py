@@ -10,20 +10,20 @@ from typing import Annotated
 import typer
 
 from perdure.app import open_home
-from perdure.app.goal_query import Filters, older_than_us
+from perdure.app.goals.query import Filters, older_than_us
 from perdure.errors import Invalid, Unavailable
-from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options, command
+from perdure.interfaces.cli.command_result import Answer
+from perdure.interfaces.cli.confirm import require_sure
 from perdure.interfaces.cli.files import write_file
-from perdure.interfaces.cli.goals.bulk import DELETE, All, Yes, change_many, is_of_several
+from perdure.interfaces.cli.goals.display.bulk import DELETE, All, Yes, change_many, is_of_several
+from perdure.interfaces.cli.goals.display.timeline import headline
 from perdure.interfaces.cli.goals.filters import OF_SEVERAL, with_filters
 from perdure.interfaces.cli.goals.flags import MaybeGoal, SeenGoal
-from perdure.interfaces.cli.goals.timeline import headline
-from perdure.interfaces.cli.goals.writer import write_out
-from perdure.interfaces.cli.sure import require_sure
-from perdure.interfaces.cli.terminal import one_line
+from perdure.interfaces.cli.goals.run_ui.writer import write_out
+from perdure.interfaces.cli.output.terminal import one_line
 from perdure.kernel.events import Event
-from perdure.kernel.replay import require_unchanged
+from perdure.kernel.history.replay import require_unchanged
 
 
 def register(app: typer.Typer) -> None:

@@ -6,12 +6,14 @@ from typing import Annotated
 import typer
 
 from perdure.app import open_home
-from perdure.app.goal_query import Filters
-from perdure.app.views import GoalView
+from perdure.app.goals.query import Filters
+from perdure.app.wire.goal_view import GoalView
 from perdure.errors import Invalid
-from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options, command
-from perdure.interfaces.cli.goals.bulk import All, Yes, change_many, is_of_several, retry_verb
+from perdure.interfaces.cli.command_result import Answer
+from perdure.interfaces.cli.goals.display.bulk import All, Yes, change_many, is_of_several, retry_verb
+from perdure.interfaces.cli.goals.display.hints import next_lines
+from perdure.interfaces.cli.goals.display.timeline import details, headline
 from perdure.interfaces.cli.goals.filters import OF_SEVERAL, with_filters
 from perdure.interfaces.cli.goals.flags import (
     BudgetUsd,
@@ -25,12 +27,10 @@ from perdure.interfaces.cli.goals.flags import (
     refuse_both,
 )
 from perdure.interfaces.cli.goals.flows import forks_offered, run_in_its_folder
-from perdure.interfaces.cli.goals.hints import next_lines
-from perdure.interfaces.cli.goals.stage import Showing, Stage, staged
-from perdure.interfaces.cli.goals.timeline import details, headline
+from perdure.interfaces.cli.goals.run_ui.run_ui import Showing, Stage, staged
 from perdure.kernel.events import Limits
 from perdure.kernel.loop import Ran
-from perdure.minds.flows.scripts import is_of_script
+from perdure.minds.flow.scripts import is_of_script
 
 Reason = Annotated[
     str | None, typer.Option("--reason", metavar="TEXT", help="Why it is retried; recorded in the history.")

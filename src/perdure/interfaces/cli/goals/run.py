@@ -9,12 +9,11 @@ from typing import Annotated
 import typer
 
 from perdure.app import open_ephemeral, open_home
-from perdure.app.new_goal import NewGoal, of_command, of_plan
+from perdure.app.goals.new_goal import NewGoal, of_command, of_plan
 from perdure.errors import Invalid
-from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options, command
+from perdure.interfaces.cli.command_result import Answer
 from perdure.interfaces.cli.completion import complete_tags
-from perdure.interfaces.cli.exact import exact
 from perdure.interfaces.cli.goals.flags import (
     BudgetUsd,
     Jobs,
@@ -27,8 +26,9 @@ from perdure.interfaces.cli.goals.flags import (
 )
 from perdure.interfaces.cli.goals.flows import forks_offered, new_flow
 from perdure.interfaces.cli.goals.goal import list_, resumed
-from perdure.interfaces.cli.goals.stage import Showing, Stage, staged
+from perdure.interfaces.cli.goals.run_ui.run_ui import Showing, Stage, staged
 from perdure.interfaces.cli.logs import keep_no_log
+from perdure.interfaces.cli.shell_hints import exact
 from perdure.kernel.events import Limits
 from perdure.kernel.loop import Ran
 

@@ -10,17 +10,16 @@ from typing import Annotated
 import typer
 
 from perdure.app import open_home
-from perdure.app.views import GoalView
-from perdure.app.workdirs import is_own_workdir
+from perdure.app.home.workdirs import is_own_workdir
+from perdure.app.wire.goal_view import GoalView
 from perdure.errors import Damaged
-from perdure.interfaces.cli.answer import Answer, Table
 from perdure.interfaces.cli.command import Options, command
+from perdure.interfaces.cli.command_result import Answer, Table
 from perdure.interfaces.cli.completion import complete_steps
-from perdure.interfaces.cli.goals.flags import SeenGoal, filled
-from perdure.interfaces.cli.goals.hints import caught_failures, failure_lines, next_lines
-from perdure.interfaces.cli.goals.listing import status_of
-from perdure.interfaces.cli.goals.outputs import output_of
-from perdure.interfaces.cli.goals.timeline import (
+from perdure.interfaces.cli.goals.display.hints import caught_failures, failure_lines, next_lines
+from perdure.interfaces.cli.goals.display.listing import status_of
+from perdure.interfaces.cli.goals.display.outputs import output_of
+from perdure.interfaces.cli.goals.display.timeline import (
     call_object,
     details,
     headline,
@@ -29,12 +28,13 @@ from perdure.interfaces.cli.goals.timeline import (
     pending_object,
     timeline,
 )
-from perdure.interfaces.cli.terminal import columns_of_stdout, cut_to, one_line
-from perdure.interfaces.cli.times import age, span, whole_moment
+from perdure.interfaces.cli.goals.flags import SeenGoal, filled
+from perdure.interfaces.cli.output.terminal import columns_of_stdout, cut_to, one_line
+from perdure.interfaces.cli.output.times import age, span, whole_moment
 from perdure.kernel.events import Event
 from perdure.kernel.fold import GoalState, fold
+from perdure.kernel.history.replay import require_unchanged
 from perdure.kernel.ports import Summary
-from perdure.kernel.replay import require_unchanged
 
 _MOST_VALUE = 200
 

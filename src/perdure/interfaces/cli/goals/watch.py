@@ -8,18 +8,18 @@ from typing import Annotated
 import typer
 
 from perdure.app import open_home
-from perdure.app.asked import reached
-from perdure.app.goals import Goals
-from perdure.app.views import GoalView
-from perdure.interfaces.cli.answer import Answer
+from perdure.app.goals.arguments.validate import reached
+from perdure.app.goals.goals import Goals
+from perdure.app.wire.goal_view import GoalView
 from perdure.interfaces.cli.command import Options, command
-from perdure.interfaces.cli.goals.descendants import Descendants
+from perdure.interfaces.cli.command_result import Answer
+from perdure.interfaces.cli.goals.display.descendants import Descendants
+from perdure.interfaces.cli.goals.display.hints import failure_lines, next_lines
+from perdure.interfaces.cli.goals.display.timeline import exit_code_of, headline, origin, timeline
 from perdure.interfaces.cli.goals.flags import SeenGoal, refuse_both
-from perdure.interfaces.cli.goals.hints import failure_lines, next_lines
-from perdure.interfaces.cli.goals.progress import write_value
-from perdure.interfaces.cli.goals.stage import Showing, raise_failure, view_of
-from perdure.interfaces.cli.goals.timeline import exit_code_of, headline, origin, timeline
-from perdure.interfaces.cli.goals.writer import Writer
+from perdure.interfaces.cli.goals.run_ui.progress import write_value
+from perdure.interfaces.cli.goals.run_ui.run_ui import Showing, raise_failure, view_of
+from perdure.interfaces.cli.goals.run_ui.writer import Writer
 from perdure.kernel.events import Event
 from perdure.kernel.fold import GoalState, apply, fold
 from perdure.kernel.loop import Ran

@@ -8,15 +8,15 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from perdure.app.memory import open_memory
+from perdure.app.memory.memory import open_memory
 from perdure.errors import Invalid
-from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options, command
+from perdure.interfaces.cli.command_result import Answer
 from perdure.interfaces.cli.memory.inputs import read_input
-from perdure.memory.asked import text_of
-from perdure.memory.checkout import in_repository, repository_root
-from perdure.memory.log import now_ms
+from perdure.memory.ingest.checkout import in_repository, repository_root
+from perdure.memory.log.log import now_ms
 from perdure.memory.normalise import normalised
+from perdure.memory.query.arguments import text_of
 from perdure.memory.record import Plain
 
 Input = Annotated[
@@ -123,7 +123,7 @@ def _of_repository(record: Plain, paths: list[str]) -> Plain:
 
     A path may lie in another repository than the current folder.
     """
-    from perdure.memory.git import Repository
+    from perdure.memory.ingest.git import Repository
 
     needs_one = "repo" not in record and any(key in record for key in ("paths", "sha", "pr_number"))
     folder = repository_root(Path(os.path.abspath(paths[0]))) if paths else None

@@ -4,15 +4,15 @@ from typing import Annotated
 
 import typer
 
-from perdure.app.memory import open_memory
+from perdure.app.memory.memory import open_memory
 from perdure.errors import Invalid
-from perdure.interfaces.cli.answer import Answer, to_json
 from perdure.interfaces.cli.command import Options, command
+from perdure.interfaces.cli.command_result import Answer, to_json
 from perdure.interfaces.cli.memory.inputs import listed_in, moment_given
 from perdure.interfaces.cli.memory.records import described, told
-from perdure.memory.checkout import in_repository
-from perdure.memory.filters import Filters
+from perdure.memory.ingest.checkout import in_repository
 from perdure.memory.normalise import paths_inside
+from perdure.memory.query.filters import Filters
 from perdure.memory.record import Plain
 
 Repo = Annotated[str | None, typer.Option("--repo", metavar="REPO", help="Nothing of other repositories.")]
@@ -84,7 +84,7 @@ async def query(  # noqa: PLR0913 (each is a way to ask)
     if pr is None and sha is None and not listed and fingerprint is None:
         raise Invalid("Say what to look for: --pr N, --sha COMMIT, --paths PATH … or --fingerprint F.")
     if sha is not None:
-        from perdure.memory.git import Repository
+        from perdure.memory.ingest.git import Repository
 
         repository = Repository()
         sha = repository.commit(sha)

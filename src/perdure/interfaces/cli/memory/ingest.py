@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from perdure.app.memory import open_memory
+from perdure.app.memory.memory import open_memory
 from perdure.errors import Invalid, PerdureError
-from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options, command
+from perdure.interfaces.cli.command_result import Answer
 from perdure.interfaces.cli.groups import group
 from perdure.interfaces.cli.memory.inputs import moment_given
 from perdure.memory.ingest.report import Found
@@ -65,7 +65,7 @@ async def junit(  # noqa: PLR0913 (each is an option of the command)
     strict: Strict = False,
 ) -> Answer:
     """Take in test reports: the tests that failed together become one record, by the paths they are in."""
-    from perdure.memory.git import Repository
+    from perdure.memory.ingest.git import Repository
     from perdure.memory.ingest.junit import junit as read
 
     if not root.is_dir():
@@ -95,7 +95,7 @@ async def goals(
 ) -> Answer:
     """Take in how goals ended. Alone among these commands, it opens the database."""
     from perdure.app import open_home
-    from perdure.app.endings import ingest_goals
+    from perdure.app.memory.goal_ingest import ingest_goals
 
     settings = options.settings()
     _ = settings.memory

@@ -13,7 +13,7 @@ from threading import Event
 from typing import BinaryIO
 
 from perdure.errors import Invalid, NotFound
-from perdure.memory.checkout import in_repository, is_shallow
+from perdure.memory.ingest.checkout import in_repository, is_shallow
 
 _LARGEST_LIST = 8 << 20
 _PIECE = 1 << 16

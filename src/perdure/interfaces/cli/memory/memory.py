@@ -2,10 +2,10 @@
 
 import typer
 
-from perdure.interfaces.cli.memory import add, find, ingest, keep, transfer
+from perdure.interfaces.cli.memory import add, find, ingest, maintenance, transfer
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the tree."""
-    for module in (add, find, keep, transfer, ingest):
+    for module in (add, find, maintenance, transfer, ingest):
         module.register(app)

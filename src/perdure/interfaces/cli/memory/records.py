@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from perdure.interfaces.cli.terminal import one_line
+from perdure.interfaces.cli.output.terminal import one_line
 
 _PATHS = 6
 _WIDTH = 200

@@ -8,11 +8,11 @@ from functools import partial
 from pathlib import Path
 
 from perdure.errors import Invalid, Unavailable, from_os_error
-from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options
+from perdure.interfaces.cli.command_result import Answer
 from perdure.interfaces.cli.memory.inputs import read_input
-from perdure.memory.hosting import hosting_here
-from perdure.memory.markdown import apply_section, section
+from perdure.memory.query.hosting import hosting_here
+from perdure.memory.query.markdown import apply_section, section
 from perdure.memory.record import Plain
 
 _LARGEST = 8 << 20

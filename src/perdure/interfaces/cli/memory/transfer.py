@@ -9,12 +9,12 @@ from typing import Annotated
 
 import typer
 
-from perdure.app.memory import HomeMemory, open_memory
+from perdure.app.memory.memory import HomeMemory, open_memory
 from perdure.errors import Conflict, Invalid, NotFound, Unavailable
-from perdure.interfaces.cli.answer import Answer
 from perdure.interfaces.cli.command import Options, command
+from perdure.interfaces.cli.command_result import Answer
 from perdure.interfaces.cli.memory.inputs import empty_input, input_in_pieces
-from perdure.interfaces.cli.terminal import one_line
+from perdure.interfaces.cli.output.terminal import one_line
 from perdure.memory.record import Plain
 
 _CHUNK = 1 << 20
@@ -148,7 +148,7 @@ async def _write(path: Path, lines: AsyncIterator[bytes], *, force: bool) -> int
 
     Raises: Conflict when it is there and not to be replaced; Denied; Unavailable.
     """
-    from perdure.store.durable import fsync, new_file
+    from perdure.store.backup.durable import fsync, new_file
 
     if path.is_dir():
         raise Conflict(f"{path} is a folder; a file was expected.")

@@ -7,7 +7,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from perdure.interfaces.cli.terminal import one_line
+from perdure.interfaces.cli.output.terminal import one_line
 
 Piece = tuple[str, str]
 """A style and a text."""

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from perdure.interfaces.cli.output.terminal import one_line
 from perdure.interfaces.cli.prompts.plain import read_number
-from perdure.interfaces.cli.terminal import one_line
 
 
 def match_options(typed: str, labels: Sequence[str]) -> list[int]:

@@ -4,7 +4,7 @@ import asyncio
 import os
 import sys
 
-from perdure.interfaces.cli.terminal import one_line
+from perdure.interfaces.cli.output.terminal import one_line
 
 _MOST_DIGITS = 9
 """A number that is typed has fewer: neither a list nor a history is that long."""

@@ -1,0 +1,189 @@
+"""What can be done with bots that are there: look at them, explain them, take changes back, take them along."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from perdure.app.builder.list_views import BotView
+from perdure.app.home.system import SystemClock, SystemIds
+from perdure.bots.archive import read_archive
+from perdure.bots.bot import Bot, parse_bot
+from perdure.forge.assembly.assembly import AssemblyResult, BotAssembler
+from perdure.forge.assembly.library import Explanation
+from perdure.forge.ports import BotStore, VersionSummary
+from perdure.kernel.events import iso
+from perdure.store.builder.bots import SqlBotStore
+from perdure.store.client import DatabaseClient
+
+
+@dataclass(frozen=True)
+class VersionView:
+    """A version of a bot as every surface shows it."""
+
+    summary: VersionSummary
+
+    def wire(self) -> dict[str, Any]:
+        """Return the one JSON form of a version."""
+        version = self.summary
+        return {
+            "number": version.number,
+            "state": version.state,
+            "origin": version.origin,
+            "sha256": dict(version.sha256),
+            "created_at": iso(version.created_at_us),
+        }
+
+
+def bot_wire(bot: Bot) -> dict[str, Any]:
+    """Return the one JSON form of a whole bot."""
+    settings = bot.model_settings
+    return {
+        "slug": bot.slug,
+        "name": bot.name,
+        "category": bot.category,
+        "tone": bot.soul.tone,
+        "traits": list(bot.soul.traits),
+        "purpose": bot.soul.purpose,
+        "boundaries": list(bot.soul.boundaries),
+        "model_config": {
+            "model": settings.model,
+            "temperature": settings.temperature,
+            "max_tokens": settings.max_tokens,
+        },
+        "skills": [skill.name for skill in bot.skills],
+    }
+
+
+@dataclass(frozen=True)
+class WholeBot:
+    """A bot with all that there is to know about it now."""
+
+    bot_id: str
+    version: int
+    bot: Bot
+    files: tuple[str, ...]
+    edits: Mapping[str, str]
+    mark: str
+    """Tells this bot with these files from every other; see `Bots.delete`."""
+
+    def wire(self) -> dict[str, Any]:
+        """Return the one JSON form."""
+        return {
+            "id": self.bot_id,
+            **bot_wire(self.bot),
+            "version": self.version,
+            "files": list(self.files),
+            "edits": dict(self.edits),
+            "etag": self.mark,
+            "prompt": self.bot.prompt(),
+        }
+
+
+class Bots:
+    """The bots of a home.
+
+    async with Perdure.open() as p:
+        bot = await p.bots.get("ada")
+        print(bot.prompt(), bot.model_settings)
+    """
+
+    def __init__(self, store: BotStore, assembler: BotAssembler) -> None:
+        self._store = store
+        self._assembler = assembler
+
+    async def list(self, *, limit: int = 50, before: str | None = None) -> Sequence[BotView]:
+        """Return bots by slug; `before` is the slug of the last one of the page before."""
+        return [BotView(each) for each in await self._store.list_bots(limit=limit, before=before)]
+
+    async def get(self, slug: str) -> Bot:
+        """Return a bot as its files say it is now.
+
+        Raises: NotFound; Invalid, naming the file, when one cannot be read.
+        """
+        return await self._assembler.open_bot(slug)
+
+    async def whole(self, slug: str) -> WholeBot:
+        """Return a bot with all that there is to know about it now.
+
+        Raises: NotFound; Invalid, naming the file, when one cannot be read.
+        """
+        found = await self._assembler.on_disk(slug)
+        bot, edits = parse_bot(slug, found.texts), await asyncio.to_thread(found.edits)
+        return WholeBot(found.version.bot_id, found.version.number, bot, tuple(found.texts), edits, found.mark)
+
+    async def file(self, slug: str, name: str) -> str:
+        """Return the text of one file of a bot, as it is on disk now.
+
+        Raises: NotFound when the bot has no such file; Invalid when it is no name of one, or cannot be read.
+        """
+        return await self._assembler.text(slug, name)
+
+    async def versions(
+        self, slug: str, *, limit: int | None = None, before: int | None = None
+    ) -> Sequence[VersionView]:
+        """Return versions of a bot, the newest first; `before` is the number of the last one of the page before.
+
+        Raises: NotFound
+        """
+        return [VersionView(each) for each in await self._store.versions(slug, limit=limit, before=before)]
+
+    async def edits(self, slug: str) -> Mapping[str, str]:
+        """Return what was edited by hand since the last version, as a unified diff for each file.
+
+        Raises: NotFound; Invalid, naming the file.
+        """
+        return await self._assembler.edits(slug)
+
+    async def explain(self, slug: str, place: str) -> Explanation:
+        """Tell where a line came from; a place is `SOUL.md:12`.
+
+        Raises: NotFound; Invalid when there is no such line.
+        """
+        return await self._assembler.explain(slug, place)
+
+    async def rollback(self, slug: str, number: int) -> AssemblyResult:
+        """Make the files what they were in an earlier version, as a new one.
+
+        Raises: NotFound; Conflict when the bot is changed at the same time.
+        """
+        return await self._assembler.rollback(slug, number)
+
+    async def export(self, slug: str) -> bytes:
+        """Return a bot as one file.
+
+        Raises: NotFound; Invalid, naming the file.
+        """
+        return await self._assembler.export_bot(slug)
+
+    async def load(self, path: Path) -> AssemblyResult:
+        """Make a new bot of a file that `export` gave. Nothing in it is run.
+
+        Raises: NotFound; Invalid when it holds no bot.
+        """
+        return await self._assembler.import_bot(read_archive(path))
+
+    async def verify(self, slug: str) -> Sequence[str]:
+        """Return what is wrong with the files of a bot.
+
+        Raises: NotFound
+        """
+        return await self._assembler.verify(slug)
+
+    async def delete(self, slug: str, seen: str | None = None, *, with_choices: bool = False) -> None:
+        """Remove a bot with its files and all its versions; when `seen` is its `mark`, only if it is still so.
+
+        The number of a version does as well, as long as nobody has edited its files. With choices, what was chosen for
+        the bot is forgotten, too, and makes no suggestion any more.
+
+        Raises: NotFound; Conflict when it is not what was seen.
+        """
+        await self._assembler.delete(slug, seen, with_choices=with_choices)
+
+
+def open_bots(database: DatabaseClient, bots_dir: Path) -> Bots:
+    """Wire the bots to the store of a database, and to their folder."""
+    store = SqlBotStore(database)
+    assembler = BotAssembler(bots_dir, store, now_us=SystemClock().now_us, new_id=SystemIds().event_id)
+    return Bots(store, assembler)

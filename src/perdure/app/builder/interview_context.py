@@ -1,0 +1,68 @@
+"""What an interview knows of the world when it begins: models, skills, and what was chosen before."""
+
+import re
+from collections.abc import Mapping
+
+from perdure.errors import Damaged, NotFound
+from perdure.forge.assembly.changes import config_of
+from perdure.forge.categories import purpose_of
+from perdure.forge.ports import BotStore, BuilderMemoryEntry, BuilderMemoryStore
+from perdure.forge.state import PastChoice
+from perdure.forge.vocabulary import BotPurpose
+
+RECALLED = 30
+"""How many past choices of a category are looked at; a bot that was changed often has several of them."""
+_OF_EACH = 3
+_ALONE = frozenset({BotPurpose.CODING, BotPurpose.RESEARCH, BotPurpose.CUSTOMER_SERVICE})
+"""Purposes that share their category with no other."""
+_MODEL = re.compile(r"[a-z][a-z0-9-]{0,40}:\S{1,150}")
+_BY_VARIABLE = {
+    "OPENAI_API_KEY": "openai:gpt-4.1-mini",
+    "ANTHROPIC_API_KEY": "anthropic:claude-sonnet-4-5",
+    "OLLAMA_HOST": "ollama:llama3.2",
+}
+
+
+def detected_models(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the models that the environment speaks of, the one that it names first. Nothing is asked or tried."""
+    named = environment.get("PERDURE_MODEL", "").strip()
+    found = [model for variable, model in _BY_VARIABLE.items() if environment.get(variable)]
+    return tuple(dict.fromkeys([*([named] if _MODEL.fullmatch(named) else []), *found]))
+
+
+async def past_choices(
+    choices: BuilderMemoryStore, bots: BotStore, category: str, purpose: BotPurpose
+) -> tuple[PastChoice, ...]:
+    """Return what was chosen for bots of a purpose before, the newest first; of each bot the newest choice counts.
+
+    A choice whose tone or model is not known is left out: it cannot support a suggestion. A purpose of the person's
+    own borrows nothing.
+    """
+    if purpose is BotPurpose.OTHER:
+        return ()
+    newest: dict[str, PastChoice] = {}
+    for entry in await choices.recall_by_category(category, RECALLED):
+        if len(newest) == _OF_EACH:
+            break
+        key = entry.bot_slug or entry.id
+        if entry.chosen_tone is None or entry.chosen_model is None or key in newest:
+            continue
+        if purpose not in _ALONE and await _purpose_of(entry, bots) != purpose:
+            continue
+        newest[key] = PastChoice(
+            category=entry.purpose_category,
+            tone=entry.chosen_tone,
+            model=entry.chosen_model,
+            skills=entry.chosen_skills,
+            purpose=purpose,
+        )
+    return tuple(newest.values())
+
+
+async def _purpose_of(entry: BuilderMemoryEntry, bots: BotStore) -> BotPurpose | None:
+    """Return what the bot of a choice is for; of a bot that is gone, what its description says."""
+    try:
+        return config_of(await bots.newest(entry.bot_slug or "")).purpose
+    except (NotFound, Damaged):
+        found = purpose_of(entry.initial_description)
+        return found.purpose if found.is_clear else None

@@ -1,0 +1,95 @@
+"""Sessions of Forge as every surface shows and names them."""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from perdure.errors import NotFound
+from perdure.forge.drafts import damaged
+from perdure.forge.interview.finish import preview, with_preview
+from perdure.forge.ports import BuilderMode, BuilderPhase
+from perdure.forge.state import BuilderState, Exchange
+from perdure.forge.turns import BuilderTurn, Preview
+
+SESSION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+@dataclass(frozen=True)
+class SessionView:
+    """A session as every surface shows it: where it is, and what was said last."""
+
+    session_id: str
+    mode: BuilderMode
+    phase: BuilderPhase
+    initial_description: str
+    question_count: int
+    revision: int
+    turn: BuilderTurn
+    preview: Preview
+    """The bot as far as it is known, whatever the turn is."""
+    conversation: tuple[Exchange, ...] = ()
+    """What was asked and answered so far."""
+
+    def wire(self) -> dict[str, Any]:
+        """Return the one JSON form of a session."""
+        return {
+            "session_id": self.session_id,
+            "mode": str(self.mode),
+            "phase": str(self.phase),
+            "initial_description": self.initial_description,
+            "question_count": self.question_count,
+            "revision": self.revision,
+            "turn": self.turn.model_dump(mode="json", by_alias=True),
+            "preview": self.preview.model_dump(mode="json"),
+            "conversation": [
+                {
+                    "question": each.question,
+                    "options": list(each.options),
+                    "answer": each.answer,
+                    "phase": str(each.phase),
+                }
+                for each in self.conversation
+            ],
+        }
+
+
+class SessionOver(NotFound):
+    """The session has made its bot, and is no draft any more."""
+
+    code = "over"
+    title = "Over"
+    http_status = 410
+
+    def __init__(self, session_id: str, slug: str, number: int) -> None:
+        super().__init__(f"The session {session_id} is over: it has made version {number} of the bot {slug}.")
+        self.slug = slug
+
+
+def known_form(session_id: str) -> str:
+    """Return a session id as it is kept: a UUID with its hyphens, in small letters.
+
+    Raises: NotFound when it is none, which names nothing.
+    """
+    if not SESSION_ID.fullmatch(session_id.lower()):
+        raise NotFound(f"There is no session {session_id[:60]!r}.")
+    return session_id.lower()
+
+
+def session_view(state: BuilderState, revision: int) -> SessionView:
+    """Return a session as it is shown.
+
+    Raises: Damaged when it has no pending turn.
+    """
+    if state.pending_turn is None:
+        raise damaged(state.session_id, "There is nothing to answer in it.")
+    return SessionView(
+        preview=preview(state),
+        session_id=state.session_id,
+        mode=state.mode,
+        phase=state.phase,
+        initial_description=state.initial_description,
+        question_count=state.question_count,
+        revision=revision,
+        turn=with_preview(state),
+        conversation=state.conversation,
+    )

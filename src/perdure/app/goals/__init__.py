@@ -1,0 +1,1 @@
+"""The use cases of goals: start, resume, retry, decide, fork, cancel, read and delete them."""

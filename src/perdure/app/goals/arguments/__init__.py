@@ -1,0 +1,1 @@
+"""Arguments of the use cases of goals, validated before anything is read or recorded."""

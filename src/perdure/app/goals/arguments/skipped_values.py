@@ -1,0 +1,86 @@
+"""The value that a person gives for the result of a step, validated before it is recorded.
+
+Which function a step has is known only when the code of its flow runs. So the flow is replayed as far as its history
+goes, on a thread of its own, and nothing of it is recorded. Where the code is not here, or does not get to the step in
+time, the value is validated when it is delivered to the flow.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from perdure.app.workers.flow_threads import FlowThread
+from perdure.app.workers.run_context import MeansFactory
+from perdure.errors import Invalid, PerdureError
+from perdure.kernel.events import Decision, ToolCall
+from perdure.kernel.fold import GoalState
+
+_WITHIN_S = 10.0
+
+log = logging.getLogger(__name__)
+
+
+async def require_fitting_value(means: MeansFactory, state: GoalState, chosen: Decision) -> None:
+    """Check that the value for a skipped step of a flow fits what its function returns, and is there if it has to be.
+
+    Raises: Invalid; nothing is recorded then.
+    """
+    call = state.calls[chosen.call_id].call
+    if (
+        chosen.decision != "skip"
+        or not isinstance(call, ToolCall)
+        or call.tool != "step"
+        or state.begun.mind.kind != "flow"
+    ):
+        return
+    try:
+        fn = await _function_of(means, state, call.step)
+    except (TimeoutError, PerdureError) as error:
+        log.debug("the value for %s is validated when it is delivered: %s", call.step, error)
+        return
+    if fn is not None:
+        _require_fitting(fn, call.step, chosen.value)
+
+
+def _require_fitting(fn: Callable[..., Any], step: str, value: Any) -> None:
+    from perdure.minds.flow.values.values import (  # commands that only read do not need these
+        needs_result,
+        require_result,
+    )
+
+    if value is None and needs_result(fn):
+        raise Invalid(f"{step} returns a result that is not null: give it as JSON (--value). Nothing was recorded.")
+    try:
+        require_result(fn, value)
+    except ValueError as error:
+        what = f"The value for {step} does not fit what its function returns: {error}"
+        raise Invalid(f"{what}. Nothing was recorded.") from error
+
+
+async def _function_of(means: MeansFactory, state: GoalState, step: str) -> Callable[..., Any] | None:
+    """Return the function of a step that a flow waits for.
+
+    Raises: NotFound when the code is not here; Conflict when it is not the code that the goal ran; Unavailable;
+    TimeoutError when it blocks.
+    """
+    thread = FlowThread(state.goal_id)
+    try:
+        async with asyncio.timeout(_WITHIN_S):
+            return await thread.run(_replay(means, state, step))
+    finally:
+        thread.close()
+
+
+async def _replay(means: MeansFactory, state: GoalState, step: str) -> Callable[..., Any] | None:
+    from perdure.minds.flow.mind import FlowMind
+
+    flow = means.find_flow(state.begun)
+    if flow is None:
+        return None
+    mind = FlowMind(flow, state.begun.mind.args)
+    try:
+        await mind.prepare(state)
+        return mind.function_of(step)
+    finally:
+        await mind.close()

@@ -1,0 +1,243 @@
+"""What somebody gave to `p.goals`, seen to before anything is looked up or recorded."""
+
+import math
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import Any, Literal, get_args
+
+from perdure.app.wire.goal_view import GoalResult, GoalView
+from perdure.errors import Conflict, Invalid, KeyTaken
+from perdure.kernel.calls.children import RESERVED_PREFIX
+from perdure.kernel.calls.decisions import denied
+from perdure.kernel.events import Decision, Limits, content_of
+from perdure.kernel.ports import Once, Summary
+
+OnFailed = Literal["raise", "retry", "return"]
+"""What `run` does about a goal that failed: raise, retry it once and then raise, or return its result."""
+
+LONGEST_KEY = 200
+KEY_PREFIX = "key:"
+"""Stands before a start key where the id of a goal is expected; no id begins with it."""
+LONGEST_REASON = 2000
+MOST_TAGS = 20
+TAG = r"[\w.:/=@+-]{1,64}"
+"""The form of a tag: letters and digits of any language, and `_.:/=@+-`."""
+_APP = re.compile(r"[a-z0-9_-]{1,40}")
+_LARGEST = 2**63 - 1
+
+
+class AfterEnd(Conflict):
+    """A seq after which nothing can follow: the goal has fewer events than the caller has seen."""
+
+    def __init__(self, summary: Summary, after: int) -> None:
+        super().__init__(
+            f"{summary.goal_id} has events up to {summary.last_seq}, so nothing comes after {after}. The caller has"
+            " seen another goal, or the database is an older copy; read it again from the beginning."
+        )
+        self.last_seq = summary.last_seq
+
+    def problem(self) -> dict[str, Any]:
+        """See PerdureError.problem."""
+        return super().problem() | {"last_seq": self.last_seq}
+
+
+def reached(summary: Summary, after: int) -> None:
+    """Check that a goal has the event after which it is to be read.
+
+    Raises: AfterEnd
+    """
+    if after > summary.last_seq:
+        raise AfterEnd(summary, after)
+
+
+def goal_id(given: Any) -> str:
+    """Return the id of a goal, or its beginning.
+
+    Raises: Invalid
+    """
+    if isinstance(given, GoalResult | GoalView):
+        raise Invalid(f"The id of a goal was expected, found a {type(given).__name__}: give its `.id`, {given.id!r}.")
+    if not isinstance(given, str) or not is_storable(given):
+        raise Invalid(f"The id of a goal, or its beginning, was expected, found {given!r}.")
+    return given
+
+
+def named_key(given: Any) -> str | None:
+    """Return the start key that `key:KEY` names, which stands for the id of a goal; None for anything else.
+
+    Raises: Invalid when the key is empty or no key.
+    """
+    if not isinstance(given, str) or not given.startswith(KEY_PREFIX):
+        return None
+    return key(given.removeprefix(KEY_PREFIX), is_childs=True)
+
+
+def id_or_key(given_id: Any, given_key: Any) -> str:
+    """Return what names a goal, of which either the id or the key is given.
+
+    Raises: Invalid
+    """
+    if (given_id is None) == (given_key is None):
+        raise Invalid("A goal is named by its id or by its key: give exactly one of them.")
+    if given_key is None:
+        return goal_id(given_id)
+    return f"{KEY_PREFIX}{key(given_key, is_childs=True)}"
+
+
+def is_storable(text: str) -> bool:
+    """Tell whether every database can store a text: it has no NUL and no lone surrogate."""
+    return not any(character == "\0" or "\ud800" <= character <= "\udfff" for character in text)
+
+
+def key(given: Any, *, is_childs: bool = False) -> str | None:
+    """Return a key, if there is one; only the key of a child can begin with the prefix that is reserved for these.
+
+    Raises: Invalid
+    """
+    if given is None:
+        return None
+    is_text = isinstance(given, str) and bool(given.strip())
+    if not is_text or len(given) > LONGEST_KEY or any(unicodedata.category(each) in ("Cc", "Cs") for each in given):
+        found = given[:40] if isinstance(given, str) else given
+        raise Invalid(f"A key is a text of 1 to {LONGEST_KEY} characters, without control characters; found {found!r}.")
+    text: str = given
+    if text.startswith(RESERVED_PREFIX) and not is_childs:
+        raise Invalid(f"Invalid key {text[:80]!r}: keys that begin with {RESERVED_PREFIX!r} are reserved for children.")
+    return text
+
+
+def reason(given: Any) -> str | None:
+    """Return why a goal is retried, if that is said.
+
+    Raises: Invalid
+    """
+    if given is None:
+        return None
+    if not isinstance(given, str) or not 1 <= len(given) <= LONGEST_REASON or not is_storable(given):
+        found = f"{len(given)} characters: {given[:40]!r}" if isinstance(given, str) else repr(given)
+        raise Invalid(f"Invalid reason: expected a text of 1 to {LONGEST_REASON} characters without NUL, got {found}.")
+    return given
+
+
+def same_decision(key: str, known: tuple[str, Mapping[str, Any]], given: Mapping[str, Any]) -> None:
+    """See that a key is used for the decision that it was used for before; a call's id may be left out.
+
+    Raises: KeyTaken
+    """
+    kind, payload = known
+    if kind not in ("decision", "tool_output"):
+        raise KeyTaken(f"The key {key!r} was used for something else: a {kind}.")
+    is_denial = kind == "tool_output"  # its key is on the last event of a denial, which is the outcome of the call
+    is_same = _is_denial(payload, given) if is_denial else _agree(payload, given)
+    if not is_same:
+        decided = "deny" if is_denial else payload.get("decision")
+        raise KeyTaken(f"The key {key!r} was used for another decision: {decided}.")
+
+
+def _agree(payload: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
+    return all(payload.get(name) == value for name, value in given.items() if value is not None)
+
+
+def _is_denial(outcome: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
+    """Tell whether an outcome is what a denial leads to."""
+    expected = content_of(denied(Decision(outcome["call_id"], "deny", given["value"])))
+    is_its_call = given["call_id"] in (None, outcome["call_id"])
+    return is_its_call and given["decision"] == "deny" and outcome.get("error") == expected["error"]
+
+
+def require_same(once: Once, known: Once) -> None:
+    """See that a key is used for the call that it was used for before.
+
+    Raises: KeyTaken
+    """
+    if (once.route, once.body_sha256) != (known.route, known.body_sha256):
+        raise KeyTaken(f"The key {once.key!r} was used for another call, of {known.route}. Use a new one.")
+
+
+def number(name: str, given: Any, least: int) -> int:
+    """Return a whole number.
+
+    Raises: Invalid
+    """
+    if isinstance(given, bool) or not isinstance(given, int) or not least <= given <= _LARGEST:
+        raise Invalid(f"{name} is a whole number from {least}, found {given!r}.")
+    return given
+
+
+def tags(given: Any) -> tuple[str, ...]:
+    """Return the tags of a goal.
+
+    Raises: Invalid
+    """
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise Invalid(f"Invalid tags: expected a list of texts, got {given!r}.")
+    found = tuple(given)
+    wrong = [tag for tag in found if not (isinstance(tag, str) and re.fullmatch(TAG, tag))]
+    if wrong:
+        expected = "1 to 64 characters, each a letter, a digit or one of _.:/=@+-"
+        raise Invalid(f"Invalid tag: expected {expected}, got {str(wrong[0])[:80]!r}.")
+    if len(found) > MOST_TAGS:
+        raise Invalid(f"Invalid tags: expected at most {MOST_TAGS}, got {len(found)}.")
+    if len(set(found)) < len(found):
+        twice = next(tag for tag in found if found.count(tag) > 1)
+        raise Invalid(f"Invalid tags: {twice!r} is given twice.")
+    return found
+
+
+def limits(given: Any) -> Limits:
+    """Return limits, each of them a number above 0.
+
+    Raises: Invalid
+    """
+    if given is None:
+        return Limits()
+    if not isinstance(given, Limits):
+        raise Invalid(f"Invalid limits: expected perdure.Limits(iterations, tokens, usd, seconds), got {given!r}.")
+    for name in (field.name for field in fields(Limits)):
+        value = getattr(given, name)
+        kinds = int if name in ("iterations", "tokens") else int | float
+        is_number = isinstance(value, kinds) and not isinstance(value, bool)
+        if value is not None and not (is_number and math.isfinite(value) and value > 0):
+            raise Invalid(f"Invalid limit {name}: expected a number above 0, got {value!r}.")
+    return given
+
+
+def on_failed(given: Any) -> OnFailed:
+    """Return what to do about a goal that failed.
+
+    Raises: Invalid
+    """
+    known: tuple[OnFailed, ...] = get_args(OnFailed)
+    if given not in known:
+        raise Invalid(f"Invalid on_failed: expected one of {', '.join(known)}, got {given!r}.")
+    found: OnFailed = given
+    return found
+
+
+def app_queue(app: Any, *, recover: Any) -> str:
+    """Return the queue of an application's goals; without an application, that of goals that are run by hand.
+
+    Raises: Invalid when the name or `recover` is invalid, or goals are to be recovered without one.
+    """
+    if not isinstance(recover, bool):
+        raise Invalid(f"Invalid recover: expected True or False, got {recover!r}.")
+    if app is None and recover:
+        raise Invalid('recover=True needs the name of the application: Perdure.open(app="shop", recover=True).')
+    if app is None:
+        return "cli"
+    if not (isinstance(app, str) and _APP.fullmatch(app)):
+        raise Invalid(f"Invalid app: expected 1 to 40 characters of a-z, 0-9, _ and -, got {app!r}.")
+    return f"app.{app}"
+
+
+def timeout_s(given: Any) -> float | None:
+    """Return a number of seconds, if there is one.
+
+    Raises: Invalid
+    """
+    is_number = isinstance(given, int | float) and not isinstance(given, bool) and given >= 0
+    if given is not None and not is_number:
+        raise Invalid(f"Invalid timeout_s: expected a number of seconds from 0, got {given!r}.")
+    return None if given is None else float(given)

@@ -1,0 +1,126 @@
+"""Turns the end or the wait of a goal into the exception that `p.goals.run` raises."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from perdure.app.goals.arguments.validate import OnFailed
+from perdure.app.wire.goal_view import GoalResult, GoalView
+from perdure.app.wire.next_commands import NextCommand, next_commands, with_home
+from perdure.errors import Conflict, GoalCancelled, GoalFailed, GoalWaiting
+from perdure.kernel.events import Ask, Termination, Wait
+from perdure.kernel.fold import GoalState
+from perdure.kernel.history.moments import moment
+from perdure.kernel.loop import Ran
+from perdure.kernel.summary import summarise
+from perdure.minds.flow.registry import loaded_flow
+from perdure.minds.flow.values.values import reader_of
+
+
+def result_of(ran: Ran, on_failed: OnFailed = "raise", *, home: Path | None = None) -> GoalResult[Any]:
+    """Return the result of a goal that is done, or whose run was stopped.
+
+    The value of a flow that this process has loaded is read as its return annotation says. Of any other it is the JSON
+    form. The commands of an exception name the home, if one is given.
+
+    Raises: GoalFailed and GoalCancelled, unless `on_failed` is "return"; GoalWaiting; Conflict when the value does not
+    fit the annotation, because the code was changed.
+    """
+    failure, wait = failure_of(ran, home), wait_of(ran, home)
+    if failure is not None and on_failed != "return":
+        raise failure
+    if wait is not None:
+        raise wait
+    try:
+        return GoalResult.of(ran.state, ran.queue, _reader(ran.state))
+    except ValueError as error:
+        goal_id, flow = ran.state.goal_id, ran.state.begun.mind.flow
+        raise Conflict(
+            f"{goal_id} is done, but its result cannot be read by the code of {flow}: {error}."
+            f" `perdure goal show {goal_id}` prints the value."
+        ) from error
+
+
+def _reader(state: GoalState) -> Callable[[Any], Any]:
+    """Return what reads the value of a goal: as the flow's annotation says, if its code is loaded."""
+    spec = state.begun.mind
+    flow = loaded_flow(spec.at, spec.flow) if spec.kind == "flow" and spec.at is not None else None
+    return _as_it_is if flow is None else reader_of(flow.fn)
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def failure_of(ran: Ran, home: Path | None = None) -> GoalFailed | None:
+    """Return the exception for a goal that has failed or was cancelled, else None."""
+    state, end = ran.state, ran.state.termination
+    if end is None or state.status == "done":
+        return None
+    kind = GoalCancelled if state.status == "cancelled" else GoalFailed
+    return kind(
+        state.goal_id,
+        end.reason,
+        _detail(end),
+        end.error.traceback if end.error else None,
+        _next(ran, home),
+        recorded_at=_moment(state.updated_us) if ran.is_recorded else None,
+    )
+
+
+def wait_of(ran: Ran, home: Path | None = None) -> GoalWaiting | None:
+    """Return the exception for a goal that waits, else None."""
+    state, waiting_for = ran.state, ran.state.waiting_for
+    if waiting_for is None:
+        return None
+    calls = [each.call for each in state.open_calls.values()]
+    unknown = [each.call.step for each in state.open_calls.values() if each.unknown is not None]
+    due_us = min(state.timers().values(), default=None)
+    below = [wait for wait in map(_wait_below, ran.next_goals) if wait is not None]
+    return GoalWaiting(
+        state.goal_id,
+        waiting_for,
+        questions=[
+            *(call for call in calls if isinstance(call, Ask)),
+            *(question for wait in below for question in wait.questions),
+        ],
+        signals=[
+            *(call.signal for call in calls if isinstance(call, Wait) and call.signal is not None),
+            *(signal for wait in below for signal in wait.signals),
+        ],
+        due_at=None if due_us is None else _moment(due_us),
+        next=_next(ran, home),
+        unknown=unknown,
+        deadlines=_deadlines(state),
+        children=[wait.detail.removesuffix(".") for wait in below],
+    )
+
+
+def _deadlines(state: GoalState) -> dict[str, str]:
+    """Return until when the questions, by call id, and the signals, by name, are waited for."""
+    found = {}
+    for call_id, due_us in state.timers().items():
+        call = state.open_calls[call_id].call
+        found[call.signal if isinstance(call, Wait) and call.signal is not None else call_id] = moment(due_us)
+    return found
+
+
+def _wait_below(child: GoalView) -> GoalWaiting | None:
+    """Return what a child waits for, for the goal that waits for it."""
+    return None if child.state is None else wait_of(Ran("waiting", child.state, child.summary.queue))
+
+
+def _moment(us: int) -> datetime:
+    return datetime.fromtimestamp(us / 1e6, UTC)
+
+
+def _detail(end: Termination) -> str | None:
+    return end.detail or (end.error.message if end.error else None)
+
+
+def _next(ran: Ran, home: Path | None) -> list[NextCommand]:
+    own = next_commands(summarise(ran.state, queue=ran.queue), ran.state)
+    below = [command for child in ran.next_goals for command in child.next]
+    commands = [*own, *below] if ran.state.termination is not None else below or own
+    return [*with_home(commands, home)]

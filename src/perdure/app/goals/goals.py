@@ -1,0 +1,486 @@
+"""The goals of a home: start, resume, retry, decide, signal, cancel, fork and delete them."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+
+from perdure.app.goals.arguments import validate
+from perdure.app.goals.arguments.run_options import Manner, Reopening
+from perdure.app.goals.arguments.skipped_values import require_fitting_value
+from perdure.app.goals.arguments.validate import OnFailed
+from perdure.app.goals.cancels import cancel_payload, clean_up
+from perdure.app.goals.deletion import GoalDeletion
+from perdure.app.goals.errors import result_of
+from perdure.app.goals.forks import GoalForks, fork_request
+from perdure.app.goals.posts import CANCEL_WAIT_S, Posts
+from perdure.app.goals.reader import GoalReader
+from perdure.app.goals.retries import GoalRetries
+from perdure.app.home.script_interrupts import Interrupted
+from perdure.app.home.system import SystemClock, SystemIds
+from perdure.app.wire.goal_view import GoalResult, GoalView
+from perdure.app.wire.waits import unawaited_note
+from perdure.app.workers.children import HomeChildren
+from perdure.app.workers.queues import GoalQueues
+from perdure.app.workers.runner import PARK_S, Runner
+from perdure.app.workers.worker import LEASE_S
+from perdure.errors import Conflict, Invalid, KeyTaken
+from perdure.kernel.calls.cleanup import GRACE_S
+from perdure.kernel.calls.decisions import admit_decision, choose, refuse_while_cancelled
+from perdure.kernel.events import Event, Limits, Signal, content_of
+from perdure.kernel.loop import Loop, Outcome, Ran
+from perdure.kernel.ports import Clock, Ended, InboxRow, Leases, StateStore
+from perdure.minds.flow.steps.step_calls import DIRECT, StepCalls
+
+if TYPE_CHECKING:
+    from perdure.app.goals.handle import GoalHandle
+    from perdure.app.goals.new_goal import NewGoal
+    from perdure.app.goals.options import GoalOptions
+    from perdure.app.workers.app_worker import AppWorker
+    from perdure.minds.flow.flow import Flow
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Goals(GoalReader):
+    """The goals of a home. A method that changes a goal needs its whole id; one that only reads accepts a prefix.
+
+    Instead of an id, each takes `key:KEY` for the goal that a key has started.
+
+    async with Perdure.open() as p:
+        result = await p.goals.options(key="nightly-2026-11-15").run(nightly, "2026-11-15")
+        print(result.status, result.value)
+    """
+
+    def __init__(  # noqa: PLR0913 (the composition root gives each)
+        self,
+        home: Path,
+        store: StateStore,
+        leases: Leases,
+        *,
+        clock: Clock | None = None,
+        calls: StepCalls = DIRECT,
+        lease_s: float = LEASE_S,
+        park_after_s: float = PARK_S,
+        cancel_grace_s: float = GRACE_S,
+        queue: str = "cli",
+        imports: Sequence[str] = (),
+    ) -> None:
+        clock = clock or SystemClock()
+        super().__init__(home, store, leases, clock)
+        self._queue = queue
+        """The queue of the goals that are started or resumed here, unless their manner names another."""
+        self._ids = SystemIds()
+        self._runner = Runner(
+            home,
+            store,
+            leases,
+            clock=clock,
+            calls=calls,
+            lease_s=lease_s,
+            park_after_s=park_after_s,
+            cancel_grace_s=cancel_grace_s,
+            imports=imports,
+        )
+        self.children = self._runner.children = HomeChildren(self, store, self._runner)
+        self._posts = Posts(store, self._runner, self._clock, self._ids, self.find)
+        self.retries = GoalRetries(self, store, self._runner)
+        self.queues = GoalQueues(self, store)
+
+    def __repr__(self) -> str:
+        return f"<goals of {self._home}>"
+
+    def options(
+        self,
+        key: str | None = None,
+        limits: Limits | None = None,
+        tags: Sequence[str] = (),
+        on_failed: OnFailed = "raise",
+    ) -> "GoalOptions":
+        """Return options for `run` and `start`, which take only the flow and its arguments.
+
+        `key` names the start: the same call is the same goal. `limits` is how much the goal may use, `tags` are labels
+        to find it by. A goal that fails is raised as GoalFailed; with `on_failed="retry"` it is retried once before
+        that, with `"return"` its result is returned. A retry is made by the call that is awaited or the process that
+        started the goal: recovery after a crash does not retry.
+
+        Raises: Invalid
+        """
+        from perdure.app.goals.options import GoalOptions
+
+        given = validate.key(key), validate.limits(limits), validate.tags(tags), validate.on_failed(on_failed)
+        return GoalOptions(self, *given)
+
+    @overload
+    async def run(self, what: "Flow[P, T]", /, *args: P.args, **kwargs: P.kwargs) -> GoalResult[T]: ...
+    @overload
+    async def run(self, what: str | Path, /) -> GoalResult[Any]: ...
+    async def run(self, what: "Flow[..., Any] | str | Path", /, *args: Any, **kwargs: Any) -> GoalResult[Any]:
+        """Run a flow with its arguments, a command line, or the plan in a file, and return the result.
+
+        Raises: GoalFailed; GoalCancelled; GoalWaiting; Invalid; NotFound when the plan file does not exist.
+        """
+        return await self.options().run(what, *args, **kwargs)
+
+    @overload
+    async def start(self, what: "Flow[P, T]", /, *args: P.args, **kwargs: P.kwargs) -> "GoalHandle[T]": ...
+    @overload
+    async def start(self, what: str | Path, /) -> "GoalHandle[Any]": ...
+    async def start(self, what: "Flow[..., Any] | str | Path", /, *args: Any, **kwargs: Any) -> "GoalHandle[Any]":
+        """Store a goal, run it in the background until the home is closed, and return its handle at once.
+
+        A goal that waits is resumed here when it was answered or is due.
+
+        Raises: Invalid; NotFound when the plan file does not exist.
+        """
+        return await self.options().start(what, *args, **kwargs)
+
+    async def handle(self, goal_id: str | None = None, *, key: str | None = None) -> "GoalHandle[Any]":
+        """Return a handle on the goal with an id, or that a key has started, whichever process runs it.
+
+        Raises: NotFound; Invalid unless exactly one of both is given.
+        """
+        from perdure.app.goals.handle import GoalHandle
+
+        return GoalHandle(self, (await self._whole(validate.id_or_key(goal_id, key))).goal_id)
+
+    async def resume(self, goal_id: str, *, limits: Limits | None = None) -> GoalResult[Any]:
+        """Resume a goal, and return the result; a finished goal is not run again, and its result is that of its end.
+
+        `limits` raises those that are given, for a goal that waits because it has reached one.
+
+        Raises: GoalFailed, GoalCancelled and GoalWaiting as `run`; NotFound; Conflict when another live worker runs the
+        goal, or its flow was changed; Invalid when a limit is not above what was used.
+        """
+        return result_of(await self.go_on(goal_id, limits=validate.limits(limits)), home=self.named_home)
+
+    async def retry(
+        self, goal_id: str, *, reason: str | None = None, limits: Limits | None = None, key: str | None = None
+    ) -> GoalResult[Any]:
+        """Retry a failed goal, and return the result: the failed steps are called again, all others stay recorded.
+
+        A failed step that may have had its effect is not repeated: the goal waits for a decision on it. The same key
+        retries once; then it resumes the goal, or only reads its end.
+
+        Raises: GoalFailed, GoalCancelled and GoalWaiting as `run`; NotFound; Conflict when the goal is not failed, its
+        flow began other steps because of the failure (the message has the command that forks it instead), another live
+        worker runs it, or the key was used for something else; Invalid when a limit is not above what was used.
+        """
+        return result_of(await self.reopen(goal_id, reason=reason, limits=limits, key=key), home=self.named_home)
+
+    @cached_property
+    def worker(self) -> "AppWorker":
+        """What runs goals in the background of this program."""
+        from perdure.app.workers.app_worker import AppWorker
+
+        return AppWorker(self, self._clock, queue=self._queue)
+
+    def manner_of(self, new: "NewGoal", manner: Manner | None = None) -> Manner:
+        """Return how a goal is run by the caller that has its flow."""
+        return replace(manner or Manner(queue=self._queue), flow=new.flow)
+
+    async def begin(self, new: "NewGoal", manner: Manner | None = None) -> Ran:
+        """Start a goal and run it until it ends, waits, or is stopped.
+
+        Raises: Invalid when it makes no sense; Conflict when its key was used; nothing is stored then.
+        """
+        self.require_open()
+        return await self.children.after_run(await self._runner.start(new, self.manner_of(new, manner)))
+
+    async def begin_once(self, new: "NewGoal", manner: Manner | None = None) -> Ran:
+        """Start a goal, or resume the one that its key started; one that has ended or is on hold is returned unchanged.
+
+        A program that repeats its call does not release a goal on hold: only a person does.
+
+        Raises: Invalid; Conflict when the key started something else, or another live worker runs the goal.
+        """
+        self.require_open()
+        manner = self.manner_of(new, manner)
+        known = await self._started(new)
+        if known is None:
+            try:
+                return await self.begin(new, manner)
+            except Conflict:
+                known = await self._started(new)  # another caller was quicker with the same key
+                if known is None:
+                    raise
+        if (await self.get(known)).summary.waiting_for == "hold":
+            return await self.ran(known, "waiting")
+        return await self.go_on(known, manner)
+
+    async def go_on(self, goal_id: str, manner: Manner | None = None, limits: Limits | None = None) -> Ran:
+        """Resume a goal, with limits raised where they are given; a finished goal is returned unchanged.
+
+        Raises: NotFound; Conflict when another live worker runs it; Invalid when a limit is not above what was used.
+        """
+        while True:
+            summary = await self._whole(goal_id)
+            goal_id = summary.goal_id
+            state = await self.state(goal_id) if summary.is_final else None
+            if state is not None and state.termination is not None:  # else it was reopened between the two reads
+                return Ran("ended", state, summary.queue, is_recorded=True)
+            with suppress(Ended):  # another worker ended it after the first read
+                ran = await self._runner.go_on(goal_id, manner or Manner(queue=self._queue), limits or Limits())
+                return await self.children.after_run(ran)
+
+    async def ran(self, goal_id: str, outcome: Outcome) -> Ran:
+        """Return how a run of a goal ended, for a goal that is only read.
+
+        Raises: NotFound; Damaged.
+        """
+        ran = Ran(outcome, await self.state(goal_id), (await self._whole(goal_id)).queue)
+        return await self.children.with_waits(ran)
+
+    async def reopen(
+        self,
+        goal_id: str,
+        manner: Manner | None = None,
+        *,
+        reason: str | None = None,
+        limits: Limits | None = None,
+        key: str | None = None,
+        by: str = "person",
+    ) -> Ran:
+        """Reopen a failed goal and run it until it ends, waits or is stopped; see `retry`.
+
+        A goal whose code is in a script elsewhere is reopened and not run.
+        """
+        again = Reopening(reason, validate.limits(limits), key, by)
+        return await self.retries.reopen(goal_id, manner or Manner(queue=self._queue), again)
+
+    async def require_code(self, goal_id: str) -> None:
+        """Check that the code of a goal is here, if it is a flow.
+
+        Raises: NotFound; Invalid when its module fails.
+        """
+        self._runner.means.find_flow(await self.begun(goal_id))
+
+    async def is_elsewhere(self, goal_id: str) -> bool:
+        """Return whether only another process can run a goal: the script that defines its flow."""
+        return self._runner.means.is_elsewhere(await self.begun(goal_id))
+
+    async def enqueue(self, new: "NewGoal", *, queue: str = "server") -> GoalView:
+        """Store a new goal for the workers of a queue, which runs it when it has room.
+
+        Raises: Invalid when it makes no sense; Conflict when its key was used; nothing is stored then.
+        """
+        self.require_open()
+        state = await self._runner.enqueue(new, self.manner_of(new, Manner(queue=queue)))
+        return await self.find(state.goal_id)
+
+    async def enqueue_again(self, goal_id: str, limits: Limits, *, queue: str = "server") -> GoalView:
+        """Leave a goal that no worker runs to the workers of a queue, with limits raised where they are given.
+
+        Raises: NotFound; Conflict when another live worker runs it; Invalid when a limit is not above what was used.
+        """
+        self.require_open()
+        await self._runner.settle(goal_id, queue=queue, limits=limits)
+        return await self.find(goal_id)
+
+    def is_of_this_process(self, goal: GoalView) -> bool:
+        """Return whether the worker that owns a goal is this process."""
+        return goal.summary.worker is not None and goal.summary.worker == self._runner.worker_id
+
+    def is_held_here(self, goal_id: str) -> bool:
+        """Return whether this process works on a goal now, in the background or for a caller."""
+        return self._runner.is_held(goal_id)
+
+    def runs(self) -> Mapping[str, Loop | None]:
+        """Return the goals that this process works on, each with its loop if that runs."""
+        return self._runner.runs()
+
+    async def started(self, new: "NewGoal") -> GoalView | None:
+        """Return the goal that was started with the same key, if there is one.
+
+        Raises: Conflict when that is another one.
+        """
+        self.require_open()
+        known = await self._started(new)
+        return None if known is None else await self.find(known)
+
+    async def decide(
+        self, goal_id: str, decision: str, *, call_id: str | None = None, value: Any = None, key: str | None = None
+    ) -> GoalView:
+        """Settle an open call, durably; it does not start a run of the goal.
+
+        Without a call's id, the only one that the decision fits is meant. The same key decides once. Of two decisions
+        on one call at the same moment, one is accepted. The value for a skipped step of a flow is validated against the
+        return annotation of its function if the code is here, else when the flow is resumed.
+
+        Raises: NotFound; Invalid; Conflict, which says what was decided before, when it fits nothing that is open, or
+        the key has decided something else; Damaged, and nothing is stored.
+        """
+        key, goal_id = validate.key(key), (await self._whole(goal_id)).goal_id
+        given = {"decision": decision, "value": value, "call_id": call_id}
+        if (known := await self._decided(goal_id, key, given)) is not None:
+            return known
+        try:
+            state, now_us = await self.state(goal_id), self._clock.now_us()
+            chosen = choose(state, decision, call_id, value, now_us=now_us)
+            await require_fitting_value(self._runner.means, state, chosen)
+            admit = admit_decision(state, chosen)
+            return await self._posts.post(
+                goal_id,
+                "decision",
+                content_of(chosen),
+                key=key,
+                after=state.tip.seq,
+                admit=admit,
+                created_us=now_us,  # the one moment by which it is in time: for the check above, and for the owner
+            )
+        except Conflict:
+            if (known := await self._decided(goal_id, key, given)) is not None:
+                return known  # the same call, made twice at once
+            raise
+
+    async def _decided(self, goal_id: str, key: str | None, given: Mapping[str, Any]) -> GoalView | None:
+        """Return the goal if a key has made a decision on it before.
+
+        Raises: KeyTaken when that was another decision.
+        """
+        known = None if key is None else await self._store.posted_as(goal_id, key)
+        if key is None or known is None:
+            return None
+        validate.same_decision(key, known, given)
+        return replace(await self.find(goal_id), is_news=False)
+
+    async def signal(self, goal_id: str, name: str, payload: Any = None, *, key: str | None = None) -> GoalView:
+        """Send a signal that a goal waits for, or will wait for; the same key sends it once.
+
+        When nothing waits for it now, it is stored, and `note` of the goal says so and what the goal waits for.
+
+        Raises: NotFound; Invalid; Conflict when the goal has finished or is being cancelled, or the key was used for
+        another signal; Damaged, and nothing is stored.
+        """
+        if not isinstance(name, str) or not name.strip():
+            raise Invalid(f"A signal has a name, which is a text; found {name!r}.")
+        key, goal = validate.key(key), await self._whole(goal_id)
+
+        def admit(_events: Sequence[Event], pending: Sequence[InboxRow]) -> None:
+            refuse_while_cancelled(goal_id, pending)
+
+        content = content_of(Signal(name, payload))
+        note = unawaited_note(await self.state(goal.goal_id), name, self._clock.now_us())
+        sent = await self._posts.post(goal.goal_id, "signal", content, key=key, after=goal.last_seq, admit=admit)
+        return replace(sent, note=note if sent.is_news and not sent.is_final else None)
+
+    async def cancel(  # noqa: PLR0913 (each is an option of the cancel)
+        self,
+        goal_id: str,
+        *,
+        reason: str | None = None,
+        now: bool = False,
+        key: str | None = None,
+        wait_s: float = CANCEL_WAIT_S,
+        is_cleaned_up_here: bool = True,
+        by: str | None = None,
+    ) -> GoalView:
+        """End a goal, and return it as it is then; the worker that runs it ends what it has begun.
+
+        The flow of a goal with `@flow(cleanup=True)` cleans up first: where no worker of a queue does that, it is run
+        here, if its code is here and `is_cleaned_up_here`. A second cancel, or one with `now`, ends the goal at once.
+
+        A goal that has not ended after `wait_s` seconds is returned as it is, with a `note` that says why.
+
+        A goal that a live worker runs is cancelled even if its history is damaged: the worker does not load it again.
+
+        Raises: NotFound; Invalid; Conflict when it has ended, unless the same key has ended it; Damaged, and nothing
+        is stored.
+        """
+        payload = cancel_payload(reason, now=now, by=by)
+        goal = await self._whole(goal_id)
+        if not (await self.views_of([goal]))[0].is_running:
+            await self._require_unchanged(goal)
+        posted = await self._posts.post(goal.goal_id, "cancel", payload, key=validate.key(key))
+        is_ours = is_cleaned_up_here and posted.summary.queue == self._queue == "cli"
+        cleaned_up = await clean_up(posted, self.go_on) if is_ours else None
+        ended = cleaned_up or await self._posts.wait_for_end(posted, wait_s)
+        return replace(ended, is_news=posted.is_news)
+
+    async def wait_for_end(self, goal_id: str, wait_s: float = CANCEL_WAIT_S) -> GoalView:
+        """Wait for the end of a goal that was cancelled, for some seconds, and return it as it is then."""
+        return await self._posts.wait_for_end(await self.get(goal_id), wait_s)
+
+    async def fork(  # noqa: PLR0913 (a fork has a place, what it may repeat, and its keys)
+        self,
+        goal_id: str,
+        at: int | None = None,
+        *,
+        before: str | None = None,
+        after: str | None = None,
+        repeat: Sequence[str] = (),
+        take_key: bool = False,
+        key: str | None = None,
+    ) -> GoalView:
+        """Create a goal that shares the events of another up to a point and continues from there. It does not run yet.
+
+        The point is exactly one of: `before` a step's first event, so that the step is called again; `after` the event
+        that settled a step; `at` the number of an event. Calls that are open there are void and called again, and so
+        are the steps after the point. A `once` step that may have happened is called again only if it is in `repeat`. A
+        goal that was cancelled and has cleaned up is forked only if the steps of its cleanup are in `repeat`. With
+        `take_key`, the fork takes the start key of the goal. With a `key`, the same call creates one fork.
+
+        Raises: NotFound; Invalid; Conflict when the goal has no such event or has ended there, the fork would repeat an
+        effect or not undo a cleanup, or a key was used; Damaged when the point lies behind a damaged event.
+        """
+        request = fork_request(at, before, after, repeat)
+        forks = GoalForks(self._store, self._runner, self.views_of)
+        return await forks.fork(await self._whole(goal_id), request, take_key=take_key, key=validate.key(key))
+
+    async def delete(self, goal_id: str, *, force: bool = False) -> str:
+        """Remove the history of a finished goal that has no forks, and of its children; return its id.
+
+        With `force`, a goal whose history is damaged is removed before it has finished, too, because it can be neither
+        resumed nor cancelled.
+
+        Raises: NotFound; Conflict when it or a child of it has not finished or has a fork, or its parent has not
+        finished.
+        """
+        goal = await self.get(goal_id)
+        await GoalDeletion(self, self._store, force=force).delete(goal)
+        return goal.id
+
+    def interrupted(self) -> Sequence[Interrupted]:
+        """Return the goals whose last run in this process was cancelled before its end."""
+        return list(self._runner.interrupted.values())
+
+    async def close(self) -> None:
+        """Interrupt and release the goals in the background, and stop being a worker; no call works after that."""
+        try:
+            if "worker" in vars(self):
+                await self.worker.close()
+        finally:
+            self._is_closed = True
+            await self._runner.close()
+
+    async def end_runs(self) -> None:
+        """End every run, as when the lease could not be renewed."""
+        await self._runner.end_runs()
+
+    async def look_at_all(self) -> None:
+        """Have what was posted to the goals that run here taken now.
+
+        Raises: Unavailable
+        """
+        await self._runner.look_at_all()
+
+    async def _started(self, new: "NewGoal") -> str | None:
+        """Return the goal that was started with the same key.
+
+        Raises: Conflict when that is another one.
+        """
+        known = None if new.key is None else await self._store.started(new.key)
+        if known is None:
+            return None
+        difference = new.differs_from(await self.begun(known.goal_id))
+        if difference is not None:
+            goal_id = known.goal_id
+            raise KeyTaken(
+                f"The key {new.key!r} started {goal_id}, {difference}. Use another key; or fork that goal, which is"
+                f" {known.text!r} (`perdure goal fork {goal_id} --before STEP`); or, once it has ended, delete it"
+                f" (`perdure goal delete {goal_id}`), and the key is free. Nothing was run."
+            )
+        return known.goal_id

@@ -1,0 +1,126 @@
+"""A handle on a goal that runs in the background or in another process."""
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from perdure.app.goals.arguments import validate
+from perdure.app.goals.arguments.validate import OnFailed
+from perdure.app.goals.errors import result_of, wait_of
+from perdure.app.wire.goal_view import GoalResult, GoalStatus, GoalView
+from perdure.errors import Unavailable
+from perdure.kernel.loop import Ran
+from perdure.kernel.ports import Owned
+
+if TYPE_CHECKING:
+    from perdure.app.goals.goals import Goals
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class GoalHandle(Generic[T_co]):
+    """A goal by its id, in any process; `p.goals.start(…)` and `p.goals.handle(id)` return one.
+
+    handle = await p.goals.start(nightly, "2026-11-15")
+    print(handle.id, await handle.status())
+    result = await handle.result(timeout_s=60)
+    """
+
+    def __init__(
+        self,
+        goals: "Goals",
+        goal_id: str,
+        task: "asyncio.Task[Ran] | None" = None,
+        on_failed: OnFailed = "raise",
+        *,
+        is_starter: bool = False,
+    ) -> None:
+        self.id = goal_id
+        self._goals = goals
+        self._task = task
+        self._has_waited = task is not None
+        """Whether the goal has run since this handle was made; if it had ended before, its end is only read."""
+        self._on_failed = on_failed
+        self._is_starter = is_starter
+        """Whether this process has the code and resumes the goal when it can continue and no worker runs it."""
+
+    def __repr__(self) -> str:
+        return f"<goal {self.id}>"
+
+    async def status(self) -> GoalStatus:
+        """Return the status of the goal now.
+
+        Raises: NotFound when it was deleted.
+        """
+        return (await self._goals.get(self.id)).status
+
+    async def result(self, timeout_s: float | None = None) -> GoalResult[T_co]:
+        """Wait until the goal has ended, in whichever process, and return its result.
+
+        It waits for answers, signals and timers, too. A goal that was started through this handle is resumed here when
+        it can continue and no worker runs it. With `timeout_s=0`, only a goal that has ended already has a result.
+
+        Raises: GoalFailed and GoalCancelled as `run`; TimeoutError after `timeout_s` seconds, which says what the goal
+        does or waits for, while it continues; Conflict and Unavailable when it could not be run here.
+        """
+        limit_s = validate.timeout_s(timeout_s)
+        ran = await self._goals.ran(self.id, "ended") if await self._has_ended() else None
+        try:
+            async with asyncio.timeout(limit_s) as limit:
+                while ran is None or ran.state.termination is None:  # a failed goal may be reopened while it is read
+                    self._has_waited = True
+                    await self._wait_for_end()
+                    ran = await self._goals.ran(self.id, "ended")
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise TimeoutError(await self._standing()) from None
+        ran = replace(ran, is_recorded=not self._has_waited)
+        return result_of(ran, self._on_failed, home=self._goals.named_home)
+
+    async def cancel(self, *, reason: str | None = None, now: bool = False) -> GoalView:
+        """Cancel the goal, and return it as it is then; see `p.goals.cancel`.
+
+        Raises: Conflict when it has ended.
+        """
+        return await self._goals.cancel(self.id, reason=reason, now=now)
+
+    async def _has_ended(self) -> bool:
+        """Return whether the goal has ended, and so has its run in this process, which may retry it."""
+        is_running_here = self._task is not None and not self._task.done()
+        return not is_running_here and (await self._goals.get(self.id)).is_final
+
+    async def _standing(self) -> str:
+        """Return a sentence on what the goal does, or waits for, now."""
+        goal = await self._goals.get(self.id)
+        wait = wait_of(await self._goals.ran(self.id, "waiting")) if goal.status == "waiting" else None
+        return f"{self.id} is {goal.status}" if wait is None else wait.detail.removesuffix(".")
+
+    async def _wait_for_end(self) -> None:
+        while True:
+            await self._wait_for_task()
+            goal = await self._goals.get(self.id)
+            if goal.is_final:
+                return
+            if self._is_starter and await self._goals.can_continue(goal):
+                self._task = self._goals.worker.resume(self.id)
+            await self._goals.pause()
+
+    async def _wait_for_task(self) -> None:
+        """Wait for the end of the run in this process.
+
+        Raises: what ended it, unless another worker has the goal: that one is waited for.
+        """
+        task, self._task = self._task, None
+        if task is None:
+            return
+        try:
+            await asyncio.wait({task})
+        finally:
+            if not task.done():
+                self._task = task
+        if task.cancelled():
+            raise Unavailable(f"{self.id} was interrupted, because the home is being closed. Nothing is lost.")
+        error = task.exception()
+        if error is not None and not isinstance(error, Owned):
+            raise error

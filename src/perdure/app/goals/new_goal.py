@@ -1,0 +1,186 @@
+"""What somebody wants to be achieved, before it is a goal: a command, a plan or a flow with its arguments."""
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from perdure.app.goals.arguments import validate
+from perdure.errors import Invalid, NotFound, Unavailable, from_os_error
+from perdure.kernel.events import GoalBegun, Limits, MindSpec, ParentCall
+from perdure.minds.flow.flow import Flow
+from perdure.minds.flow.registry import is_own_name, require_newest
+from perdure.minds.flow.scripts import script_here, without_script
+from perdure.minds.flow.steps.user_errors import described
+from perdure.minds.flow.values.values import arguments_to_json, require_readable
+from perdure.minds.plan.plan_file import parse_plan, plan_text
+from perdure.minds.plan.yaml_text import MAX_BYTES
+
+_LONGEST = 500
+_SHOWN = 100
+
+
+@dataclass(frozen=True)
+class NewGoal:
+    """What somebody wants to be achieved, in which folder, and with how much."""
+
+    text: str
+    mind: MindSpec
+    workdir: Path | None
+    """None for a folder of its own in the home."""
+    limits: Limits = field(default_factory=Limits)
+    bot: str | None = None
+    key: str | None = None
+    """Names this one start: a second with the same key is refused."""
+    tags: tuple[str, ...] = ()
+    flow: Flow[..., Any] | None = field(default=None, repr=False, compare=False)
+    """The flow itself, which is what runs: another may be defined under its name before it begins."""
+    goal_id: str | None = None
+    """The id that it has to get; None for a new one."""
+    parent: ParentCall | None = None
+    """The call that starts it, if that is a goal's."""
+
+    def __post_init__(self) -> None:
+        """Refuse invalid tags, and a key that is empty or that not every database can keep.
+
+        Raises: Invalid
+        """
+        validate.tags(self.tags)
+        validate.key(self.key, is_childs=self.parent is not None)
+
+    def differs_from(self, begun: GoalBegun) -> str | None:
+        """Say in what another goal is not the one that is wanted; in which folder and with how much do not count."""
+        mind, was = without_script(self.mind), without_script(begun.mind)
+        if was.kind != mind.kind:
+            return f"which is a {was.kind}, {_shown(begun.text)}, and not a {mind.kind}"
+        if mind.kind == "flow":
+            return _difference_of_flows(was, mind, has_name=self.flow is not None and self.flow.has_own_name)
+        if was.plan != mind.plan:
+            return f"which has another plan: {_first_other_line(was.plan or '', mind.plan or '')}"
+        if begun.text != self.text:
+            return f"which is {_shown(begun.text)}, and not {_shown(self.text)}"
+        return None if was == mind else f"which is run {'by' if was.shell else 'without'} a shell"
+
+
+def _difference_of_flows(was: MindSpec, now: MindSpec, *, has_name: bool) -> str | None:
+    """Say in what two goals of flows differ.
+
+    Their texts do not count: a name may have been added since, and a set is shown in any order.
+    """
+    if not _is_same_flow(was, now, has_name=has_name):
+        return f"which is the flow {_flow_shown(was)}, and not {_flow_shown(now)}"
+    if was.args != now.args:
+        return f"which has the arguments {_shown(_called_with(was))}, and not {_shown(_called_with(now))}"
+    return None
+
+
+def _is_same_flow(was: MindSpec, now: MindSpec, *, has_name: bool) -> bool:
+    """Tell whether two goals are of one flow: by the name that it was given, else by its path.
+
+    A name that was given to a flow, or taken from it, since then makes no other flow of it where it stands.
+    """
+    if was.at is None or now.at is None:
+        return was.at == now.at
+    is_named_alike = was.flow == now.flow and has_name
+    return is_named_alike or (was.at == now.at and not (has_name and is_own_name(was.at, was.flow)))
+
+
+def _flow_shown(mind: MindSpec) -> str:
+    return f"{mind.flow} ({mind.at})" if mind.at is not None and is_own_name(mind.at, mind.flow) else str(mind.at)
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+
+
+def _called_with(mind: MindSpec) -> object:
+    given = mind.args or {}
+    return given.get("kwargs") or given.get("args")
+
+
+def _first_other_line(was: str, wanted: str) -> str:
+    """Name the first line in which two texts differ, as each has it."""
+    pairs = zip_longest(was.split("\n"), wanted.split("\n"))
+    line, (old, new) = next(pair for pair in enumerate(pairs, 1) if pair[1][0] != pair[1][1])
+    then, now = ("missing" if text is None else _shown(text) for text in (old, new))
+    return f"line {line} was {then}, and is {now} now"
+
+
+def new_goal(
+    what: Flow[..., Any] | str | Path, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+) -> NewGoal:
+    """Make a goal of a flow with its arguments, of a command line, or of a plan file, in the current folder.
+
+    Raises: Invalid; NotFound when the plan file cannot be read.
+    """
+    if isinstance(what, Flow):
+        return of_flow(what, list(args), dict(kwargs or {}))
+    if not isinstance(what, str | Path):
+        raise _no_goal(what)
+    if args or kwargs:
+        raise Invalid("Only a flow takes arguments.")
+    if isinstance(what, Path):
+        return of_plan(what)
+    if what.endswith((".yaml", ".yml")) and Path(what).is_file():
+        raise Invalid(f"A text is run as a command. A plan is given as a Path: p.goals.run(Path({what!r})).")
+    return of_command(what)
+
+
+def _no_goal(what: Any) -> Invalid:
+    """Say of something that is neither a flow nor a text nor a path what it is, and what to do about it."""
+    if inspect.iscoroutine(what):
+        what.close()
+        return Invalid("A flow is given apart from its arguments: run(flow, 1), not run(flow(1)).")
+    if inspect.isroutine(what):
+        return Invalid(f"{described(what)} is not a flow: put @flow above it.")
+    return Invalid(f"A flow, a command line or the Path of a plan was expected, found {what!r}.")
+
+
+def of_command(text: str, *, shell: bool = False) -> NewGoal:
+    """Make a goal of a command line."""
+    return NewGoal(text, MindSpec("command", shell=shell or None), Path.cwd())
+
+
+def of_plan(path: Path) -> NewGoal:
+    """Make a goal of a plan file; its whole text is kept, so that editing the file changes no goal.
+
+    Raises: Invalid, naming each problem with its line; NotFound when it cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            text = plan_text(file.read(MAX_BYTES + 1), str(path))
+    except OSError as error:
+        found = from_os_error(f"{path} cannot be read", error)
+        raise (found if isinstance(found, Unavailable) else NotFound(found.detail)) from error
+    return of_plan_text(text, str(path))
+
+
+def of_plan_text(text: str, name: str) -> NewGoal:
+    """Make a goal of the text of a plan; `name` is what messages call it.
+
+    Raises: Invalid, naming each problem with its line.
+    """
+    return NewGoal(parse_plan(text, name).goal, MindSpec("plan", plan=text), Path.cwd())
+
+
+def of_flow(flow: Flow[..., Any], args: list[Any], kwargs: dict[str, Any]) -> NewGoal:
+    """Make a goal of a flow and what it is called with; an argument is the same whether it is named or not.
+
+    Raises: Invalid when an argument cannot be stored as JSON, the flow does not take it, or another flow was defined
+    under its name since.
+    """
+    require_newest(flow)
+    try:
+        bound = inspect.signature(flow.fn).bind(None, *args, **kwargs)
+    except TypeError as error:
+        raise Invalid(f"{flow.name} cannot be called like that: {error}.") from None
+    args, kwargs = list(bound.args[1:]), bound.kwargs
+    given = arguments_to_json(flow.name, flow.fn, args, kwargs, is_given_goal=True)
+    require_readable(flow.fn, args, kwargs, given)
+    said = ", ".join([*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())])
+    script = {"script": script_here()} if flow.is_of_script else {}
+    spec = MindSpec("flow", flow=flow.name, at=flow.path, args={**given, **script}, cleanup=flow.cleanup or None)
+    return NewGoal(f"{flow.name}({said})"[:_LONGEST], spec, Path.cwd(), flow=flow)

@@ -1,0 +1,148 @@
+"""Options of a start, given before the flow and its arguments: `p.goals.options(key=…).run(flow, …)`."""
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+
+from perdure.app.goals.arguments.validate import OnFailed
+from perdure.app.goals.errors import failure_of, result_of
+from perdure.app.goals.handle import GoalHandle
+from perdure.app.wire.goal_view import GoalResult, GoalView
+from perdure.errors import Conflict
+from perdure.kernel.events import Limits
+from perdure.kernel.loop import Ran
+from perdure.kernel.ports import Owned
+
+if TYPE_CHECKING:
+    from perdure.app.goals.arguments.run_options import Manner
+    from perdure.app.goals.goals import Goals
+    from perdure.app.goals.new_goal import NewGoal
+    from perdure.minds.flow.flow import Flow
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class GoalOptions:
+    """How goals are started; made by `p.goals.options(…)`.
+
+    options = p.goals.options(key="nightly-2026-11-15", tags=["report"])
+    result = await options.run(nightly, "2026-11-15")
+    """
+
+    goals: "Goals" = field(repr=False)
+    key: str | None = None
+    limits: Limits = field(default_factory=Limits)
+    tags: tuple[str, ...] = ()
+    on_failed: OnFailed = "raise"
+
+    @overload
+    async def run(self, what: "Flow[P, T]", /, *args: P.args, **kwargs: P.kwargs) -> GoalResult[T]: ...
+    @overload
+    async def run(self, what: str | Path, /) -> GoalResult[Any]: ...
+    async def run(self, what: "Flow[..., Any] | str | Path", /, *args: Any, **kwargs: Any) -> GoalResult[Any]:
+        """Run a flow with its arguments, a command line, or the plan in a file, and return the result.
+
+        With a key, the same call is the same goal: it is started once, and resumed or only read by every later call.
+        While another worker runs it, this call waits for the result, and takes over when that worker dies.
+
+        Raises: GoalFailed; GoalCancelled; GoalWaiting; Invalid; NotFound when the plan file does not exist; Conflict
+        when the key started something else, or the code of the flow was changed.
+        """
+        new = self._new(what, args, kwargs)
+        ran = await self._retry_if_failed(await self._run_or_follow(new), self.goals.manner_of(new))
+        return result_of(ran, self.on_failed, home=self.goals.named_home)
+
+    @overload
+    async def start(self, what: "Flow[P, T]", /, *args: P.args, **kwargs: P.kwargs) -> GoalHandle[T]: ...
+    @overload
+    async def start(self, what: str | Path, /) -> GoalHandle[Any]: ...
+    async def start(self, what: "Flow[..., Any] | str | Path", /, *args: Any, **kwargs: Any) -> GoalHandle[Any]:
+        """Store a goal, run it in the background until the home is closed, and return its handle at once.
+
+        A goal that waits is resumed here when it was answered or is due.
+
+        With a key that was used, the handle is of the goal that it started; a goal that no worker runs is resumed.
+
+        Raises: Invalid; NotFound when the plan file does not exist; Conflict when the key started something else.
+        """
+        new = self._new(what, args, kwargs)
+        known = await self.goals.started(new)
+        if known is None:
+            try:
+                resume = partial(self._continue, new.flow)
+                run = await self.goals.worker.start(lambda manner: self._begin(new, manner), resume)
+                return GoalHandle(self.goals, run.goal_id, run.task, self.on_failed, is_starter=True)
+            except Conflict:
+                known = await self.goals.started(new)  # another caller was quicker with the same key
+                if known is None:
+                    raise
+        return self._handle_of(known, new.flow)
+
+    def _new(self, what: "Flow[..., Any] | str | Path", args: tuple[Any, ...], kwargs: dict[str, Any]) -> "NewGoal":
+        from perdure.app.goals.new_goal import new_goal
+
+        self.goals.require_open()
+        return replace(new_goal(what, args, kwargs), key=self.key, limits=self.limits, tags=self.tags)
+
+    async def _run_or_follow(self, new: "NewGoal") -> Ran:
+        """Run a goal here; while another worker runs the goal that its key started, wait."""
+        has_waited = False
+        while True:
+            try:
+                ran = await self.goals.begin_once(new)
+                return replace(ran, is_recorded=ran.is_recorded and not has_waited)
+            except Owned:
+                known = await self.goals.started(new)
+                if known is None:
+                    raise
+                await self.goals.wait_while_running(known.id)
+                has_waited = True
+
+    def _handle_of(self, known: GoalView, flow: "Flow[..., Any] | None") -> GoalHandle[Any]:
+        """Return the handle of a goal that was started before; resume it unless it has ended, is on hold or runs."""
+        is_retried = known.status == "failed" and self.on_failed == "retry"
+        is_left_alone = known.is_final or known.is_running or known.summary.waiting_for == "hold"
+        task = None
+        if is_retried or not is_left_alone:
+            task = self.goals.worker.resume(known.id, partial(self._continue, flow))
+        return GoalHandle(self.goals, known.id, task, self.on_failed, is_starter=True)
+
+    async def _begin(self, new: "NewGoal", manner: "Manner") -> Ran:
+        manner = self.goals.manner_of(new, manner)
+        return await self._retry_if_failed(await self.goals.begin(new, manner), manner)
+
+    async def _continue(self, flow: "Flow[..., Any] | None", goal_id: str, manner: "Manner") -> Ran:
+        """Resume a goal with the flow that was given for it; that is kept alive by this until the goal has ended."""
+        manner = replace(manner, flow=flow)
+        return await self._retry_if_failed(await self.goals.go_on(goal_id, manner), manner)
+
+    async def _retry_if_failed(self, ran: Ran, manner: "Manner | None" = None) -> Ran:
+        """Retry a goal that failed once, if that is wanted. A retry of another caller counts: its result is returned.
+
+        Raises: GoalFailed, because of the Conflict, when it cannot be retried.
+        """
+        failure = failure_of(ran, self.goals.named_home)
+        if self.on_failed != "retry" or failure is None or ran.state.status != "failed":
+            return ran
+        goal_id = ran.state.goal_id
+        while True:
+            try:
+                return await self.goals.reopen(goal_id, manner, by="on_failed")
+            except Conflict as refused:
+                is_retried = (await self.goals.state(goal_id)).tip.seq > ran.state.tip.seq
+                if is_retried:
+                    return await self._follow(goal_id, manner)
+                if not isinstance(refused, Owned):
+                    raise failure from refused
+            await self.goals.pause()  # its worker has not released it yet, or another caller is about to retry it
+
+    async def _follow(self, goal_id: str, manner: "Manner | None") -> Ran:
+        """Wait for a goal that another worker runs; resume it when that worker leaves it unfinished."""
+        while True:
+            try:
+                return await self.goals.go_on(goal_id, manner)
+            except Owned:
+                await self.goals.wait_while_running(goal_id)

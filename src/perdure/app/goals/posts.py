@@ -1,0 +1,92 @@
+"""What others than the owner post to a goal: stored in its inbox, and recorded at once when no worker runs it."""
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from perdure.app.goals.cancels import CLEANING_UP
+from perdure.app.wire.goal_view import GoalView
+from perdure.app.workers.runner import Runner
+from perdure.errors import Conflict, KeyTaken
+from perdure.kernel.fold import fold
+from perdure.kernel.ports import Admit, Clock, Ids, StateStore
+
+CANCEL_WAIT_S = 8.0
+"""How long a cancel waits for the end of the goal: what runs is gone within five seconds of being told."""
+_UNWIND_S = 2.0
+_LOOK_S = 0.05
+_CANCEL_PENDING = "A cancel is pending: what the goal runs has not ended yet."
+
+
+class Posts:
+    """Posts to the inboxes of goals; `find` returns a goal as it is now."""
+
+    def __init__(
+        self, store: StateStore, runner: Runner, clock: Clock, ids: Ids, find: Callable[[str], Awaitable[GoalView]]
+    ) -> None:
+        self._store = store
+        self._runner = runner
+        self._clock = clock
+        self._ids = ids
+        self._find = find
+
+    async def post(  # noqa: PLR0913 (what is posted, its key, its check and its moment)
+        self,
+        goal_id: str,
+        kind: str,
+        payload: dict[str, Any],
+        *,
+        key: str | None = None,
+        after: int = 0,
+        admit: Admit | None = None,
+        created_us: int | None = None,
+    ) -> GoalView:
+        """Put something into a goal's inbox, durably, and record it at once when no worker runs the goal.
+
+        `created_us` is the moment at which the caller checked it; without it, now.
+
+        Raises: NotFound; Conflict when the goal has ended, or `admit` rejects it; KeyTaken when the key was used for
+        something else.
+        """
+        post_key = key or self._ids.event_id()
+        at_us = self._clock.now_us() if created_us is None else created_us
+        try:
+            is_news = await self._store.post(
+                goal_id, kind, payload, key=post_key, after=after, admit=admit, created_us=at_us
+            )
+        except Conflict as error:
+            if key is not None and await self._store.posted_as(goal_id, key) is not None:
+                raise KeyTaken(error.detail) from error
+            raise
+        return replace(await self._settle(goal_id), is_news=is_news)
+
+    async def wait_for_end(self, goal: GoalView, wait_s: float) -> GoalView:
+        """Wait until a cancelled goal has ended, for some seconds; what a dead worker has left is ended here."""
+        deadline_s = self._clock.boottime_s() + wait_s
+        while not goal.is_final:
+            is_taken = not any(row.kind == "cancel" for row in await self._store.inbox(goal.id))
+            if self._clock.boottime_s() > deadline_s:
+                return replace(goal, note=CLEANING_UP if is_taken else _CANCEL_PENDING)
+            self._runner.look(goal.id)
+            await self._clock.sleep(_LOOK_S)
+            goal = await self._find(goal.id)
+            if not (goal.is_final or goal.is_running or is_taken):
+                with suppress(Conflict):  # another worker has claimed it meanwhile, or may still live
+                    goal = await self._runner.settle(goal.id)
+        return replace(goal, termination=fold(await self._store.load(goal.id)).termination)
+
+    async def _settle(self, goal_id: str) -> GoalView:
+        """Record what was posted, unless a live worker owns the goal: that one releases it only with all taken.
+
+        A run that has released the goal may still be unwinding in this process: then it is tried again.
+        """
+        deadline_s = self._clock.boottime_s() + _UNWIND_S
+        while True:
+            try:
+                return await self._runner.settle(goal_id)
+            except Conflict:
+                seen = await self._find(goal_id)
+                if seen.is_running or seen.is_final or self._clock.boottime_s() > deadline_s:
+                    return seen
+            await self._clock.sleep(_LOOK_S)

@@ -1,0 +1,152 @@
+"""Filters of goals: the same words and times on every surface, checked before anything is read."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypedDict, get_args
+
+from perdure.app.goals.arguments import validate
+from perdure.app.wire.goal_view import GoalStatus, GoalView
+from perdure.errors import Invalid
+from perdure.kernel.ports import GoalFilter, Status
+from perdure.minds.durations import MAX_SECONDS, duration_s
+
+STATUS_WORDS = (*get_args(GoalStatus), "open")
+"""What goals can be filtered by; `open` is running or interrupted."""
+_OPEN = frozenset(("running", "interrupted"))
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EXPECTED_TIME = "a duration such as 2h, a date such as 2026-11-16, or a time such as 2026-11-16T08:00:00Z"
+_TAG = re.compile(r'[^"\\\x00-\x1f\x7f]{1,200}')
+
+
+class Filters(TypedDict, total=False):
+    """The filters that `Goals.list` accepts."""
+
+    status: str | Sequence[str] | None
+    queue: str | None
+    flow: str | None
+    key: str | None
+    bot: str | None
+    tag: str | None
+    parent: str | None
+    since: datetime | str | None
+    until: datetime | str | None
+
+
+@dataclass(frozen=True)
+class GoalQuery:
+    """Which goals are wanted: what the store knows, and what only the leases know."""
+
+    where: GoalFilter
+    shown: frozenset[str] | None = None
+    """Statuses to choose by when only one of running and interrupted is wanted."""
+    flow_at: str | None = None
+    """`module:function` of the flow; a row has only the function, so the goal's first event is read."""
+
+    def has(self, goal: GoalView) -> bool:
+        """Tell whether a goal that the store found is wanted."""
+        return self.shown is None or goal.status in self.shown
+
+
+def goal_query(now_us: int, filters: Filters) -> GoalQuery:
+    """Return the query that filters stand for; a duration counts back from `now_us`.
+
+    Raises: Invalid, which says what is allowed.
+    """
+    words = _words(filters.get("status"))
+    stored = None if words is None else tuple(dict.fromkeys(_stored(word) for word in words))
+    name, flow_at = _flow(filters.get("flow"))
+    where = GoalFilter(
+        status=stored[0] if stored is not None and len(stored) == 1 else stored,
+        queue=_text("queue", filters.get("queue")),
+        flow=name,
+        start_key=_text("key", filters.get("key")),
+        bot=_text("bot", filters.get("bot")),
+        tag=_tag(filters.get("tag")),
+        parent=_text("parent", filters.get("parent")),
+        created_after_us=_moment("since", filters.get("since"), now_us),
+        created_before_us=_moment("until", filters.get("until"), now_us),
+    )
+    is_split = words is not None and "open" not in words and len(_OPEN & set(words)) == 1
+    return GoalQuery(where, frozenset(words) if words is not None and is_split else None, flow_at)
+
+
+def older_than_us(text: str, now_us: int, name: str = "older_than") -> int:
+    """Return the moment before which something is older than a duration such as 30d.
+
+    Raises: Invalid
+    """
+    seconds = duration_s(text)
+    if seconds is None or not 0 < seconds <= MAX_SECONDS:
+        raise Invalid(f"{name} must be a duration such as 12h or 30d, found {text[:60]!r}.")
+    return max(now_us - seconds * 1_000_000, 0)
+
+
+def _words(given: Any) -> list[str] | None:
+    """Return the statuses that are wanted; None for all."""
+    if given is None:
+        return None
+    words = [given] if isinstance(given, str) else given
+    is_list = isinstance(words, Sequence) and bool(words)
+    wrong = next((word for word in words if word not in STATUS_WORDS), None) if is_list else given
+    if not is_list or wrong is not None:
+        allowed = ", ".join(STATUS_WORDS)
+        raise Invalid(f"status must be one of {allowed} (open: running or interrupted), or several; found {wrong!r}.")
+    return list(dict.fromkeys(words))
+
+
+def _stored(word: str) -> Status:
+    found: Status = "open" if word in _OPEN else word  # type: ignore[assignment]  # one of STATUS_WORDS
+    return found
+
+
+def _text(name: str, given: Any) -> str | None:
+    if given is not None and not (isinstance(given, str) and given.strip() and validate.is_storable(given)):
+        raise Invalid(f"{name} must be a text that is not empty, without NUL and lone surrogates; found {given!r}.")
+    text: str | None = given
+    return text
+
+
+def _flow(given: Any) -> tuple[str | None, str | None]:
+    """Return the name of a flow, and `module:function` where that was given."""
+    text = _text("flow", given)
+    if text is None or ":" not in text:
+        return text, None
+    module, _, name = text.partition(":")
+    if not module or not name:
+        raise Invalid(f"flow must be the name of a flow, or module:function; found {text!r}.")
+    return name, text
+
+
+def _tag(given: Any) -> str | None:
+    tag = _text("tag", given)
+    if tag is not None and not _TAG.fullmatch(tag):
+        raise Invalid(f"tag must have 1 to 200 characters without quotes, backslashes and line ends, found {tag!r}.")
+    return tag
+
+
+def _moment(name: str, given: Any, now_us: int) -> int | None:
+    """Return a moment in microseconds since 1970; without an offset, a time is local."""
+    if given is None:
+        return None
+    found = given if isinstance(given, datetime) else _read(given, now_us) if isinstance(given, str) else None
+    if found is None:
+        raise Invalid(f"{name} must be {_EXPECTED_TIME}; found {given!r}.")
+    try:
+        moment_us = (found.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1)
+    except (OverflowError, ValueError, OSError):
+        moment_us = -1
+    if moment_us < 0:
+        raise Invalid(f"{name} must be a time from 1970 to 9998, found {given!r}.")
+    return moment_us
+
+
+def _read(text: str, now_us: int) -> datetime | None:
+    seconds = duration_s(text.strip())
+    if seconds is not None:
+        return _EPOCH + timedelta(microseconds=max(now_us - seconds * 1_000_000, 0))
+    try:
+        return datetime.fromisoformat(text.strip())
+    except ValueError:
+        return None

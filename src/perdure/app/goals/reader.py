@@ -1,0 +1,360 @@
+"""Reads goals: lists, histories, live events, replays and comparisons."""
+
+from collections.abc import AsyncIterator, Collection, Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+from perdure.app.goals.arguments import validate
+from perdure.app.goals.deletion import GoalDeletion
+from perdure.app.goals.query import Filters, GoalQuery, goal_query
+from perdure.app.home.system import observer
+from perdure.app.wire.goal_view import GoalView
+from perdure.errors import Conflict, Damaged, NotFound, Unavailable
+from perdure.kernel.events import Event, GoalBegun
+from perdure.kernel.fold import GoalState, fold
+from perdure.kernel.history.compare import Parted, compare
+from perdure.kernel.history.replay import Replayed, replay, require_unchanged
+from perdure.kernel.ports import Changes, Clock, GoalFilter, InboxRow, Leases, StateStore, Status, Summary
+from perdure.settings import implied_home
+
+PAGE_BYTES = 4 << 20
+"""How much JSON a page of a history has at most; a larger event is a page of its own."""
+_PAGE = 200
+_FOLLOW_S = 0.25
+_WHOLE_ID = "Commands that change a goal need the whole id, and so do all requests over HTTP."
+
+
+def has_been_read(goal: Summary, seq: int) -> bool:
+    """Tell whether a reader that has read up to `seq` after it looked at a goal has read the goal to its end.
+
+    More events than the goal had when it had ended mean that it was reopened meanwhile.
+    """
+    return goal.is_final and seq <= goal.last_seq
+
+
+class GoalReader:
+    """The reading half of `Goals`."""
+
+    def __init__(self, home: Path, store: StateStore, leases: Leases, clock: Clock) -> None:
+        self._home = home
+        self._store = store
+        self._leases = leases
+        self._clock = clock
+        self._is_closed = False
+
+    @property
+    def named_home(self) -> Path | None:
+        """The home, if commands have to name it with `--home`."""
+        return None if self._home == implied_home() else self._home
+
+    async def list(  # noqa: PLR0913 (each is a filter)
+        self,
+        *,
+        status: str | Sequence[str] | None = None,
+        flow: str | None = None,
+        key: str | None = None,
+        bot: str | None = None,
+        tag: str | None = None,
+        parent: str | None = None,
+        since: datetime | str | None = None,
+        until: datetime | str | None = None,
+        queue: str | None = None,
+        limit: int = 50,
+        before: str | None = None,
+    ) -> Sequence[GoalView]:
+        """Return the newest goals that match all filters; `before` is the last id of the previous page.
+
+        `status` is one word or several: running, interrupted, waiting, done, failed, cancelled, or open (running or
+        interrupted). `flow` is the name of a flow, or `module:function`. `key`, `bot`, `tag` and `queue` match
+        exactly; `parent` is the id of the goal that started others as its children. `since` and `until` choose by the
+        time of creation, from the first up to but without the second: a datetime, a date or time as text (local unless
+        it has an offset), or a duration such as `2h`, counted back from now.
+
+        Raises: Invalid
+        """
+        self.require_open()
+        filters = Filters(status=status, flow=flow, key=key, bot=bot, tag=tag, since=since, until=until, queue=queue)
+        filters["parent"] = parent
+        query, limit = goal_query(self._clock.now_us(), filters), validate.number("limit", limit, 1)
+        before = None if before is None else validate.goal_id(before)
+        return await self._matching(query, limit, before)
+
+    async def _matching(self, query: GoalQuery, limit: int, before: str | None) -> Sequence[GoalView]:
+        """Return goals of a query; what a row does not say is looked up page by page."""
+        is_whole = query.shown is None and query.flow_at is None
+        size = limit if is_whole else max(limit, _PAGE)
+        found: list[GoalView] = []
+        while page := await self._store.list_goals(where=query.where, limit=size, before=before):
+            for goal in await self.views_of(page):
+                if len(found) < limit and query.has(goal) and await self._is_of_flow(goal, query.flow_at):
+                    found.append(goal)
+            before = page[-1].goal_id
+            if len(page) < size or len(found) >= limit:
+                break
+        return found
+
+    async def _is_of_flow(self, goal: GoalView, at: str | None) -> bool:
+        """Tell whether a goal runs the flow `module:function`; None means any flow."""
+        if at is None:
+            return True
+        try:
+            return (await self.begun(goal.id)).mind.at == at
+        except (NotFound, Damaged):  # deleted meanwhile, or its first event cannot be read
+            return False
+
+    async def deletable(self, goal_id: str, *, force: bool = False) -> GoalView:
+        """Return a goal that can be deleted; with `force`, also before it has finished, if its history is damaged.
+
+        Raises: NotFound; Conflict when it or a child of it has not finished or has a fork, or its parent has not
+        finished.
+        """
+        goal = await self.get(goal_id)
+        await GoalDeletion(self, self._store, force=force).require_deletable(goal)
+        return goal
+
+    async def children_of(self, goal_id: str) -> Sequence[GoalView]:
+        """Return the children that a goal has started, the newest first."""
+        self.require_open()
+        found: list[Summary] = []
+        before = None
+        while page := await self._store.list_goals(where=GoalFilter(parent=goal_id), limit=_PAGE, before=before):
+            found += page
+            before = page[-1].goal_id
+        return await self.views_of(found)
+
+    async def finished_before(self, moment_us: int, *, limit: int, before: str | None = None) -> Sequence[GoalView]:
+        """Return finished goals that were last updated before a moment, the newest first."""
+        self.require_open()
+        where = GoalFilter(status=("done", "failed", "cancelled"), updated_before_us=moment_us)
+        return await self.views_of(await self._store.list_goals(where=where, limit=limit, before=before))
+
+    async def newest_open(self, workdir: Path) -> GoalView:
+        """Return the newest goal of a folder that is interrupted or waits.
+
+        Raises: NotFound
+        """
+        found = [await self._newest(status, workdir) for status in ("open", "waiting")]
+        views = [view for view in found if view is not None]
+        if not views:
+            raise NotFound(f"No goal of {workdir} is interrupted or waits.")
+        return max(views, key=lambda view: (view.summary.created_us, view.summary.goal_id))
+
+    async def due(self, *, limit: int = 50) -> Sequence[GoalView]:
+        """Return the goals that sleep and are due, the longest due first."""
+        self.require_open()
+        return await self.views_of(await self._store.due(self._clock.now_us(), limit=limit))
+
+    async def each_due(
+        self, *, queue: str | None = None, after: GoalView | None = None, until_us: int | None = None
+    ) -> AsyncIterator[GoalView]:
+        """Yield every goal that is due now, each once: those that sleep, and those that were woken and cut short.
+
+        `after` is a goal that was yielded before: only those behind it follow. `until_us` is another moment than now.
+        """
+        self.require_open()
+        due_us, last = until_us or self._clock.now_us(), None if after is None else after.summary
+        while page := await self._store.due(due_us, queue=queue, limit=_PAGE, after=last):
+            for view in await self.views_of(page):
+                yield view
+            last = page[-1]
+
+    async def find(self, prefix: str) -> GoalView:
+        """Return the goal whose id begins with a prefix.
+
+        Raises: NotFound; Conflict when there are several.
+        """
+        return (await self.views_of([await self._found(prefix)]))[0]
+
+    async def get(self, goal_id: str) -> GoalView:
+        """Return the goal with an id; a prefix of it is not enough.
+
+        Raises: NotFound
+        """
+        return (await self.views_of([await self._whole(goal_id)]))[0]
+
+    async def look_into(self, goal: GoalView) -> GoalView:
+        """Return a goal with its folded state, as it was when it was seen; a damaged one that has not ended, without.
+
+        Raises: Damaged when it has ended, because its result cannot be read.
+        """
+        try:
+            state = await self.state(goal.id)
+        except Damaged:
+            if goal.is_final:
+                raise
+            return goal
+        row = goal.summary if goal.state is None else (await self.find(goal.id)).summary
+        told = replace(goal.summary, queue=row.queue, start_key=row.start_key, deaths=row.deaths)
+        ended = state.termination if goal.is_final else None
+        return replace(goal, summary=told, termination=ended, state=state)
+
+    async def history(self, prefix: str) -> Sequence[Event]:
+        """Return all events of a goal; a fork's begin with its parents'."""
+        return await self._store.load((await self._found(prefix)).goal_id)
+
+    async def events(
+        self, goal_id: str, *, after: int = 0, limit: int | None = None, max_bytes: int | None = None
+    ) -> Sequence[Event]:
+        """Return the events of a goal after a seq, in order: at most `limit`, and at most `max_bytes` of JSON.
+
+        One event is returned in any case, if there is one.
+
+        Raises: NotFound; Invalid; Conflict, with `last_seq`, when the goal does not have so many events.
+        """
+        self.require_open()
+        after = validate.number("after", after, 0)
+        upto = None if limit is None else after + validate.number("limit", limit, 1)
+        goal_id = await self._id(goal_id)
+        found = await self._store.load(goal_id, after=after, upto=upto, max_bytes=max_bytes)
+        if not found and after:
+            validate.reached(await self._store.find(goal_id), after)
+        return found
+
+    async def follow(self, prefix: str, *, after: int = 0) -> AsyncIterator[Event]:
+        """Give the events of a goal after a seq, then those that come, each once and in order, until it has ended.
+
+        A goal that is reopened before all its events were read is followed to its next end.
+
+        Raises: NotFound; Invalid; Conflict, with `last_seq`, when the goal does not have so many events.
+        """
+        summary = await self._found(prefix)
+        goal_id, after = summary.goal_id, validate.number("after", after, 0)
+        validate.reached(summary, after)
+        while True:
+            seen = await self._store.find(goal_id)
+            while page := await self._store.load(goal_id, after=after, max_bytes=PAGE_BYTES):
+                for event in page:
+                    after = event.seq
+                    yield event
+            if has_been_read(seen, after):
+                return
+            await self._clock.sleep(_FOLLOW_S)
+
+    async def changes(self, after: int | None = None) -> Changes:
+        """Return which goals have got events since a mark, whoever wrote them."""
+        self.require_open()
+        return await self._store.changes(after)
+
+    async def can_continue(self, goal: GoalView) -> bool:
+        """Tell whether a goal that no worker runs would do something if it were resumed now."""
+        if goal.is_final or goal.is_running or goal.summary.waiting_for == "hold":
+            return False
+        due_us = goal.summary.due_us
+        is_due = due_us is not None and due_us <= self._clock.now_us()
+        return goal.status == "interrupted" or is_due or bool(await self.pending(goal.id))
+
+    async def wait_while_running(self, goal_id: str) -> None:
+        """Wait until no live worker runs a goal, or it has ended."""
+        is_running = True
+        while is_running:
+            await self.pause()
+            is_running = (await self.get(goal_id)).is_running
+
+    async def pause(self) -> None:
+        """Wait until the store is worth another look."""
+        await self._clock.sleep(_FOLLOW_S)
+
+    async def state(self, goal_id: str) -> GoalState:
+        """Return what the events of a goal say.
+
+        Raises: NotFound; Damaged when an event was changed or is missing.
+        """
+        goal_id = await self._id(goal_id)
+        events = await self._store.load(goal_id)
+        require_unchanged(events, goal_id)
+        return fold(events)
+
+    async def begun(self, goal_id: str) -> GoalBegun:
+        """Return what a goal was started as; only its first event is read.
+
+        Raises: NotFound; Damaged
+        """
+        return fold(await self._store.load(await self._id(goal_id), upto=1)).begun
+
+    async def pending(self, goal_id: str) -> Sequence[InboxRow]:
+        """Return what was posted to a goal and not yet taken."""
+        return await self._store.inbox(await self._id(goal_id))
+
+    async def replay(self, prefix: str) -> Replayed:
+        """Fold the history of a goal again, checking every event.
+
+        Raises: Damaged, naming the seq.
+        """
+        summary = await self._found(prefix)
+        return replay(await self._store.load(summary.goal_id), summary)
+
+    async def compare(self, left: str, right: str) -> Parted:
+        """Find where the histories of two goals part."""
+        return compare(await self.history(left), await self.history(right))
+
+    async def _found(self, name: str) -> Summary:
+        """Return the goal that a prefix of an id, or `key:KEY`, names.
+
+        Raises: NotFound; Conflict when there are several; Invalid.
+        """
+        self.require_open()
+        key = validate.named_key(name)
+        return await self._store.find(validate.goal_id(name)) if key is None else await self._started_by(key)
+
+    async def _started_by(self, key: str) -> Summary:
+        """Return the goal that a key has started.
+
+        Raises: NotFound
+        """
+        found = await self._store.started(key)
+        if found is None:
+            raise NotFound(f"No goal was started with the key {key!r}.")
+        return found
+
+    async def _id(self, name: str) -> str:
+        """Return the id of the goal that an id, which is not looked up, or `key:KEY` names.
+
+        Raises: NotFound; Invalid.
+        """
+        key = validate.named_key(name)
+        return validate.goal_id(name) if key is None else (await self._started_by(key)).goal_id
+
+    async def _whole(self, goal_id: str) -> Summary:
+        """Return the goal with an id, or that `key:KEY` names.
+
+        Raises: NotFound, naming the only goal whose id begins so.
+        """
+        try:
+            found = await self._found(goal_id)
+        except Conflict as error:  # a prefix of several ids
+            raise NotFound(f"No goal has the id {goal_id!r}. {error.detail} {_WHOLE_ID}") from error
+        if found.goal_id != goal_id and validate.named_key(goal_id) is None:
+            raise NotFound(f"No goal has the id {goal_id!r}. Did you mean {found.goal_id}? {_WHOLE_ID}")
+        return found
+
+    async def _require_unchanged(self, goal: Summary) -> None:
+        """Check the history of a goal before something is posted to it, which no worker could take if it is damaged.
+
+        Raises: Damaged
+        """
+        require_unchanged(await self._store.load(goal.goal_id), goal.goal_id)
+
+    def require_open(self) -> None:
+        """Raises: Unavailable when the home was closed."""
+        if self._is_closed:
+            raise Unavailable("These goals are of a home that is closed. Use them inside its `async with` block.")
+
+    async def _newest(self, status: Status, workdir: Path) -> GoalView | None:
+        before = None
+        while page := await self.list(status=status, limit=_PAGE, before=before):
+            for view in page:
+                if view.summary.workdir == str(workdir) and view.status != "running":
+                    return view
+            before = page[-1].summary.goal_id
+        return None
+
+    async def views_of(self, summaries: Sequence[Summary]) -> Sequence[GoalView]:
+        """Return goals as they are shown; one query for all finds which of them a live worker runs."""
+        owners = {goal.worker for goal in summaries if goal.worker is not None and not goal.is_final}
+        living = await self.living(owners)
+        return [GoalView(goal, is_running=goal.worker in living) for goal in summaries]
+
+    async def living(self, workers: Collection[str]) -> frozenset[str]:
+        """Return which of some workers are alive."""
+        return await self._leases.living(workers, observer(self._home)) if workers else frozenset()

@@ -1,0 +1,79 @@
+"""Retries failed goals, once for each key: reopens their failed children first, then the goal itself."""
+
+from typing import TYPE_CHECKING
+
+from perdure.app.goals.arguments.run_options import Manner, Reopening
+from perdure.app.wire.goal_view import GoalView
+from perdure.errors import Conflict, KeyTaken
+from perdure.kernel.history.reopening import is_retry_as_given
+from perdure.kernel.loop import Ran
+from perdure.kernel.ports import StateStore
+
+if TYPE_CHECKING:
+    from perdure.app.goals.goals import Goals
+    from perdure.app.workers.runner import Runner
+
+
+class GoalRetries:
+    """Retries the goals of a home."""
+
+    def __init__(self, goals: "Goals", store: StateStore, runner: "Runner") -> None:
+        self._goals = goals
+        self._store = store
+        self._runner = runner
+
+    async def reopen(self, goal_id: str, manner: Manner, again: Reopening) -> Ran:
+        """Reopen a failed goal and run it until it ends, waits or is stopped. See Goals.retry.
+
+        A goal whose code is in a script elsewhere is reopened and not run.
+        """
+        goal_id = (await self._goals.get(goal_id)).id
+        if await self.has_retried(goal_id, again):
+            return await self._continue(goal_id, manner)
+        await self._reopen_children(goal_id, again)
+        try:
+            return await self._goals.children.after_run(await self._runner.reopen(goal_id, manner, again))
+        except Conflict:
+            if not await self.has_retried(goal_id, again):
+                raise
+        return await self._continue(goal_id, manner)  # the same call, made twice at once
+
+    async def enqueue(self, goal_id: str, again: Reopening, *, queue: str = "server") -> GoalView:
+        """Reopen a failed goal for the workers of a queue; it does not run yet. See Goals.retry."""
+        goal_id = (await self._goals.get(goal_id)).id
+        if not await self.has_retried(goal_id, again):
+            await self._reopen_children(goal_id, again)
+            try:
+                await self._runner.enqueue_reopened(goal_id, Manner(queue=queue), again)
+            except Conflict:
+                if not await self.has_retried(goal_id, again):
+                    raise
+        return await self._goals.find(goal_id)
+
+    async def has_retried(self, goal_id: str, again: Reopening) -> bool:
+        """Return whether the key of a retry has retried a goal before; without a key it has not.
+
+        Raises: KeyTaken when the key was used for something else.
+        """
+        known = None if again.key is None else await self._store.posted_as(goal_id, again.key)
+        if known is None:
+            return False
+        events = await self._store.load(goal_id)
+        if not is_retry_as_given(events, known, reason=again.reason, limits=again.limits):
+            what = "another retry" if known[0] in ("reopened", "limit") else f"something else: a {known[0]}"
+            raise KeyTaken(f"The key {again.key!r} was used for {what}. Use another key.")
+        return True
+
+    async def _continue(self, goal_id: str, manner: Manner) -> Ran:
+        """Resume a goal that was retried; one whose code is in a script elsewhere is returned, as by its retry."""
+        if await self._goals.is_elsewhere(goal_id):
+            is_final = (await self._goals.get(goal_id)).is_final
+            return await self._goals.ran(goal_id, "ended" if is_final else "interrupted")
+        return await self._goals.go_on(goal_id, manner)
+
+    async def _reopen_children(self, goal_id: str, again: Reopening) -> None:
+        """Reopen the failed children that a failed goal has ended by.
+
+        Raises: NotRetried when the goal or a child cannot be retried; Damaged.
+        """
+        await self._goals.children.reopen_failed(await self._goals.state(goal_id), again)

@@ -1,0 +1,1 @@
+"""The home and this machine: opening, identity, start-up code, upgrades, checks of histories."""

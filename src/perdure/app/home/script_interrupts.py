@@ -1,0 +1,131 @@
+"""Ctrl-C in a script: how to resume its goals, instead of a traceback. See ADR 0022."""
+
+import asyncio
+import shlex
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from perdure.kernel.events import GoalBegun, ToolCall
+from perdure.kernel.fold import GoalState
+
+_MOST_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Interrupted:
+    """A goal whose run was cancelled before its end."""
+
+    goal_id: str
+    begun: GoalBegun
+    is_found_again: bool
+    """Whether the same call finds this goal again: it has a key, or it was resumed by its id."""
+    cut_off: tuple[str, ...] = ()
+    """The steps whose `once` calls were running: their outcomes are unknown."""
+
+
+def cut_off_steps(state: GoalState) -> tuple[str, ...]:
+    """Return the steps of a goal that is no longer run whose `once` calls have no outcome."""
+    running = [each.call for each in state.open_calls.values() if each.runs]
+    return tuple(call.step for call in running if isinstance(call, ToolCall) and call.effect == "once")
+
+
+def resume_lines(goals: Sequence[Interrupted], home: Path | None = None) -> Sequence[str]:
+    """Say how to resume goals, with the home if it is not the default one; nothing without goals."""
+    where = [] if home is None else ["--home", str(home)]
+    commands = list(dict.fromkeys(_command(goal, where) for goal in goals))
+    if not commands:
+        return []
+    left = len(commands) - _MOST_SHOWN
+    more = [f"  and {left} more: {shlex.join(['perdure', 'goal', 'list', *where])}"] if left > 0 else []
+    return [_said(goals), *(f"  {command}" for command in commands[:_MOST_SHOWN]), *more]
+
+
+def _said(goals: Sequence[Interrupted]) -> str:
+    cut_off = [step for goal in goals for step in goal.cut_off]
+    if not cut_off:
+        return "Interrupted; what was recorded is kept. To resume:"
+    left = len(cut_off) - _MOST_SHOWN
+    steps = ", ".join(cut_off[:_MOST_SHOWN]) + (f" and {left} more" if left > 0 else "")
+    unknown = "was running: its outcome is" if len(cut_off) == 1 else "were running: their outcomes are"
+    return f"Interrupted. {steps} {unknown} unknown. On resume the check of the step decides, or you do. To resume:"
+
+
+def _command(goal: Interrupted, where: Sequence[str]) -> str:
+    from perdure.minds.flow.scripts import command_here, is_of_script
+
+    if not is_of_script(goal.begun.mind):
+        return shlex.join(["perdure", "goal", "resume", goal.goal_id, *where])
+    if goal.is_found_again:
+        return command_here(goal.begun)
+    return (
+        f"await p.goals.resume({goal.goal_id!r})  # in the script: without a key, running it again starts another goal"
+    )
+
+
+@contextmanager
+def report_interrupt(lines: Callable[[], Sequence[str]]) -> Iterator[None]:
+    """Print `lines` instead of the traceback if Ctrl-C ends the block and then, uncaught, the process.
+
+    The exception itself is not changed: code that catches KeyboardInterrupt, and the exit status, are as without us.
+    """
+    main_task = _main_task()
+    try:
+        yield
+    except (asyncio.CancelledError, KeyboardInterrupt) as error:
+        is_main_cancelled = main_task is not None and main_task.cancelling() > 0
+        if isinstance(error, KeyboardInterrupt) or is_main_cancelled:
+            _print_instead(error, main_task, lines)
+        raise
+
+
+def _main_task() -> "asyncio.Task[Any] | None":
+    """Return the task that `asyncio.run` cancels at Ctrl-C; None where the signal is handled otherwise."""
+    handler = signal.getsignal(signal.SIGINT)
+    is_of_runner = isinstance(getattr(getattr(handler, "func", None), "__self__", None), asyncio.Runner)
+    is_here = threading.current_thread() is threading.main_thread()
+    found: asyncio.Task[Any] | None = getattr(handler, "keywords", {}).get("main_task")
+    return found if is_of_runner and is_here else None
+
+
+def _print_instead(
+    interrupt: BaseException, main_task: "asyncio.Task[Any] | None", lines: Callable[[], Sequence[str]]
+) -> None:
+    """Have the lines printed if the process ends by this interrupt; everything else is printed as before.
+
+    At the first Ctrl-C, `asyncio.run` raises KeyboardInterrupt while it handles the CancelledError that left our block.
+    At the second it raises KeyboardInterrupt at once, and ends the tasks while it handles that.
+    """
+    before, seen = sys.excepthook, [interrupt]
+
+    def note_cause(_task: object) -> None:
+        if (cause := sys.exception()) is not None:
+            seen.append(cause)
+
+    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        is_same = error in seen or any(each in _chain(error) for each in seen)
+        said = lines() if isinstance(error, KeyboardInterrupt) and is_same else []
+        if said:
+            first = "\n" if sys.stderr.isatty() else ""  # the terminal has shown ^C
+            sys.stderr.write(first + "".join(f"{line}\n" for line in said))
+        else:
+            before(kind, error, trace)
+
+    if main_task is not None:
+        main_task.add_done_callback(note_cause)
+    sys.excepthook = hook
+
+
+def _chain(error: BaseException | None) -> list[BaseException]:
+    """Return an exception and those during whose handling it was raised."""
+    found: list[BaseException] = []
+    while error is not None and error not in found:
+        found.append(error)
+        error = error.__cause__ or error.__context__
+    return found

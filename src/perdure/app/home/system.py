@@ -1,0 +1,168 @@
+"""The clock, names and identity of this machine and process: adapters of what the kernel asks for."""
+
+import asyncio
+import contextlib
+import os
+import re
+import secrets
+import socket
+import threading
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+from uuid_utils import uuid7
+
+from perdure.errors import from_os_error
+from perdure.filelock.lock import FileLock, shared_now
+from perdure.filelock.names import NameLock
+from perdure.kernel.ports import Worker
+from perdure.settings import FILE_MODE, ensure_folder
+from perdure.tools.exec.forks import sweep_forks
+from perdure.tools.exec.processes import boot_id
+
+_WORKER_ID = re.compile(r"\d+-[0-9a-f]{16}")
+_GOAL_ID = re.compile(r"\d{8}-\d{6}-[a-z0-9-]+-[a-z2-7]{4,}")
+_SLUG_LENGTH = 32
+_CHANCE_LENGTH = 6
+_ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
+
+
+def is_goal_id(name: str) -> bool:
+    """Tell whether a text has the form of the ids that `SystemIds.goal_id` makes."""
+    return _GOAL_ID.fullmatch(name) is not None
+
+
+class SystemClock:
+    """The clock of this machine. See Clock."""
+
+    def now_us(self) -> int:
+        """See Clock.now_us."""
+        return time.time_ns() // 1000
+
+    def boottime_s(self) -> float:
+        """See Clock.boottime_s."""
+        return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+    async def sleep(self, seconds: float) -> None:
+        """See Clock.sleep."""
+        await asyncio.sleep(seconds)
+
+
+class SystemIds:
+    """Names by time and chance. See Ids."""
+
+    def event_id(self) -> str:
+        """See Ids.event_id."""
+        return str(uuid7())
+
+    def goal_id(self, text: str) -> str:
+        """See Ids.goal_id."""
+        words = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:_SLUG_LENGTH].strip("-")
+        chance = "".join(secrets.choice(_ALPHABET) for _ in range(_CHANCE_LENGTH))
+        return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{words or 'goal'}-{chance}"
+
+
+def keep_for_ever(thing: object) -> None:
+    """See to it that something is never freed, not even when Python ends. See Means.keep."""
+    threading.Thread(target=_hold, args=(thing,), name="perdure-left-alone", daemon=True).start()
+
+
+def _hold(_thing: object) -> None:
+    threading.Event().wait()
+
+
+class WorkerIdentity:
+    """The worker that this process is; it holds a lock file for as long as it lives, so that others see it."""
+
+    def __init__(self, home: Path) -> None:
+        folder = home / "run"
+        ensure_folder(folder)
+        _sweep(folder)
+        sweep_forks(folder)
+        while True:
+            self.worker = observer(home, worker_id=f"{os.getpid()}-{secrets.token_hex(8)}")
+            self._lock = FileLock(folder / f"{self.worker.id}.lock", kind="lasting")
+            if self._lock.try_acquire():
+                break
+            self._lock.close()  # another process took the new file for that of a dead worker, and removes it
+
+    def close(self) -> None:
+        """Stop being a worker. In a forked child, which is none, nothing happens."""
+        if self._lock.fd >= 0:
+            self._lock.path.unlink(missing_ok=True)
+            self._lock.release()
+            self._lock.close()
+
+
+def observer(home: Path, worker_id: str = "") -> Worker:
+    """Say where we stand: on which host, in which home, since which start of the machine."""
+    return Worker(id=worker_id, host=socket.gethostname(), home_id=_home_id(home), boot_id=boot_id())
+
+
+def is_dead(home: Path, worker_id: str) -> bool:
+    """Tell of a worker of this home whether it is certainly dead: its file is gone, or its lock is free.
+
+    The lock is only shared for the test, so that two who look at the same moment do not take each other for it.
+    """
+    if not _WORKER_ID.fullmatch(worker_id):
+        return False
+    try:
+        with shared_now(home / "run" / f"{worker_id}.lock") as is_free:
+            return is_free
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what dead workers left. A file goes while we hold its lock, so that nobody alive can hold it.
+
+    Ours is shared, as in `is_dead`: nobody who looks at the same moment takes us for the worker.
+    """
+    for path in folder.glob("*.lock"):
+        with contextlib.suppress(OSError), shared_now(path) as is_free:
+            if is_free:
+                path.unlink(missing_ok=True)
+
+
+def _home_id(home: Path) -> str:
+    """Return the random name of a home, which is made once, whole or not at all, and kept in it.
+
+    With it stands which folder it was made for. In a copy of a home that is another, so a copy gets a name of its own:
+    who shares a database with the original must not take the workers there for its own dead ones.
+    """
+    path = home / "home_id"
+    try:
+        status = home.stat()
+        place = f"{status.st_dev}:{status.st_ino}"
+        seen = _read_text(path)
+        name, _, made_for = seen.partition(" ")
+        if made_for != place:
+            _put_text(path, f"{secrets.token_hex(16)} {place}", seen)
+            name = _read_text(path).partition(" ")[0]
+    except OSError as error:
+        raise from_os_error(f"{path} cannot be read or written", error) from error
+    return name
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii", errors="replace").strip()
+    except FileNotFoundError:
+        return ""
+
+
+def _put_text(path: Path, text: str, seen: str) -> None:
+    """Put a text into its place, whole, unless another process has changed what was seen there."""
+    part = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
+    with NameLock(path):
+        if _read_text(path) != seen:
+            return
+        try:
+            part.touch(FILE_MODE, exist_ok=False)
+            part.write_text(text, encoding="ascii")
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)

@@ -1,0 +1,34 @@
+"""The folders in which goals run: one that the caller named, or one of their own in the home."""
+
+from pathlib import Path
+
+from perdure.app.home.system import is_goal_id
+from perdure.kernel.events import GoalBegun
+from perdure.settings import ensure_folder
+
+WORK = "work"
+"""The folder of a home in which each goal of a server has a folder of its own."""
+
+
+def own_workdir(home: Path, goal_id: str) -> Path:
+    """Return the folder in the home for a goal whose caller named none."""
+    return home / WORK / goal_id
+
+
+def is_own_workdir(workdir: str) -> bool:
+    """Whether a folder is that of a goal in some home, and not one that a caller named."""
+    place = Path(workdir)
+    return place.parent.name == WORK and is_goal_id(place.name)
+
+
+def existing_workdir(home: Path, begun: GoalBegun) -> str:
+    """Return the folder of a goal that was started before; a folder in the home that started it is one in this home.
+
+    A home may have been copied, moved or restored elsewhere: a goal of a copy must not write into the original.
+    """
+    place = Path(begun.workdir or home)
+    if not is_own_workdir(str(place)):
+        return str(place)
+    ours = own_workdir(home, place.name)
+    ensure_folder(ours)
+    return str(ours)

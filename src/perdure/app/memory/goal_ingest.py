@@ -1,0 +1,129 @@
+"""How goals that have ended come into the memory."""
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from perdure.app.goals.goals import Goals
+from perdure.app.memory.memory import HomeMemory
+from perdure.errors import PerdureError
+from perdure.kernel.events import Event, ToolCall
+from perdure.kernel.fold import GoalState, apply, fold
+from perdure.kernel.history.replay import require_unchanged
+from perdure.kernel.ports import Status
+from perdure.memory.ingest.git import Repository
+from perdure.memory.ingest.goals import Ending, goal_outcome
+from perdure.memory.ingest.report import MOST_PATHS, Found
+
+_WORD = re.compile(r"[\w.+@-]+(?:/[\w.+@-]+)*")
+_MOST_WORDS = 5000
+
+
+async def ingest_goals(
+    goals: Goals, memory: HomeMemory, ids: Sequence[str], *, limit: int, only_failed: bool
+) -> dict[str, Any]:
+    """Take in goals that have ended: those that are named, else the newest; see HomeMemory.ingest.
+
+    A goal that was retried has several ends, and each is a record of its own.
+    """
+    found = Found()
+    histories: list[Sequence[Event]] = []
+    for goal_id in ids or await _newest(goals, limit, only_failed=only_failed):
+        try:
+            events = await goals.history((await goals.get(goal_id)).id)
+            require_unchanged(events, goal_id)
+        except PerdureError as error:
+            found.skip(f"{goal_id}: {error.detail}")
+            continue
+        if not any(_is_own_end(event, events[-1].goal_id) for event in events):
+            found.skip(f"{goal_id} has not ended.")
+        histories.append(events)
+
+    def endings() -> list[Ending]:
+        each = [ending for events in histories for ending in _endings(events)]
+        return [ending for ending in each if not (only_failed and ending.reason == "done")]
+
+    return await memory.ingest(lambda: _with_endings(found, endings()))
+
+
+async def _newest(goals: Goals, limit: int, *, only_failed: bool) -> list[str]:
+    statuses: list[Status] = ["failed", "cancelled"] if only_failed else ["failed", "cancelled", "done"]
+    found = [view for status in statuses for view in await goals.list(limit=limit, status=status)]
+    newest = sorted(found, key=lambda view: view.summary.created_us, reverse=True)
+    return [view.summary.goal_id for view in newest[:limit]]
+
+
+def _with_endings(found: Found, endings: Sequence[Ending]) -> Found:
+    found.records += [goal_outcome(ending) for ending in endings]
+    return found
+
+
+def _is_own_end(event: Event, goal_id: str) -> bool:
+    """Tell whether an event ended a goal; what a fork has of its origin is not its own."""
+    return event.type == "termination" and event.goal_id == goal_id
+
+
+def _endings(events: Sequence[Event]) -> Iterator[Ending]:
+    """Give each end of a goal, as the goal was then."""
+    state = fold(events[:1])
+    for event in events[1:]:
+        apply(state, event)
+        if _is_own_end(event, events[-1].goal_id):
+            yield _ending(state)
+
+
+def _attempt(state: GoalState) -> int:
+    """Return the number of the goal's present run; what a fork has of its origin does not count."""
+    begun_seq = state.begun.forked_from.seq if state.begun.forked_from else 0
+    return 1 + sum(reopened.ended_seq >= begun_seq for reopened in state.reopenings)
+
+
+def _ending(state: GoalState) -> Ending:
+    ended = state.termination
+    failed = [
+        (call.call.step, call.outcome.error.message if call.outcome.error else "failed")
+        for call in state.calls.values()
+        if call.outcome is not None and not call.outcome.ok and (call.ended_seq or 0) > state.reopened_seq
+    ]
+    workdir = Path(state.begun.workdir) if state.begun.workdir else None
+    return Ending(
+        goal_id=state.goal_id,
+        text=state.begun.text,
+        reason=ended.reason if ended else "",
+        ended_ms=state.updated_us // 1000,
+        detail=ended.detail if ended else None,
+        failed=failed,
+        attempt=_attempt(state),
+        paths=_paths(state, workdir) if workdir is not None and workdir.is_dir() else [],
+        repo=Repository(workdir).name() if workdir is not None and workdir.is_dir() else None,
+    )
+
+
+def _paths(state: GoalState, workdir: Path) -> list[str]:
+    """Return the files of its folder that the calls of a goal name, as they are in the repository if it is in one."""
+    try:
+        prefix = os.path.relpath(workdir, Repository(workdir).root())
+    except PerdureError:
+        prefix = "."
+    words = dict.fromkeys(word for call in state.calls.values() for word in _words(call.call))
+    found = [word for word in list(words)[:_MOST_WORDS] if ".." not in word and os.path.isfile(workdir / word)]  # noqa: PTH113 (no name is too long for it)
+    return [os.path.normpath(f"{prefix}/{word}") for word in found[:MOST_PATHS]]
+
+
+def _words(call: object) -> Iterator[str]:
+    if isinstance(call, ToolCall):
+        yield from _WORD.findall(" ".join(_texts(call.arguments)))
+
+
+def _texts(value: object) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case dict():
+            for inner in value.values():
+                yield from _texts(inner)
+        case list() | tuple():
+            for inner in value:
+                yield from _texts(inner)

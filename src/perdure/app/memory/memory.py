@@ -1,0 +1,360 @@
+"""What can be done with the memory of a home: add, find, look, keep in order. It needs no database."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack
+
+import orjson
+
+from perdure import failpoints
+from perdure.errors import Conflict, Invalid, NotFound
+from perdure.memory.callers import CALLER, Caller
+from perdure.memory.ingest.report import Found, store
+from perdure.memory.memory import Memory
+from perdure.memory.query.filters import Filters
+from perdure.settings import MemorySettings, Settings
+
+if TYPE_CHECKING:
+    from perdure.kernel.ports import IdempotencyKeys, Once
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+_PAGE = 200
+_OFF = "The memory is switched off (memory.enabled)."
+_WHOLE_ID = "Only commands that read the memory accept a prefix of an id."
+_DONE = " done"
+"""Put behind a key, it names the answer to its call; a key of somebody else's has no blank."""
+
+
+class RecordGone(NotFound):
+    """The record that a call was about is not in the memory any more."""
+
+    code = "over"
+    title = "Over"
+    http_status = 410
+
+
+class HomeMemory:
+    """The memory of a home: an append-only log of records, and what is found in it.
+
+    async with Perdure.open() as p:
+        await p.memory.add({"type": "lesson", "title": "The cart caches prices", "paths": ["src/cart.py"]})
+        for match in (await p.memory.related(paths=["src/cart.py"]))["matches"]:
+            print(match["record"]["title"], match["why"])
+
+    When it is switched off (`memory.enabled`), nothing is added or found, and what is there can still be looked at.
+    Every method but `close` raises Invalid when the settings of the memory make no sense.
+    """
+
+    def __init__(self, settings: Settings, keys: "IdempotencyKeys | None" = None) -> None:
+        self._settings = settings
+        self._own_keys = keys
+        self._memory = Memory(settings.memory_state_dir)
+        self._running: set[asyncio.Future[Any]] = set()
+
+    async def add(self, record: Mapping[str, Any], *, dedupe: bool = True) -> dict[str, Any]:
+        """Store a record, unless the same was stored within a day: `{"added": True, "id"}`, else `added` is False.
+
+        It is on stable storage when this returns. `reason` says why it was not added: `duplicate`, with `existing_id`,
+        or `disabled`. The same record with the id of one that is there is a duplicate, too, however old that is.
+
+        Raises: Invalid; Conflict when its id is taken by another record, or was until that was forgotten; Unavailable;
+        Denied; Damaged.
+        """
+        return (await self.add_many([record], dedupe=dedupe))[0]
+
+    async def add_many(self, records: Sequence[Mapping[str, Any]], *, dedupe: bool = True) -> list[dict[str, Any]]:
+        """Store several records with one write and one flush; all or, when one is refused, none.
+
+        Raises: what `add` raises.
+        """
+        if not self._chosen.enabled:
+            return [{"added": False, "reason": "disabled"} for _ in records]
+        return await self._call(self._memory.add_many, records, dedupe=dedupe)
+
+    async def add_once(self, record: Mapping[str, Any], once: "Once") -> dict[str, Any]:
+        """Store a record as `add` does; the same call, named by its key, stores one, and gets the same answer.
+
+        The id is chosen and kept under the key before anything is stored: whoever repeats the call, because it was
+        interrupted or at the same moment, stores the record under that id, and the second one finds it there.
+
+        Raises: KeyTaken when its key was used for another call; RecordGone when the record was removed since; otherwise
+        as `add`.
+        """
+        from perdure.app.goals.arguments.validate import require_same
+
+        if not self._chosen.enabled:
+            return {"added": False, "reason": "disabled"}
+        ready = await self._call(self._memory.ready, record)
+        kept = await self._keys.keep(replace(once, subject=ready["id"]))
+        require_same(once, kept)
+        done = replace(once, key=f"{once.key}{_DONE}")
+        if (known := await self._keys.find(done.key)) is not None:
+            return await self._still_there(orjson.loads(known.subject))
+        failpoints.hit("memory.once.before")
+        try:
+            answer = await self._call(self._memory.add, {**record, "id": kept.subject})
+        except Conflict:  # nothing was stored, so that the key is free for a record that can be
+            await self._keys.forget(kept)
+            raise
+        if record.get("id") is None and answer.get("existing_id") == kept.subject:
+            answer = {"added": True, "id": kept.subject}  # by this very call, when it was made before
+        failpoints.hit("memory.once.after")
+        known = await self._keys.keep(replace(done, subject=orjson.dumps(answer).decode()))
+        found: dict[str, Any] = orjson.loads(known.subject)
+        return found
+
+    async def _still_there(self, answer: dict[str, Any]) -> dict[str, Any]:
+        """Return the answer to a call that was made before, if what it tells is still so.
+
+        Raises: RecordGone
+        """
+        record_id = answer["id"] if answer["added"] else answer["existing_id"]
+        try:
+            is_there = (await self.get(record_id))["id"] == record_id  # and not another that begins so
+        except (NotFound, Conflict):
+            is_there = False
+        if not is_there:
+            did = "added by this call" if answer["added"] else "there when this call was made"
+            raise RecordGone(f"The record {record_id} was {did}, and has been removed or archived since.")
+        return answer
+
+    async def get(self, record_id: str) -> dict[str, Any]:
+        """Return the record with an id, or with the only one that begins so (at least six characters).
+
+        Raises: NotFound
+        """
+        return await self._call(self._memory.get, record_id)
+
+    async def get_exact(self, record_id: str) -> dict[str, Any]:
+        """Return the record with an id; a prefix of it is not enough.
+
+        Raises: NotFound, naming the only record whose id begins so; otherwise as `get`.
+        """
+        try:
+            found = await self.get(record_id)
+        except Conflict as error:
+            raise NotFound(f"No record has the id {record_id!r}. {_WHOLE_ID}") from error
+        if found["id"] != record_id:
+            raise NotFound(f"No record has the id {record_id!r}. Did you mean {found['id']!r}? {_WHOLE_ID}")
+        return found
+
+    async def related(  # noqa: PLR0913 (each is a way to find something)
+        self,
+        *,
+        paths: Sequence[str] = (),
+        fingerprint: str | Sequence[str] | None = None,
+        text: str | None = None,
+        repo: str | None = None,
+        sha: str | None = None,
+        pr_number: int | None = None,
+        limit: int | None = None,
+        budget_ms: float = 50.0,
+    ) -> dict[str, Any]:
+        """Find what has to do with some paths, a fingerprint, a text, a commit or a pull request.
+
+        Gives `{"matches": [{"record", "why": [{"kind", "value"}], "count"}], "truncated"}`, the most severe and newest
+        first, of the last `memory.retention_days`, at most `memory.max_matches` unless a limit is given. Records that
+        say the same (what tools report of one cause; otherwise the same title and summary) are one match with their
+        `count`. `truncated` says that the time was up.
+
+        Raises: Invalid; Unavailable; Denied.
+        """
+        chosen = self._chosen
+        if not chosen.enabled:
+            return {"matches": [], "truncated": False, "disabled": True}
+        if not paths and not any((fingerprint, text, sha, pr_number is not None)):
+            return {"matches": [], "truncated": False}
+        return await self._call(
+            self._memory.related,
+            paths=paths,
+            fingerprint=fingerprint,
+            text=text,
+            repo=repo,
+            sha=sha,
+            pr_number=pr_number,
+            limit=chosen.max_matches if limit is None else limit,
+            budget_ms=budget_ms,
+            retention_days=chosen.retention_days,
+        )
+
+    async def search(
+        self,
+        text: str,
+        *,
+        limit: int = 10,
+        budget_ms: float = 50.0,
+        **filters: Unpack[Filters],
+    ) -> dict[str, Any]:
+        """Find records by their words, the best first: `{"matches": [{"record", "score"}], "truncated"}`.
+
+        Words are found by their stem, and any part of a text in Chinese, Japanese or Korean. Filters are those of
+        `list`.
+
+        Raises: Invalid; Unavailable; Denied.
+        """
+        if not self._chosen.enabled:
+            return {"matches": [], "truncated": False, "disabled": True}
+        return await self._call(self._memory.search, text, limit=limit, budget_ms=budget_ms, **filters)
+
+    async def list(self, *, limit: int = 20, **filters: Unpack[Filters]) -> dict[str, Any]:
+        """Return the newest records: `{"records", "has_more"}`; what is superseded is left out.
+
+        Filters are `type`, `source`, `repo`, and `since` and `until` (ISO-8601 or seconds since 1970).
+
+        Raises: Invalid; Unavailable; Denied.
+        """
+        return await self._call(self._memory.list, limit=limit, **filters)
+
+    async def update(self, key: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """Store a record under a key, or in the place of the one with an id; what was current there is superseded.
+
+        The new record takes over what `changes` does not have; None removes a value. Gives `{"added": True, "id",
+        "key", "superseded"}`, else `added` is False with the `reason`: `unchanged`, with `existing_id`, or `disabled`.
+
+        Raises: Invalid; Unavailable; Denied; Damaged.
+        """
+        if not self._chosen.enabled:
+            return {"added": False, "reason": "disabled"}
+        return await self._call(self._memory.update, key, changes)
+
+    async def iter(self) -> AsyncIterator[dict[str, Any]]:
+        """Give all records, oldest first, a page of them in memory at a time."""
+        _ = self._chosen
+        records = self._memory.iter()
+        while page := await self._call(lambda: list(islice(records, _PAGE))):
+            for record in page:
+                yield record
+
+    async def ingest(self, find: Callable[[], Found]) -> dict[str, Any]:
+        """Take in what a source gives; count what was `added`, `duplicates`, `forgotten`, `skipped`; list `errors`.
+
+        The source read again adds nothing, and a forgotten record is not added again. What cannot be used is skipped;
+        nothing of it is raised.
+        """
+        if not self._chosen.enabled:
+            return {"added": 0, "duplicates": 0, "forgotten": 0, "skipped": 0, "errors": [_OFF]}
+        return await self._call(lambda: store(find(), self._memory))
+
+    async def status(self) -> dict[str, Any]:
+        """Say how much there is, how large it is, and how the log and its index stand."""
+        chosen = self._chosen
+        return {
+            "enabled": chosen.enabled,
+            **await self._call(self._memory.status, retention_days=chosen.retention_days),
+        }
+
+    async def verify(self, *, clear: bool = False) -> dict[str, Any]:
+        """Read the whole log and list what is wrong with it under `bad`; `clear` allows appends after a failed flush.
+
+        Raises: Unavailable; Denied; Damaged.
+        """
+        return await self._call(self._memory.verify, clear=clear)
+
+    async def repair(self, *, accept: str | None = None) -> dict[str, Any]:
+        """Move damaged lines into `quarantine`, or take an altered one as it stands.
+
+        Raises: NotFound; Unavailable; Denied; Damaged.
+        """
+        return await self._call(self._memory.repair, accept=accept)
+
+    async def rebuild(self) -> dict[str, Any]:
+        """Make the index anew from the log.
+
+        Raises: Unavailable; Denied.
+        """
+        return await self._call(self._memory.rebuild)
+
+    async def compact(self, *, retention_days: int | None = None, dry_run: bool = False) -> dict[str, Any]:
+        """Move records that are superseded, or older than the retention, into the archive, while work goes on.
+
+        Pinned records and the newest of each fingerprint stay. A dry run returns the same numbers and writes nothing.
+
+        Raises: Invalid; Unavailable; Denied; Damaged.
+        """
+        days = self._chosen.retention_days if retention_days is None else retention_days
+        return await self._call(self._memory.compact, retention_days=days, dry_run=dry_run)
+
+    async def forget(self, record_id: str) -> dict[str, Any]:
+        """Remove a record for good: no import and no adapter brings it back.
+
+        Raises: NotFound; Unavailable; Denied; Damaged.
+        """
+        return await self._call(self._memory.forget, record_id)
+
+    async def export(self, *, raw: bool = False, archive: bool = False) -> AsyncIterator[bytes]:
+        """Give every record as a line of JSON, oldest first; `raw` gives it as it stands in the log, with its sum."""
+        _ = self._chosen
+        lines = self._memory.export(raw=raw, archive=archive)
+        while page := await self._call(lambda: list(islice(lines, _PAGE))):
+            for line in page:
+                yield line
+
+    async def import_lines(self, chunks: Iterable[bytes]) -> dict[str, Any]:
+        """Add every line of JSON whose id is not there yet; the chunks may be cut anywhere.
+
+        Gives `added`, `skipped`, `forgotten`, `bad_lines`, and under `bad` the first of those with their numbers.
+        `conflicts` counts those of the skipped whose id is taken by another record, and `conflicting` has the first of
+        them.
+
+        Raises: Conflict when the memory is switched off; Unavailable; Denied; Damaged.
+        """
+        if not self._chosen.enabled:
+            raise Conflict(_OFF)
+        return await self._call(self._memory.import_lines, chunks)
+
+    async def close(self) -> None:
+        """Wait for what is being done, and close all files."""
+        await asyncio.gather(*self._running, return_exceptions=True)
+        await asyncio.to_thread(self._memory.close)
+
+    @property
+    def _keys(self) -> "IdempotencyKeys":
+        if self._own_keys is None:
+            raise Invalid("This memory was opened without a database, which is where keys are kept.")
+        return self._own_keys
+
+    @property
+    def _chosen(self) -> MemorySettings:
+        return self._settings.memory
+
+    async def _call(self, act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Do something in a thread. For a caller that is cancelled, nothing is written later.
+
+        A write that has begun by then is awaited, and one that has not begun is not done.
+        """
+        _ = self._chosen
+        caller = Caller()
+        token = CALLER.set(caller)
+        try:
+            work = asyncio.ensure_future(asyncio.to_thread(act, *args, **kwargs))
+        finally:
+            CALLER.reset(token)
+        self._running.add(work)
+        work.add_done_callback(self._ended)
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            if caller.give_up():
+                await asyncio.wait([work])
+            raise
+
+    def _ended(self, work: asyncio.Future[Any]) -> None:
+        self._running.discard(work)
+        if not work.cancelled():
+            work.exception()  # whoever waits gets it; if nobody does, it is no accident
+
+
+@asynccontextmanager
+async def open_memory(settings: Settings) -> AsyncIterator[HomeMemory]:
+    """Open the memory of a home alone; nothing else of the home is touched."""
+    memory = HomeMemory(settings)
+    try:
+        yield memory
+    finally:
+        await memory.close()

@@ -1,0 +1,174 @@
+"""A goal as every surface shows it: one JSON form, from its summary in a list or from its whole history."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Generic, Literal, TypeVar, overload
+
+from perdure.app.wire.next_attempts import earliest_attempt_us
+from perdure.app.wire.next_commands import NextCommand, next_commands
+from perdure.kernel.events import Termination, ToolError, iso
+from perdure.kernel.fold import GoalState
+from perdure.kernel.summary import Summary, summarise
+
+T_co = TypeVar("T_co", covariant=True)
+GoalStatus = Literal["running", "interrupted", "waiting", "done", "failed", "cancelled"]
+QUEUED = "Queued: the server runs it when it has room."
+
+
+@dataclass(frozen=True)
+class GoalResult(Generic[T_co]):
+    """How a run of a goal ended: `value` is what it returned, `reason` why it ended, if it has.
+
+    `detail` says more of an end that is not `done`, such as `NameError: name 'x' is not defined (report.py, line 12)`,
+    and why a goal is on hold.
+    """
+
+    id: str
+    status: GoalStatus
+    reason: str | None
+    value: T_co
+    """What the flow returned; None unless the goal is done."""
+    detail: str | None = None
+
+    @classmethod
+    def of(cls, state: GoalState, queue: str, read: Callable[[Any], Any] = lambda value: value) -> "GoalResult[Any]":
+        """Return how a goal of a queue stands that no worker runs; `read` makes its value of what was recorded."""
+        view = GoalView.of_state(state, queue=queue)
+        ended = state.termination
+        if ended is None:
+            return GoalResult(state.goal_id, view.status, None, None, view.detail)
+        value = read(ended.value) if ended.reason == "done" else ended.value
+        return GoalResult(state.goal_id, view.status, ended.reason, value, ended.detail)
+
+
+@dataclass(frozen=True)
+class GoalView:
+    """What can be seen of a goal at a moment; `is_running` is what the lease says, not the events."""
+
+    summary: Summary
+    is_running: bool = False
+    termination: Termination | None = None
+    is_news: bool = True
+    """False when what was told to the goal just now had been told before, with the same key."""
+    note: str | None = None
+    """What else is to be said of a goal that has not ended."""
+    state: GoalState | None = field(default=None, repr=False, compare=False)
+    """What its events say; None in a list. The next commands are exact only with it."""
+    next_goals: Sequence["GoalView"] = ()
+    """The goals to continue with: the descendants that it waits for, or, when it has ended, its parent."""
+
+    @overload
+    @classmethod
+    def of_state(cls, state: GoalState, *, is_running: bool = False, row: Summary) -> "GoalView": ...
+    @overload
+    @classmethod
+    def of_state(cls, state: GoalState, *, is_running: bool = False, queue: str) -> "GoalView": ...
+    @classmethod
+    def of_state(
+        cls, state: GoalState, *, is_running: bool = False, row: Summary | None = None, queue: str = ""
+    ) -> "GoalView":
+        """Return the view of a folded history. Its row, or at least its queue, has what the events do not say."""
+        if row is None:
+            summary = summarise(state, queue=queue)
+        else:
+            summary = summarise(state, start_key=row.start_key, queue=row.queue, deaths=row.deaths)
+        return cls(summary, is_running=is_running, termination=state.termination, state=state)
+
+    @property
+    def id(self) -> str:
+        """The goal's id."""
+        return self.summary.goal_id
+
+    @property
+    def text(self) -> str:
+        """What it was asked to do: a command line, the title of a plan, or a flow with its arguments."""
+        return self.summary.text
+
+    @property
+    def reason(self) -> str | None:
+        """Why it ended, if it has."""
+        return self.summary.reason
+
+    @property
+    def status(self) -> GoalStatus:
+        """Tell the running from the interrupted, which the events alone cannot."""
+        if self.summary.status == "open":
+            return "running" if self.is_running else "interrupted"
+        return self.summary.status
+
+    @property
+    def is_final(self) -> bool:
+        """Whether it has ended."""
+        return self.summary.is_final
+
+    @property
+    def detail(self) -> str | None:
+        """Why it ended like that; or, before its end, what it waits for apart from what its status says."""
+        if self.is_final:
+            return self.summary.detail if self.termination is None else self.termination.detail
+        if self.note is None and self.summary.waiting_for == "hold":
+            return self.summary.detail
+        return QUEUED if self.note is None and self.is_queued else self.note
+
+    @property
+    def error(self) -> ToolError | None:
+        """Why it failed, with the traceback of the user's code if that raised; None in a list."""
+        return self.termination.error if self.termination is not None else None
+
+    @property
+    def next(self) -> Sequence[NextCommand]:
+        """The commands that a person can run next, the best first."""
+        others = [command for goal in self.next_goals for command in goal.next]
+        own = next_commands(self.summary, self.state, is_running=self.is_running)
+        return [*own, *others] if self.is_final else others or own
+
+    @property
+    def is_queued(self) -> bool:
+        """Whether it waits for the worker of a server."""
+        return self.summary.queue == "server" and self.status == "interrupted"
+
+    @property
+    def due_at(self) -> str | None:
+        """When a goal that waits can continue by itself; None where it cannot."""
+        due_us = self.summary.due_us
+        return None if due_us is None else iso(due_us)
+
+    @property
+    def next_attempt_at(self) -> str | None:
+        """When a step that failed is tried again; None where none is, and in a list."""
+        next_us = None if self.state is None else earliest_attempt_us(self.state)
+        return None if next_us is None else iso(next_us)
+
+    def is_overdue(self, now_us: int) -> bool:
+        """Whether a goal that sleeps could continue by now, and no worker has it."""
+        due_us = self.summary.due_us
+        return due_us is not None and due_us <= now_us and self.status == "waiting" and not self.is_running
+
+    def wire(self) -> dict[str, Any]:
+        """Return the one JSON form of a goal."""
+        goal = self.summary
+        origin, parent = goal.forked_from, goal.parent
+        return {
+            "id": goal.goal_id,
+            "key": goal.start_key,
+            "text": goal.text,
+            "mind": goal.mind,
+            "bot": goal.bot,
+            "status": self.status,
+            "reason": goal.reason,
+            "waiting_for": goal.waiting_for,
+            "due_at": self.due_at if self.status == "waiting" else None,
+            "next_attempt_at": self.next_attempt_at,
+            "created_at": iso(goal.created_us),
+            "updated_at": iso(goal.updated_us),
+            "last_seq": goal.last_seq,
+            "steps": goal.steps,
+            "cost_usd": goal.cost_usd,
+            "tags": [*goal.tags],
+            "parent": {"goal_id": parent.goal_id, "call_id": parent.call_id} if parent else None,
+            "forked_from": {"goal_id": origin.goal_id, "seq": origin.seq} if origin else None,
+            "output": self.termination.value if self.termination else None,
+            "detail": self.detail,
+            "error": None if self.error is None else asdict(self.error),
+            "next": [each.wire() for each in self.next],
+        }

@@ -1,0 +1,326 @@
+"""Which commands a person can run next on a goal: the same on every surface.
+
+A list has only the summary of each goal, and its commands are generic. With the folded state they name the steps, calls
+and values that are meant.
+"""
+
+import shlex
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from perdure.kernel.calls.cancellation import is_cancelled_by_flow
+from perdure.kernel.calls.children import open_children
+from perdure.kernel.calls.cleanup import is_cleaning_up
+from perdure.kernel.calls.decisions import missed_deadlines, timed_out
+from perdure.kernel.events import Ask, LimitName, Reopened, Wait, moment_us
+from perdure.kernel.fold import CallState, GoalState
+from perdure.kernel.history.moments import moment
+from perdure.kernel.history.reopening import NotRetried, plan_retry
+from perdure.kernel.history.repetition import cleanup_steps, unresolved_after
+from perdure.kernel.recovery import WITHOUT_RESULT
+from perdure.kernel.summary import Summary
+from perdure.minds.flow.scripts import is_of_script, run_again, script_command
+
+LIMIT_FLAGS: dict[LimitName, str] = {
+    "iterations": "--max-iterations",
+    "tokens": "--max-tokens",
+    "usd": "--budget-usd",
+    "seconds": "--timeout",
+}
+DECISIONS = {
+    "skip": "Skip it if it happened: it counts as done. Add --value JSON to give its output.",
+    "retry": "Retry it if it did not happen: it is run again.",
+    "abort": "Abort: the goal ends as failed.",
+}
+"""How an unknown outcome can be settled, from what does the least."""
+
+
+@dataclass(frozen=True, slots=True)
+class NextCommand:
+    """A command line, and what it is for."""
+
+    command: str
+    why: str
+
+    def wire(self) -> dict[str, str]:
+        """Return its JSON form."""
+        return {"command": self.command, "why": self.why}
+
+
+def next_commands(
+    goal: Summary, state: GoalState | None = None, *, is_running: bool = False, now_us: int | None = None
+) -> Sequence[NextCommand]:
+    """Return the commands that fit a goal, the best first; a goal that needs none has none.
+
+    A state that is older or newer than the summary is not used.
+    """
+    known = state if state is not None and state.tip.seq == goal.last_seq else None
+    now_us = time.time_ns() // 1000 if now_us is None else now_us
+    match goal.status:
+        case "done":
+            return ()
+        case "failed":
+            return (_retry(goal),) if known is None else tuple(_after_failure(goal, known))
+        case "cancelled":
+            return (_after_cancel(goal, known),)
+        case _:
+            return tuple(_unfinished(goal, known, is_running=is_running, now_us=now_us))
+
+
+def with_home(commands: Sequence[NextCommand], home: Path | str | None) -> Sequence[NextCommand]:
+    """Return commands for a home that they have to name; unchanged without one."""
+    return (
+        commands
+        if home is None
+        else tuple(replace(each, command=at_home(each.command, str(home))) for each in commands)
+    )
+
+
+def at_home(command: str, home: str) -> str:
+    """Return a command with `--home`, if it is one of Perdure's."""
+    program, *words = shlex.split(command)
+    if program != "perdure":
+        return command
+    end = words.index("--") if "--" in words else len(words)
+    return _perdure(*words[:end], "--home", home, *words[end:])
+
+
+def _unfinished(goal: Summary, state: GoalState | None, *, is_running: bool, now_us: int) -> Iterator[NextCommand]:
+    if state is not None and goal.waiting_for != "hold":
+        missed = missed_deadlines(state, now_us)
+        for name, call in state.open_calls.items():
+            if call.seq > state.cancel_seq and name not in missed:  # a flow that cleans up cancels what it waited for
+                yield from _settling(goal, state, call, is_running=is_running)
+    if is_running:
+        yield NextCommand(_perdure("goal", "watch", goal.goal_id), "Follow it while it runs.")
+    elif goal.status == "waiting":
+        yield from _waiting(goal, state, now_us)
+    elif goal.queue != "server":  # the server runs its own
+        yield _resume(goal, state, _why_interrupted(goal, state))
+    if state is not None and is_cleaning_up(state):
+        yield NextCommand(_perdure("goal", "cancel", goal.goal_id, "--now"), "End it without the rest of its cleanup.")
+
+
+def _why_interrupted(goal: Summary, state: GoalState | None) -> str:
+    if state is not None and is_cleaning_up(state):
+        return "It is cancelled, and its flow has not cleaned up. Resume it where its code is."
+    app = goal.queue.removeprefix("app.")
+    if app != goal.queue:
+        return f"Resume it here. The application {app!r} resumes it by itself when it runs."
+    return "Run the fork." if is_new_fork(goal) else "Resume it where it stopped."
+
+
+def is_new_fork(goal: Summary) -> bool:
+    """Tell whether a goal is a fork that has not run yet: its own history is the event of the fork."""
+    return goal.forked_from is not None and goal.last_seq == goal.forked_from.seq + 1
+
+
+def _waiting(goal: Summary, state: GoalState | None, now_us: int) -> Iterator[NextCommand]:
+    """Give the commands beside those that settle a call."""
+    if state is not None and state.reached_limit is not None:
+        yield _raise_limit(state, state.reached_limit)
+    due_us = goal.due_us if state is None else min(state.timers().values(), default=None)
+    is_late = goal.waiting_for in ("person", "signal") and _is_overdue(due_us, now_us)
+    match "overdue" if is_late else goal.waiting_for:
+        case "hold":
+            yield _resume(goal, state, _why_held(goal, state))
+        case "timer" | "overdue":
+            yield _wake(goal, state, now_us)
+        case "child":
+            yield from _of_children(goal, state)
+        case "limit" if state is None:
+            yield _show(goal, "It has reached a limit. Show which one, and the command that raises it.")
+        case waits_for if state is None:
+            yield _show(goal, f"It waits for a {waits_for}. Show what it waits for, and the commands for that.")
+        case "person" | "signal" if is_of_script(state.begun.mind):
+            yield _run_script(state, "Then resume the goal.")
+
+
+def _of_children(goal: Summary, state: GoalState | None) -> Iterator[NextCommand]:
+    """Give the commands that show the children that a goal waits for."""
+    children = {} if state is None else open_children(state)
+    if not children:
+        yield _show(goal, "It waits for a child. Show which one, and what that waits for.")
+    for child_id, call in children.items():
+        why = f"It waits for its child {child_id} ({call.call.step})."
+        yield NextCommand(_perdure("goal", "show", child_id), f"{why} Show what that waits for.")
+
+
+def _settling(goal: Summary, state: GoalState, call: CallState, *, is_running: bool) -> Iterator[NextCommand]:
+    """Give the commands that settle an open call; those on a goal of the command line resume it, too."""
+    about, goal_id = call.call, goal.goal_id
+    is_resumed_here = goal.queue == "cli" and not is_running and not is_of_script(state.begun.mind)
+    resume = ("--resume",) if is_resumed_here else ()
+    if isinstance(about, Ask):
+        options = "" if about.options is None else f" ({', '.join(about.options)})"
+        named = (about.call_id,) if _asks_several(state) else ()
+        command = _perdure("goal", "answer", goal_id, *named, "ANSWER", *resume)
+        yield NextCommand(command, f"{about.step} asks: {about.question}{options}{_until(about)}")
+    elif isinstance(about, Wait) and about.signal is not None:
+        words = (about.signal, "JSON", *resume)
+        if about.signal.startswith("-"):
+            words = (*resume, "--", about.signal, "JSON")
+        command = _perdure("goal", "signal", goal_id, *words)
+        why = f"{about.step} waits for the signal {about.signal}{_until(about)}."
+        yield NextCommand(command, f"{why} Leave JSON out to send null.")
+    elif call.unknown is not None:
+        cause = f"The outcome of {about.call_id} is unknown. {call.unknown.why} "
+        for decision, meaning in DECISIONS.items():
+            needs_value = decision == "skip" and WITHOUT_RESULT in call.unknown.why
+            value = ("--value", "JSON") if needs_value else ()
+            command = _perdure("goal", "decide", goal_id, about.call_id, decision, *value, *resume)
+            yield NextCommand(command, f"{cause}{meaning}")
+            cause = ""
+    elif call.awaits_approval:
+        for verb, meaning in (("approve", "needs approval: it is run"), ("deny", "needs approval: it is not run")):
+            yield NextCommand(_perdure("goal", verb, goal_id, about.call_id, *resume), f"{about.call_id} {meaning}.")
+
+
+def _until(about: Ask | Wait) -> str:
+    return "" if about.until is None else f", until {moment(moment_us(about.until))}"
+
+
+def _asks_several(state: GoalState) -> bool:
+    return sum(isinstance(call.call, Ask) for call in state.open_calls.values()) > 1
+
+
+def _resume(goal: Summary, state: GoalState | None, why: str) -> NextCommand:
+    if state is not None and is_of_script(state.begun.mind):
+        return _run_script(state, why)
+    return NextCommand(_perdure("goal", "resume", goal.goal_id), why)
+
+
+def _run_script(state: GoalState, why: str) -> NextCommand:
+    """Name the command that runs the script which defined a flow; where it is not known, say what to run."""
+    command = script_command(state.begun)
+    if command is None:
+        return NextCommand(_perdure("goal", "show", state.goal_id), f"{why} To continue, {run_again(state.begun)}.")
+    defined = "Its flow is defined in this script"
+    if state.begun.forked_from is None:
+        return NextCommand(command, f"{why} {defined}.")
+    resumed = f"`await p.goals.resume({state.goal_id!r})` in the script resumes this fork."
+    return NextCommand(command, f"{why} {defined}, which finds a goal by its start key. {resumed}")
+
+
+def _why_held(goal: Summary, state: GoalState | None) -> str:
+    hold = state.hold if state is not None else None
+    deaths = goal.deaths if hold is None else hold.deaths
+    steps = f" in {', '.join(hold.steps)}" if hold is not None and hold.steps else ""
+    return f"It is on hold: {deaths} workers in a row died{steps}. Resume it when the cause is fixed."
+
+
+def _wake(goal: Summary, state: GoalState | None, now_us: int) -> NextCommand:
+    due_us = goal.due_us if state is None else min(state.timers().values(), default=goal.due_us)
+    is_overdue = _is_overdue(due_us, now_us)
+    slept = _slept(goal, due_us, is_overdue=is_overdue)
+    missed = {} if state is None else missed_deadlines(state, now_us)
+    if missed:
+        slept = " ".join(f"{said}." for said in dict.fromkeys(map(timed_out, missed.values())))
+    if goal.queue != "cli":
+        owner = "the server" if goal.queue == "server" else "its application"
+        return NextCommand(_perdure("goal", "watch", goal.goal_id), f"{slept} Follow it: {owner} resumes it.")
+    return _resume(goal, state, f"{slept} Resume it{'' if is_overdue else ' then'}.")
+
+
+def _slept(goal: Summary, due_us: int | None, *, is_overdue: bool) -> str:
+    """Say until when a goal sleeps, or has slept, or has waited for something else."""
+    at = "a moment that is not known" if due_us is None else moment(due_us)
+    if not is_overdue:
+        return f"It sleeps until {at}."
+    did = "slept" if goal.waiting_for == "timer" else f"waited for a {goal.waiting_for}"
+    return f"It {did} until {at} and is overdue."
+
+
+def _is_overdue(due_us: int | None, now_us: int) -> bool:
+    return due_us is not None and due_us <= now_us
+
+
+def _raise_limit(state: GoalState, name: LimitName) -> NextCommand:
+    used = getattr(state.used, name)
+    more = max(2 * used, 2 * (getattr(state.limits, name) or 0))
+    value = f"{max(round(more), 1)}s" if name == "seconds" else f"{more:g}" if name == "usd" else str(int(more))
+    command = _perdure("goal", "resume", state.goal_id, LIMIT_FLAGS[name], value)
+    return NextCommand(command, f"Its limit of {name} is reached ({used:g} used). Raise it and resume.")
+
+
+def _retry(goal: Summary, why: str = "Retry what failed, when the cause is fixed.") -> NextCommand:
+    return NextCommand(_perdure("goal", "retry", goal.goal_id), why)
+
+
+def _why_retried(state: GoalState, planned: Reopened) -> str:
+    """Say what a retry does: which steps it calls again, and which wait for a decision."""
+    repeated = [state.calls[call_id] for call_id in planned.again]
+    again = [call.call.step for call in repeated if not is_cancelled_by_flow(call)]
+    cancelled = [call.call.step for call in repeated if is_cancelled_by_flow(call)]
+    unknown = [state.calls[call_id].call.step for call_id in planned.unknown]
+    said = []
+    if again:
+        said.append(f"Retry {', '.join(again)}, which failed, when the cause is fixed.")
+    if cancelled:
+        begins = "It also calls" if again else "Run the flow again when the bug is fixed. It calls"
+        said.append(f"{begins} {', '.join(cancelled)} again, which the flow had cancelled before it failed.")
+    if unknown:
+        begins = "The goal then waits" if again or cancelled else "Reopen the goal, which then waits"
+        said.append(f"{begins} for a decision about {', '.join(unknown)}, which may have happened.")
+    if not said and state.begun.mind.kind == "flow":
+        return "Run the flow again over its recorded steps, when the bug is fixed."
+    return " ".join(said) or "Retry what failed, when the cause is fixed."
+
+
+def _after_failure(goal: Summary, state: GoalState) -> Iterator[NextCommand]:
+    try:
+        planned = plan_retry(state, by="person")
+    except NotRetried as error:
+        if error.before is not None:
+            yield _fork_before(state, error.before, error.what)
+        return
+    yield _retry(goal, _why_retried(state, planned))
+    if is_of_script(state.begun.mind):
+        yield _run_script(state, "Then run the goal.")
+
+
+def _after_cancel(goal: Summary, state: GoalState | None) -> NextCommand:
+    """Offer a fork at the first step that the cancellation cut off, else after the last one."""
+    if state is None:
+        return _show(goal, "Show its steps. A cancelled goal continues only as a fork.")
+    if cleaned := cleanup_steps(state):
+        return _show(goal, f"Its cleanup began {', '.join(cleaned)}. A fork would not undo that.")
+    if state.cancel is not None and not _cut_off(state):
+        command = _perdure("goal", "fork", state.goal_id, "--at", str(state.cancel_seq - 1))
+        return NextCommand(command, "Continue as a new goal from where it was cancelled.")
+    for call in _cut_off(state) if state.cancel is not None else state.calls.values():
+        if call.is_open or is_cancelled_by_flow(call):
+            why = f"Continue as a new goal before {call.call.step}, which was cut off."
+            return _fork_before(state, call.call.step, why)
+    last = next(reversed(state.calls.values()), None)
+    if last is None:
+        return NextCommand(_perdure("goal", "fork", state.goal_id, "--at", "1"), "Begin again as a new goal.")
+    command = _perdure("goal", "fork", state.goal_id, "--after", last.call.step)
+    return NextCommand(command, f"Continue as a new goal after {last.call.step}, the last step.")
+
+
+def _fork_before(state: GoalState, step: str, why: str) -> NextCommand:
+    """Offer a fork before a step, with what it repeats although it may have happened."""
+    first = next(call for call in state.calls.values() if call.call.step == step)
+    at_risk = unresolved_after(state, first.seq - 1)
+    steps = list(dict.fromkeys(call.call.step for call in at_risk))
+    repeats = [word for each in steps for word in ("--repeat", each)]
+    command = _perdure("goal", "fork", state.goal_id, "--before", step, *repeats)
+    warning = f" {', '.join(steps)} may have happened, and the fork would repeat that: find that out first."
+    return NextCommand(command, f"{why}{warning if steps else ''}")
+
+
+def _cut_off(state: GoalState) -> list[CallState]:
+    """Return the calls that were open when a goal was cancelled, which then cleaned up."""
+    begun = [call for call in state.calls.values() if call.seq < state.cancel_seq]
+    return [call for call in begun if call.ended_seq is None or call.ended_seq > state.cancel_seq]
+
+
+def _show(goal: Summary, why: str) -> NextCommand:
+    return NextCommand(_perdure("goal", "show", goal.goal_id), why)
+
+
+def _perdure(*words: str) -> str:
+    return shlex.join(["perdure", *words])

@@ -1,0 +1,137 @@
+"""The worker of a program: goals in its own event loop, and recovery of what dead processes have left."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+from perdure.app.goals.arguments.run_options import Manner
+from perdure.app.wire.goal_view import GoalView
+from perdure.app.workers.background import BackgroundRuns, Run
+from perdure.errors import NotFound, Unavailable
+from perdure.kernel.loop import Ran
+
+Resume = Callable[[str, Manner], Awaitable[Ran]]
+"""Resumes the goal with an id."""
+
+_MOST_WATCHED = 100
+"""Maximum number of watched goals that one poll reads; the next poll continues behind them."""
+
+
+class AppWorker(BackgroundRuns):
+    """The goals that a program runs in the background: those that it starts, and those that it recovers."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._polling: asyncio.Task[None] | None = None
+        self._recovers = False
+        self._watched: dict[str, Resume] = {}
+        """The goals that were started here and have not ended: each is resumed when it can continue."""
+
+    async def start(self, begin: Callable[[Manner], Awaitable[Ran]], resume: Resume) -> Run:
+        """Begin a new goal, and return as soon as it is durable; `resume` continues it later, when it has waited.
+
+        Raises: what `begin` raises before that; Unavailable when the home is being closed.
+        """
+        self._require_open()
+        run = Run("", is_stored=False)
+        await self._begun(run, lambda manner: begin(replace(manner, commits_start=True)))
+        self._watch(run.goal_id, resume)
+        return run
+
+    def resume(self, goal_id: str, resume: Resume | None = None) -> "asyncio.Task[Ran]":
+        """Resume a goal, and return the task that runs it; one that runs here already is returned.
+
+        With `resume`, the goal counts as started here.
+
+        Raises: Unavailable when the home is being closed.
+        """
+        self._require_open()
+        if resume is not None:
+            self._watch(goal_id, resume)
+        known = next((task for task, run in self._running.items() if run.goal_id == goal_id), None)
+        if known is not None:
+            return known
+        go_on = self._watched.get(goal_id, self._goals.go_on)
+        return self._begin(Run(goal_id, is_unattended=True), lambda manner: go_on(goal_id, manner), lambda _goal: None)
+
+    def run_child(self, child: GoalView, resume: Resume, on_left: Callable[[GoalView], None]) -> bool:
+        """Run a child of a goal, and again whenever it can continue; tell whether it runs or will.
+
+        `on_left` is called each time when it is no longer run here. A child that could not be run just now is left
+        alone.
+        """
+        if self._is_closing:
+            return False
+        self._watch(child.id, resume)
+        if self._runs(child.id) or self._goals.is_held_here(child.id):
+            return True
+        if self._is_hopeless(child):
+            return False
+        run = Run(child.id, child.summary.last_seq)
+        task = self._begin(run, lambda manner: resume(child.id, manner), lambda _goal: None)
+        task.add_done_callback(lambda _task: on_left(child))
+        return True
+
+    @property
+    def _parks_for_children(self) -> bool:
+        """Whether goals have slots here: those that are recovered do. See BackgroundRuns."""
+        return self._recovers
+
+    def recover(self) -> None:
+        """Poll the queue from now on: resume what no live worker holds, and what is due."""
+        self._recovers = True
+        self._goals.children.poller = self
+        self._poll()
+
+    async def close(self, patience_s: float = 10.0) -> None:
+        """See BackgroundRuns.close."""
+        await super().close(patience_s)
+        if self._polling is not None:
+            await self._polling
+
+    def _poll(self) -> None:
+        self._polling = self._polling or asyncio.ensure_future(self.run())
+
+    def _watch(self, goal_id: str, resume: Resume) -> None:
+        self._watched[goal_id] = resume
+        self._poll()
+
+    async def _take_up(self) -> None:
+        """See BackgroundRuns._take_up; without recovery, only goals that were started here are resumed."""
+        if self._recovers:
+            await super()._take_up()
+        for goal_id in list(self._watched)[:_MOST_WATCHED]:
+            self._watched[goal_id] = self._watched.pop(goal_id)  # the next poll begins with those behind it
+            if not self._runs(goal_id):
+                await self._resume_watched(goal_id)
+
+    async def _resume_watched(self, goal_id: str) -> None:
+        """Resume a goal that has waited, if it can continue; one that has ended is no longer watched.
+
+        A goal that was moved to another queue, for example because a person resumed it, is left to that queue.
+        """
+        try:
+            goal = await self._goals.get(goal_id)
+        except NotFound:
+            del self._watched[goal_id]
+            return
+        if goal.is_final:
+            del self._watched[goal_id]
+            return
+        can_continue = await self._goals.can_continue(goal)
+        is_ours = goal.summary.queue == self._queue_name and self._can_be_tried(goal)
+        if can_continue and is_ours and not self._is_closing:
+            go_on = self._watched[goal_id]
+            run = Run(goal_id, goal.summary.last_seq)
+            self._begin(run, lambda manner: go_on(goal_id, replace(manner, is_automatic=True)), lambda _goal: None)
+
+    @property
+    def _free(self) -> int:
+        """How many goals may be recovered now: those that the application has started itself do not count."""
+        recovered = sum(run.polled_seq is not None for run in self._running.values())
+        return 0 if self._is_closing else self.most - recovered
+
+    def _require_open(self) -> None:
+        if self._is_closing:
+            raise Unavailable("The home is being closed, and begins no more goals.")

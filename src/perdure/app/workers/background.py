@@ -1,0 +1,347 @@
+"""Goals that run in tasks of this process, and the polling for goals that can be resumed here."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from perdure.app.goals.arguments.run_options import Manner, Watch
+from perdure.app.wire.goal_view import GoalView
+from perdure.app.workers.outage_log import Trouble
+from perdure.app.workers.worker import RunsEnded
+from perdure.errors import PerdureError, Unavailable
+from perdure.kernel.calls.holding import is_held
+from perdure.kernel.events import Event
+from perdure.kernel.fold import GoalState
+from perdure.kernel.loop import Loop, Ran
+from perdure.kernel.ports import Clock, Owned
+
+if TYPE_CHECKING:
+    from perdure.app.goals.goals import Goals
+
+LOOK_S = 0.5
+MOST_RUNNING = 64
+_MOST_PAGES = 5
+"""Maximum number of pages of the queue that one poll reads; the next poll continues behind them."""
+_MOST_DUE = 1_000
+"""Maximum number of due goals of a queue that one poll reads; the next poll continues behind them."""
+_BEGIN_S = 20.0
+"""How long a caller waits until a goal has begun: code of a flow may block before that."""
+_OWNED_S = 1.0
+_MOMENT_S = 2.0
+_UNKNOWN_SEQ = -1
+PATIENCE_S = 60.0
+"""How long a goal that could not be resumed here is left alone, unless something is recorded for it."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _Failed:
+    last_seq: int
+    until_s: float
+
+
+@dataclass
+class Run:
+    """A goal that runs here, or is about to."""
+
+    goal_id: str
+    polled_seq: int | None = None
+    """Its last seq when polling found it: no caller gets the error then, so it is logged."""
+    loop: Loop | None = None
+    is_stored: bool = True
+    """False for a new or reopened goal before its first commit: until then its caller gets the error."""
+    is_unattended: bool = False
+    """Whether no caller waits until it runs: an error before that is logged."""
+    task: "asyncio.Task[Ran] | None" = None
+
+
+class BackgroundRuns:
+    """The goals of one queue that run in tasks of this process, without a caller that awaits them.
+
+    Several processes share a queue through leases: each claims what no live worker owns.
+    """
+
+    def __init__(self, goals: "Goals", clock: Clock, *, queue: str, most: int = MOST_RUNNING) -> None:
+        self._goals = goals
+        self._clock = clock
+        self._queue_name = queue
+        self.most = most
+        self._running: dict[asyncio.Task[Ran], Run] = {}
+        self._begun_count = 0
+        self._one_poll = asyncio.Lock()
+        self._failed: dict[str, _Failed] = {}
+        self._warned: dict[str, str] = {}
+        """The last failure of each goal that was logged: the same one is logged once."""
+        self._has_queue = False
+        """Whether goals wait, as far as is known here: then a new one may not overtake them."""
+        self._place: str | None = None
+        """The goal behind which the next look at the queue begins; None for the oldest."""
+        self._due_places: dict[str, GoalView | None] = {}
+        """The goal of each queue behind which the next look at due goals begins; None for the longest due."""
+        self._nudged = asyncio.Event()
+        self._hurried = asyncio.Event()
+        self._is_closing = False
+        self.cut_short = 0
+        """How many goals had a step that was ended, because it took too long, when this was closed."""
+        self._trouble = Trouble(log, "a look for goals")
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a goal runs here now."""
+        return bool(self._running)
+
+    @property
+    def running(self) -> Collection[str]:
+        """The goals that run here, or are about to."""
+        return {run.goal_id for run in self._running.values()}
+
+    @property
+    def queue_name(self) -> str:
+        """The queue whose goals run here."""
+        return self._queue_name
+
+    @property
+    def _parks_for_children(self) -> bool:
+        """Whether a goal is released while its children run: they may wait for its slot."""
+        return True
+
+    def nudge(self) -> None:
+        """Poll now."""
+        self._nudged.set()
+
+    def would_run(self, goal: GoalView) -> bool:
+        """Tell whether a goal of the queue is run here when there is room: not if that has failed just now."""
+        return not (self._is_closing or self._is_hopeless(goal))
+
+    async def run(self) -> None:
+        """Poll the queue until `close`: resume what dead workers have left, and goals that are due or were answered."""
+        while not self._is_closing:
+            try:
+                await self.poll()
+            except PerdureError as error:
+                self._trouble.met(error.detail)
+            except Exception as error:  # noqa: BLE001 (the edge of this worker: polling must not end)
+                self._trouble.met(f"{type(error).__name__}: {error}")
+            else:
+                self._trouble.over()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_S):
+                    await self._nudged.wait()
+            self._nudged.clear()
+
+    async def poll(self) -> bool:
+        """Poll once, now; tell whether a goal was resumed."""
+        async with self._one_poll:
+            begun = self._begun_count
+            await self._take_up()
+            return self._begun_count > begun
+
+    async def close(self, patience_s: float = 10.0) -> None:
+        """Begin nothing new, let running steps finish for `patience_s` or until `hurry`, and release all goals."""
+        self._is_closing = True
+        self.nudge()
+        for run in self._running.values():
+            if run.loop is not None:
+                run.loop.stop()
+        hurried = asyncio.ensure_future(self._hurried.wait())
+        steps = asyncio.gather(*self._running, return_exceptions=True)
+        either: set[asyncio.Future[Any]] = {hurried, steps}
+        await asyncio.wait(either, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
+        hurried.cancel()
+        self.cut_short = len(self._running)
+        for task in list(self._running):
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+
+    def hurry(self) -> None:
+        """Let `close` stop waiting for running steps."""
+        self._hurried.set()
+
+    @property
+    def _free(self) -> int:
+        return 0 if self._is_closing else self.most - len(self._running)
+
+    def _runs(self, goal_id: str) -> bool:
+        return any(run.goal_id == goal_id for run in self._running.values())
+
+    async def _take_up(self) -> None:
+        """Begin goals that can go on and that nobody runs, the oldest first, while there is room.
+
+        Nothing waits here for a goal that begins: the code of one may block.
+        """
+        if (free := self._free) <= 0:
+            return
+        due = {goal.id: goal for goal in await self._all_due(free)}
+        queued = {goal.id: goal for goal in await self._queued(free + 1)}
+        waiting = sorted((queued | due).values(), key=lambda goal: goal.summary.created_us)
+        free = max(self._free, 0)  # a goal may have been started meanwhile
+        self._has_queue = len(waiting) > free
+        for goal in waiting[:free]:
+            self._take(goal, is_woken=goal.id in due)
+
+    def _take(self, goal: GoalView, *, is_woken: bool) -> None:
+        self._begin(
+            Run(goal.id, goal.summary.last_seq),
+            lambda manner: self._goals.go_on(goal.id, replace(manner, is_woken=is_woken, is_automatic=True)),
+            lambda _goal: None,
+        )
+
+    async def _all_due(self, most: int) -> Sequence[GoalView]:
+        """Return the due goals that are to be resumed here."""
+        return await self._due(self._queue_name, most)
+
+    async def _due(self, queue: str, most: int) -> Sequence[GoalView]:
+        """Return due goals of a queue that can be tried; a poll reads a part of a long list, the next one continues."""
+        found: list[GoalView] = []
+        read, after = 0, self._due_places.get(queue)
+        self._due_places[queue] = None
+        async for goal in self._goals.each_due(queue=queue, after=after):
+            read += 1
+            if self._can_be_tried(goal):
+                found.append(goal)
+            if len(found) >= most or read >= _MOST_DUE:
+                self._due_places[queue] = goal if read >= _MOST_DUE else None
+                break
+        return found
+
+    async def _queued(self, most: int) -> Sequence[GoalView]:
+        """Return goals of the queue that can be tried; those that have failed here just now hold up no others."""
+        found: list[GoalView] = []
+        for _ in range(_MOST_PAGES):
+            limit = most + len(self._running)
+            page = await self._goals.queues.unheld(queue=self._queue_name, limit=limit, after=self._place)
+            found += [goal for goal in page if self._can_be_tried(goal)]
+            is_last = len(page) < limit
+            self._place = None if is_last or len(found) >= most else page[-1].id
+            if self._place is None:
+                break
+        return found
+
+    def _can_be_tried(self, goal: GoalView) -> bool:
+        is_elsewhere = goal.is_running and not self._goals.is_of_this_process(goal)
+        is_here = self._runs(goal.id) or self._goals.is_held_here(goal.id)
+        return not (is_elsewhere or is_here or self._is_hopeless(goal))
+
+    def _is_hopeless(self, goal: GoalView) -> bool:
+        failed = self._failed.get(goal.id)
+        if failed is None:
+            return False
+        if failed.last_seq == goal.summary.last_seq and self._clock.boottime_s() < failed.until_s:
+            return True
+        del self._failed[goal.id]
+        return False
+
+    async def _begun(self, run: Run, begin: Callable[[Manner], Awaitable[Ran]]) -> GoalView:
+        """Run a goal in a task of its own, and return as soon as it is ours and durable.
+
+        Raises: whatever keeps it from that; Unavailable when code of a new goal blocks before it can be stored.
+        """
+        loop = asyncio.get_running_loop()
+        begun: asyncio.Future[GoalView] = loop.create_future()
+
+        def tell(goal: GoalView) -> None:
+            if not begun.done():
+                begun.set_result(goal)
+
+        task = self._begin(run, begin, lambda goal: loop.call_soon_threadsafe(tell, goal))
+        either: set[asyncio.Future[Any]] = {task, begun}
+        await asyncio.wait(either, timeout=_BEGIN_S, return_when=asyncio.FIRST_COMPLETED)
+        if begun.done():
+            return replace(begun.result(), is_running=not task.done())
+        if task.done():
+            return GoalView.of_state(task.result().state, queue=task.result().queue)
+        if run.goal_id:
+            return await self._goals.find(run.goal_id)
+        task.cancel()
+        raise Unavailable("The code of the flow blocks before the goal can be stored; nothing was started.")
+
+    def _begin(
+        self, run: Run, begin: Callable[[Manner], Awaitable[Ran]], on_begun: Callable[[GoalView], object]
+    ) -> "asyncio.Task[Ran]":
+        """Run a goal in a task of its own; `on_begun` is called once, when it is ours and durable.
+
+        It may be called on the thread of the goal's flow. What is committed later is not looked at.
+        """
+
+        def watch(loop: Loop) -> None:
+            def stored(_events: Sequence[Event], state: GoalState) -> None:
+                if not run.is_stored:
+                    run.is_stored = True
+                    on_begun(GoalView.of_state(state, queue=loop.journal.queue))
+
+            run.loop, run.goal_id = loop, loop.journal.goal_id
+            if self._is_closing:
+                loop.stop()
+            if run.is_stored:
+                on_begun(GoalView.of_state(loop.state, queue=loop.journal.queue))
+            else:
+                loop.journal.listen(stored)
+
+        task = asyncio.ensure_future(begin(self._manner(watch)))
+        run.task = task
+        self._begun_count += 1
+        self._running[task] = run
+        task.add_done_callback(self._ended)
+        return task
+
+    def _manner(self, watch: Watch) -> Manner:
+        parks = self._parks_for_children
+        return Manner(watch=watch, queue=self._queue_name, tell=None, parks_for_children=parks)
+
+    def _ended(self, task: "asyncio.Task[Ran]") -> None:
+        """Forget a task, and log what nobody else hears; what has failed is not tried again at once."""
+        run = self._running.pop(task)
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is None:
+            self._forget_failure(run, task.result().state)
+            self._warned.pop(run.goal_id, None)
+            self.nudge()
+        elif not run.is_stored:
+            return  # for example a lost key race: its caller gets the error
+        elif run.loop is not None:
+            self._note_failure(run.goal_id, run.loop.state.tip.seq, error)
+        elif run.polled_seq is not None:
+            self._note_failure(run.goal_id, run.polled_seq, error)
+        elif run.is_unattended:
+            self._note_failure(run.goal_id, _UNKNOWN_SEQ, error)
+
+    def _forget_failure(self, run: Run, state: GoalState) -> None:
+        """Try a goal again as soon as it can run, unless the next poll would find it as this one did.
+
+        An approval stays in the inbox of a goal until it runs, so a goal on hold with one would be found at every poll.
+        A run without progress, which recorded nothing and left the goal open, would be repeated in a tight loop.
+        """
+        if is_held(state):
+            self._leave_alone(run.goal_id, state.tip.seq, PATIENCE_S)
+        elif state.status == "open" and state.tip.seq == run.polled_seq:
+            self._leave_alone(run.goal_id, state.tip.seq, _MOMENT_S)
+        else:
+            self._failed.pop(run.goal_id, None)
+
+    def _leave_alone(self, goal_id: str, last_seq: int, patience_s: float) -> None:
+        """Try a goal again after some seconds, or when something has happened to it."""
+        self._failed[goal_id] = _Failed(last_seq, self._clock.boottime_s() + patience_s)
+
+    def _note_failure(self, goal_id: str, last_seq: int, error: BaseException) -> None:
+        """Leave a goal alone for a while that could not go on; for a moment, when something outside was in the way.
+
+        That another worker has it is not a failure: it is tried at the next look, and only then a little later, so that
+        goals that stay owned do not take the turn of others.
+        """
+        before = self._failed.get(goal_id)
+        if isinstance(error, Owned):
+            is_again = before is not None and before.last_seq == last_seq
+            self._leave_alone(goal_id, last_seq, _OWNED_S if is_again else 0.0)
+            return
+        if isinstance(error, RunsEnded):
+            log.debug("%s", error)
+        elif self._warned.get(goal_id) != str(error):
+            self._warned[goal_id] = str(error)
+            log.warning("%s was given up here: %s", goal_id, error)
+        self._leave_alone(goal_id, last_seq, _MOMENT_S if isinstance(error, Unavailable) else PATIENCE_S)

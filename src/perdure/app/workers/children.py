@@ -1,0 +1,341 @@
+"""Children of goals in a home: created, run, cancelled and retried for the goals that started them."""
+
+import asyncio
+from collections.abc import Collection, Coroutine, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from perdure.app.goals.arguments.run_options import Manner, Reopening
+from perdure.app.wire.goal_view import GoalView
+from perdure.errors import Conflict, Damaged, Invalid, KeyTaken, NotFound, PerdureError
+from perdure.kernel.calls.children import (
+    CHILD_FAILED,
+    MAX_DEPTH,
+    TOO_DEEP,
+    child_goal_id,
+    child_of,
+    open_children,
+    outcome_of,
+    start_key,
+)
+from perdure.kernel.calls.cleanup import PARENT
+from perdure.kernel.events import Event, GoalBegun, Limits, MindSpec, ParentCall, ToolCall, ToolError, ToolOutput
+from perdure.kernel.fold import CallState, GoalState
+from perdure.kernel.history.reopening import NotRetried, plan_retry
+from perdure.kernel.journal import Journal
+from perdure.kernel.loop import Ran
+from perdure.kernel.ports import Owned, StateStore
+
+if TYPE_CHECKING:
+    from perdure.app.goals.goals import Goals
+    from perdure.app.goals.new_goal import NewGoal
+    from perdure.app.workers.background import BackgroundRuns
+    from perdure.app.workers.runner import Runner
+    from perdure.minds.flow.flow import Flow
+
+T = TypeVar("T")
+_AT_ONCE = 16
+"""How many children are created side by side, so that they share commits."""
+
+
+class RunChildren:
+    """The children of a goal for one run of it. See Children.
+
+    A flow of a server runs on a thread of its own. What is done here is done on the event loop of the home.
+    """
+
+    def __init__(self, home: "HomeChildren", manner: Manner) -> None:
+        self._home = home
+        self._manner = manner
+
+    async def start(self, parent: GoalState, calls: Sequence[ToolCall], queue: str) -> Sequence[ToolOutput]:
+        """See Children.start."""
+        is_woken_by_server = queue == "cli" and self._manner.queue == "server"  # no worker polls the queue cli
+        child_queue = "server" if is_woken_by_server else queue
+        return await self._home.on_loop(self._home.start(parent, calls, child_queue, self._manner))
+
+    async def cancel(self, goal_ids: Collection[str]) -> None:
+        """See Children.cancel."""
+        if goal_ids:
+            await self._home.on_loop(self._home.cancel(goal_ids))
+
+    async def are_active(self, goal_ids: Collection[str]) -> bool:
+        """See Children.are_active."""
+        if self._manner.parks_for_children:
+            return False
+        return await self._home.on_loop(self._home.are_active(goal_ids, self._manner))
+
+
+class HomeChildren:
+    """The children of all goals of a home."""
+
+    def __init__(self, goals: "Goals", store: StateStore, runner: "Runner") -> None:
+        self._goals = goals
+        self._store = store
+        self._runner = runner
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.poller: BackgroundRuns | None = None
+        """What polls a queue in this process: it runs the children that are in that queue."""
+
+    def of_run(self, manner: Manner) -> RunChildren:
+        """Return the children for one run of a goal; it may be called on the thread of a flow."""
+        return RunChildren(self, manner)
+
+    def note_loop(self) -> None:
+        """Remember the event loop that runs now as that of the home."""
+        self._loop = asyncio.get_running_loop()
+
+    async def on_loop(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the event loop of the home."""
+        if self._loop is None or self._loop is asyncio.get_running_loop():
+            return await work
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+
+    async def start(
+        self, parent: GoalState, calls: Sequence[ToolCall], queue: str, manner: Manner
+    ) -> Sequence[ToolOutput]:
+        """See Children.start; `manner` is how the parent is run."""
+        known = {goal.id: goal for goal in await self._goals.children_of(parent.goal_id)}
+        new = [call for call in calls if call.arguments["goal_id"] not in known]
+        outcomes: list[ToolOutput] = []
+        if new and await self._depth(parent) >= MAX_DEPTH:
+            outcomes, new = [_too_deep(parent, call) for call in new], []
+        for first in range(0, len(new), _AT_ONCE):
+            created = [self._create(parent, call, queue, manner) for call in new[first : first + _AT_ONCE]]
+            outcomes += [outcome for outcome in await asyncio.gather(*created) if outcome is not None]
+        for call in calls:
+            found = known.get(call.arguments["goal_id"])
+            if found is not None and found.is_final:
+                ended = await outcome_of(self._store, parent, found.id)
+                outcomes += [] if ended is None else [ended]
+            elif found is not None:
+                await self._resume(found, manner)
+        return outcomes
+
+    async def _create(self, parent: GoalState, call: ToolCall, queue: str, manner: Manner) -> ToolOutput | None:
+        """Create a child and have it run; return the outcome of its call when it cannot be created."""
+        goal_id = str(call.arguments["goal_id"])
+        try:
+            await self._runner.enqueue(_new_goal(parent, call, self._flow(call)), Manner(queue=queue))
+        except (Owned, NotRetried):
+            raise
+        except (Invalid, NotFound, Conflict) as error:
+            key = call.arguments.get("key")
+            owner = None if key is None else await self._store.started(key)
+            if owner is None or isinstance(error, KeyTaken):
+                return _not_started(call, error.code, error.detail)
+            return _not_started(call, "conflict", _key_conflict(str(key), owner.goal_id, parent.goal_id))
+        self._run(await self._goals.get(goal_id), manner)
+        return None
+
+    async def _depth(self, goal: GoalState) -> int:
+        """Return how many goals are above a goal: its parent, the parent of that, and so on."""
+        above, depth = goal.begun.parent, 0
+        with suppress(NotFound):  # an ancestor that has finished can be deleted
+            while above is not None and depth < MAX_DEPTH:
+                depth += 1
+                above = (await self._store.find(above.goal_id)).parent
+        return depth
+
+    def _flow(self, call: ToolCall) -> "Flow[..., Any]":
+        """Return the flow that a call starts; it is found as that of any goal.
+
+        Raises: NotFound; Invalid when its module fails.
+        """
+        from perdure.app.workers.flows import flow_of
+
+        spec = MindSpec("flow", flow=call.arguments["flow"], at=call.arguments["at"])
+        return flow_of(GoalBegun("a child", spec), self._runner.means.imports)
+
+    async def _resume(self, child: GoalView, manner: Manner) -> bool:
+        """Have a child run if it can continue; return whether it runs or will."""
+        if child.is_running:
+            return True
+        return await self._goals.can_continue(child) and self._run(child, manner)
+
+    def _run(self, child: GoalView, manner: Manner) -> bool:
+        """Have an open child run here; return whether it will."""
+        if self.poller is not None and self.poller.queue_name == child.summary.queue:
+            self.poller.nudge()
+            return self.poller.would_run(child)
+        go_on = partial(self._go_on, parks_for_person=manner.parks_for_person)
+        return self._goals.worker.run_child(child, go_on, self._has_left)
+
+    async def _go_on(self, goal_id: str, manner: Manner, *, parks_for_person: bool) -> Ran:
+        return await self._goals.go_on(goal_id, replace(manner, is_automatic=True, parks_for_person=parks_for_person))
+
+    def _has_left(self, child: GoalView) -> None:
+        """Have the parent of a child check whether the child still runs."""
+        if child.summary.parent is not None:
+            self._runner.look(child.summary.parent.goal_id)
+
+    async def cancel(self, goal_ids: Collection[str]) -> None:
+        """See Children.cancel."""
+        await asyncio.gather(*(self._cancel(goal_id) for goal_id in goal_ids))
+
+    async def _cancel(self, goal_id: str) -> None:
+        with suppress(NotFound, Conflict, Damaged):  # it was never created, has ended, or can never continue
+            await self._goals.cancel(goal_id, by=PARENT)
+
+    async def are_active(self, goal_ids: Collection[str], manner: Manner) -> bool:
+        """See Children.are_active; a child that waits for its own children is active as long as one of them is."""
+        for goal_id in goal_ids:
+            with suppress(NotFound):
+                child = await self._goals.get(goal_id)
+                if child.is_final or await self._resume(child, manner):
+                    return True
+                if child.summary.waiting_for == "child":
+                    state = await self._goals.state(goal_id)
+                    if await self.are_active(open_children(state), manner):
+                        return True
+        return False
+
+    def listen_to(self, journal: Journal) -> None:
+        """Have the parent of a goal take its end as soon as it is durable."""
+        parent = journal.state.begun.parent
+
+        def ended(_events: Sequence[Event], state: GoalState) -> None:
+            if parent is not None and state.termination is not None:
+                self._has_ended(parent.goal_id)
+
+        if parent is not None:
+            journal.listen(ended)
+
+    def _has_ended(self, parent_id: str) -> None:
+        """Have the parent of a goal that has ended take its end; may be called on the thread of a flow."""
+        self._runner.look(parent_id)
+        if self.poller is not None and self._loop is not None:
+            with suppress(RuntimeError):  # the event loop is closed
+                self._loop.call_soon_threadsafe(self.poller.nudge)
+
+    async def settle_parent(self, child: GoalState) -> GoalView | None:
+        """Record the end of a child in its parent, unless a worker does that; return a parent to be resumed."""
+        parent = child.begun.parent
+        if parent is None or child.termination is None or self._runner.is_held(parent.goal_id):
+            return None
+        with suppress(PerdureError):  # a worker has the parent, or it has ended
+            found = await self._goals.get(parent.goal_id)
+            is_polled = self.poller is not None and self.poller.queue_name == found.summary.queue
+            if not (is_polled or found.is_final or found.is_running):
+                return await self._runner.settle(parent.goal_id)
+        return None
+
+    async def after_run(self, ran: Ran) -> Ran:
+        """Record the end of a child in its parent, and name the goals that come next: the parent, or the children."""
+        parent = await self.settle_parent(ran.state)
+        return await self.with_waits(ran) if parent is None else replace(ran, next_goals=(parent,))
+
+    async def with_waits(self, ran: Ran) -> Ran:
+        """Name the children that a goal waits for."""
+        if ran.state.waiting_for != "child":
+            return ran
+        return replace(ran, next_goals=await self.waiting(ran.state))
+
+    async def waiting(self, state: GoalState) -> list[GoalView]:
+        """Return the goals that a goal waits for in the end: its children, or theirs, each with its state."""
+        found: list[GoalView] = []
+        for goal_id in open_children(state):
+            with suppress(NotFound):
+                child = await self._goals.look_into(await self._goals.get(goal_id))
+                below = [] if child.state is None else await self.waiting(child.state)
+                found += below or [child]
+        return found
+
+    async def reopen_failed(self, state: GoalState, again: Reopening) -> None:
+        """Reopen the failed children that a failed goal has ended by, and theirs, before the goal itself.
+
+        Raises: Conflict, which names the child, when one cannot be retried; nothing is reopened then.
+        """
+        failed = await self._failed_children(state)
+        for child in reversed(failed):
+            reopening = Reopening(reason=again.reason, by=again.by)
+            with suppress(Owned):  # another caller retries it
+                await self._runner.enqueue_reopened(child.id, Manner(queue=child.summary.queue), reopening)
+
+    async def _failed_children(self, state: GoalState) -> list[GoalView]:
+        """Return the failed goals below a failed goal that its retry reopens, the nearest first."""
+        found: list[GoalView] = []
+        for call_id in plan_retry(state, by="person").again:
+            call = state.calls[call_id]
+            if not (_is_own_child(state, call) and _was_started(call)):
+                continue
+            child = await self._child_to_retry(state.goal_id, child_of(call))
+            if child is not None and child.state is not None:
+                found += [child, *await self._failed_children(child.state)]
+        return found
+
+    async def _child_to_retry(self, parent_id: str, goal_id: str) -> GoalView | None:
+        """Return a failed child; None for one that was retried by hand and is done or unfinished.
+
+        Raises: NotRetried when it cannot be retried.
+        """
+        try:
+            child = await self._goals.look_into(await self._goals.get(goal_id))
+            if child.status not in ("failed", "cancelled"):
+                return None
+            if child.state is not None:
+                plan_retry(child.state, by="person")
+        except NotRetried as error:
+            what = f"{parent_id} cannot be retried, because its child cannot: {error.what}"
+            raise NotRetried(what, goal_id, error.before) from error
+        except NotFound as error:
+            raise NotRetried(
+                f"{parent_id} cannot be retried, because its child is gone: {error.detail}", goal_id
+            ) from error
+        return child
+
+
+def _is_own_child(state: GoalState, call: CallState) -> bool:
+    """Return whether a call is of a child that this goal started itself, and not the goal that it was forked from."""
+    if not call.is_child or not isinstance(call.call, ToolCall):
+        return False
+    return child_of(call) == child_goal_id(state.goal_id, call.call.step, str(call.call.arguments.get("flow")))
+
+
+def _was_started(call: CallState) -> bool:
+    """Return whether a child whose call has failed was there at all: its key may have been taken."""
+    error = call.outcome.error if call.outcome is not None else None
+    return error is not None and error.code == CHILD_FAILED
+
+
+def _not_started(call: ToolCall, code: str, why: str) -> ToolOutput:
+    return ToolOutput(call.call_id, ok=False, error=ToolError(code, f"The child was not started. {why}"))
+
+
+def _too_deep(parent: GoalState, call: ToolCall) -> ToolOutput:
+    why = (
+        f"Children can be nested at most {MAX_DEPTH} deep, and {parent.goal_id} is at depth {MAX_DEPTH}. Check whether"
+        f" the flow {call.arguments['flow']} starts itself without end."
+    )
+    return _not_started(call, TOO_DEEP, why)
+
+
+def _key_conflict(key: str, owner_id: str, parent_id: str) -> str:
+    return (
+        f"The key {key!r} has started {owner_id}, which is not a child of this goal. Use another key for the child; or"
+        f" delete that goal once it has finished (`perdure goal delete {owner_id}`), and retry this one"
+        f" (`perdure goal retry {parent_id}`)."
+    )
+
+
+def _new_goal(parent: GoalState, call: ToolCall, flow: "Flow[..., Any]") -> "NewGoal":
+    """Return the goal of a flow that a call starts.
+
+    Raises: Invalid
+    """
+    from perdure.app.goals.new_goal import of_flow
+    from perdure.minds.flow.values.values import read_arguments
+
+    asked = call.arguments
+    args, kwargs = read_arguments(flow.fn, asked["args"]["args"], asked["args"]["kwargs"])
+    return replace(
+        of_flow(flow, args, kwargs),
+        goal_id=asked["goal_id"],
+        parent=ParentCall(parent.goal_id, call.call_id),
+        workdir=None if parent.begun.workdir is None else Path(parent.begun.workdir),
+        limits=Limits(**asked.get("limits", {})),
+        key=asked.get("key") or start_key(parent.goal_id, call.call_id),
+    )

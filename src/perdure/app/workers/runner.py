@@ -1,0 +1,381 @@
+"""Runs goals in this process: wires a mind, tools and a policy to the kernel's loop, and owns the goal meanwhile."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from perdure.app.goals.arguments.run_options import Manner, Reopening, Tell, raised
+from perdure.app.home.script_interrupts import Interrupted, cut_off_steps
+from perdure.app.home.system import SystemIds, WorkerIdentity
+from perdure.app.home.workdirs import existing_workdir, own_workdir
+from perdure.app.wire.goal_view import GoalView
+from perdure.app.workers.flow_threads import FlowThread
+from perdure.app.workers.ownership import Ownership
+from perdure.app.workers.run_context import MeansFactory
+from perdure.app.workers.worker import LEASE_S, LocalWorker
+from perdure.kernel.calls.children import NO_CHILDREN, Children
+from perdure.kernel.calls.cleanup import GRACE_S
+from perdure.kernel.calls.holding import hold_after, is_held, release
+from perdure.kernel.events import Event, GoalBegun, Limits, MindSpec
+from perdure.kernel.fold import GoalState, fold
+from perdure.kernel.history.reopening import plan_retry
+from perdure.kernel.inbox import drain
+from perdure.kernel.journal import Journal
+from perdure.kernel.loop import Loop, Outcome, Ran
+from perdure.kernel.ports import Clock, Leases, StateStore, Worker
+from perdure.kernel.run_context import Means
+from perdure.minds.flow.steps.step_calls import DIRECT, StepCalls
+from perdure.settings import ensure_folder
+
+if TYPE_CHECKING:
+    from perdure.app.goals.new_goal import NewGoal
+    from perdure.app.workers.children import HomeChildren
+
+T = TypeVar("T")
+PARK_S = 60.0
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _New:
+    """A goal that has a name, and is not stored yet."""
+
+    goal_id: str
+    begun: GoalBegun
+    means: Means
+    folder: Path | None
+    """The folder to make for it, unless it runs in one that its caller named."""
+
+
+class Runner:
+    """The runs of goals in this process."""
+
+    def __init__(  # noqa: PLR0913 (what a run needs of its surroundings)
+        self,
+        home: Path,
+        store: StateStore,
+        leases: Leases,
+        *,
+        clock: Clock,
+        calls: StepCalls = DIRECT,
+        lease_s: float = LEASE_S,
+        park_after_s: float = PARK_S,
+        cancel_grace_s: float = GRACE_S,
+        imports: Sequence[str] = (),
+    ) -> None:
+        self._home = home
+        self._store = store
+        self._clock = clock
+        self._ids = SystemIds()
+        self.interrupted: dict[str, Interrupted] = {}
+        """The goals whose last run here was cancelled."""
+        self.children: HomeChildren | None = None
+        """What runs the children of goals; None where goals have none."""
+        self.means = MeansFactory(home, calls, imports, park_after_s=park_after_s, cancel_grace_s=cancel_grace_s)
+        self._worker = LocalWorker(lambda: WorkerIdentity(home), store, leases, clock, lease_s=lease_s)
+        self._ownership = Ownership(store, leases, clock, self._ids, self._worker, self.means.end_forks)
+
+    async def start(self, new: "NewGoal", manner: Manner) -> Ran:
+        """Start a goal and run it until it ends, waits, or is stopped.
+
+        Raises: Invalid when it makes no sense; Conflict when its key was used; nothing is stored then.
+        """
+        async with self._thread_for(new.mind, manner) as thread:
+            named = await self._named(new, manner, thread)
+            async with self._worker.holding(named.goal_id) as worker:
+                journal = self._journal(named, worker, manner, new.key)
+                return await self._run(journal, worker, lambda: named.means, manner, thread, is_resumed=False)
+
+    async def enqueue(self, new: "NewGoal", manner: Manner) -> GoalState:
+        """Store a new goal for the workers of its queue; it does not run yet.
+
+        Raises: as `start`.
+        """
+        async with self._thread_for(new.mind, manner) as thread:
+            named = await self._named(new, manner, thread)
+        async with self._worker.holding(named.goal_id) as worker:
+            journal = self._journal(named, worker, manner, new.key)
+            await journal.commit(release=True)
+            return journal.state
+
+    async def go_on(self, goal_id: str, manner: Manner, limits: Limits) -> Ran:
+        """Resume a goal that has not ended, with limits raised where they are given.
+
+        A goal on hold is released first; an automatic run leaves it on hold, and holds one that killed its workers.
+
+        Raises: NotFound; Conflict when another live worker runs it; Invalid when a limit is not above what was used.
+        """
+        async with self._owning(goal_id, manner.queue, manner.tell, is_woken=manner.is_woken) as (worker, journal):
+            if manner.is_automatic and await self._hold(journal):
+                outcome: Outcome = "waiting" if journal.state.termination is None else "ended"
+                return Ran(outcome, journal.state, journal.queue)
+            journal.record(*release(journal.state), *raised(journal.state, limits))
+            return await self._resume(journal, worker, manner)
+
+    async def reopen(self, goal_id: str, manner: Manner, again: Reopening) -> Ran:
+        """Retry a failed goal: reopen it, and run it. A goal whose code is in a script elsewhere is only reopened.
+
+        Nothing is stored before the code of the goal is here and has found its own history.
+
+        Raises: NotFound; Conflict when it cannot be retried, or another live worker has it; Invalid as `go_on`.
+        """
+        begun = await self._begun(goal_id)
+        if self.means.is_elsewhere(begun):
+            return await self._reopen_only(goal_id, None, again)
+        async with self._reopening(goal_id, manner.queue, manner.tell, again) as (worker, journal):
+            return await self._resume(journal, worker, manner)
+
+    async def enqueue_reopened(self, goal_id: str, manner: Manner, again: Reopening) -> Ran:
+        """Reopen a failed goal for the workers of a queue; it does not run yet.
+
+        Raises: as `reopen`.
+        """
+        begun = await self._begun(goal_id)
+        if self.means.is_elsewhere(begun):
+            return await self._reopen_only(goal_id, None, again)
+        async with self._thread_for(begun.mind, manner) as thread:
+            await _called(thread, partial(self.means.find_flow, begun))
+        return await self._reopen_only(goal_id, manner.queue, again)
+
+    async def _reopen_only(self, goal_id: str, queue: str | None, again: Reopening) -> Ran:
+        """Reopen a failed goal without running it."""
+        async with self._reopening(goal_id, queue, None, again) as (_, journal):
+            await journal.commit_opening()
+            await self._drain(journal)
+            return Ran("interrupted", journal.state, journal.queue)
+
+    @asynccontextmanager
+    async def _owning(
+        self, goal_id: str, queue: str | None, tell: Tell | None, *, is_woken: bool, reopen: bool = False
+    ) -> AsyncIterator[tuple[Worker, Journal]]:
+        """Own a goal for the time of the block; its end is passed on to its parent. See Ownership.claimed."""
+        async with (
+            self._worker.holding(goal_id) as worker,
+            self._ownership.claimed(goal_id, worker, queue, tell, is_woken=is_woken, reopen=reopen) as journal,
+        ):
+            if self.children is not None:
+                self.children.listen_to(journal)
+            yield worker, journal
+
+    async def _resume(self, journal: Journal, worker: Worker, manner: Manner) -> Ran:
+        """Run a goal that is owned and has run before."""
+        begun = journal.state.begun
+        workdir = existing_workdir(self._home, begun)
+        async with self._thread_for(begun.mind, manner) as thread:
+            means = self._means_of(begun, workdir, manner, thread)
+            return await self._run(journal, worker, means, manner, thread, is_resumed=True)
+
+    async def _drain(self, journal: Journal) -> None:
+        """Record what was posted to a goal that is owned, without running it."""
+        await drain(journal, self._store, self.means.tools(), self._children_of(Manner()))
+
+    @asynccontextmanager
+    async def _reopening(
+        self, goal_id: str, queue: str | None, tell: Tell | None, again: Reopening
+    ) -> AsyncIterator[tuple[Worker, Journal]]:
+        """Own a failed goal for the time of the block, with its reopening recorded and not yet stored.
+
+        A cancel that was posted too late to end the goal the first time does not end its retry: it is dropped.
+        """
+        async with self._owning(goal_id, queue, tell, is_woken=False, reopen=True) as (worker, journal):
+            reopened = plan_retry(journal.state, by=again.by, reason=again.reason)
+            limits = raised(journal.state, again.limits)
+            late = [row.id for row in await self._store.inbox(goal_id) if row.kind == "cancel"]
+            journal.reopen(reopened, *limits, key=again.key, dropped=late)
+            yield worker, journal
+
+    async def _begun(self, goal_id: str) -> GoalBegun:
+        return fold(await self._store.load(goal_id, upto=1)).begun
+
+    async def settle(self, goal_id: str, *, queue: str | None = None, limits: Limits | None = None) -> GoalView:
+        """Record what was posted to a goal that no worker runs, without running it.
+
+        With a queue, the goal is left to the workers of that queue, with limits raised where they are given. It is
+        released first if it is on hold: this is how a person's resume is queued.
+
+        Raises: Conflict when a worker runs it, which takes what was posted; Invalid as `go_on`.
+        """
+        async with self._owning(goal_id, queue, None, is_woken=queue is None) as (_, journal):
+            if queue is not None:
+                journal.record(*release(journal.state))
+            journal.record(*raised(journal.state, limits or Limits()))
+            await self._drain(journal)
+            return GoalView.of_state(journal.state, queue=journal.queue)
+
+    @property
+    def worker_id(self) -> str | None:
+        """The id of this process as a worker, if it is one by now."""
+        return self._worker.id
+
+    def is_held(self, goal_id: str) -> bool:
+        """Return whether this process works on a goal now."""
+        return self._worker.is_held(goal_id)
+
+    def runs(self) -> Mapping[str, Loop | None]:
+        """Return the goals that this process works on, each with its loop if that runs."""
+        return self._worker.runs()
+
+    async def end_runs(self) -> None:
+        """End every run, as when the lease could not be renewed."""
+        await self._worker.end_runs()
+
+    def look(self, goal_id: str) -> None:
+        """Let the loop of a goal look into its inbox now, if it runs here."""
+        self._worker.look(goal_id)
+
+    async def look_at_all(self) -> None:
+        """Let the loops that run here look into their inboxes now, if something was posted to their goals.
+
+        Raises: Unavailable
+        """
+        await self._worker.look_at_all()
+
+    async def fork(
+        self,
+        events: Sequence[Event],
+        key: str | None = None,
+        *,
+        takes_key_of: str | None = None,
+        call_key: str | None = None,
+    ) -> GoalState:
+        """Create a goal that continues from the last of some events, which the caller has checked. It does not run yet.
+
+        Its start key is `key`, taken from `takes_key_of` in the same commit if that is given. `call_key` names this
+        call on the fork's first event.
+
+        Raises: Conflict when they have an end, or the key was used or taken; NotFound when the goal was deleted.
+        """
+        begun = fold(events).begun
+        goal_id = self._ids.goal_id(_title(begun.mind, begun.text))
+        async with self._worker.holding(goal_id) as worker:
+            journal = Journal.fork(self._ownership.desk(worker), events, goal_id, key, takes_key_of=takes_key_of)
+            await journal.commit(key=call_key, release=True)
+            return journal.state
+
+    async def close(self) -> None:
+        """Stop being a worker."""
+        await self._worker.close()
+
+    async def _named(self, new: "NewGoal", manner: Manner, thread: FlowThread | None) -> "_New":
+        """Name a new goal, and see that it can be run.
+
+        Raises: Invalid
+        """
+        goal_id = new.goal_id or self._ids.goal_id(_title(new.mind, new.text))
+        workdir = str(new.workdir or own_workdir(self._home, goal_id))
+        begun = GoalBegun(new.text, new.mind, new.bot, new.limits, workdir, parent=new.parent, tags=new.tags)
+        means = await _called(thread, self._means_of(begun, workdir, manner, thread, is_new=True))
+        if new.workdir is not None:
+            return _New(goal_id, begun, means, None)
+        ensure_folder(Path(workdir).parent)  # a home in which no folder can be made is found before the goal is stored
+        return _New(goal_id, begun, means, Path(workdir))
+
+    def _journal(self, new: "_New", worker: Worker, manner: Manner, key: str | None) -> Journal:
+        """Begin a journal; its first commit makes the folder of the goal, so that a lost key race leaves none.
+
+        After a crash between the two, the folder is made when the goal is resumed.
+        """
+        journal = Journal.begin(self._ownership.desk(worker, manner.queue), new.begun, new.goal_id, start_key=key)
+        if self.children is not None:
+            self.children.listen_to(journal)
+        if (folder := new.folder) is not None:
+            journal.listen(lambda events, _state: ensure_folder(folder) if events and events[0].seq == 1 else None)
+        return journal
+
+    async def _run(
+        self,
+        journal: Journal,
+        worker: Worker,
+        means: Callable[[], Means],
+        manner: Manner,
+        thread: FlowThread | None,
+        *,
+        is_resumed: bool,
+    ) -> Ran:
+        with self._noting_interrupts(journal, is_resumed=is_resumed):
+            async with self._ownership.releasing(journal, worker), self._worker.renewing(worker):
+                loop = await self._loop(journal, means, manner, thread)
+                manner.watch(loop)
+                if (thread is not None or manner.commits_start) and not is_resumed:
+                    await journal.commit()  # the flow may block before it asks for anything
+                return await self._worker.run(worker, loop, is_resumed=is_resumed, thread=thread)
+
+    @contextmanager
+    def _noting_interrupts(self, journal: Journal, *, is_resumed: bool) -> Iterator[None]:
+        """Note a goal whose run is cancelled before its end, for the person who pressed Ctrl-C."""
+        self.interrupted.pop(journal.goal_id, None)
+        try:
+            yield
+        except (asyncio.CancelledError, KeyboardInterrupt):
+            if journal.is_stored:
+                is_found_again = is_resumed or journal.start_key is not None
+                begun, cut_off = journal.state.begun, cut_off_steps(journal.state)
+                self.interrupted[journal.goal_id] = Interrupted(journal.goal_id, begun, is_found_again, cut_off)
+            raise
+
+    async def _loop(
+        self, journal: Journal, means: Callable[[], Means], manner: Manner, thread: FlowThread | None
+    ) -> Loop:
+        """Make the loop of a goal where it will run; a server parses a plan, which may be long, beside its own loop."""
+        if manner.queue == "server" and journal.state.begun.mind.kind == "plan":
+            made = await asyncio.to_thread(means)
+            return Loop(journal, self._store, made, self._clock)
+        return await _called(thread, lambda: Loop(journal, self._store, means(), self._clock))
+
+    @asynccontextmanager
+    async def _thread_for(self, mind: MindSpec, manner: Manner) -> AsyncIterator[FlowThread | None]:
+        """Give a flow of a server a thread for the time of the block; everything else runs where the caller does.
+
+        Raises: Unavailable when there are no threads left.
+        """
+        if self.children is not None:
+            self.children.note_loop()
+        if mind.kind != "flow" or manner.queue != "server":
+            yield None
+            return
+        thread = FlowThread(mind.at or "")
+        with contextlib.closing(thread):
+            yield thread
+
+    async def _hold(self, journal: Journal) -> bool:
+        """Put a goal that killed its workers on hold; return whether it is on hold. Then its posts are recorded."""
+        holds = hold_after(journal.state, journal.deaths)
+        for hold in holds:
+            log.warning("%s is put on hold: its worker died %d times in a row", journal.goal_id, hold.deaths)
+        journal.record(*holds)
+        if not is_held(journal.state):
+            return False
+        await self._drain(journal)
+        return True
+
+    def _means_of(
+        self, begun: GoalBegun, workdir: str, manner: Manner, thread: FlowThread | None, *, is_new: bool = False
+    ) -> Callable[[], Means]:
+        """Return what makes the means of a run, on the thread on which that is called. See MeansFactory.make."""
+        is_ours = partial(_is_ours, self._worker, thread)
+        return partial(self.means.make, begun, workdir, manner, self._children_of(manner), is_ours, is_new=is_new)
+
+    def _children_of(self, manner: Manner) -> Children:
+        return NO_CHILDREN if self.children is None else self.children.of_run(manner)
+
+
+def _title(mind: MindSpec, text: str) -> str:
+    """Return what the id of a goal is made of: of a flow its name, because its arguments may be private."""
+    return text if mind.flow is None else mind.flow.rpartition(".")[2]
+
+
+def _is_ours(worker: LocalWorker, thread: FlowThread | None) -> bool:
+    """Return whether a run may begin something: the lease is fresh, and its thread was not asked to end."""
+    return worker.is_sure() and not (thread is not None and thread.is_left)
+
+
+async def _called(thread: FlowThread | None, fn: Callable[[], T]) -> T:
+    """Call a function that may run code of a user: on the thread of its flow, if it has one."""
+    return fn() if thread is None else await thread.call(fn)

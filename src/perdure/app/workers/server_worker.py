@@ -1,0 +1,242 @@
+"""The worker of a server: runs goals that nobody waits for at a terminal, and goes on with them when started anew."""
+
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from perdure.app.goals.arguments.run_options import Manner, Reopening
+from perdure.app.goals.arguments.validate import require_same
+from perdure.app.goals.goals import Goals
+from perdure.app.goals.new_goal import NewGoal
+from perdure.app.wire.goal_view import GoalView
+from perdure.app.workers.background import MOST_RUNNING, PATIENCE_S, BackgroundRuns, Run
+from perdure.app.workers.flow_threads import Apart
+from perdure.errors import Conflict, Exhausted, PerdureError
+from perdure.kernel.events import Limits, MindSpec
+from perdure.kernel.loop import Ran
+from perdure.kernel.ports import Clock, IdempotencyKeys, Once, Owned
+from perdure.minds.flow.registry import is_own_name
+
+MOST_QUEUED = 10_000
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class WakeCli:
+    """Which goals of the command line a server wakes when they are due: commands, plans, and these flows."""
+
+    flows: frozenset[str] = frozenset()
+    """As `module:function`, or by the name that a flow was given."""
+
+
+class Serving(BackgroundRuns):
+    """The goals that a server runs: those that were started or resumed through it.
+
+    Of the goals of the command line it runs only those that sleep, are due and have no live worker; with `wakes`.
+    Every goal is durable before `start` returns. What is left when the process ends, however it ends, the next server
+    on the same home goes on with. Goals beyond those that run at once wait in the queue, which is the store itself:
+    the open goals of servers that no live worker owns.
+    """
+
+    def __init__(
+        self,
+        goals: Goals,
+        keys: IdempotencyKeys,
+        clock: Clock,
+        *,
+        most: int = MOST_RUNNING,
+        wakes: WakeCli | None = None,
+    ) -> None:
+        super().__init__(goals, clock, queue="server", most=most)
+        goals.children.poller = self
+        self._wakes = wakes
+        self._keys = keys
+        self.most_queued = MOST_QUEUED
+        self.apart = Apart()
+        """Where code of users is called that belongs to no goal yet."""
+        self._being_queued = 0
+        """How many goals were admitted to the queue and are not stored yet."""
+        self._ever_admitted = 0
+
+    async def start(self, new: NewGoal) -> GoalView:
+        """Start a goal, and return it as soon as it is durable; with a key that was used, the goal that it started.
+
+        When as many goals run as may, it is queued, and runs when those before it have got their turn.
+
+        Raises: Invalid; Conflict when the key started something else; Exhausted when too many goals are queued.
+        """
+        if new.key is not None and (known := await self._goals.started(new)) is not None:
+            return known
+        try:
+            if self._must_queue():
+                return await self._queue(lambda: self._goals.enqueue(new))
+            return await self._begun(Run("", is_stored=False), lambda manner: self._goals.begin(new, manner))
+        except Conflict:
+            known = None if new.key is None else await self._goals.started(new)
+            if known is None:
+                raise
+            return known
+
+    async def go_on(self, prefix: str, limits: Limits | None = None, *, once: Once | None = None) -> GoalView:
+        """Go on with a goal here, whoever ran it before, and return it as soon as it is ours, or queued.
+
+        The same call, named by its key, goes on once: then the goal is returned as it is.
+
+        Raises: NotFound; Conflict when another live worker runs it, or the key was used for another call; Invalid when
+        a limit is not above what was used; Exhausted when too many goals are queued.
+        """
+        goal = await self._goals.get(prefix)
+        if once is not None:
+            known = await self._keys.find(once.key)
+            if known is not None:
+                require_same(once, known)
+                return goal
+        gone_on = await self._gone_on(goal, limits)
+        if once is not None:  # after it: whoever is killed in between goes on again, which does no harm
+            require_same(once, await self._keys.keep(replace(once, subject=goal.id)))
+        return gone_on
+
+    async def retry(self, goal_id: str, again: Reopening) -> GoalView:
+        """Retry a failed goal here, and return it as soon as it is reopened; see Goals.retry.
+
+        Raises: NotFound; Conflict; Invalid; Exhausted when too many goals are queued.
+        """
+        goal = await self._goals.get(goal_id)
+        try:
+            if await self._goals.retries.has_retried(goal.id, again):
+                return await self._resume_retried(goal)
+            if self._must_queue():
+                return await self._queue(lambda: self._goals.retries.enqueue(goal.id, again))
+            return await self._begun(Run(goal.id, is_stored=False), lambda manner: self._reopen(goal.id, manner, again))
+        except Owned:
+            if not await self._goals.retries.has_retried(goal.id, again):
+                raise
+            return await self._goals.get(goal.id)  # the same call, made twice at once
+
+    async def cancel(self, goal_id: str, *, reason: str | None, now: bool, key: str | None) -> GoalView:
+        """Cancel a goal, and return it as it is then; see Goals.cancel.
+
+        The cleanup of a goal of the command line that no worker runs is run by this server.
+
+        Raises: as Goals.cancel.
+        """
+        cancel = partial(self._goals.cancel, goal_id, reason=reason, now=now, key=key, is_cleaned_up_here=False)
+        goal = await self._goals.get(goal_id)
+        if goal.summary.queue != "cli" or goal.is_running:
+            return await cancel()
+        told = await cancel(wait_s=0)
+        if told.is_final or told.is_running or not told.is_news:
+            return told
+        with contextlib.suppress(PerdureError):  # its code is not here: it stays cancelled and interrupted
+            await self._gone_on(told, None)
+        return await self._goals.wait_for_end(goal_id)
+
+    async def _reopen(self, goal_id: str, manner: Manner, again: Reopening) -> Ran:
+        return await self._goals.reopen(goal_id, manner, reason=again.reason, limits=again.limits, key=again.key)
+
+    async def _resume_retried(self, goal: GoalView) -> GoalView:
+        """Return a goal that the key of this call has retried before; one that was left interrupted is resumed."""
+        if goal.status != "interrupted" or await self._goals.is_elsewhere(goal.id):
+            return goal
+        return await self._gone_on(goal, None)
+
+    async def _gone_on(self, goal: GoalView, limits: Limits | None) -> GoalView:
+        if goal.is_final or self._runs(goal.id):
+            return goal
+        if self._must_queue():
+            return await self._queue_again(goal, limits or Limits())
+        return await self._begun(Run(goal.id), lambda manner: self._goals.go_on(goal.id, manner, limits))
+
+    async def _queue_again(self, goal: GoalView, limits: Limits) -> GoalView:
+        """Queue a goal; one that is queued already needs no further place."""
+        if not goal.is_queued:
+            return await self._queue(lambda: self._goals.enqueue_again(goal.id, limits))
+        return goal if limits == Limits() else await self._goals.enqueue_again(goal.id, limits)
+
+    def _must_queue(self) -> bool:
+        """Tell whether a goal has to wait for its turn.
+
+        Raises: Exhausted when the server is about to end.
+        """
+        if self._is_closing:
+            raise Exhausted("The server is about to end, and begins no more goals.")
+        return self._has_queue or self._free <= 0
+
+    async def _queue(self, store: Callable[[], Awaitable[GoalView]]) -> GoalView:
+        """Store a goal that waits for its turn.
+
+        Raises: Exhausted when too many do already.
+        """
+        async with self._place_in_queue():
+            goal = await store()
+        self._has_queue = True
+        self.nudge()
+        return goal
+
+    @contextlib.asynccontextmanager
+    async def _place_in_queue(self) -> AsyncIterator[None]:
+        """Reserve a place in the queue for the time of the block.
+
+        The count may miss goals that were being stored when it began, and all that were admitted since. Both are added,
+        so concurrent starts never exceed the limit; at worst a goal that was stored just now is counted twice. Goals
+        that another server is storing at this moment are not known here.
+
+        Raises: Exhausted when the queue is full.
+        """
+        in_flight, admitted = self._being_queued, self._ever_admitted
+        queued = await self._goals.queues.count_queued(queue="server")
+        queued += in_flight + self._ever_admitted - admitted
+        if queued >= self.most_queued:
+            raise Exhausted(f"{queued} goals are queued already; at most {self.most_queued} may be. Try again later.")
+        self._being_queued += 1
+        self._ever_admitted += 1
+        try:
+            yield
+        finally:
+            self._being_queued -= 1
+
+    async def _all_due(self, most: int) -> Sequence[GoalView]:
+        """Return due goals of the server, and those of the command line that are woken here."""
+        return [*await self._due("server", most), *await self._due_of_cli(most)]
+
+    def _take(self, goal: GoalView, *, is_woken: bool) -> None:
+        if goal.summary.queue == "cli":
+            log.info("%s is woken: it is due since %s", goal.id, goal.due_at)
+        super()._take(goal, is_woken=is_woken)
+
+    async def _due_of_cli(self, most: int) -> Sequence[GoalView]:
+        """Return goals of the command line that are due and may be woken here.
+
+        `is_running` is checked first: a goal that sleeps in a terminal has a live worker, and is left to it.
+        """
+        if self._wakes is None:
+            return ()
+        found = [goal for goal in await self._due("cli", most) if not goal.is_running]
+        return [goal for goal in found if await self._may_wake(goal, self._wakes)]
+
+    async def _may_wake(self, goal: GoalView, wakes: WakeCli) -> bool:
+        """Tell whether the server may run a goal of the command line; one that it may not is left alone for a while.
+
+        Which function a flow is stands in its first event. A history that cannot be read holds up no other goal.
+        """
+        if goal.summary.mind in ("command", "plan"):
+            return True
+        if goal.summary.mind == "flow" and wakes.flows:
+            try:
+                is_named = _is_named((await self._goals.begun(goal.id)).mind, wakes.flows)
+            except PerdureError as error:
+                log.warning("%s cannot be woken: %s", goal.id, error.detail)
+            else:
+                if is_named:
+                    return True
+        self._leave_alone(goal.id, goal.summary.last_seq, PATIENCE_S)
+        return False
+
+
+def _is_named(mind: MindSpec, flows: Collection[str]) -> bool:
+    """Tell whether a flow is among some flows, by its path or by the name that it was given."""
+    has_name = mind.at is not None and is_own_name(mind.at, mind.flow)
+    return mind.at in flows or (has_name and mind.flow in flows)

@@ -1,0 +1,270 @@
+"""The worker that this process is: one identity, one heartbeat, one look into inboxes, however many goals it runs."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+from perdure.app.home.system import WorkerIdentity
+from perdure.app.workers.flow_threads import FlowThread
+from perdure.errors import PerdureError, Unavailable
+from perdure.kernel.loop import Loop, Ran
+from perdure.kernel.ports import Clock, Leases, Owned, StateStore, Worker
+
+LEASE_S = 30.0
+LOOK_S = 0.5
+"""How often the inboxes of all its goals are looked at, by one query."""
+_RETRY_S = 1.0
+_RETIRE_S = 2.0
+_CLOSE_S = 15.0
+"""How long `close` waits for goals to be released; a command that ignores SIGTERM is killed before that."""
+
+log = logging.getLogger(__name__)
+
+
+class RunsEnded(Unavailable):
+    """A run was ended with all others of this process, on purpose."""
+
+
+class LocalWorker:
+    """Runs loops, and stops them all when it can no longer be sure that its goals are its own."""
+
+    def __init__(
+        self,
+        identify: Callable[[], WorkerIdentity],
+        store: StateStore,
+        leases: Leases,
+        clock: Clock,
+        *,
+        lease_s: float = LEASE_S,
+    ) -> None:
+        self._identify = identify
+        self._store = store
+        self._leases = leases
+        self._clock = clock
+        self._lease_s = lease_s
+        self._identity: WorkerIdentity | None = None
+        self._held: set[str] = set()
+        self._are_runs_ended = False
+        self._left: set[str] = set()
+        """Goals whose flow blocks its thread and was told to end: nobody may have them while that code can still run.
+        """
+        self._loops: dict[str, Loop] = {}
+        self._beating: asyncio.Task[None] | None = None
+        self._looking: asyncio.Task[None] | None = None
+        self._releasing: set[asyncio.Future[None]] = set()
+        self._renewers = 0
+        self._renewed_s = 0.0
+        self._is_closing = False
+        self._released = asyncio.Event()
+        """Set when a goal is no longer held; `close` waits for it."""
+
+    @property
+    def id(self) -> str | None:
+        """The id under which others see this process, if it was a worker already."""
+        return None if self._identity is None else self._identity.worker.id
+
+    @asynccontextmanager
+    async def holding(self, goal_id: str) -> AsyncIterator[Worker]:
+        """Work on a goal for the time of the block, as a worker that others can see.
+
+        Raises: Owned when this process works on it already.
+        """
+        if goal_id in self._held:
+            raise Owned(f"{goal_id} is being worked on by this process already.")
+        self._held.add(goal_id)
+        try:
+            self._identity = self._identity or self._identify()
+            worker = self._identity.worker
+            if self._beating is None:
+                await self._renew(worker)
+            yield worker
+        finally:
+            if goal_id not in self._left:
+                self._held.discard(goal_id)
+            self._released.set()
+
+    async def run(self, worker: Worker, loop: Loop, *, is_resumed: bool, thread: FlowThread | None = None) -> Ran:
+        """Run the loop of a goal that is held; it and all that it has begun end when the lease was not renewed in time.
+
+        With a thread, which the loop was made on, it runs there; the lease is renewed here, whatever blocks there.
+
+        Raises: Conflict when another has taken the goal; Unavailable.
+        """
+        goal_id = loop.journal.goal_id
+        self._loops[goal_id] = loop
+        run = loop.run(is_resumed=is_resumed)
+        if thread is not None:
+            run = thread.run(run, partial(self._forget_left, goal_id, worker, loop.journal.epoch))
+        async with self.renewing(worker) as beating:
+            running = asyncio.create_task(run)
+            try:
+                await asyncio.wait({running, beating}, return_when=asyncio.FIRST_COMPLETED)
+                if running.done():
+                    return running.result()
+            finally:
+                try:
+                    await _end(running)
+                finally:  # whoever cancels us again leaves nothing behind either
+                    del self._loops[goal_id]
+                    if thread is not None and thread.is_left:
+                        self._left.add(goal_id)
+        if self._are_runs_ended:
+            raise RunsEnded(f"{goal_id} was ended with all runs of this process.")
+        if self._is_closing:
+            raise Unavailable(
+                f"The home was closed while {goal_id} was running, so it was interrupted. Resume it in an open home, or"
+                f" by `perdure goal resume {goal_id}`."
+            )
+        raise Unavailable(
+            f"The lease was not renewed for {self._lease_s * 2 / 3:g} s: the database did not answer, or this process"
+            f" was stopped. So {goal_id} was ended here; another worker may have it by now. If not:"
+            f" `perdure goal resume {goal_id}`."
+        )
+
+    @asynccontextmanager
+    async def renewing(self, worker: Worker) -> "AsyncIterator[asyncio.Task[None]]":
+        """Renew the lease, and look into inboxes, for the time of the block; the task ends when that has failed."""
+        self._renewers += 1
+        if self._beating is None:
+            self._beating = asyncio.create_task(self._beat(worker))
+            self._looking = asyncio.create_task(self._look())
+        try:
+            yield self._beating
+        finally:
+            self._renewers -= 1
+            if not self._renewers:
+                await self._end_chores()
+
+    def is_sure(self) -> bool:
+        """Tell whether nobody else can have taken our goals: the lease was renewed less than two thirds of it ago."""
+        return self._clock.boottime_s() - self._renewed_s < self._lease_s * 2 / 3
+
+    async def stay(self, worker: Worker) -> None:
+        """Renew the lease, unless that was done less than a third of it ago: for what takes long before a loop runs."""
+        if self._clock.boottime_s() - self._renewed_s >= self._lease_s / 3:
+            await self._renew(worker)
+
+    def is_left(self, goal_id: str) -> bool:
+        """Tell whether code of a goal that was told to end still blocks its thread: then the goal is not released."""
+        return goal_id in self._left
+
+    def is_held(self, goal_id: str) -> bool:
+        """Tell whether this process works on a goal now."""
+        return goal_id in self._held
+
+    def runs(self) -> Mapping[str, Loop | None]:
+        """Return the goals that this process works on, each with its loop if that runs."""
+        return {goal_id: self._loops.get(goal_id) for goal_id in self._held}
+
+    async def end_runs(self) -> None:
+        """End every run, as when the lease could not be renewed; this process is not a worker any more."""
+        self._are_runs_ended = True
+        await self._end_chores()
+
+    def look(self, goal_id: str) -> None:
+        """Let the loop of a goal look into its inbox now, if it runs here."""
+        if goal_id in self._loops:
+            self._loops[goal_id].look()
+
+    async def look_at_all(self) -> None:
+        """Let the loops of all goals to which something was posted look into their inboxes now.
+
+        Raises: Unavailable
+        """
+        if self._identity is not None:
+            for goal_id in await self._store.posted(self._identity.worker.id):
+                self.look(goal_id)
+
+    async def close(self) -> None:
+        """Interrupt and release the goals that run here, and stop being a worker.
+
+        Goals that could not be released in time can be claimed by others at once. While code of a flow still blocks its
+        thread, the lock file stays held: the goal is free when the process ends.
+        """
+        self._is_closing = True
+        await self._end_chores()
+        await self._wait_for_release()
+        if self._identity is not None and not self._left:
+            identity, self._identity = self._identity, None
+            try:
+                if not self._held:
+                    await self._retire(identity.worker)
+            finally:
+                identity.close()
+
+    async def _wait_for_release(self) -> None:
+        """Wait until the callers that run goals have released them: the database is closed next."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_S):
+                while self._held - self._left:
+                    self._released.clear()
+                    await self._released.wait()
+        if self._held - self._left:
+            log.warning("not released when the home was closed: %s", ", ".join(sorted(self._held - self._left)))
+
+    async def _retire(self, worker: Worker) -> None:
+        """Remove the lease; if that fails, its end does the same."""
+        with contextlib.suppress(PerdureError, TimeoutError):
+            async with asyncio.timeout(_RETIRE_S):
+                await self._leases.retire(worker)
+
+    def _forget_left(self, goal_id: str, worker: Worker, epoch: int) -> None:
+        """Release a goal whose flow has ended after all, long after it was told to."""
+        self._left.discard(goal_id)
+        self._held.discard(goal_id)
+        if self._identity is not None:
+            releasing = asyncio.ensure_future(self._release(goal_id, worker, epoch))
+            self._releasing.add(releasing)
+            releasing.add_done_callback(self._releasing.discard)
+
+    async def _release(self, goal_id: str, worker: Worker, epoch: int) -> None:
+        try:
+            await self._leases.release(goal_id, worker, epoch)
+        except (PerdureError, RuntimeError) as error:  # RuntimeError: the database was closed
+            log.warning("%s was not released: %s", goal_id, error)
+
+    async def _end_chores(self) -> None:
+        chores = [chore for chore in (self._beating, self._looking) if chore is not None]
+        self._beating = self._looking = None
+        for chore in chores:
+            await _end(chore)
+
+    async def _beat(self, worker: Worker) -> None:
+        """Renew at each third of the lease; return when two thirds have passed since it last worked."""
+        pause_s = self._lease_s / 3
+        while (left_s := self._renewed_s + self._lease_s * 2 / 3 - self._clock.boottime_s()) > 0:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(left_s):
+                    await self._clock.sleep(min(pause_s, left_s))
+                    pause_s = min(_RETRY_S, self._lease_s / 10)
+                    try:
+                        await self._renew(worker)
+                        pause_s = self._lease_s / 3
+                    except PerdureError as error:
+                        log.warning("the lease of %s was not renewed: %s", worker.id, error.detail)
+
+    async def _renew(self, worker: Worker) -> None:
+        now_s = self._clock.boottime_s()
+        await self._leases.renew(worker, self._lease_s)
+        self._renewed_s = now_s
+
+    async def _look(self) -> None:
+        """Tell the loops of what was posted to their goals."""
+        while True:
+            await self._clock.sleep(LOOK_S)
+            try:
+                await self.look_at_all()
+            except PerdureError as error:
+                log.warning("the inboxes of %s could not be looked at: %s", self.id, error.detail)
+
+
+async def _end(task: "asyncio.Task[Any]") -> None:
+    """Cancel a task, wait for its end, and hear nothing more of it."""
+    task.cancel()
+    await asyncio.wait([task])
+    if not task.cancelled():
+        task.exception()

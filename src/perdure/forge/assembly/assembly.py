@@ -1,0 +1,367 @@
+"""Assembly: a config becomes a bot, wholly or not at all, and once for each session.
+
+All texts are made and read back in memory; then one transaction keeps them as a pending version; then the folder is
+written; then the version is current. Whatever is interrupted after the transaction is completed by the next call.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from perdure import failpoints
+from perdure.bots.archive import PackedBot
+from perdure.bots.bot import BUILT_IN, IDENTITY, SOUL, USER, parse_bot
+from perdure.bots.folder import NEW, read_bot, read_texts
+from perdure.bots.shelf import read_own_skill
+from perdure.bots.skills import parse_skill_list
+from perdure.bots.slugs import require_slug, slugs_for
+from perdure.errors import Conflict, Invalid, NotFound
+from perdure.forge.assembly.changes import (
+    Changes,
+    Planned,
+    Provenance,
+    config_of,
+    new_provenance,
+    overlaid,
+    plan_changes,
+)
+from perdure.forge.assembly.library import BotLibrary, hashes, require_whole
+from perdure.forge.assembly.sources import sources_of
+from perdure.forge.assembly.texts import build_pages, require_same, user_page
+from perdure.forge.config import BuilderConfig
+from perdure.forge.interview.finish import rewritten
+from perdure.forge.ports import BotStore, BotVersion, BuilderMemoryEntry, Origin
+from perdure.forge.state import BuilderState, Target
+from perdure.forge.turns import ReadyToAssemble, Wire
+from perdure.forge.vocabulary import BuilderMode
+
+_MOST_SLUGS = 1000
+
+
+class AssemblyResult(Wire):
+    """A bot that was built, and where its files are, relative to the home."""
+
+    bot_id: str
+    bot_slug: str
+    bot_name: str
+    soul_path: str
+    identity_path: str
+    user_path: str
+    skills_attached: tuple[str, ...]
+    version: int = 1
+    clashes: tuple[str, ...] = ()
+    """Files in which a person's text was kept; what we would have written is beside each, as NAME.new."""
+    set_aside: tuple[str, ...] = ()
+    """Files that a person had written and that gave way to a rollback, under the names that they have now."""
+    changed: bool = True
+    """False: a reconfiguration changed nothing, so that there is no new version; its session stays open."""
+
+
+class BotAssembler(BotLibrary):
+    """Builds bots, changes them and takes changes back."""
+
+    def __init__(
+        self,
+        bots_dir: Path,
+        bots: BotStore,
+        *,
+        now_us: Callable[[], int],
+        new_id: Callable[[], str],
+        skills: Callable[[], Mapping[str, str]] = dict,
+    ) -> None:
+        super().__init__(bots_dir, bots)
+        self._now_us = now_us
+        self._new_id = new_id
+        self._skills = skills
+        """The texts of the skills that are not built in, by name."""
+
+    async def assemble(
+        self, state: BuilderState, config: BuilderConfig | None = None, *, revision: int | None = None
+    ) -> AssemblyResult:
+        """Build what a session has come to, or change the bot that it is about; the config may be an edited one.
+
+        A session that was assembled before gets the same result again. `revision` is that of the draft with the state.
+        A change that changes nothing makes no version and keeps the session.
+
+        Raises: Conflict when the session is not ready, its draft was changed meanwhile, or the bot was changed since
+        it began; Invalid; Denied; Unavailable when there is no room: called again, it completes what is there.
+        """
+        made = await self.assembled(state.session_id)
+        if made is not None:
+            return made
+        whole, skills = await self._whole(state, config)
+        if state.mode is BuilderMode.RECONFIGURE:
+            previous, planned = await self._planned(state, whole, skills)
+            if _is_same(state, whole, planned):
+                return self._result(previous).model_copy(update={"changed": False})
+            return await self._save_change(state, whole, previous, planned, revision)
+        return await self._save_new(state, whole, skills, revision)
+
+    async def assembled(self, session_id: str) -> AssemblyResult | None:
+        """Return what a session has been assembled to, completed if it was interrupted; None when it was not yet.
+
+        Raises: Invalid when something is in the way on disk; Denied.
+        """
+        made = await self._bots.made_by(session_id)
+        if made is not None and made.state == "pending":
+            await self._finish(made.slug)
+        return None if made is None else self._result(made)
+
+    async def preview_changes(self, state: BuilderState, config: BuilderConfig | None = None) -> Changes:
+        """Show what `assemble` would change on disk; nothing is changed.
+
+        Raises: Conflict when the session is not ready, or the bot was changed since it began; Invalid; Denied.
+        """
+        whole, skills = await self._whole(state, config)
+        if state.mode is BuilderMode.RECONFIGURE:
+            return (await self._planned(state, whole, skills))[1].changes()
+        return Planned(_new_files(state, whole, skills)[0], {}, {}, ()).changes()
+
+    async def target(self, slug: str) -> Target:
+        """Return a bot as a session to reconfigure it begins with, with the values that stand in its files now.
+
+        Raises: NotFound; Invalid, naming the file, when one cannot be read; Denied.
+        """
+        version, bot = await self._read_whole(slug, read_bot)
+        config = overlaid(config_of(version), bot)
+        return Target(bot_id=version.bot_id, slug=slug, config=config.wire(), version=version.number)
+
+    async def rollback(self, slug: str, number: int) -> AssemblyResult:
+        """Make the files what they were in an earlier version, as a new one; hand edits are kept beside, as NAME.old.
+
+        Raises: NotFound when there is no such version; Damaged when that is not what was kept; Conflict when the bot is
+        changed at the same time; Denied.
+        """
+        newest = await self.settled(slug)
+        wanted = await self._bots.version(slug, number)
+        require_whole(wanted)
+        files = {path: text for path, text in wanted.files.items() if not path.endswith(NEW)}
+        parse_bot(slug, files)
+        version = replace(
+            wanted,
+            number=newest.number + 1,
+            state="pending",
+            origin="rollback",
+            files=files,
+            sha256=hashes(files),
+            session_id=None,
+            created_at_us=self._now_us(),
+        )
+        return await self._saved(version)
+
+    async def import_bot(self, packed: PackedBot) -> AssemblyResult:
+        """Make a new bot of an archive. Its texts are kept as they are, and nothing in them is run.
+
+        Raises: Invalid when the archive holds no bot that we can keep; Denied.
+        """
+        bot = parse_bot(packed.slug, packed.files)
+        try:
+            config = overlaid(BuilderConfig.model_validate(packed.config), bot)
+        except ValidationError as error:
+            raise Invalid(f"The config in the archive of {packed.slug} is not right: {_first(error)}.") from error
+        named = {path for path in packed.files if not path.startswith("skills/")}
+        named |= {f"skills/{skill.name}/SKILL.md" for skill in bot.skills}
+        files = {path: text for path, text in packed.files.items() if path in named}
+        return await self._saved_under_free_slug(self._first_version(config, files, {}, origin="import"))
+
+    async def _whole(
+        self, state: BuilderState, config: BuilderConfig | None
+    ) -> tuple[BuilderConfig, Mapping[str, str]]:
+        """Return the config to build, and the texts of the skills in it that are not built in."""
+        whole = _whole(state, config)
+        there = await asyncio.to_thread(self._skills)
+        texts = {skill.name: there[skill.name] for skill in whole.skills if skill.name in there}
+        return _with_types(whole, texts), texts
+
+    async def _save_new(
+        self, state: BuilderState, config: BuilderConfig, skills: Mapping[str, str], revision: int | None
+    ) -> AssemblyResult:
+        files, provenance = _new_files(state, config, skills)
+        version = replace(
+            self._first_version(config, files, provenance),
+            conversation=[exchange.model_dump(mode="json") for exchange in state.conversation],
+            session_id=state.session_id,
+        )
+        return await self._saved_under_free_slug(version, self._choice(state, config), revision)
+
+    async def _planned(
+        self, state: BuilderState, config: BuilderConfig, skills: Mapping[str, str]
+    ) -> tuple[BotVersion, Planned]:
+        target = state.target
+        if target is None:
+            raise Invalid("This session says that it changes a bot, but not which one.")
+        previous, disk = await self._read_whole(target.slug, read_texts)
+        if (previous.bot_id, previous.number) != (target.bot_id, target.version):
+            raise Conflict(
+                f"{target.slug} was changed since this conversation began: it was version {target.version} then and is"
+                f" version {previous.number} now. Begin again, from what it is now."
+            )
+        begun_with = config_of(replace(previous, config=target.config))
+        sources = sources_of(state, config, earlier=len(previous.conversation))
+        plan = partial(plan_changes, disk, previous, begun_with, config, sources, skills=skills)
+        return previous, await asyncio.to_thread(plan)
+
+    async def _save_change(
+        self,
+        state: BuilderState,
+        config: BuilderConfig,
+        previous: BotVersion,
+        planned: Planned,
+        revision: int | None,
+    ) -> AssemblyResult:
+        version = replace(
+            self._first_version(config, planned.files, planned.provenance, origin="reconfigure"),
+            bot_id=previous.bot_id,
+            slug=previous.slug,
+            number=previous.number + 1,
+            conversation=[*previous.conversation, *(each.model_dump(mode="json") for each in state.conversation)],
+            session_id=state.session_id,
+        )
+        choice = replace(self._choice(state, config), bot_slug=previous.slug)
+        return await self._saved(version, choice, revision=revision, seen=planned.seen, clashes=planned.clashes)
+
+    async def _saved_under_free_slug(
+        self, version: BotVersion, choice: BuilderMemoryEntry | None = None, revision: int | None = None
+    ) -> AssemblyResult:
+        """Save a new bot under the first slug that is free, in the database and on disk."""
+        for slug in islice(slugs_for(version.name), _MOST_SLUGS):
+            if await self._is_free(require_slug(slug)):
+                chosen = None if choice is None else replace(choice, bot_slug=slug)
+                try:
+                    return await self._saved(replace(version, slug=slug), chosen, revision=revision)
+                except Conflict:
+                    if await self._is_free(slug):
+                        raise  # it was not about the slug, which somebody else could have taken meanwhile
+        raise Conflict(f"There are {_MOST_SLUGS} bots called {version.name!r}. Choose another name.")
+
+    async def _saved(
+        self,
+        version: BotVersion,
+        choice: BuilderMemoryEntry | None = None,
+        *,
+        revision: int | None = None,
+        seen: Mapping[str, str] | None = None,
+        clashes: Sequence[str] = (),
+    ) -> AssemblyResult:
+        failpoints.hit("forge.version.before")
+        stored = await self._bots.save_version(version, choice, draft_revision=revision)
+        failpoints.hit("forge.version.after")
+        aside = await self._finish(stored.slug, seen)
+        result = self._result(stored)
+        return result.model_copy(update={"set_aside": aside, "clashes": tuple(clashes) or result.clashes})
+
+    async def _is_free(self, slug: str) -> bool:
+        if await asyncio.to_thread(os.path.lexists, self._folder(slug)):
+            return False
+        try:
+            await self._bots.newest(slug)
+        except NotFound:
+            return True
+        return False
+
+    def _first_version(
+        self, config: BuilderConfig, files: Mapping[str, str], provenance: Provenance, *, origin: Origin = "assemble"
+    ) -> BotVersion:
+        """Make the version of a new bot, whose slug is not yet known."""
+        return BotVersion(
+            bot_id=self._new_id(),
+            slug="",
+            name=config.name,
+            category=config.category,
+            number=1,
+            state="pending",
+            origin=origin,
+            files=files,
+            sha256=hashes(files),
+            config=config.wire(),
+            provenance=_wire(provenance),
+            created_at_us=self._now_us(),
+        )
+
+    def _choice(self, state: BuilderState, config: BuilderConfig) -> BuilderMemoryEntry:
+        return BuilderMemoryEntry(
+            id=self._new_id(),
+            purpose_category=config.category,
+            initial_description=state.initial_description,
+            chosen_tone=config.personality.tone,
+            chosen_model=config.model_settings.model,
+            chosen_skills=tuple(skill.name for skill in config.skills),
+            bot_slug="",
+            created_at_us=self._now_us(),
+        )
+
+    def _result(self, version: BotVersion) -> AssemblyResult:
+        folder = f"{self._bots_dir.name}/{version.slug}"
+        return AssemblyResult(
+            bot_id=version.bot_id,
+            bot_slug=version.slug,
+            bot_name=version.name,
+            soul_path=f"{folder}/{SOUL}",
+            identity_path=f"{folder}/{IDENTITY}",
+            user_path=f"{folder}/{USER}",
+            skills_attached=tuple(parse_skill_list(version.files.get("skills.toml", ""), "skills.toml")),
+            version=version.number,
+            clashes=tuple(path.removesuffix(NEW) for path in version.files if path.endswith(NEW)),
+        )
+
+
+def _whole(state: BuilderState, config: BuilderConfig | None) -> BuilderConfig:
+    """Return the config to build, all of it checked again: it may have been edited."""
+    if not isinstance(state.pending_turn, ReadyToAssemble):
+        raise Conflict("This session is not ready: there are questions to answer before something can be built.")
+    if state.mode not in (BuilderMode.BOT, BuilderMode.RECONFIGURE):
+        raise Invalid(f"A session of mode {state.mode} builds no bot.")
+    meant = state.pending_turn.config
+    try:
+        whole = rewritten(meant, BuilderConfig.model_validate((config or meant).wire()))
+    except ValidationError as error:
+        raise Invalid(f"The config is not right: {_first(error)}.") from error
+    model, skills = whole.model_settings.model, [skill.name for skill in whole.skills]
+    if model != BUILT_IN and not all(model.partition(":")):
+        raise Invalid(f"{model[:60]!r} names no model. Expected provider:name, or {BUILT_IN}.")
+    if twice := [name for name in skills if skills.count(name) > 1]:
+        raise Invalid(f"The config has the skill {twice[0]!r} twice.")
+    return whole
+
+
+def _is_same(state: BuilderState, config: BuilderConfig, planned: Planned) -> bool:
+    """Tell whether a change of a bot changes nothing, neither on disk nor in its config."""
+    changes = planned.changes()
+    is_same_config = state.target is not None and config == BuilderConfig.model_validate(state.target.config)
+    return is_same_config and not changes.diffs and not changes.clashes
+
+
+def _with_types(config: BuilderConfig, texts: Mapping[str, str]) -> BuilderConfig:
+    """Return a config whose skills say of themselves what their files say; it may have been written by hand."""
+    types = {name: read_own_skill(name, text).skill_type for name, text in texts.items()}
+    skills = [
+        skill.model_copy(update={"skill_type": types.get(skill.name, skill.skill_type)}) for skill in config.skills
+    ]
+    return config.model_copy(update={"skills": tuple(skills)})
+
+
+def _new_files(
+    state: BuilderState, config: BuilderConfig, skills: Mapping[str, str]
+) -> tuple[dict[str, str], Provenance]:
+    """Make all texts of a new bot, and read them back."""
+    sources = sources_of(state, config)
+    pages = {**build_pages(config, sources, skills=skills), USER: user_page(config, sources)}
+    files = {path: page.text for path, page in pages.items()}
+    require_same(config, "bot", files)
+    return files, new_provenance(pages)
+
+
+def _wire(provenance: Provenance) -> dict[str, list[dict[str, Any]]]:
+    return {path: [span.wire() for span in spans] for path, spans in provenance.items()}
+
+
+def _first(error: ValidationError) -> str:
+    first = error.errors()[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"

@@ -1,0 +1,308 @@
+"""The bots of a home: opened, compared with their last version, explained, exported and deleted."""
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import TypeVar
+
+from perdure import failpoints
+from perdure.bots.archive import PackedBot, pack_bot
+from perdure.bots.bot import FILES, Bot, parse_bot
+from perdure.bots.folder import NEW, BotFolder, read_bot, read_texts, require_bot_path, verify
+from perdure.bots.merge import diff
+from perdure.bots.provenance import Source, carried, read_spans, sources_of
+from perdure.bots.slugs import require_slug
+from perdure.bots.writing import Update, locked, remove_bot, write_bot
+from perdure.errors import Conflict, Damaged, Invalid, NotFound, PerdureError
+from perdure.forge.assembly.changes import config_of, overlaid
+from perdure.forge.ports import BotStore, BotVersion
+from perdure.forge.state import without_hint
+
+T = TypeVar("T")
+
+_MARK_DIGITS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Where one line of a file came from."""
+
+    path: str
+    line: int
+    text: str
+    source: Source | None
+    """None: edited by hand."""
+    question: str | None = None
+    answer: str | None = None
+
+    @property
+    def sentence(self) -> str:
+        """What a person is told."""
+        match self.source:
+            case None:
+                return "edited by hand"
+            case Source("description"):
+                return f"from the description: {self.answer}"
+            case Source("default"):
+                return "usual for bots of this kind"
+            case Source(_, None):
+                return "changed when the bot was confirmed"
+            case Source(kind):
+                taken = ", as suggested" if kind == "suggestion" else ""
+                return f"asked: {without_hint(self.question or '')} Answered{taken}: {self.answer}"
+
+
+@dataclass(frozen=True, slots=True)
+class BotOnDisk:
+    """The newest version of a bot, and what stands in its files now."""
+
+    version: BotVersion
+    texts: Mapping[str, str]
+    """Of all files, ours beside a person's too, as NAME.new."""
+
+    @property
+    def mark(self) -> str:
+        """Tell this bot with these files from every other: the number of the version, and a sum of all the rest."""
+        parts = [self.version.bot_id, *(part for path in sorted(self.texts) for part in (path, self.texts[path]))]
+        rest = sha256(b"".join(len(data := part.encode()).to_bytes(8) + data for part in parts)).hexdigest()
+        return f"{self.version.number}-{rest[:_MARK_DIGITS]}"
+
+    def is_marked(self, mark: str) -> bool:
+        """Tell whether this is what a mark was made of; a number alone is a version that nobody has edited."""
+        return mark == self.mark or (mark == str(self.version.number) and self.texts == self.version.files)
+
+    def edits(self) -> dict[str, str]:
+        """Return what was edited by hand since the version: a unified diff for each file."""
+        before, now = _without_ours(self.version.files), _without_ours(self.texts)
+        names = (f"version {self.version.number}", "on disk")
+        diffs = {path: diff(path, before.get(path, ""), now.get(path, ""), names=names) for path in {*before, *now}}
+        return {path: text for path, text in sorted(diffs.items()) if text}
+
+
+class BotLibrary:
+    """The bots of a home."""
+
+    def __init__(self, bots_dir: Path, bots: BotStore) -> None:
+        self._bots_dir = bots_dir
+        self._bots = bots
+
+    async def open_bot(self, slug: str) -> Bot:
+        """Return a bot as its files say it is now; a version that is not yet on disk is written first.
+
+        Raises: NotFound; Invalid, naming the file, when a file cannot be read; Denied.
+        """
+        return (await self._read_whole(slug, read_bot))[1]
+
+    async def settled(self, slug: str) -> BotVersion:
+        """Return the newest version of a bot, which is on disk.
+
+        Raises: NotFound; Invalid when something is in the way on disk; Denied.
+        """
+        version = await self._bots.newest(require_slug(slug))
+        if version.state != "pending":
+            return version
+        await self._finish(slug)
+        return replace(version, state="current")
+
+    async def edits(self, slug: str) -> dict[str, str]:
+        """Return what was edited by hand since the last version: a unified diff for each file.
+
+        Raises: NotFound; Invalid, naming the file, when one cannot be read; Denied.
+        """
+        return (await self.on_disk(slug)).edits()
+
+    async def explain(self, slug: str, place: str) -> Explanation:
+        """Tell where a line came from; a place is `SOUL.md:12`.
+
+        Raises: NotFound; Invalid when there is no such line.
+        """
+        path, _, number = place.rpartition(":")
+        if not (number.isascii() and number.isdigit() and len(number) < 8):
+            raise Invalid(f"{place[:80]!r} is no place in a bot. Expected FILE:LINE, such as SOUL.md:12.")
+        path = require_bot_path(path)
+        version, text = await self._read_whole(slug, lambda folder: _read_file(folder, path))
+        lines = text.removesuffix("\n").split("\n")
+        if not 1 <= int(number) <= len(lines):
+            raise Invalid(f"{slug}/{path} has lines 1 to {len(lines)}, and no line {number}.")
+        source = _sources(version, path, text)[int(number) - 1]
+        question, answer = _said(version, source)
+        return Explanation(path, int(number), lines[int(number) - 1], source, question, answer)
+
+    async def export_bot(self, slug: str) -> bytes:
+        """Return a bot, as it is on disk, as one file.
+
+        Raises: NotFound; Invalid, naming the file, when one cannot be read; Denied.
+        """
+        version, texts = await self._read_whole(slug, read_texts)
+        config = overlaid(config_of(version), parse_bot(slug, texts))
+        return pack_bot(PackedBot(slug, config.wire(), texts))
+
+    async def on_disk(self, slug: str) -> BotOnDisk:
+        """Return a bot as its files are on disk.
+
+        Raises: NotFound; Invalid, naming the file, when one cannot be read; Denied.
+        """
+        version, texts = await self._read_whole(slug, read_texts)
+        return BotOnDisk(version, texts | await asyncio.to_thread(self._beside, version))
+
+    async def text(self, slug: str, path: str) -> str:
+        """Return the text of one file of a bot; those that every bot has can be read though another is broken.
+
+        Raises: NotFound when the bot has no such file; Invalid when it is no name of one, or cannot be read; Denied.
+        """
+        if require_bot_path(path) not in FILES and path not in (await self.on_disk(slug)).texts:
+            raise NotFound(f"{slug} has no file {path}.")
+        return (await self._read_whole(slug, lambda folder: _read_file(folder, path)))[1]
+
+    async def verify(self, slug: str) -> list[str]:
+        """Return what is wrong with the files of a bot, one sentence each.
+
+        Raises: NotFound
+        """
+        return (await self._read_whole(slug, verify))[1]
+
+    async def delete(self, slug: str, seen: str | None = None, *, with_choices: bool = False) -> None:
+        """Remove a bot, all its versions and its folder; after a crash the same call goes on.
+
+        With choices, what was chosen for it is forgotten, too.
+
+        `seen` is the mark of what is to be removed, or the number of a version that nobody has edited.
+
+        Raises: NotFound when there is neither a bot nor a folder; Conflict when something else than what was seen is
+        there now; Denied.
+        """
+        missing: NotFound | None = None
+        async with locked(self._bots_dir):
+            failpoints.hit("forge.delete.before")
+            try:
+                number = None if seen is None else await self._number_of(require_slug(slug), seen)
+                await self._bots.delete_bot(require_slug(slug), number, with_choices=with_choices)
+            except NotFound as error:
+                missing = error
+            failpoints.hit("forge.delete.after")
+            was_there = await asyncio.to_thread(remove_bot, self._bots_dir, slug)
+        if missing is not None and not was_there:
+            raise missing
+
+    async def _number_of(self, slug: str, seen: str) -> int:
+        """Return the version of a bot that is as it was seen; whoever calls holds the lock.
+
+        Raises: NotFound; Conflict when it is not; Denied.
+        """
+        version = await self._bots.newest(slug)
+        try:
+            await self._write_pending(slug)
+            texts = await asyncio.to_thread(read_texts, self._folder(slug))
+            there = BotOnDisk(version, texts | await asyncio.to_thread(self._beside, version))
+        except (Invalid, NotFound) as error:
+            raise Conflict(f"{slug} is not as it was seen: {error.detail}") from error
+        if not there.is_marked(seen):
+            raise Conflict(f"{slug} is not as it was seen: it is {there.mark} by now, not {seen}. Look at it again.")
+        return version.number
+
+    async def _read_whole(self, slug: str, read: Callable[[Path], T]) -> tuple[BotVersion, T]:
+        """Read from the folder of a bot, and again when somebody else has changed it meanwhile; return its version too.
+
+        Raises: NotFound; what `read` raises.
+        """
+        while True:
+            version = await self.settled(slug)
+            try:
+                found = await asyncio.to_thread(read, self._folder(slug))
+            except PerdureError:
+                if await self._is_newest(version):
+                    self._require_folder(version)
+                    raise
+            else:
+                if await self._is_newest(version):
+                    return version, found
+
+    async def _is_newest(self, version: BotVersion) -> bool:
+        """Tell whether a version is still what is on disk. Raises: NotFound when the bot is gone."""
+        now = await self._bots.newest(version.slug)
+        return (now.bot_id, now.number, now.state) == (version.bot_id, version.number, version.state)
+
+    def _require_folder(self, version: BotVersion) -> None:
+        """Raises: NotFound, with the way to have it again, when somebody has removed the folder of a bot."""
+        folder = self._folder(version.slug)
+        if not os.path.lexists(folder):
+            again = f"perdure bot rollback {version.slug} {version.number}"
+            raise NotFound(f"The folder {folder} is gone. `{again}` writes it again.")
+
+    async def _finish(self, slug: str, seen: Mapping[str, str] | None = None) -> tuple[str, ...]:
+        """Bring the newest version to disk unless it is; return where edits are that had to give way."""
+        async with locked(self._bots_dir):
+            return await self._write_pending(slug, seen)
+
+    async def _write_pending(self, slug: str, seen: Mapping[str, str] | None = None) -> tuple[str, ...]:
+        """Do the work of `_finish`; whoever calls holds the lock."""
+        version = await self._bots.newest(slug)
+        if version.state != "pending":
+            return ()
+        require_whole(version)
+        before = (await self._bots.version(slug, version.number - 1)).files if version.number > 1 else {}
+        update = Update(version.files, before, seen or {}, replaces_edits=version.origin == "rollback")
+        aside = await asyncio.to_thread(write_bot, self._bots_dir, slug, update)
+        failpoints.hit("forge.current.before")
+        await self._bots.mark_current(version.bot_id, version.number)
+        failpoints.hit("forge.current.after")
+        return aside
+
+    def _folder(self, slug: str) -> Path:
+        return self._bots_dir / require_slug(slug)
+
+    def _beside(self, version: BotVersion) -> dict[str, str]:
+        """Return our texts beside a person's."""
+        with BotFolder.open(self._folder(version.slug)) as folder:
+            found = {path: folder.read(path) for path in version.files if path.endswith(NEW)}
+        return {path: text for path, text in found.items() if text is not None}
+
+
+def hashes(files: Mapping[str, str]) -> dict[str, str]:
+    """Return the SHA-256 of each file."""
+    return {path: sha256(text.encode()).hexdigest() for path, text in files.items()}
+
+
+def require_whole(version: BotVersion) -> None:
+    """Refuse to bring a version to disk that is not what was kept.
+
+    Raises: Damaged
+    """
+    if hashes(version.files) != version.sha256:
+        raise Damaged(
+            f"The files of {version.slug}, version {version.number}, are not what was kept, by their SHA-256."
+            " They were left as they are, and so was what is on disk."
+        )
+
+
+def _without_ours(files: Mapping[str, str]) -> dict[str, str]:
+    return {path: text for path, text in files.items() if not path.endswith(NEW)}
+
+
+def _read_file(folder: Path, path: str) -> str:
+    with BotFolder.open(folder) as opened:
+        text = opened.read(path)
+    if text is None:
+        raise NotFound(f"{folder.name} has no file {path}.")
+    return text
+
+
+def _sources(version: BotVersion, path: str, text: str) -> list[Source | None]:
+    """Return the source of each line on disk, matched with the version by what they have in common."""
+    written = version.files.get(path, "")
+    spans = read_spans(version.provenance.get(path, ()), f"{version.slug}/{path}")
+    return carried(sources_of(spans, written.count("\n") + 1), written, text)
+
+
+def _said(version: BotVersion, source: Source | None) -> tuple[str | None, str | None]:
+    if source is None:
+        return None, None
+    if source.kind == "description":
+        return None, str(version.config.get("description", ""))
+    if source.exchange is None or source.exchange >= len(version.conversation):
+        return None, None
+    exchange = version.conversation[source.exchange]
+    return str(exchange.get("question", "")), str(exchange.get("answer", ""))

@@ -1,0 +1,1 @@
+"""The interview: from a state and an answer to the next turn."""

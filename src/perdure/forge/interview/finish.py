@@ -1,0 +1,175 @@
+"""Making a whole config of what is known, and showing it."""
+
+from perdure.errors import Damaged, Invalid
+from perdure.forge.assembly.second_person import second_person
+from perdure.forge.categories import DEFAULTS, telling_words
+from perdure.forge.config import BuilderConfig, ModelSettings, PartialConfig, Personality, SkillChoice
+from perdure.forge.questions.model import BUILT_IN
+from perdure.forge.questions.names import proposed_names
+from perdure.forge.questions.purposes import OWN, sentences
+from perdure.forge.state import BuilderState
+from perdure.forge.turns import AskQuestion, BuilderTurn, Preview, ReadyToAssemble
+from perdure.forge.vocabulary import BotPurpose, BuilderPhase
+
+_MOST_TAGS = 5
+_LONGEST_TAG = 50
+
+
+def complete(state: BuilderState) -> BuilderConfig:
+    """Return the whole config: what was said, and what is usual where nothing was said."""
+    if state.target is not None:
+        return _changed(BuilderConfig.model_validate(state.target.config), state.config)
+    known, usual = state.config, DEFAULTS[state.kind]
+    return BuilderConfig(
+        name=known.name or proposed_names(state.description, state.purpose)[0][0],
+        description=state.description,
+        category=known.category or str(state.kind),
+        purpose=state.purpose,
+        answers=known.answers,
+        tags=_tags(state),
+        personality=Personality(
+            tone=known.tone or usual.tone,
+            traits=usual.traits if known.traits is None else known.traits,
+            purpose="\n\n".join(purpose_parts(state).values()),
+            boundaries=known.boundaries or (),
+        ),
+        model_settings=ModelSettings(
+            model=known.model or BUILT_IN,
+            temperature=usual.temperature if known.temperature is None else known.temperature,
+            max_tokens=usual.max_tokens if known.max_tokens is None else known.max_tokens,
+        ),
+        skills=_usual_skills(state) if known.skills is None else known.skills,
+    )
+
+
+def preview(state: BuilderState) -> Preview:
+    """Show a bot as far as it is known; what comes in later phases is left open."""
+    config = complete(state)
+    is_past = {phase: state.target is not None or not state.phase.is_before(phase) for phase in BuilderPhase}
+    personality = config.personality
+    has_name = state.target is not None or state.config.name is not None
+    return Preview(
+        name=config.name if has_name else None,
+        description=config.description,
+        personality_summary=(
+            f"{personality.tone}; {', '.join(personality.traits)}" if is_past[BuilderPhase.PERSONALITY] else None
+        ),
+        model=shown_model(config) if is_past[BuilderPhase.MODEL] else None,
+        skills=tuple(skill.name for skill in config.skills) if is_past[BuilderPhase.SKILLS] else (),
+        phase=state.phase,
+    )
+
+
+def with_preview(state: BuilderState) -> BuilderTurn:
+    """Return the pending turn with the bot so far; in drafts of earlier versions it has none.
+
+    Raises: Damaged when no turn is pending.
+    """
+    match state.pending_turn:
+        case AskQuestion(preview=None) | ReadyToAssemble(preview=None) as turn:
+            return turn.model_copy(update={"preview": preview(state)})
+        case None:
+            raise Damaged("There is nothing to answer in it.")
+        case turn:
+            return turn
+
+
+def _tags(state: BuilderState) -> tuple[str, ...]:
+    words = (word for word in telling_words(state.description) if len(word) <= _LONGEST_TAG)
+    return tuple(dict.fromkeys(words))[:_MOST_TAGS]
+
+
+def shown_model(config: BuilderConfig) -> str:
+    """Say in one line which model answers, and how."""
+    settings = config.model_settings
+    return f"{settings.model}, temperature {settings.temperature:g}, up to {settings.max_tokens} tokens"
+
+
+def purpose_parts(state: BuilderState) -> dict[str, str]:
+    """Return what a bot is for, by the name of the question that each part answers; the wish itself has none."""
+    known = state.config
+    parts = _parts(state.about, state.purpose, known.answers)
+    parts |= {
+        "focus": f"Your focus is {known.focus}." if known.focus else "",
+        "audience": f"Your readers are {known.audience}." if known.audience else "",
+        "output": f"An answer is {known.output}." if known.output else "",
+    }
+    return {slot: text for slot, text in parts.items() if text}
+
+
+def _parts(description: str, purpose: BotPurpose, answers: dict[str, str]) -> dict[str, str]:
+    about = sentences(purpose, answers, "bot")
+    return {"description": second_person(description), **{f"{purpose}.{name}": text for name, text in about.items()}}
+
+
+def _usual_skills(state: BuilderState) -> tuple[SkillChoice, ...]:
+    known = dict(state.surroundings.skills)
+    names = [name for name in DEFAULTS[state.kind].skills if name in known]
+    return tuple(SkillChoice(name=name, description=known[name]) for name in names)
+
+
+def _changed(config: BuilderConfig, change: PartialConfig) -> BuilderConfig:
+    """Return a config with what was said put in; what was not asked stays."""
+    personality = {name: value for name in ("tone", "boundaries") if (value := getattr(change, name)) is not None}
+    model = {
+        name: value for name in ("model", "temperature", "max_tokens") if (value := getattr(change, name)) is not None
+    }
+    changed = config.model_copy(
+        update={
+            "name": change.name or config.name,
+            "model_settings": config.model_settings.model_copy(update=model),
+            "skills": config.skills if change.skills is None else change.skills,
+            **_changed_purpose(config, change),
+        }
+    )
+    purpose = _purpose_text(config, changed)
+    return changed.model_copy(
+        update={"personality": config.personality.model_copy(update={**personality, "purpose": purpose})}
+    )
+
+
+def _changed_purpose(config: BuilderConfig, change: PartialConfig) -> dict[str, object]:
+    """Return what a bot is for from now on; what was answered about another purpose or description is dropped."""
+    purpose = change.purpose or config.purpose
+    description = change.description or config.description
+    kept = config.answers if (purpose, description) == (config.purpose, config.description) else {}
+    return {
+        "description": description,
+        "purpose": purpose,
+        "category": change.category or config.category,
+        "answers": {**kept, **change.answers},
+    }
+
+
+def rewritten(meant: BuilderConfig, edited: BuilderConfig) -> BuilderConfig:
+    """Return an edited config whose text of the purpose follows from its description and answers.
+
+    A text that was edited itself stays as it is.
+
+    Raises: Invalid when an answer was added that belongs to no question of the purpose.
+    """
+    names = [question.name for question in OWN[edited.purpose]]
+    if unknown := [name for name in edited.answers if name not in names and name not in meant.answers]:
+        raise Invalid(f"The config is not right: answers.{unknown[0][:60]} is not one of {', '.join(names)}.")
+    if edited.personality.purpose != meant.personality.purpose:
+        return edited
+    personality = edited.personality.model_copy(update={"purpose": _purpose_text(meant, edited)})
+    return edited.model_copy(update={"personality": personality})
+
+
+def _purpose_text(before: BuilderConfig, after: BuilderConfig) -> str:
+    """Return the text of the purpose with the parts put in that have changed; what else stands there stays."""
+    old = _parts(before.description, before.purpose, before.answers)
+    new = _parts(after.description, after.purpose, after.answers)
+    text = before.personality.purpose
+    if old == new:
+        return text
+    if old["description"] not in text and before.description in text:
+        old["description"] = before.description  # earlier versions wrote it as the person said it
+    for name in dict.fromkeys([*old, *new]):
+        was, becomes = old.get(name, ""), new.get(name, "")
+        if was and was in text:
+            text = text.replace(was, becomes, 1)
+        elif was != becomes and becomes:
+            text = f"{text}\n\n{becomes}"
+    return "\n\n".join(part.strip("\n") for part in text.split("\n\n") if part.strip())

@@ -1,0 +1,1 @@
+"""Authentication: tokens, login codes and sessions, and the middleware that every request passes."""

@@ -1,0 +1,286 @@
+"""The one gate that every request and every socket passes before anything else sees it."""
+
+from contextlib import suppress
+from typing import Literal
+from urllib.parse import unquote
+
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from perdure.errors import Denied, Invalid, NotFound, PerdureError
+from perdure.interfaces.api.access_log import log_answer
+from perdure.interfaces.api.auth.access import Doors
+from perdure.interfaces.api.auth.login_sessions import SESSION
+from perdure.interfaces.api.envelope import ASKED, Asked, problem
+from perdure.interfaces.api.json_body import parse_json
+from perdure.interfaces.api.problems import NoToken, TooLarge, WrongType
+
+LARGEST_BODY = 1 << 20
+_MOST_READ = 8 << 20
+_MOST_COOKIES = 256
+LONGEST_QUERY = 16_384
+OPEN_PATHS = frozenset({"/healthz", "/login"})
+"""What may be requested without a token: the health check and the login."""
+
+PARSED_BODY = "perdure_parsed_body"
+"""In a scope: the value of the body, which is parsed once. It is not there when the body is empty."""
+
+ON_TOKEN = "perdure_on_token"  # noqa: S105 (a name, not a token)
+"""In the state of a scope: what is called when the connection has shown the token."""
+
+_SCHEME = b"http://"
+_SWITCHING = 101
+_SAFE_METHODS = frozenset({"GET", "HEAD"})
+_SAID_ONCE = ("idempotency-key", "if-match", "last-event-id")
+ON_EVERY_ANSWER = {
+    b"content-security-policy": b"default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
+    b"x-content-type-options": b"nosniff",
+    b"referrer-policy": b"no-referrer",
+    b"cross-origin-resource-policy": b"same-origin",
+    b"cache-control": b"no-store",
+}
+
+
+class _Gone(Exception):
+    """Whoever asked went away before the body was whole: a part of it is not what they wanted done."""
+
+
+class Gate:
+    """Lets in who may come in, with what may be brought; an ASGI application around another."""
+
+    def __init__(self, app: ASGIApp, doors: Doors) -> None:
+        self._app = app
+        self._doors = doors
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request through, or answer it here."""
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        scope, authority = _origin_form(scope)
+        asked = Asked.now(scope["path"], scope["query_string"])
+        ASKED.set(asked)
+        send = _dressed(send, asked, scope)
+        try:
+            self._admit(scope, authority)
+            if scope["type"] == "http" and scope["method"] not in _SAFE_METHODS:
+                scope, receive = await _checked_body(scope, receive)
+        except _Gone:
+            return
+        except PerdureError as error:
+            headers = {"WWW-Authenticate": "Bearer"} if isinstance(error, NoToken) else None
+            await _refuse(scope, receive, send, problem(error, headers=headers))
+            return
+        await self._app(_as_get(scope), receive, send)
+
+    def _admit(self, scope: Scope, authority: str | None) -> None:
+        """Raises: PerdureError when the request may not come in."""
+        headers = Headers(scope=scope)
+        self._require_host(headers.getlist("host"), authority)
+        if any(ord(character) < ord(" ") for character in scope["path"]):
+            raise NotFound("There is nothing at this path: it has a control character.")
+        query = scope["query_string"]
+        if len(query) > LONGEST_QUERY:
+            raise TooLarge(f"The query is longer than {LONGEST_QUERY:,} bytes.")
+        if b"%00" in query or b"\0" in query:
+            raise Invalid("The query contains a NUL character.")
+        on_token = scope.get("state", {}).get(ON_TOKEN, _ignore)
+        if scope["path"] in OPEN_PATHS and scope["type"] == "http" and scope["method"] in _SAFE_METHODS:
+            with suppress(NoToken):
+                self._authenticate(headers)
+                on_token()
+            return
+        shown_by = self._authenticate(headers)
+        on_token()
+        self._require_origin(scope, headers, shown_by)
+        for name in _SAID_ONCE:
+            if len(headers.getlist(name)) > 1:
+                raise Invalid(f"The header {name} was given more than once.")
+
+    def _require_host(self, hosts: list[str], authority: str | None) -> None:
+        names = hosts if authority is None else [*hosts, authority]
+        if len(hosts) != 1 or any(name.lower() not in self._doors.hosts for name in names):
+            raise Denied("This server does not answer under that name. Call it as the URL that it printed.")
+
+    def _authenticate(self, headers: Headers) -> Literal["bearer", "cookie"]:
+        given = headers.getlist("authorization")
+        if given:
+            scheme, _, token = given[0].partition(" ")
+            if len(given) > 1 or scheme.lower() != "bearer":
+                raise NoToken("The header was expected to be `Authorization: Bearer TOKEN`, once.")
+            if self._doors.is_token(token.strip()):
+                return "bearer"
+            raise NoToken("The token is not the one of this home. `perdure token show` prints it.")
+        sessions = _cookies(headers, self._doors.cookie)
+        session = next((value for value in sessions if self._doors.is_session(value)), None)
+        if session is not None:
+            SESSION.set(session)
+            return "cookie"
+        raise NoToken(
+            "A token is needed: `Authorization: Bearer …`. `perdure token show` prints it; a browser logs in with the"
+            " URL that `perdure token url` prints."
+        )
+
+    def _require_origin(self, scope: Scope, headers: Headers, shown_by: Literal["bearer", "cookie"]) -> None:
+        """See that it is not a page from elsewhere that asks, with the cookie of whoever looks at it."""
+        is_upgrade = scope["type"] == "websocket"
+        changes = not is_upgrade and scope["method"] not in _SAFE_METHODS
+        is_stream = not is_upgrade and wants_stream(headers)
+        origins = headers.getlist("origin")
+        if is_upgrade or changes:
+            if any(origin not in self._doors.origins for origin in origins) or len(origins) > 1:
+                raise Denied("A page of another origin asks for this, and may not.")
+            if not origins and shown_by == "cookie":
+                raise Denied("With a cookie, the origin of the page has to be told.")
+        if shown_by == "cookie" and not is_upgrade and (changes or is_stream):
+            if headers.get("sec-fetch-site") != "same-origin":
+                raise Denied("With a cookie, only our own pages may ask for this.")
+            if changes and headers.get("x-perdure") != "1":
+                raise Denied("With a cookie, the header X-Perdure: 1 is needed.")
+
+
+def _origin_form(scope: Scope) -> tuple[Scope, str | None]:
+    """Return a request with its path alone, and the authority that its target names.
+
+    RFC 9112 has every server accept `GET http://host:port/path`; a proxy may send it.
+    """
+    target = scope.get("raw_path") or b""
+    if target[: len(_SCHEME)].lower() != _SCHEME:
+        return scope, None
+    authority, slash, path = target[len(_SCHEME) :].decode("ascii", "replace").partition("/")
+    path = f"/{path}" if slash else "/"
+    return {**scope, "path": unquote(path), "raw_path": path.encode()}, authority
+
+
+def _ignore() -> None:
+    """Do nothing: the server that calls us does not count connections."""
+
+
+def wants_stream(headers: Headers) -> bool:
+    """Tell whether events are asked for as they come."""
+    return any("text/event-stream" in text.lower() for text in headers.getlist("accept"))
+
+
+def _cookies(headers: Headers, name: str) -> list[str]:
+    """Return the values that cookies of a name have.
+
+    Whatever else listens on this machine can set cookies that come to us too: in any spelling, and under our name. They
+    are neither read nor allowed to hide ours.
+    """
+    pairs = [pair.partition("=") for text in headers.getlist("cookie") for pair in text.split(";")]
+    return [value.strip() for key, _, value in pairs if key.strip() == name][:_MOST_COOKIES]
+
+
+async def _checked_body(scope: Scope, receive: Receive) -> tuple[Scope, Receive]:
+    """Read the whole body, see that it is JSON that we can keep, and hand it on: as it came, and as its value.
+
+    The value is in a scope of its own: that of the server lives as long as the connection.
+
+    Raises: TooLarge; WrongType; BrokenJson; Invalid; _Gone.
+    """
+    headers = Headers(scope=scope)
+    declared = headers.get("content-length", "")
+    if declared.isdigit() and int(declared[:19]) > LARGEST_BODY:
+        raise _too_large()  # at once: what is declared may never come
+    body = await _whole_body(receive)
+    if not body:
+        return scope, _replayed(body, receive)
+    _require_json(headers.getlist("content-type"))
+    return {**scope, PARSED_BODY: await parse_json(body)}, _replayed(body, receive)
+
+
+def _require_json(given: list[str]) -> None:
+    """See that a body says it is JSON; UTF-8 is the only charset of JSON, and may be named.
+
+    Raises: WrongType
+    """
+    if len(given) != 1:
+        raise WrongType("The body must have one Content-Type: application/json.")
+    kind, *parameters = (part.strip().lower() for part in given[0].split(";"))
+    if kind != "application/json":
+        raise WrongType(f"The body must be application/json; found {given[0][:80]!r}.")
+    for parameter in parameters:
+        name, _, value = (part.strip() for part in parameter.partition("="))
+        if name == "charset" and value.strip('"') not in ("utf-8", "utf8"):
+            raise WrongType(f"The body must be UTF-8; found {given[0][:80]!r}.")
+
+
+def _too_large() -> TooLarge:
+    return TooLarge(f"The body is larger than {LARGEST_BODY:,} bytes.")
+
+
+async def _whole_body(receive: Receive) -> bytes:
+    """Read a body; one that is somewhat too large is read and thrown away, so that whoever sends it hears the answer.
+
+    Raises: TooLarge; _Gone.
+    """
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise _Gone
+        part: bytes = message.get("body", b"")
+        size += len(part)
+        is_last = not message.get("more_body", False)
+        if size > _MOST_READ or (size > LARGEST_BODY and is_last):
+            raise _too_large()
+        if size <= LARGEST_BODY:
+            parts.append(part)
+        if is_last:
+            return b"".join(parts)
+
+
+def _as_get(scope: Scope) -> Scope:
+    """Let HEAD be what GET is: whoever speaks HTTP for us leaves out the body.
+
+    Not of a stream, which has no end to wait for, and not of a login, which would use up its code.
+    """
+    is_head = scope["type"] == "http" and scope["method"] == "HEAD" and scope["path"] != "/login"
+    return {**scope, "method": "GET"} if is_head and not wants_stream(Headers(scope=scope)) else scope
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    is_given = False
+
+    async def again() -> Message:
+        nonlocal is_given
+        if is_given:
+            return await receive()
+        is_given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return again
+
+
+def _dressed(send: Send, asked: Asked, scope: Scope) -> Send:
+    """Add the headers that every answer has, and log it."""
+
+    async def dressed(message: Message) -> None:
+        kind = message["type"]
+        if kind in ("http.response.start", "websocket.http.response.start"):
+            given = list(message.get("headers", []))
+            has = {name.lower() for name, _ in given}
+            given += [(name, value) for name, value in ON_EVERY_ANSWER.items() if name not in has]
+            given.append((b"x-request-id", asked.request_id.encode()))
+            message = {**message, "headers": given}
+            log_answer(asked, scope, message["status"])
+        elif kind == "websocket.accept":
+            message = {
+                **message,
+                "headers": [*message.get("headers", []), (b"x-request-id", asked.request_id.encode())],
+            }
+            log_answer(asked, scope, _SWITCHING)
+        await send(message)
+
+    return dressed
+
+
+async def _refuse(scope: Scope, receive: Receive, send: Send, response: Response) -> None:
+    """Answer before any handler has seen the request; a socket is not opened."""
+    if scope["type"] == "websocket" and "websocket.http.response" not in scope.get("extensions", {}):
+        await receive()
+        await send({"type": "websocket.close", "code": 1008})
+        return
+    await response(scope, receive, send)

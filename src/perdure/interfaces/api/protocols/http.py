@@ -1,0 +1,194 @@
+"""HTTP/1.1 of uvicorn and h11, with limits on what a client may send and on how long it may take."""
+
+import asyncio
+import re
+from typing import TYPE_CHECKING, Any
+
+import h11
+from h11._connection import DEFAULT_MAX_INCOMPLETE_EVENT_SIZE
+from starlette.datastructures import Headers
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from perdure.errors import Unavailable
+from perdure.interfaces.api.auth.security_middleware import ON_TOKEN, wants_stream
+from perdure.interfaces.api.problems import BrokenRequest
+from perdure.interfaces.api.protocols.patience import Deadline, Farewell, Stall
+from perdure.interfaces.api.protocols.refusal import log, refusal
+
+if TYPE_CHECKING:
+    from perdure.interfaces.api.protocols.config import Config
+
+READ_BYTES = 4 * 1024
+"""So much of a connection is read and parsed in one turn of the event loop; other connections come in between."""
+
+MOST_HEADERS = 100
+"""A request has at most this many headers: one of 4 bytes takes a hundred times that in memory."""
+
+MOST_PARTS = 4096
+"""A body comes in so many parts at most: a chunk of one byte costs as much as one of a thousand."""
+
+_END_OF_HEADERS = re.compile(rb"\n\r?\n")
+_FOLDED_LINE = re.compile(rb"\n[ \t]")
+_FRAMING = re.compile(rb"^(content-length|transfer-encoding)[ \t]*:[ \t]*(.*?)[ \t]*\r?$", re.IGNORECASE | re.MULTILINE)
+_RETRY_AFTER_S = 1
+
+
+class StrictConnection(h11.Connection):
+    """Rejects requests that two parsers could read in two ways, and bodies that come in too many parts.
+
+    h11 prefers Transfer-Encoding where a Content-Length stands beside it, merges equal Content-Lengths and unfolds
+    lines. A proxy in front of us may do otherwise, and take for the next request what we take for a body (request
+    smuggling); RFC 9112 lets a server reject all of these.
+    """
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._parts = 0
+
+    def next_event(self) -> Any:
+        """See h11.Connection.next_event.
+
+        Raises: h11.RemoteProtocolError
+        """
+        received = self.trailing_data[0] if self.their_state is h11.IDLE else b""
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            self._parts = 0
+            if len(event.headers) > MOST_HEADERS:
+                raise h11.RemoteProtocolError(f"The request has more than {MOST_HEADERS} headers.")
+            _require_one_framing(_END_OF_HEADERS.split(received, 1)[0])
+            if event.http_version < b"1.1":
+                _require_plain_http_1_0(event)
+        elif isinstance(event, h11.Data):
+            self._parts += 1
+            if self._parts > MOST_PARTS:
+                raise h11.RemoteProtocolError(f"The body has more than {MOST_PARTS:,} parts.")
+        return event
+
+
+def _require_one_framing(head: bytes) -> None:
+    """Raises: h11.RemoteProtocolError when the end of the body is not said once and plainly."""
+    if _FOLDED_LINE.search(head):
+        raise h11.RemoteProtocolError("A header is folded over several lines.")
+    framing = _FRAMING.findall(head)
+    if len(framing) > 1:
+        raise h11.RemoteProtocolError("Content-Length and Transfer-Encoding may be given once, and not both.")
+    for name, value in framing:
+        if name.lower() == b"content-length" and not value.isdigit():
+            raise h11.RemoteProtocolError("Content-Length is not a number.")
+
+
+def _require_plain_http_1_0(request: h11.Request) -> None:
+    """Raises: h11.RemoteProtocolError for headers that HTTP/1.0 does not have, and that its proxies ignore."""
+    if any(name in (b"transfer-encoding", b"upgrade") for name, _ in request.headers):
+        raise h11.RemoteProtocolError("Transfer-Encoding and Upgrade need HTTP/1.1.")
+
+
+class PatientHttp(H11Protocol):
+    """Ends a connection on which no whole request comes in time, or whose answer nobody takes."""
+
+    config: "Config"
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.logger = log
+        self.access_log = False  # uvicorn asks its logger, whoever has changed that
+        self.conn = StrictConnection(h11.SERVER, DEFAULT_MAX_INCOMPLETE_EVENT_SIZE)
+        self.app_state = {**self.app_state, ON_TOKEN: self._trust}
+        self._is_half_closed = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        transport.max_size = READ_BYTES  # type: ignore[attr-defined]
+        self._stall = Stall(self.config.patience_s, transport, transport.abort)
+        self._request = Deadline(self.config.patience_s, transport.abort)
+        self._request.begin()
+        self._farewell = Farewell(transport)
+        if not self.config.connections.admit(transport):
+            full = Unavailable("Too many connections are open. Try again later.")
+            transport.write(refusal(full, {b"retry-after": b"%d" % _RETRY_AFTER_S}))
+            transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._request.call_off()
+        self._stall.call_off()
+        self._farewell.call_off()
+        self.config.connections.remove(self.transport)
+        super().connection_lost(exc)
+        self._forget_request()
+
+    def data_received(self, data: bytes) -> None:
+        if self._farewell.has_begun:
+            return
+        super().data_received(data)
+        if self.transport.get_protocol() is self and self.conn.their_state in (h11.IDLE, h11.SEND_BODY):
+            self._request.begin()
+        else:
+            self._request.call_off()
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Keep a connection whose client sends nothing more until its whole requests are answered.
+
+        Without that, a request would be carried out and not answered. A request that is not whole is dropped. So is a
+        stream, which has no end: most clients that leave one close both directions, which looks the same from here.
+        """
+        self._is_half_closed = True
+        return self._is_answering() and not wants_stream(Headers(raw=self.headers))
+
+    def _is_answering(self) -> bool:
+        """Tell whether a whole request has come that is not answered yet."""
+        is_whole = self.conn.their_state in (h11.DONE, h11.MUST_CLOSE)
+        return is_whole and self.cycle is not None and not self.cycle.response_complete
+
+    def on_response_complete(self) -> None:
+        """Go on with the next request; after an answer that came before the body was whole, there is none.
+
+        The rest of the body is dropped unread: parsing what was refused already would be work for strangers.
+        """
+        super().on_response_complete()
+        if self._is_half_closed and not self._is_answering():
+            self.transport.close()
+        elif self.conn.their_state is h11.SEND_BODY and not self.transport.is_closing():
+            is_next = self.conn.our_state is h11.SEND_RESPONSE  # a pipelined request, of which a part has come
+            end = self._request if is_next else self._farewell
+            end.begin()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is not a request, in the form of every other problem."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            self.transport.write(refusal(BrokenRequest(msg)))
+            self._farewell.begin()
+        else:
+            self.transport.close()
+
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        self._request.call_off()
+        self._stall.call_off()
+        super().handle_websocket_upgrade(event)
+        self._forget_request()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._stall.begin()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._stall.call_off()
+
+    def end_closing(self) -> None:
+        """Watch a connection that is being closed: a peer that takes nothing would keep it open for ever."""
+        self._stall.begin()
+
+    def _forget_request(self) -> None:
+        """Free what the last request holds, and this protocol with it.
+
+        uvicorn leaves the keep-alive timer running after a reset. The timer would keep the parsed headers for another
+        half minute, on a connection that no limit counts any more. References to ourselves would keep them until the
+        next garbage collection.
+        """
+        self._unset_keepalive_if_required()
+        self.cycle = self.scope = self.headers = None  # type: ignore[assignment]
+        self.app_state = {}
+
+    def _trust(self) -> None:
+        self.config.connections.trust(self.transport)

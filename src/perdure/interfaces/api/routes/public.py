@@ -1,0 +1,70 @@
+"""The health check, and the login and logout of browsers."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from perdure import __version__
+from perdure.interfaces.api.auth.login_codes import spend_code
+from perdure.interfaces.api.auth.login_sessions import LASTS_S, SESSION
+from perdure.interfaces.api.dependencies import Served
+from perdure.interfaces.api.envelope import reply
+from perdure.interfaces.api.problems import NoToken
+from perdure.interfaces.api.schemas.envelopes import Envelope
+from perdure.interfaces.api.schemas.problems import refusals
+from perdure.interfaces.api.schemas.server import Health, LoggedOut
+
+router = APIRouter(tags=["server"])
+
+_WELCOME = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Perdure</title>
+<h1>You are logged in.</h1>
+<p>This server has an API at <code>/api/v1</code>, described by <a href="/openapi.json">/openapi.json</a>. There are no
+further pages.</p>
+"""
+
+
+@router.get("/healthz", operation_id="check_health", response_model=Envelope[Health])
+async def healthz() -> Response:
+    """Report that the server answers."""
+    return reply({"status": "ok", "version": __version__})
+
+
+@router.get("/login", operation_id="log_in", status_code=303, response_class=RedirectResponse, responses=refusals(401))
+async def login(served: Served, code: Annotated[str, Query(min_length=1, max_length=200)]) -> Response:
+    """Exchange a one-time code, which `perdure token url` prints, for a login session in a cookie.
+
+    The session lasts seven days. A session that the browser had here before ends.
+    """
+    doors, token = served.doors, served.doors.token()
+    if token is None or not spend_code(doors.home, code, token):
+        raise NoToken(
+            "This code is unknown, too old, used before, or was made under another token."
+            " `perdure token url` prints a new one."
+        )
+    response = RedirectResponse("/", 303)
+    session = doors.open_session(replaced=SESSION.get())
+    response.set_cookie(doors.cookie, session, round(LASTS_S), httponly=True, samesite="strict", path="/")
+    return response
+
+
+@router.post("/logout", operation_id="log_out", response_model=Envelope[LoggedOut], responses=refusals(401, 403))
+async def logout(served: Served) -> Response:
+    """End the login session of this browser, close its open sockets and streams, and remove its cookie.
+
+    Called with the token instead of a cookie, it changes nothing.
+    """
+    session = SESSION.get()
+    if session is not None:
+        served.doors.end_session(session)
+        served.lines.end_sessions(served.doors.is_session)
+        served.feed.wake_all()
+    response = reply({"logged_out": session is not None})
+    response.delete_cookie(served.doors.cookie, httponly=True, samesite="strict", path="/")
+    return response
+
+
+@router.get("/", operation_id="show_start_page", response_class=HTMLResponse)
+async def welcome() -> Response:
+    """Return the start page."""
+    return HTMLResponse(_WELCOME)

@@ -1,0 +1,161 @@
+"""The edge of the command line: every error becomes one sentence, or one JSON object, and an exit code."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import sys
+import traceback
+import uuid
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from io import TextIOWrapper
+from pathlib import Path
+
+import typer
+
+from perdure.errors import Invalid, NotFound, PerdureError, from_os_error, has_no_descriptors
+from perdure.interfaces.cli import interrupted_code
+from perdure.interfaces.cli.command_result import to_json
+from perdure.interfaces.cli.commands import build
+from perdure.interfaces.cli.output.terminal import command_below, lines, wrapped_for
+from perdure.interfaces.cli.suspend import stop_between_writes
+
+log = logging.getLogger(__name__)
+logging.getLogger("perdure").addHandler(logging.NullHandler())  # until the command has set up its own
+
+
+class InternalError(PerdureError):
+    """A mistake of ours."""
+
+    code = "internal"
+    title = "Internal error"
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run a command and return its exit code."""
+    _open_streams()
+    flags = arguments[: list(arguments).index("--")] if "--" in arguments else arguments
+    as_json, is_debugging = "--json" in flags, "--debug" in flags
+    try:
+        with stop_between_writes():
+            return _invoke(_common_last(arguments))
+    except PerdureError as error:
+        if is_debugging:
+            traceback.print_exc()
+        return _tell(error, as_json=as_json)
+    except (KeyboardInterrupt, asyncio.CancelledError, typer.Abort):
+        return _interrupted()
+    except BrokenPipeError:
+        return leave_quietly()
+    except Exception as error:
+        log.exception("internal error")
+        if is_debugging:
+            traceback.print_exc()
+        return _tell(_meant_by(error), as_json=as_json)
+
+
+def _meant_by(error: Exception) -> PerdureError:
+    """Return what is said of an error that nothing has expected."""
+    if isinstance(error, OSError) and has_no_descriptors(error):
+        return from_os_error("The command cannot continue", error)
+    if isinstance(error, FileNotFoundError) and _is_folder_gone():
+        return NotFound("The current folder has been removed. Change to another one, and try again.")
+    return InternalError(f"Something went wrong inside Perdure ({type(error).__name__}). --debug shows where.")
+
+
+def _is_folder_gone() -> bool:
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return True
+    return False
+
+
+def _common_last(arguments: Sequence[str]) -> list[str]:
+    """Let the options that every command has stand in front of it too: `perdure --json db status`."""
+    rest, moved = list(arguments), list[str]()
+    while rest and rest[0].partition("=")[0] in ("--json", "--verbose", "-v", "--debug", "--no-input", "--home"):
+        takes_value = rest[0] == "--home" and len(rest) > 1
+        moved += [rest.pop(0), *([rest.pop(0)] if takes_value else [])]
+    end = rest.index("--") if "--" in rest else len(rest)
+    return [*rest[:end], *moved, *rest[end:]] if rest else moved
+
+
+def leave_quietly() -> int:
+    """End without a word: whoever read our output has gone."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 1
+
+
+def _open_streams() -> None:
+    """Make sure that there is something to write to, and that no name of a file can break it."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 (for as long as we live)
+        elif isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _invoke(arguments: Sequence[str]) -> int:
+    try:
+        code = build(_first_word(arguments))(args=list(arguments), prog_name="perdure", standalone_mode=False)
+        sys.stdout.flush()
+    except typer.TyperException as error:
+        if not error.format_message():
+            return Invalid.exit_code  # the help was shown, and says it all
+        raise Invalid(_one_sentence(error)) from error
+    return int(code or 0)
+
+
+def _first_word(arguments: Sequence[str]) -> str | None:
+    words = _typed_words() if "_PERDURE_COMPLETE" in os.environ else arguments
+    return next((word for word in words if not word.startswith("-")), None)
+
+
+def _typed_words() -> list[str]:
+    """Return what a person has typed so far after the program's name, when the shell asks what could follow."""
+    return (os.environ.get("_TYPER_COMPLETE_ARGS") or os.environ.get("COMP_WORDS", "")).split()[1:]
+
+
+def _interrupted() -> int:
+    code = interrupted_code()
+    if code:
+        print("Interrupted.", file=sys.stderr)
+    return code
+
+
+def _one_sentence(error: typer.TyperException) -> str:
+    message = error.format_message().rstrip(".?! ")
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else "perdure"
+    return f"{message}. Try `{path} --help`."
+
+
+def _told_lines(error: PerdureError) -> Iterator[str]:
+    """Write an error for a person: on a terminal, a command at its end is on a line of its own."""
+    detail = lines(error.detail)
+    said = command_below(detail) if sys.stderr.isatty() else detail
+    yield wrapped_for(f"perdure: {said}", sys.stderr)
+    for each in error.errors:
+        if each != error.detail:
+            yield wrapped_for(f"  {lines(each)}", sys.stderr)
+
+
+def _tell(error: PerdureError, *, as_json: bool) -> int:
+    request_id = str(uuid.uuid4())
+    log.warning("exit %d, request %s, %s: %s", error.exit_code, request_id, error.code, error.detail)
+    if as_json:
+        now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        problem = error.problem() | {
+            "instance": f"urn:uuid:{request_id}",
+            "meta": {"request_id": request_id, "timestamp": now},
+        }
+        with contextlib.suppress(OSError):  # a full disk, a reader who has gone: the exit code still tells
+            print(to_json(problem), flush=True)
+    else:
+        with contextlib.suppress(OSError):  # a terminal that has gone
+            for line in _told_lines(error):
+                print(line, file=sys.stderr)
+    return error.exit_code

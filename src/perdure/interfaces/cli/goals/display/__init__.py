@@ -1,0 +1,1 @@
+"""Goals as text: timelines, lists, outputs and the commands that come next."""

@@ -1,0 +1,126 @@
+"""The children of a goal that is watched, and theirs: their events are shown between those of their parents."""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from perdure.app.goals.goals import Goals
+from perdure.app.goals.reader import PAGE_BYTES
+from perdure.errors import Damaged, NotFound
+from perdure.interfaces.cli.goals.run_ui.progress import View
+from perdure.kernel.calls.children import child_of
+from perdure.kernel.events import Event, ToolCall, ToolOutput, decode
+from perdure.kernel.fold import GoalState, apply, fold
+
+
+@dataclass
+class _Child:
+    """A child as far as it was shown."""
+
+    goal_id: str
+    name: str
+    """The step of the parent that started it, after those of the goals above."""
+    state: GoalState | None = None
+    read: deque[Event] = field(default_factory=deque)
+    """Events that were read and are not shown yet."""
+    read_seq: int = 0
+    is_open: bool = True
+    """Whether its parent waits for it."""
+
+
+class Descendants:
+    """Reads the events of children while their parents wait for them, and shows them by their time."""
+
+    def __init__(self, goals: Goals, view: View) -> None:
+        self._goals = goals
+        self._view = view
+        self._children: dict[str, _Child] = {}
+
+    async def before(self, event: Event, state: GoalState | None, *, is_shown: bool) -> None:
+        """Show what happened in children before an event of the goal that is watched; `state` is before that event."""
+        await self._show(event.timestamp_us, is_shown=is_shown)
+        await self._finish_child(event, state, is_shown=is_shown)
+
+    async def after(self, event: Event, state: GoalState) -> None:
+        """Follow the child that an event of the goal that is watched has started, if it has."""
+        await self._begin_child(event, state, "")
+
+    async def look(self) -> None:
+        """Show what has happened in children until now."""
+        parents = {each.state.begun.parent.goal_id for each in self._open if each.state and each.state.begun.parent}
+        rows = {row.id: row for parent in parents for row in await self._goals.children_of(parent)}
+        for child in self._open:
+            row = rows.get(child.goal_id)
+            if row is None or row.summary.last_seq > child.read_seq:
+                await self._read(child)
+        await self._show(None, is_shown=True)
+
+    @property
+    def _open(self) -> Sequence[_Child]:
+        return [child for child in self._children.values() if child.is_open]
+
+    async def _begin_child(self, event: Event, state: GoalState, above: str) -> None:
+        body = decode(event)
+        call = state.calls[body.call_id] if isinstance(body, ToolCall) else None
+        if call is None or not call.is_child:
+            return
+        name = f"{above} {call.call.step}".lstrip()
+        child = self._children.setdefault(child_of(call), _Child(child_of(call), name))
+        child.is_open, child.name = True, name  # a retry of the parent starts the same child again
+        await self._read(child)
+
+    async def _finish_child(self, event: Event, state: GoalState | None, *, is_shown: bool) -> None:
+        """Show the rest of a child whose end an event records."""
+        body = decode(event)
+        call = state.calls.get(body.call_id) if state is not None and isinstance(body, ToolOutput) else None
+        child = self._children.get(child_of(call)) if call is not None and call.is_child else None
+        if child is None:
+            return
+        await self._read(child)
+        while child.read:
+            await self._show_next(child, is_shown=is_shown)
+        child.is_open = False
+
+    async def _read(self, child: _Child) -> None:
+        try:
+            while page := await self._goals.events(child.goal_id, after=child.read_seq, max_bytes=PAGE_BYTES):
+                child.read.extend(page)
+                child.read_seq = page[-1].seq
+        except NotFound:  # it is not created yet, or was deleted
+            pass
+        except Damaged as error:
+            self._leave(child, error)
+
+    async def _show(self, until_us: int | None, *, is_shown: bool) -> None:
+        """Show what was read of all children, by time, as far as it is not later than a moment."""
+        while True:
+            coming = [child for child in self._children.values() if child.read]
+            first = min(coming, key=lambda child: child.read[0].timestamp_us, default=None)
+            if first is None or (until_us is not None and first.read[0].timestamp_us > until_us):
+                return
+            await self._show_next(first, is_shown=is_shown)
+
+    async def _show_next(self, child: _Child, *, is_shown: bool) -> None:
+        event = child.read.popleft()
+        try:
+            await self._finish_child(event, child.state, is_shown=is_shown)
+            child.state = _folded(child.state, event)
+            if is_shown:
+                self._view.see_child(child.name, event, child.state)
+            await self._begin_child(event, child.state, child.name)
+        except Damaged as error:
+            self._leave(child, error)
+
+    def _leave(self, child: _Child, error: Damaged) -> None:
+        """Say that a child cannot be read any further; its parent is still watched."""
+        if child.is_open:
+            self._view.say(f"[{child.name}] {error.detail}")
+        child.read.clear()
+        child.is_open = False
+
+
+def _folded(before: GoalState | None, event: Event) -> GoalState:
+    if before is None:
+        return fold([event])
+    apply(before, event)
+    return before

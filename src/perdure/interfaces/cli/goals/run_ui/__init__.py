@@ -1,0 +1,1 @@
+"""A goal run in front of a person: live view, questions in place, Ctrl-C."""

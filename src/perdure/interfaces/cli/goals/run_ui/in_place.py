@@ -1,0 +1,159 @@
+"""Asks a person in place what a goal waits for, and continues the goal in the same command."""
+
+import asyncio
+import logging
+import time
+from dataclasses import replace
+
+from uuid_utils import uuid7
+
+from perdure.app.goals.arguments.run_options import Manner
+from perdure.app.goals.goals import Goals
+from perdure.app.home.system import SystemClock
+from perdure.errors import Conflict, Invalid, Unavailable
+from perdure.interfaces.cli.goals.display.timeline import told
+from perdure.interfaces.cli.goals.flows import go_on
+from perdure.interfaces.cli.goals.run_ui.asker import ask, tell_taken
+from perdure.interfaces.cli.goals.run_ui.offers import Offer, Option, offer_of
+from perdure.interfaces.cli.goals.run_ui.run_ui import Stage
+from perdure.kernel.calls.decisions import missed_deadlines, timed_out
+from perdure.kernel.calls.tasks import end_tasks
+from perdure.kernel.fold import GoalState
+from perdure.kernel.loop import Ran
+from perdure.kernel.ports import Owned
+
+_POLL_S = 0.5
+_SETTLE_S = 2.0
+"""How long a process that records a decision may own the goal; a worker that owns it for longer runs it."""
+_PAUSE_S = 0.05
+
+log = logging.getLogger(__name__)
+
+
+class InPlace:
+    """The questions of one goal at one terminal."""
+
+    def __init__(self, stage: Stage, goals: Goals, manner: Manner) -> None:
+        self._stage = stage
+        self._goals = goals
+        self._manner = manner
+        self._left: set[str] = set()
+        """The calls that the person did not want to decide on now."""
+
+    async def run(self, ran: Ran) -> Ran:
+        """Ask until the goal has ended, waits for something else, or the person leaves its questions open.
+
+        Questions that are open together are asked in the order in which the goal asked them, then the goal continues.
+
+        Raises: what Goals.go_on raises; CancelledError after Ctrl-C.
+        """
+        while self._stage.may_ask(ran):
+            offers = self._offers(ran.state)
+            if not any([await self._is_settled(ran.state, offer) for offer in offers]):
+                return ran
+            ran = await self._continue(ran.state.goal_id)
+        return ran
+
+    def _offers(self, state: GoalState) -> list[Offer]:
+        calls = sorted(state.open_calls.values(), key=lambda call: call.seq)
+        offers = [offer_of(call) for call in calls if call.call.call_id not in self._left]
+        return [self._without_repetition(offer) for offer in offers if offer is not None]
+
+    def _without_repetition(self, offer: Offer) -> Offer:
+        """Leave out why an outcome is unknown where a line above the question has said it."""
+        return replace(offer, why="") if self._stage.has_said_why(offer.call_id) else offer
+
+    async def _is_settled(self, state: GoalState, offer: Offer) -> bool:
+        """Ask one question, and record the answer; tell whether the call is settled now, here or elsewhere."""
+        key = f"terminal-{uuid7()}"
+        while True:
+            chosen = await self._ask(state, offer)
+            if chosen is None:
+                return True
+            if chosen.verdict is None:
+                self._left.add(offer.call_id)
+                return False
+            try:
+                await self._goals.decide(
+                    state.goal_id, chosen.verdict, call_id=offer.call_id, value=chosen.value, key=key
+                )
+            except Invalid as error:
+                self._stage.say(error.detail)
+            except Conflict as error:  # another decision was quicker
+                self._stage.say(error.detail)
+                return True
+            else:
+                tell_taken(offer, chosen)
+                return True
+
+    async def _ask(self, state: GoalState, offer: Offer) -> Option | None:
+        """Ask, until there is an answer, or the call was settled elsewhere or timed out; return None then.
+
+        Raises: CancelledError after Ctrl-C.
+        """
+        async with self._stage.asking():
+            asking = asyncio.create_task(_ask(offer))
+            settled = asyncio.create_task(self._settled_elsewhere(state, offer.call_id))
+            try:
+                await asyncio.wait({asking, settled}, return_when=asyncio.FIRST_COMPLETED)
+                is_answered = asking.done()
+                happened = "" if is_answered else settled.result()
+            finally:  # the question is erased before anything else is shown
+                await end_tasks({asking, settled})
+            if not is_answered:
+                self._stage.say(happened)
+                return None
+            chosen = asking.result()
+            if chosen is None:
+                await self._stage.interrupts.interrupt()
+            return chosen
+
+    async def _settled_elsewhere(self, state: GoalState, call_id: str) -> str:
+        """Poll until a call is no longer open or its deadline has passed, and return what happened to it."""
+        last_seq, clock = state.tip.seq, SystemClock()
+        while True:
+            if (late := missed_deadlines(state, clock.now_us()).get(call_id)) is not None:
+                return f"{timed_out(late)}."
+            try:
+                if (await self._goals.get(state.goal_id)).summary.last_seq != last_seq:
+                    state = await self._goals.state(state.goal_id)
+                    if call_id not in state.open_calls or state.termination is not None:
+                        return _what_happened(state, call_id)
+                    last_seq = state.tip.seq
+            except Unavailable as error:
+                log.warning("polling %s failed: %s", state.goal_id, error.detail)
+            await asyncio.sleep(_POLL_S)
+
+    async def _continue(self, goal_id: str) -> Ran:
+        """Continue the goal; while another worker runs it, wait for that worker."""
+        began_s, is_told = time.monotonic(), False
+        while True:
+            try:
+                return await go_on(self._stage.options, self._goals, goal_id, self._manner)
+            except Owned:
+                if not is_told and time.monotonic() - began_s > _SETTLE_S:
+                    self._stage.say("Another worker runs the goal now; waiting for it. Ctrl-C leaves it running.")
+                    is_told = True
+            await asyncio.sleep(_POLL_S if is_told else _PAUSE_S)
+
+
+async def _ask(offer: Offer) -> Option | None:
+    """Ask; return None at Ctrl-C, which may not leave a task as an exception: it would end the event loop."""
+    try:
+        return await ask(offer)
+    except KeyboardInterrupt:
+        return None
+
+
+def _what_happened(state: GoalState, call_id: str) -> str:
+    """Say how a call was settled elsewhere."""
+    if state.termination is not None:
+        return f"The goal was ended elsewhere: {state.termination.reason}."
+    call = state.calls[call_id]
+    if call.decision is None:
+        return f"{call_id} was settled elsewhere: {told(state, call)}."
+    if call.decision.decision == "elapsed":
+        return f"{timed_out(call)}."
+    by = "a person" if call.decision.by == "person" else call.decision.by
+    value = "" if call.decision.value is None else f" {call.decision.value!r}"
+    return f"{call_id} was decided elsewhere by {by}: {call.decision.decision}{value}."

@@ -1,0 +1,64 @@
+"""What a person can decide about a call that waits for one, as a question with choices."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from perdure.interfaces.cli.goals.run_ui.shown_call import shown_call
+from perdure.interfaces.cli.output.terminal import lines
+from perdure.interfaces.cli.prompts.layout import Choice
+from perdure.kernel.events import Ask, ToolCall, Verdict
+from perdure.kernel.fold import CallState
+
+
+@dataclass(frozen=True)
+class Option:
+    """One choice, and the decision that it makes; without a verdict, the call is left as it is."""
+
+    choice: Choice
+    verdict: Verdict | None = None
+    value: Any = None
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A question about a call. Without options, the answer is typed."""
+
+    call_id: str
+    question: str
+    options: tuple[Option, ...] = ()
+    default: int = 0
+    shown: str = ""
+    """What the person must see before the question, exactly as it is."""
+    why: str = ""
+    """Why it is asked."""
+
+
+LATER = Option(Choice("leave it", "decide later; the goal keeps waiting"))
+_UNKNOWN = (
+    Option(Choice("skip", "it happened"), "skip"),
+    Option(Choice("retry", "it did not happen, run it again"), "retry"),
+    Option(Choice("abort", "end the goal as failed"), "abort"),
+    LATER,
+)
+_APPROVAL = (
+    Option(Choice("approve", "run exactly this"), "approve"),
+    Option(Choice("deny", "do not run it; the goal is told"), "deny"),
+    LATER,
+)
+
+
+def offer_of(call: CallState) -> Offer | None:
+    """Return what a person can decide about a call; None for one that does not wait for a person."""
+    about = call.call
+    if not call.is_open:
+        return None
+    if isinstance(about, Ask):
+        options = [Option(Choice(each, ""), "answer", each) for each in about.options or ()]
+        return Offer(about.call_id, about.question, (*options, LATER) if options else ())
+    if call.unknown is not None:
+        question = f"What should be done about {about.step}?"
+        return Offer(about.call_id, question, _UNKNOWN, default=len(_UNKNOWN) - 1, why=lines(call.unknown.why))
+    if call.awaits_approval and isinstance(about, ToolCall):
+        question = f"Run {about.call_id}?"
+        return Offer(about.call_id, question, _APPROVAL, default=len(_APPROVAL) - 1, shown=shown_call(about))
+    return None

@@ -1,0 +1,1 @@
+"""The commands for the home: settings, database, doctor, server and token."""

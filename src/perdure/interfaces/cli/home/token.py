@@ -1,0 +1,69 @@
+"""`perdure token`: what a program shows to the server, and how a browser logs in."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from perdure.errors import Conflict
+from perdure.interfaces.cli.command import Options, command
+from perdure.interfaces.cli.command_result import Answer
+
+_DEFAULT_PORT = 8733
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+
+    @command(app, "show")
+    async def show(options: Options) -> Answer:
+        """Print the token of this home; one is made where there is none."""
+        from perdure.interfaces.api.auth.access import read_token
+
+        token = read_token(options.settings().home)
+        return Answer({"token": token}, [token])
+
+    @command(app, "rotate")
+    async def rotate(options: Options) -> Answer:
+        """Make a new token. The old one and all login sessions become invalid; open connections are closed."""
+        from perdure.interfaces.api.auth.access import rotate_token
+        from perdure.interfaces.api.auth.login_codes import revoke_codes
+
+        home = options.settings().home
+        token = rotate_token(home)
+        revoke_codes(home)
+        return Answer({"token": token}, [token])
+
+    @command(app, "url")
+    async def url(
+        options: Options,
+        port: Annotated[
+            int | None,
+            typer.Option(
+                "--port", min=1, max=65535, help="Port of the server (default: that of the running one, else 8733)."
+            ),
+        ] = None,
+    ) -> Answer:
+        """Print a new one-time URL that logs a browser in at the running server of this home."""
+        from perdure.interfaces.api.auth.login_codes import LASTS_S, login_url
+
+        home = options.settings().home
+        server, is_running = _server(home, port)
+        made = login_url(server, home)
+        if not is_running and not options.json:
+            print(f"No server of this home runs at {server}; `perdure serve` starts one.", file=sys.stderr)
+        return Answer({"url": made, "lasts_s": LASTS_S, "is_running": is_running}, [made])
+
+
+def _server(home: Path, port: int | None) -> tuple[str, bool]:
+    """Return the URL of the server to log in at, and whether it runs.
+
+    Raises: Conflict when several servers run, and no port says which.
+    """
+    from perdure.app.home.server_mark import server_urls
+
+    found = [url for url in server_urls(home) if port is None or url.endswith(f":{port}")]
+    if len(found) > 1:
+        raise Conflict(f"Several servers run on this home: {', '.join(found)}. Choose one with --port.")
+    return (found[0], True) if found else (f"http://127.0.0.1:{port or _DEFAULT_PORT}", False)

@@ -1,0 +1,46 @@
+"""Commands that can be pasted as they stand."""
+
+import shlex
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from perdure.interfaces.cli.command import Options
+from perdure.interfaces.cli.output.terminal import one_line
+
+RUN_FLOWS = frozenset(
+    [("run",), ("serve",)]
+    + [("goal", verb) for verb in ("resume", "retry", "fork", "approve", "deny", "answer", "decide", "signal")]
+)
+"""The commands that have the option --import."""
+
+
+def exact(options: Options, *words: str) -> str:
+    """Return a command that can be pasted as it stands, for the same home and with the same modules of flows."""
+    return one_line(shlex.join([*_program(), *_as_given(options, words)]))
+
+
+def pasteable(options: Options, command: str) -> str:
+    """Return a command of Perdure's for the same home and with the same modules; another one unchanged."""
+    program, *words = shlex.split(command)
+    return shlex.join([program, *_as_given(options, words)]) if program == "perdure" else command
+
+
+def _as_given(options: Options, words: Sequence[str]) -> list[str]:
+    """Return the words of a command with the options of this call that it needs, too."""
+    home = ["--home", options.home] if options.home is not None else []
+    has_import = tuple(words[:1]) in RUN_FLOWS or tuple(words[:2]) in RUN_FLOWS
+    imports = [word for module in options.imports for word in ("--import", module)] if has_import else []
+    at = words.index("--") if "--" in words else len(words)
+    return [*words[:at], *imports, *home, *words[at:]]
+
+
+def _program() -> list[str]:
+    """Return what this program is started by: its name where that finds it, else the path that was typed."""
+    typed = Path(sys.argv[0])
+    if typed.name == "__main__.py" and typed.parent.name == "perdure":
+        return [sys.executable, "-m", "perdure"]
+    found = shutil.which("perdure")
+    is_found = found is not None and typed.exists() and typed.samefile(found)
+    return ["perdure"] if is_found or typed.name != "perdure" else [sys.argv[0]]

@@ -1,0 +1,159 @@
+"""Child goals: the calls that start them, what the loop asks of those who run them, and how their ends are recorded."""
+
+import hashlib
+import re
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from perdure.errors import NotFound
+from perdure.kernel.calls.cancellation import cancelled_call
+from perdure.kernel.calls.cleanup import is_cancelled_by_parent
+from perdure.kernel.events import Termination, ToolCall, ToolError, ToolOutput
+from perdure.kernel.fold import CallState, GoalState, fold
+
+if TYPE_CHECKING:
+    from perdure.kernel.ports import StateStore
+
+CHILD_FAILED = "child_failed"
+"""The error code of a call whose child has failed or was cancelled."""
+TOO_DEEP = "too_deep"
+"""The error code of a call whose child is not started, because it would be nested too deep."""
+MAX_DEPTH = 32
+"""How deep children can be nested: a goal without a parent is at depth 0, its children are at depth 1."""
+RESERVED_PREFIX = "child:"
+"""Start keys of children and keys of their ends begin with this; a user's key must not."""
+_LONGEST_KEY = 200
+_HASH_LENGTH = 10
+_SLUG_LENGTH = 32
+_ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
+_MOMENT = re.compile(r"\d{8}-\d{6}")
+
+
+class Children(Protocol):
+    """Creates, runs and cancels the children of goals."""
+
+    async def start(self, parent: GoalState, calls: Sequence[ToolCall], queue: str) -> Sequence[ToolOutput]:
+        """Create the child of each call, unless it exists, and have it run; return the outcomes that are known by then.
+
+        The intents of the calls are durable. A child that exists is resumed if it can continue and no worker runs it.
+        Known are the outcomes of calls whose child cannot be created, or has ended.
+        """
+        ...
+
+    async def cancel(self, goal_ids: Collection[str]) -> None:
+        """Cancel children and their own children; return when they have ended, or after some seconds.
+
+        A child that does not exist or has ended is left alone.
+        """
+        ...
+
+    async def are_active(self, goal_ids: Collection[str]) -> bool:
+        """Return whether the parent has to stay, because one of its children runs or is about to run.
+
+        A parent that must not occupy a worker meanwhile is released: its workers resume it when a child has ended.
+        """
+        ...
+
+
+class NoChildren:
+    """Runs no children, for goals that cannot have any. See Children."""
+
+    async def start(self, parent: GoalState, calls: Sequence[ToolCall], queue: str) -> Sequence[ToolOutput]:  # noqa: ARG002
+        """See Children.start."""
+        error = ToolError("invalid", "Children cannot be started here.")
+        return [ToolOutput(call.call_id, ok=False, error=error) for call in calls]
+
+    async def cancel(self, goal_ids: Collection[str]) -> None:
+        """See Children.cancel."""
+
+    async def are_active(self, goal_ids: Collection[str]) -> bool:  # noqa: ARG002
+        """See Children.are_active."""
+        return False
+
+
+NO_CHILDREN: Children = NoChildren()
+
+
+def child_goal_id(parent_id: str, step: str, flow: str) -> str:
+    """Return the id of the child that a step of a goal starts: the same after a crash and in a retry of the step."""
+    words = re.sub(r"[^a-z0-9]+", "-", flow.lower()).strip("-")[:_SLUG_LENGTH].strip("-")
+    moment = _MOMENT.match(parent_id)
+    number = int.from_bytes(hashlib.sha256(f"{parent_id}\n{step}".encode(errors="backslashreplace")).digest())
+    letters = "".join(_ALPHABET[number >> 5 * place & 31] for place in range(_HASH_LENGTH))
+    return f"{moment[0] if moment else '19700101-000000'}-{words or 'goal'}-{letters}"
+
+
+def start_key(parent_id: str, call_id: str) -> str:
+    """Return the start key of a child, `child:<parent id>/<call id>`; a call id that is too long is hashed."""
+    key = f"{RESERVED_PREFIX}{parent_id}/{call_id}"
+    if len(key) <= _LONGEST_KEY and key.isprintable():
+        return key
+    return f"{RESERVED_PREFIX}{parent_id}/{hashlib.sha256(call_id.encode(errors='backslashreplace')).hexdigest()}"
+
+
+def end_key(goal_id: str, seq: int) -> str:
+    """Return the key under which the end of a child, event `seq`, is posted to its parent."""
+    return f"{RESERVED_PREFIX}{goal_id}@{seq}"
+
+
+def child_of(call: CallState) -> str:
+    """Return the id of the goal that a child call has started."""
+    return str(call.call.arguments["goal_id"]) if isinstance(call.call, ToolCall) else ""
+
+
+def open_children(state: GoalState) -> dict[str, CallState]:
+    """Return the open child calls of a goal by the ids of their goals."""
+    return {child_of(call): call for call in state.open_calls.values() if call.is_child}
+
+
+async def outcome_of(store: "StateStore", state: GoalState, goal_id: str) -> ToolOutput | None:
+    """Return the outcome of the open call that waits for a child, as the child has ended.
+
+    None when no call waits for it, or it was retried meanwhile: then its next end is posted, too.
+    """
+    call = open_children(state).get(goal_id)
+    if call is None:
+        return None
+    try:
+        child = fold(await store.load(goal_id))
+    except NotFound:
+        error = ToolError(CHILD_FAILED, f"The child {goal_id} was deleted.", args=[goal_id, "failed"])
+        return ToolOutput(call.call.call_id, ok=False, error=error)
+    return None if child.termination is None else _outcome(state, call, child, child.termination)
+
+
+def _outcome(state: GoalState, call: CallState, child: GoalState, end: Termination) -> ToolOutput:
+    """Return the outcome of a call by the end of its child; what an earlier call has counted is not counted again.
+
+    A child that was cancelled for this call has ended because the flow did not want it any more: a process has died
+    before it could record that. The flow is to cancel it again, so the call is recorded as cancelled.
+    """
+    before = [
+        each.outcome
+        for each in state.calls.values()
+        if each.is_child and each.outcome is not None and child_of(each) == child.goal_id
+    ]
+    usages = [each.usage or {} for each in before]
+    tokens = child.used.tokens - sum(int(usage.get("tokens", 0)) for usage in usages)
+    cost_usd = child.used.usd - sum(float(usage.get("cost_usd", 0.0)) for usage in usages)
+    duration_ms = round(child.used.seconds * 1000) - sum(each.duration_ms for each in before)
+    usage: dict[str, Any] = {"tokens": max(tokens, 0), "cost_usd": max(cost_usd, 0.0)}
+    parent = child.begun.parent
+    is_unwanted = is_cancelled_by_parent(child) and parent is not None and parent.call_id == call.call.call_id
+    error = cancelled_call(call, child.updated_us).error if is_unwanted else _error(child, end)
+    return ToolOutput(
+        call.call.call_id,
+        ok=end.reason == "done",
+        output=end.value,
+        error=None if end.reason == "done" else error,
+        duration_ms=max(duration_ms, 0),
+        usage=usage if any(usage.values()) else None,
+    )
+
+
+def _error(child: GoalState, end: Termination) -> ToolError:
+    """Describe the end of a child so that GoalFailed can be made of it."""
+    message = end.detail or (end.error.message if end.error else f"It ended with the reason {end.reason}.")
+    traceback = end.error.traceback if end.error else None
+    args = [child.goal_id, end.reason]
+    return ToolError(CHILD_FAILED, message, args=args, traceback=traceback, retryable=False)

@@ -1,0 +1,104 @@
+"""Cancelling a goal whose flow cleans up first: when that happens, how long it may take, and how it ends."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from perdure.kernel.calls.holding import release
+from perdure.kernel.events import Body, Cancel, Released, Termination, ToolError
+from perdure.kernel.fold import GoalState
+
+PARENT = "parent"
+"""Who cancels a child that the flow of its parent does not wait for any more."""
+BY_PARENT = "cancelled_by_parent"
+"""The error code of a child that ended by that."""
+GRACE_S = 60.0
+"""How long a cleanup may take."""
+
+
+def cancelled_by(state: GoalState, payload: Mapping[str, Any], *, is_running: bool) -> list[Body]:
+    """Return the events that a posted cancel becomes: the start of a cleanup, or the end of the goal.
+
+    The second cancel of a goal ends it, and so does one with `now`. A goal without any call, which no worker runs, has
+    nothing to clean up. A cancel releases a goal from hold, because a person wants its cleanup to run.
+    """
+    reason, by = payload.get("reason"), payload.get("by", "person")
+    has_cleanup = state.begun.mind.cleanup and (is_running or state.calls)
+    if not has_cleanup or state.cancel is not None or payload.get("now"):
+        error = ToolError(BY_PARENT, "The parent cancelled it.") if by == PARENT else None
+        return [Termination("cancelled", _detail(state, reason), error=error)]
+    released: Sequence[Released] = release(state)
+    return [*released, Cancel(by, reason)]
+
+
+def is_cancelled_by_parent(state: GoalState) -> bool:
+    """Return whether a goal has ended because the goal that started it did not want it any more."""
+    end = state.termination
+    if end is None or end.reason != "cancelled":
+        return False
+    by = None if state.cancel is None else state.cancel.by
+    return by == PARENT or (end.error is not None and end.error.code == BY_PARENT)
+
+
+def is_cleaning_up(state: GoalState) -> bool:
+    """Return whether a goal was cancelled, and its flow has not cleaned up yet."""
+    return state.cancel is not None and state.termination is None
+
+
+class CleanupGrace:
+    """How long the cleanup of one goal may take, in one run of the goal."""
+
+    def __init__(self, grace_s: float, now_us: Callable[[], int]) -> None:
+        self._now_us = now_us
+        self._grace_us = round(grace_s * 1e6)
+        self._began_us: int | None = None
+
+    def due_us(self, state: GoalState) -> int | None:
+        """Return when the grace of a cleanup ends; None when the goal does not clean up.
+
+        It is counted from the cancel, over restarts. A goal that was cancelled while no worker had its code has all of
+        it: as long as nothing is recorded behind the cancel, the cleanup begins with this run.
+        """
+        if not is_cleaning_up(state):
+            return None
+        if self._began_us is None:
+            self._began_us = self._now_us() if state.tip.seq == state.cancel_seq else state.cancel_us
+        return self._began_us + self._grace_us
+
+    def is_over(self, state: GoalState) -> bool:
+        """Tell whether the flow of a cancelled goal has had its time to clean up."""
+        due_us = self.due_us(state)
+        return due_us is not None and due_us <= self._now_us()
+
+
+def describe_cleanup(cancel: Cancel) -> str:
+    """Say why a goal that was cancelled has not ended."""
+    why = "" if cancel.reason is None else f" ({cancel.reason})"
+    return f"Cancelled by {cancel.by}{why}: its flow cleans up before the goal ends."
+
+
+def end_of(state: GoalState, end: Termination) -> Termination:
+    """Return the end to record for a goal: whatever the flow of a cancelled goal does, the goal ends as cancelled."""
+    if state.cancel is None:
+        return end
+    match end.reason:
+        case "cancelled":
+            how = None
+        case "done":
+            how = "the flow returned after the cancel"
+        case _:
+            how = f"the cleanup failed: {end.detail or end.reason}"
+    return replace(end, reason="cancelled", detail=_detail(state, how), value=None)
+
+
+def overdue(state: GoalState, grace_s: float) -> Termination:
+    """Return the end of a goal whose cleanup took too long."""
+    return Termination("cancelled", _detail(state, f"the cleanup did not end within {grace_s:g} s"))
+
+
+def _detail(state: GoalState, how: str | None) -> str | None:
+    """Write why a goal was cancelled, and what became of its cleanup."""
+    reason = None if state.cancel is None else state.cancel.reason
+    if reason is None or how is None:
+        return reason or how
+    return f"{reason} ({how})"

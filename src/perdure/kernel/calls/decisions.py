@@ -1,0 +1,251 @@
+"""Which decisions fit a goal as it is, and the events that they become."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from perdure.errors import Conflict, Invalid
+from perdure.kernel.events import (
+    Ask,
+    Body,
+    Decision,
+    Event,
+    ToolCall,
+    ToolError,
+    ToolOutput,
+    Verdict,
+    Wait,
+    fingerprint,
+    moment_us,
+)
+from perdure.kernel.fold import CallState, GoalState, apply
+from perdure.kernel.history.moments import moment
+from perdure.kernel.history.step_names import branch_of, is_below, is_deadline
+from perdure.kernel.ports import Admit, InboxRow
+
+_LONGEST_ANSWER = 100
+BY_PERSON: tuple[Verdict, ...] = ("approve", "deny", "answer", "retry", "skip", "abort")
+"""What somebody may decide; a timer's `elapsed` is the kernel's own."""
+
+
+class TooLate(Conflict):
+    """An answer to a question whose deadline has passed, which its goal gets to know when it is resumed."""
+
+
+def choose(
+    state: GoalState, verdict: str, call_id: str | None, value: Any = None, *, now_us: int | None = None
+) -> Decision:
+    """Make the decision that settles a call; without an id, the only one that it fits.
+
+    A question whose deadline, or that of a block around it, has passed at `now_us` takes no answer, also when that is
+    not recorded yet.
+
+    Raises: Invalid when it is no decision, or no answer to the question; TooLate; Conflict when it fits nothing that
+    is open.
+    """
+    if verdict not in BY_PERSON:
+        raise Invalid(f"{verdict!r} is no decision; known are {', '.join(BY_PERSON)}.")
+    late = _timed_out(state, now_us)
+    fitting = [call for name, call in state.open_calls.items() if _fits(call, verdict) and name not in late]
+    chosen = [call for call in fitting if call_id in (None, call.call.call_id)]
+    missed = [said for name, said in late.items() if call_id in (None, name)]
+    if not chosen and verdict == "answer" and missed:
+        raise TooLate(missed[-1])
+    if len(chosen) != 1:
+        raise _refusal(state, verdict, call_id, [call.call.call_id for call in fitting])
+    call = chosen[0].call
+    if isinstance(call, Ask) and call.options is not None and value not in call.options:
+        raise Invalid(f"{value!r} is no answer to {call.question!r}; it has the options {', '.join(call.options)}.")
+    shown = fingerprint(chosen[0].payload) if verdict in ("approve", "deny") else None
+    return Decision(call.call_id, verdict, value, shown_sha256=shown)
+
+
+def admit_decision(state: GoalState, decision: Decision) -> Admit:
+    """Make the check that a store runs in the transaction of the post, so that a decision it accepts always fits later.
+
+    The state is continued with the events that are newer than it. Only four things change what a decision fits: another
+    decision on the call, its outcome, the end of the goal, and a cancellation, which ends the goal. The first is either
+    in the events or pending in the inbox. No outcome is recorded of a call that waits for a person. Of a goal that has
+    ended the store accepts nothing. A cancellation that is pending is rejected here, because the owner takes it first.
+
+    The check raises: Conflict, which names what was decided before.
+    """
+
+    def admit(events: Sequence[Event], pending: Sequence[InboxRow]) -> None:
+        for event in events:
+            if event.seq > state.tip.seq:  # a store that repeats its transaction shows an event twice
+                apply(state, event)
+        for row in pending:
+            if row.kind == "decision" and row.payload.get("call_id") == decision.call_id:
+                before = _named(row.payload.get("decision"), row.payload.get("value"))
+                raise Conflict(f"{decision.call_id} was already decided: {before}.")
+        refuse_while_cancelled(state.goal_id, pending)
+        call = state.open_calls.get(decision.call_id)
+        if call is None or not _fits(call, decision.decision):
+            raise _refusal(state, decision.decision, decision.call_id, [])
+
+    return admit
+
+
+def refuse_while_cancelled(goal_id: str, pending: Sequence[InboxRow]) -> None:
+    """Reject what is posted behind a cancellation: the goal would end before it is taken.
+
+    Raises: Conflict
+    """
+    if any(row.kind == "cancel" for row in pending):
+        raise Conflict(f"{goal_id} is being cancelled.")
+
+
+def events_of(state: GoalState, payload: Mapping[str, Any]) -> list[Body]:
+    """Return what a posted decision becomes; nothing when it does not fit what is open, or other bytes were shown.
+
+    A decision that was posted through `admit_decision` always fits.
+    """
+    decision = Decision(**payload)
+    call = state.open_calls.get(decision.call_id)
+    if call is None or not _fits(call, decision.decision):
+        return []
+    if decision.shown_sha256 is not None and decision.shown_sha256 != fingerprint(call.payload):
+        return []
+    return [decision, *([denied(decision)] if decision.decision == "deny" else [])]
+
+
+def denied(decision: Decision) -> ToolOutput:
+    """Return the outcome of a call that was not allowed."""
+    why = f": {decision.value}" if decision.value else ""
+    return ToolOutput(decision.call_id, ok=False, error=ToolError("denied", f"Denied by {decision.by}{why}."))
+
+
+def elapsed(state: GoalState, at_us: int) -> list[Decision]:
+    """Return the end of every wait whose moment has come, in the order of these moments."""
+    due = sorted((due_us, call_id) for call_id, due_us in state.timers().items() if due_us <= at_us)
+    return [Decision(call_id, "elapsed", by="timer") for _, call_id in due]
+
+
+def takes_posts(call: CallState) -> bool:
+    """Tell whether something that is posted can settle an open call: it does not run, and is not only a sleep."""
+    return not call.runs and not (isinstance(call.call, Wait) and call.call.signal is None)
+
+
+def _timed_out(state: GoalState, now_us: int | None) -> dict[str, str]:
+    """Return the open questions whose deadline has passed, each with what to say to those who answer it."""
+    said: dict[str, str] = {}
+    for name, missed in ({} if now_us is None else missed_deadlines(state, now_us)).items():
+        if not isinstance(state.open_calls[name].call, Ask):
+            continue
+        said[name] = f"{timed_out(missed)}."
+        if missed.call.call_id != name:
+            said[name] = (
+                f"{timed_out(missed)}, and {name} is asked within it. Resume the goal; if it still asks then, answer"
+                " again."
+            )
+    return said
+
+
+def missed_deadlines(state: GoalState, now_us: int) -> dict[str, CallState]:
+    """Return the open questions and signals whose deadline has passed, by their ids, each with the call that has it.
+
+    The deadline is that of the call, or of a `goal.timeout` that was begun before it in its branch or above: the flow
+    gets that first, and does not wait for the call any more.
+    """
+    due = [state.open_calls[each.call_id] for each in elapsed(state, now_us)]
+    blocks = [call for call in due if is_deadline(call)]
+    missed: dict[str, CallState] = {}
+    for name, call in state.open_calls.items():
+        if isinstance(call.call, Ask) or (isinstance(call.call, Wait) and call.call.signal is not None):
+            having = [call] if call in due else [block for block in blocks if _encloses(block, call)]
+            if having:
+                missed[name] = having[0]
+    return missed
+
+
+def _encloses(block: CallState, call: CallState) -> bool:
+    """Tell whether a call was begun within a block with a deadline, as far as the history shows that."""
+    return block.seq < call.seq and is_below(branch_of(call.call.step), branch_of(block.call.step))
+
+
+def timed_out(call: CallState) -> str:
+    """Say when a wait with a deadline timed out."""
+    until = None if isinstance(call.call, ToolCall) else call.call.until
+    return f"{call.call.call_id} timed out at {moment(moment_us(until))}" if until else f"{call.call.call_id} timed out"
+
+
+def _fits(call: CallState, verdict: str) -> bool:
+    match verdict:
+        case "approve" | "deny":
+            return call.awaits_approval
+        case "answer":
+            return isinstance(call.call, Ask)
+        case "retry" | "skip" | "abort":
+            return call.unknown is not None
+        case _:
+            return False
+
+
+def _takes(call: CallState) -> str:
+    """Say which decisions an open call takes."""
+    return " or ".join(verdict for verdict in BY_PERSON if _fits(call, verdict)) or "no decision while it runs"
+
+
+def _refusal(state: GoalState, verdict: str, call_id: str | None, fitting: list[str]) -> Conflict:
+    if call_id is None and fitting:
+        return Conflict(f"Several calls of {state.goal_id} can take {verdict!r}: name one of {', '.join(fitting)}.")
+    known = _last_decided(state) if call_id is None else state.calls.get(call_id)
+    settled = None if known is None else _settled(known)
+    if settled is not None and call_id is not None:
+        return Conflict(f"{settled}.")
+    if verdict == "answer" and call_id is None and settled is None:
+        return Conflict(_no_question(state))
+    what = "Nothing" if call_id is None else f"No call {call_id!r}"
+    instead = f"; {', '.join(fitting)} would" if fitting else ""
+    takes = [f"{name} takes {_takes(call)}" for name, call in state.open_calls.items()]
+    is_open = f"; {', '.join(takes)}" if takes and not fitting else ""
+    before = f"; {settled}" if settled is not None and not fitting else ""
+    return Conflict(f"{what} in {state.goal_id} waits for {verdict!r}{instead}{is_open}{before}.")
+
+
+def _no_question(state: GoalState) -> str:
+    """Say that a goal asks nothing, or how its last question was settled, and what is open instead."""
+    now = [f"{call.call.step} {_doing(call)}" for call in state.open_calls.values()]
+    asked = [call for call in state.calls.values() if isinstance(call.call, Ask)]
+    before = (_settled(asked[-1]) if asked else None) or f"{state.goal_id} has not asked a question"
+    return f"{before}{'; ' if now else ''}{', '.join(now)}."
+
+
+def _has_timed_out(call: CallState) -> bool:
+    return call.decision is not None and call.decision.decision == "elapsed"
+
+
+def _doing(call: CallState) -> str:
+    if call.runs:
+        return "is running"
+    return "waits" if isinstance(call.call, Wait) else f"takes {_takes(call)}"
+
+
+def _named(verdict: object, value: object) -> str:
+    """Name a decision with what was answered, cut where that is long."""
+    answer = "" if value is None else repr(value)
+    shown = answer if len(answer) <= _LONGEST_ANSWER else f"{answer[:_LONGEST_ANSWER]}…"
+    return f"{verdict} {shown}".strip()
+
+
+def _settled(call: CallState) -> str | None:
+    """Say how a call was settled; None for one that was not."""
+    call_id = call.call.call_id
+    if call.is_open and call.unknown is not None:
+        return None
+    if _has_timed_out(call):
+        return timed_out(call)
+    if call.decision is not None:
+        by = "" if call.decision.by == "person" else f" (by {call.decision.by})"
+        return f"{call_id} was already decided: {_named(call.decision.decision, call.decision.value)}{by}"
+    if call.outcome is not None:
+        error = call.outcome.error
+        how = "ok" if call.outcome.ok or error is None else f"failed ({error.code})"
+        return f"{call_id} has already ended: {how}"
+    return f"{call_id} has already ended: signal {call.signal.name!r}" if call.signal is not None else None
+
+
+def _last_decided(state: GoalState) -> CallState | None:
+    """Return the call that a person decided on last."""
+    decided = [call for call in state.calls.values() if call.decision is not None and call.decision.by == "person"]
+    return max(decided, key=lambda call: (call.ended_us or call.began_us, call.seq), default=None)

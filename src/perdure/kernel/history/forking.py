@@ -1,0 +1,269 @@
+"""Where a goal can be forked: which event is meant, and whether a fork there would repeat an effect without notice."""
+
+import shlex
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from perdure.errors import Conflict, Invalid, NotFound
+from perdure.kernel.events import Event
+from perdure.kernel.fold import CallState, GoalState, apply, fold
+from perdure.kernel.history.reopening import NotRetried, plan_retry
+from perdure.kernel.history.repetition import begun_once, cleanup_steps, done_after, is_unresolved, unresolved_after
+from perdure.kernel.history.step_names import NamedStep, named_step, short_name
+
+
+@dataclass(frozen=True, slots=True)
+class ForkRequest:
+    """Where to fork: exactly one of `at`, `before` and `after`; `repeat` names `once` steps to call a second time."""
+
+    at: int | None = None
+    before: str | None = None
+    after: str | None = None
+    repeat: tuple[str, ...] = ()
+
+    def require_one_place(self) -> None:
+        """Raises: Invalid unless exactly one place is given."""
+        given = [name for name in ("before", "after", "at") if getattr(self, name) is not None]
+        if len(given) != 1:
+            found = " and ".join(given) or "none"
+            raise Invalid(f"A fork needs exactly one of --before STEP, --after STEP and --at SEQ; found {found}.")
+
+
+def fork_point(events: Sequence[Event], asked: ForkRequest) -> int:
+    """Return the last event that a fork shares with a goal.
+
+    Raises: what `asked_point` and `require_accepted` raise.
+    """
+    seq = asked_point(events, asked)
+    require_accepted(events, seq, asked)
+    return seq
+
+
+def asked_point(events: Sequence[Event], asked: ForkRequest) -> int:
+    """Return the event that a request names, whether or not a fork there is accepted.
+
+    `before` is the event before the first one of a step, so that the step is called again; of a call, before its own
+    first. `after` is the event that settled the step for good; of a call, that settled the call.
+
+    Raises: Invalid; NotFound when there is no such step; Conflict when the goal has no such event, or the step is not
+    settled.
+    """
+    asked.require_one_place()
+    state = fold(events)
+    seq = _asked_seq(state, asked)
+    if not 1 <= seq <= state.tip.seq:
+        raise Conflict(f"{state.goal_id} has events 1 to {state.tip.seq}; there is no event {seq} to fork from.")
+    return seq
+
+
+def require_accepted(events: Sequence[Event], seq: int, asked: ForkRequest) -> None:
+    """Check that a fork at an event repeats nothing that nobody has asked for.
+
+    Calls that are open at that event are void in the fork, and their steps are called again; so are the steps that were
+    begun after it. A `once` call that may have happened is repeated only if `repeat` names its step. What was done for
+    certain after the event is done again: that is what a fork is for. A fork does not undo what the cleanup of a
+    cancelled goal did, and leaves it out only if `repeat` names these steps.
+
+    Raises: Invalid and NotFound for `repeat`; Conflict when the goal has ended there, or the fork is not accepted.
+    """
+    state, there = _with_voided(events), fold(events[:seq])
+    repeated = {_repeated_step(state, there, name) for name in asked.repeat}
+    at_risk = [call for call in _at_risk(state, there) if call.call.step not in repeated]
+    if cleaned := [step for step in cleanup_steps(state) if step not in repeated]:
+        raise _would_leave_cleanup(state, cleaned, at_risk)
+    if there.termination is not None:
+        raise Conflict(
+            f"Event {seq} of {state.goal_id} is its end ({there.termination.reason}): a fork there has nothing left to"
+            f" run. Fork it earlier: {_last_before(events, seq)}."
+        )
+    if at_risk:
+        raise _would_repeat(events, state, seq, at_risk)
+
+
+def fork_before_damage(events: Sequence[Event]) -> str:
+    """Return the options of a fork that keeps as much as possible of the intact beginning of a history."""
+    return _last_before(events, len(events) + 1)
+
+
+def _with_voided(events: Sequence[Event]) -> GoalState:
+    """Return the state of a goal, with the `once` calls that forks in its history have voided."""
+    state, voided = fold(events[:1]), dict[str, CallState]()
+    for event in events[1:]:
+        if event.type == "goal":
+            voided |= {call.call.call_id: call for call in begun_once(state)}
+        apply(state, event)
+    return replace(state, calls=voided | state.calls) if voided else state
+
+
+def _at_risk(state: GoalState, there: GoalState) -> list[CallState]:
+    """Return the `once` calls that may have happened and that a fork would call again, in the order of their begin."""
+    return [*begun_once(there), *unresolved_after(state, there.tip.seq)]
+
+
+def _asked_seq(state: GoalState, asked: ForkRequest) -> int:
+    if asked.before is not None:
+        return _seq_before(named_step(state, asked.before))
+    if asked.after is not None:
+        return _seq_after(state, named_step(state, asked.after))
+    return asked.at or 0
+
+
+def _seq_before(named: NamedStep) -> int:
+    return named.calls[0].seq - 1
+
+
+def _seq_after(state: GoalState, named: NamedStep) -> int:
+    """Raises: Conflict when the step is open, or will be called again."""
+    seq = _settled_seq(state, named)
+    if seq is None:
+        why = "it is open" if any(call.is_open for call in named.calls) else "it is called again"
+        raise Conflict(
+            f"{named.step} of {state.goal_id} is not settled yet: {why}."
+            f" Fork before it: --before {_typed(state, named.step)}."
+        )
+    return seq
+
+
+def _settled_seq(state: GoalState, named: NamedStep) -> int | None:
+    """Return the event that settled a step for good: no retry of the goal or of the call follows it."""
+    last = named.calls[-1]
+    is_reopened = any(last.call.call_id in reopened.again for reopened in state.reopenings)
+    is_retried = is_reopened or (last.decision is not None and last.decision.decision == "retry")
+    ends = [call.ended_seq for call in named.calls if not call.is_open]
+    is_settled = len(ends) == len(named.calls) and (named.is_call or not is_retried)
+    return max((seq for seq in ends if seq is not None), default=None) if is_settled else None
+
+
+def _repeated_step(state: GoalState, there: GoalState, name: str) -> str:
+    """Return the step that `repeat` names; the fork calls a step that begins after the point in any case.
+
+    Raises: NotFound; Invalid when the fork keeps the outcome of the step, and so would not repeat it.
+    """
+    try:
+        step = named_step(there, name).step
+    except NotFound:
+        return named_step(state, name).step
+    later = (call for call in state.calls.values() if call.seq > there.tip.seq)
+    if all(call.call.step != step for call in (*there.open_calls.values(), *later)):
+        raise Invalid(
+            f"--repeat {name}: {step} is settled at event {there.tip.seq}, and the fork keeps its outcome. Remove that"
+            " --repeat. To call the step again, use --before."
+        )
+    return step
+
+
+def _would_leave_cleanup(state: GoalState, cleaned: Sequence[str], at_risk: Sequence[CallState]) -> Conflict:
+    steps = [*(call.call.step for call in at_risk), *cleaned]
+    return Conflict(
+        f"{state.goal_id} was cancelled at event {state.cancel_seq}, and its cleanup began {', '.join(cleaned)}. A fork"
+        f" would not undo {'that step' if len(cleaned) == 1 else 'those steps'}. Nothing was forked. To fork the goal"
+        f" before the cancel all the same, add {' '.join(_repeats(state, steps))}."
+    )
+
+
+def _would_repeat(events: Sequence[Event], state: GoalState, seq: int, at_risk: Sequence[CallState]) -> Conflict:
+    steps = list(dict.fromkeys(call.call.step for call in at_risk))
+    effects, are, them = ("Its effect", "is", "it") if len(steps) == 1 else ("Their effects", "are", "them")
+    unresolved = [call for call in at_risk if is_unresolved(state.calls.get(call.call.call_id, call))]
+    if unresolved:
+        names = ", ".join(dict.fromkeys(call.call.call_id for call in at_risk))
+        why = (
+            f"A fork of {state.goal_id} at event {seq} would repeat {names}, which {are} `once`."
+            f" {effects} may have happened."
+        )
+    else:
+        why = (
+            f"Event {seq} of {state.goal_id} lies between the intent and the outcome of {', '.join(steps)}, which {are}"
+            f" `once`. {effects} may have happened, and the fork would repeat {them} without notice."
+        )
+    return Conflict(
+        f"{why} Nothing was forked.{_settling(state, unresolved)} To repeat {them}, add"
+        f" {' '.join(_repeats(state, steps))}.{_elsewhere(events, state, seq)}"
+    )
+
+
+def _settling(state: GoalState, unresolved: Sequence[CallState]) -> str:
+    """Say how to settle in the goal itself whether its calls have happened."""
+    if not unresolved:
+        return ""
+    call_ids = {call.call.call_id for call in unresolved}
+    if _is_asked_by_retry(state, call_ids):
+        return f" Settle it first: perdure goal retry {state.goal_id} asks for a decision."
+    if state.termination is not None:
+        return " Find that out first."
+    lost = next((call_id for call_id in call_ids & {*state.open_calls} if state.calls[call_id].unknown), None)
+    if lost is not None:
+        decide = shlex.join(["perdure", "goal", "decide", state.goal_id, lost])
+        return f" Settle it first: {decide} skip (it happened) or retry (it did not)."
+    is_open = not call_ids.isdisjoint(state.open_calls)
+    return f" Settle it first: perdure goal resume {state.goal_id}." if is_open else " Find that out first."
+
+
+def _is_asked_by_retry(state: GoalState, call_ids: Collection[str]) -> bool:
+    """Tell whether a retry of a goal waits for a decision about some of its calls."""
+    try:
+        return not set(plan_retry(state, by="person").unknown).isdisjoint(call_ids)
+    except NotRetried:
+        return False
+
+
+def _elsewhere(events: Sequence[Event], state: GoalState, seq: int) -> str:
+    """Offer the next point that is accepted, else the last one before, and say what a fork there does again."""
+    accepted = _accepted_points(events, state)
+    later = next((each for each in accepted if each > seq), None)
+    found = later if later is not None else max((each for each in accepted if each < seq), default=None)
+    if found is None:
+        return ""
+    option = _option(fold(events), found, is_after=later is not None)
+    again = done_after(state, found)
+    if not again:
+        return f" Or fork where nothing is repeated: {option}."
+    return f" Or fork with {option}, which does {', '.join(again)} again."
+
+
+def _repeats(state: GoalState, steps: Iterable[str]) -> list[str]:
+    return [f"--repeat {_typed(state, step)}" for step in dict.fromkeys(steps)]
+
+
+def _quiet_points(events: Sequence[Event]) -> list[int]:
+    """Return the events where a goal goes on and no `once` call is open; the first event always is one."""
+    state, quiet = fold(events[:1]), [events[0].seq]
+    for event in events[1:]:
+        apply(state, event)
+        if state.termination is None and state.cancel is None and not begun_once(state):
+            quiet.append(event.seq)
+    return quiet
+
+
+def _accepted_points(events: Sequence[Event], state: GoalState) -> list[int]:
+    """Return the events at which a fork is accepted without any `repeat`."""
+    if cleanup_steps(state):
+        return []
+    last = max((call.seq for call in unresolved_after(state, 0)), default=0)
+    return [seq for seq in _quiet_points(events) if seq >= last]
+
+
+def _last_before(events: Sequence[Event], seq: int) -> str:
+    """Return the options of the last fork before an event that is accepted, else of one with `repeat`."""
+    state = _with_voided(events)
+    accepted = [each for each in _accepted_points(events, state) if each < seq]
+    found = max(accepted or [each for each in _quiet_points(events) if each < seq])
+    option = _option(fold(events), found, is_after=False)
+    at_risk = [] if accepted else _at_risk(state, fold(events[:found]))
+    return " ".join([option, *_repeats(state, (call.call.step for call in at_risk))])
+
+
+def _option(state: GoalState, seq: int, *, is_after: bool) -> str:
+    """Return the option that forks at an event: by a step where one begins or ends there, else by its number."""
+    for call in state.calls.values():
+        step = call.call.step
+        if is_after and call.ended_seq == seq and _settled_seq(state, named_step(state, step)) == seq:
+            return f"--after {_typed(state, step)}"
+        if not is_after and call.seq == seq + 1 and _seq_before(named_step(state, step)) == seq:
+            return f"--before {_typed(state, step)}"
+    return f"--at {seq}"
+
+
+def _typed(state: GoalState, step: str) -> str:
+    """Return the shortest name of a step, quoted where a shell needs it."""
+    return shlex.quote(short_name(state, step))

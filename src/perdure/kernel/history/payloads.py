@@ -1,0 +1,109 @@
+"""Dataclasses as JSON objects and back: a field that has its default is left out, and is restored when it is read."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, fields
+from typing import Any, Generic, TypeVar
+
+from perdure.kernel.history.frozen import constructor
+
+Content = dict[str, Any]
+B = TypeVar("B")
+_ALWAYS_FINITE = frozenset({str, int, bool, type(None)})
+
+
+class Layout(Generic[B]):
+    """How the values of one dataclass are written and read."""
+
+    def __init__(self, kind: type[B], **nested: "Layout[Any] | type[tuple[Any, ...]]") -> None:
+        self._make: Callable[..., B] = kind
+        self.defaults: Content = {
+            each.name: _default(each) for each in fields(_dataclass(kind)) if _default(each) is not MISSING
+        }
+        """The fields that may be left out, each with the value that it has then."""
+        self._inner = {name: each for name, each in nested.items() if isinstance(each, Layout)}
+        self._fields = tuple(
+            (each.name, _default(each), self._inner.get(each.name)) for each in fields(_dataclass(kind))
+        )
+        self._readers: tuple[tuple[str, Callable[[Any], Any]], ...] = tuple(
+            (name, each.read if isinstance(each, Layout) else each) for name, each in nested.items()
+        )
+
+    def be_quick(self) -> "Layout[B]":
+        """Make values by a quick constructor; it takes a moment to be made itself."""
+        self._make = constructor(self._make)
+        return self
+
+    def write(self, value: B) -> Content:
+        """Return a value as an object, without the fields that have their default."""
+        content: Content = {}
+        for name, default, inner in self._fields:
+            each = getattr(value, name)
+            if each is default or (each == default and type(each) is type(default)):
+                continue
+            content[name] = each if inner is None or each is None else inner.write(each)
+        return content
+
+    def read(self, content: Content) -> B:
+        """Return the value that was written as an object, with or without its defaults; the object is used up.
+
+        Raises: TypeError when it is not the object of such a value.
+        """
+        for name, read in self._readers:
+            found = content.get(name)
+            if found is not None:
+                content[name] = read(found)
+        return self._make(**content)
+
+    def is_same(self, left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
+        """Return whether two objects say the same, whichever of their defaults are left out."""
+        return {**self.defaults, **left} == {**self.defaults, **right}
+
+
+def leave_out_step(content: Content) -> None:
+    """Leave out the step of a call, and which attempt it is, where the id of the call says both: `<step>.<attempt>`."""
+    step, _, attempt = content["call_id"].rpartition(".")
+    if step == content["step"] and content.get("attempt", 1) == _number(attempt):
+        del content["step"]
+        content.pop("attempt", None)
+
+
+def restore_step(content: Content, *, has_attempt: bool) -> None:
+    """Restore what `leave_out_step` has left out.
+
+    Raises: KeyError, ValueError when it was not left out, but is missing.
+    """
+    if "step" not in content:
+        content["step"], dot, attempt = content["call_id"].rpartition(".")
+        if not dot:
+            raise KeyError("step")
+        if has_attempt and attempt != "1":
+            content["attempt"] = int(attempt)
+
+
+def require_finite(value: Any) -> None:
+    """Check that a value has no number that orjson would turn into null.
+
+    Raises: ValueError
+    """
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"{value} is not a number of JSON")
+    elif isinstance(value, dict | list | tuple):
+        for item in value.values() if isinstance(value, dict) else value:
+            if type(item) not in _ALWAYS_FINITE:
+                require_finite(item)
+
+
+def _number(text: str) -> int | None:
+    """Read a number as this package writes it: digits without a leading zero."""
+    is_plain = text.isascii() and text.isdecimal() and (text == "0" or not text.startswith("0"))
+    return int(text) if is_plain else None
+
+
+def _default(field: "Field[Any]") -> Any:
+    return field.default_factory() if field.default_factory is not MISSING else field.default
+
+
+def _dataclass(kind: type) -> Any:
+    return kind

@@ -1,0 +1,33 @@
+"""What one goal is run with: its mind, its tools, its policy, and how long things may take."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from perdure.kernel.calls.children import NO_CHILDREN, Children
+from perdure.kernel.calls.cleanup import GRACE_S
+from perdure.kernel.mind import Mind
+from perdure.kernel.tool import Policy, Tool
+
+
+@dataclass(frozen=True)
+class Means:
+    """What a goal is run with: who decides, what acts, what may be done without asking, and in which folder."""
+
+    mind: Mind
+    tools: Mapping[str, Tool]
+    policy: Policy
+    workdir: str
+    is_ours: Callable[[], bool] = lambda: True
+    """Tells whether the lease is so fresh that nobody else can have the goal: a process may have been stopped."""
+    park_after_s: float = 60.0
+    """A goal that only sleeps for longer than this is given back, so that nothing is held meanwhile."""
+    end_within_s: float = 10.0
+    """A call that is told to end, and has not after so long, is left alone; a tool must have killed by then."""
+    cancel_grace_s: float = GRACE_S
+    """How long the flow of a cancelled goal may clean up."""
+    keep: Callable[[object], None] = lambda _task: None
+    """Is given what is left alone, and sees to it that it is never freed: its code would be entered once more for that,
+    outside of any event loop, and code that swallows everything would never return."""
+    children: Children = NO_CHILDREN
+    parks_for_person: bool = False
+    """Whether a goal that waits for a person is given back also when the deadline of its question is near."""

@@ -1,0 +1,497 @@
+"""One database of a derived index: what it holds of a log, and how it is asked. The only SQL of the memory.
+
+It holds offsets, never text: what is found is read from the log again. Records are numbered from 1 in the order of the
+log; a database may begin anywhere in it. All changes of one transaction come with the note of how far they reach.
+"""
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import astuple, fields, replace
+from functools import wraps
+from hashlib import blake2b
+from itertools import islice
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+from zlib import crc32
+
+from perdure.memory.dedupe import dedupe_key, latest
+from perdure.memory.index.header import Noted, ending
+from perdure.memory.index.rows import FORGOTTEN, Held, OutOfTime, Row, Unusable, is_span, name_of, row_of
+from perdure.memory.index.terms import BAND, MOST_OFTEN, UNDATED, Facts, facts_of, is_ours, superseded_by, target_of
+from perdure.memory.index.words import terms_of_all
+from perdure.memory.log.lines import Line
+from perdure.memory.log.reading import LONGEST
+from perdure.memory.normalise import SEVERITIES
+from perdure.memory.record import Plain
+from perdure.settings import FILE_MODE
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_APPLICATION = 0x50524D58
+_VERSION = 4
+_WAIT_S = 0.5
+_LENGTH_BITS = 8
+_LONGEST = (1 << _LENGTH_BITS) - 1
+_OPCODES = 2000
+_CACHE_KB = 16384
+_AT_ONCE = 256
+"""So few lines are taken apart together that they stay near the processor."""
+_SORTED_KB = 4096
+"""What is sorted in pieces that fit into the processor's cache, and then merged, takes a third less time."""
+_LITTLE = 1 << 16
+"""What is made of so many bytes of a log fits into the cache: SQLite writes none of it before the end."""
+_SHORT = 64
+_ROWS = 100
+_BANDS = len(SEVERITIES)
+_TABLES = """
+    CREATE TABLE noted (device INTEGER, inode INTEGER, start INTEGER, upto INTEGER, crc INTEGER,
+        first INTEGER, records INTEGER, words INTEGER, unsummed INTEGER, keyed_since INTEGER, stamp INTEGER);
+    CREATE TABLE records (n INTEGER PRIMARY KEY, at INTEGER, length INTEGER, id TEXT, place INTEGER, repo TEXT,
+        type TEXT, arrival INTEGER, key BLOB);
+    CREATE TABLE hidden (id TEXT PRIMARY KEY, before INTEGER) WITHOUT ROWID;
+    CREATE TABLE superseded (id TEXT PRIMARY KEY, before INTEGER) WITHOUT ROWID;
+    CREATE TABLE unsummed (at INTEGER PRIMARY KEY, length INTEGER);
+    CREATE TABLE postings (term INTEGER, place INTEGER, n INTEGER, PRIMARY KEY (term, place, n)) WITHOUT ROWID;
+    CREATE VIRTUAL TABLE texts USING fts5 (words, content='', columnsize=0, detail=none,
+        tokenize="ascii tokenchars '^'");
+"""
+_INDEXES = """
+    CREATE INDEX by_id ON records (id);
+    CREATE INDEX by_key ON records (key, arrival) WHERE key IS NOT NULL;
+"""
+_ROW = "r.n, r.at, r.length, r.id, r.place, r.repo, r.type"
+_NOT_HIDDEN = "NOT EXISTS (SELECT 1 FROM hidden WHERE hidden.id = r.id AND r.at < hidden.before)"
+_CURRENT = f"{_NOT_HIDDEN} AND NOT EXISTS (SELECT 1 FROM superseded s WHERE s.id = r.id AND r.at < s.before)"
+_WANTED = f"(:repo = '' OR r.repo IN ('', :repo)) AND {_CURRENT}"
+
+
+_FAILURES = (sqlite3.Error, MemoryError)
+"""What SQLite raises; a damaged length may ask for more memory than there is."""
+
+
+def _require(is_untouched: bool) -> None:
+    """Raises: Unusable when somebody else has written the file."""
+    if not is_untouched:
+        raise Unusable("something else has written it", is_broken=True)
+
+
+def _told(work: Callable[P, T]) -> Callable[P, T]:
+    """Tell what SQLite says in our words."""
+
+    @wraps(work)
+    def telling(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return work(*args, **kwargs)
+        except _FAILURES as error:
+            raise _meaning(error) from error
+
+    return telling
+
+
+def _meaning(error: sqlite3.Error | MemoryError) -> Exception:
+    code = sqlite3.SQLITE_NOMEM if isinstance(error, MemoryError) else _code(error)
+    if code == sqlite3.SQLITE_INTERRUPT:
+        return OutOfTime()
+    outside = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+    full = (sqlite3.SQLITE_PERM, sqlite3.SQLITE_FULL, sqlite3.SQLITE_NOMEM)
+    return Unusable(str(error) or "out of memory", is_broken=code not in (*outside, *full))
+
+
+def _code(error: sqlite3.Error) -> int:
+    return int(getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)) & 0xFF
+
+
+class Database:
+    """An index in a file, or a private one that is gone when it is closed. For one thread at a time."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._is_new = False
+
+    @classmethod
+    @_told
+    def open(cls, path: Path) -> "Database":
+        """Open an index that is there.
+
+        Raises: Unusable when it is none of ours, or of another version.
+        """
+        opened = cls(_connected(f"{path.absolute().as_uri()}?mode=rw"))
+        try:
+            opened._check()
+        except BaseException:
+            opened.close()
+            raise
+        return opened
+
+    @classmethod
+    @_told
+    def create(cls, path: Path | None, noted: Noted) -> "Database":
+        """Make an index that has taken in nothing; `finish` it before it is asked. Without a path it is private."""
+        if path is not None:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, FILE_MODE))
+        made = cls(_connected(f"{path.absolute().as_uri()}?mode=rw" if path is not None else ""))
+        made._is_new = True
+        run = made._connection.executescript
+        run("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -65536;")
+        run(f"PRAGMA application_id = {_APPLICATION}; PRAGMA user_version = {_VERSION}; {_TABLES}")
+        run("PRAGMA temp.journal_mode = OFF; PRAGMA temp.cache_size = -16384;")
+        run("CREATE TEMP TABLE heap (term INTEGER, place INTEGER, n INTEGER);")
+        made._connection.execute(f"INSERT INTO noted VALUES ({', '.join('?' * len(astuple(noted)))})", astuple(noted))
+        return made
+
+    @_told
+    def finish(self) -> None:
+        """Sort what was taken in: the index can be asked now, and take in more."""
+        self._connection.execute(f"PRAGMA cache_size = -{_SORTED_KB}")
+        self._connection.executescript(
+            "INSERT INTO postings SELECT term, place, n FROM heap ORDER BY term, place, n; DROP TABLE temp.heap;"
+        )
+        self._connection.executescript(_INDEXES)
+        self._connection.execute(f"PRAGMA cache_size = -{_CACHE_KB}")
+        self._is_new = False
+
+    def close(self) -> None:
+        self._connection.close()
+
+    @_told
+    def noted(self) -> Noted:
+        rows = self._connection.execute("SELECT * FROM noted").fetchall()
+        if len(rows) != 1 or [type(value) for value in rows[0]] != [int] * len(fields(Noted)):
+            raise Unusable("its note is not readable", is_broken=True)
+        noted = Noted(*rows[0])
+        if not noted.is_sound:
+            raise Unusable("its note makes no sense", is_broken=True)
+        return noted
+
+    @_told
+    def take_in(
+        self, lines: Iterable[Line], fd: int, noted: Noted, is_untouched: Callable[[], bool] = lambda: True
+    ) -> Noted:
+        """Take in the lines that follow what is noted, and note how far that is, in one transaction.
+
+        `is_untouched` says whether the file is as its last writer left it. It is asked before the first change, which
+        would hide the time of a foreign one; and again at the end, unless SQLite may have begun to write by then.
+
+        Raises: Unusable
+        """
+        lines, start = iter(lines), noted.upto
+        with self._transaction():
+            _require(is_untouched())
+            while (more := self._insert(islice(lines, _AT_ONCE), fd, noted)).upto > noted.upto:
+                noted = more
+            noted = replace(noted, crc=ending(fd, noted.upto))
+            values = (noted.upto, noted.crc, noted.records, noted.words, noted.unsummed, noted.stamp)
+            changed = "upto = ?, crc = ?, records = ?, words = ?, unsummed = ?, stamp = ?"
+            self._connection.execute(f"UPDATE noted SET {changed}", values)
+            _require(noted.upto - start > _LITTLE or is_untouched())
+        return noted
+
+    @_told
+    def is_as_taken(self, fd: int) -> bool:
+        """Tell whether all lines that have no right sum of their own are what they were when they were taken in."""
+        found = 0
+        for at, length in self._connection.execute("SELECT at, length FROM unsummed ORDER BY at"):
+            if not is_span(at, length):
+                return False
+            found = _summed(fd, at, length, found)
+        return found == self.noted().unsummed
+
+    def _insert(self, lines: Iterable[Line], fd: int, noted: Noted) -> Noted:
+        """Insert what is to be found, and return how far that is, with how many words and records."""
+        rows: list[object] = []
+        postings: list[object] = []
+        contents: list[Plain] = []
+        hidden: list[tuple[str, int]] = []
+        superseded: list[tuple[str, int]] = []
+        unsummed: list[tuple[int, int]] = []
+        n, upto, found = noted.next, noted.upto, noted.unsummed
+        for line in lines:
+            upto = line.offset + line.length + 1
+            if line.kind != "checked":
+                unsummed.append((line.offset, line.length))
+                found = _summed(fd, line.offset, line.length, found)
+            if line.content is None or not line.is_served:
+                continue
+            facts = facts_of(line)
+            if is_ours(facts.type):
+                hidden.append((target_of(line.content), line.offset))
+                continue
+            superseded += ((name, line.offset) for name in superseded_by(line.content))
+            rows += _values(n, line, facts, noted.keyed_since)
+            place = facts.place
+            for term in facts.terms():
+                postings += (term, place, n)
+            contents.append(line.content)
+            n += 1
+        self._insert_values("records", 9, rows)
+        self._insert_values("heap" if self._is_new else "postings", 3, postings)
+        words = self._insert_texts(noted.next, contents)
+        self._connection.executemany("INSERT OR REPLACE INTO hidden SELECT ?1, ?2 WHERE ?1 <> ''", hidden)
+        self._connection.executemany("INSERT OR REPLACE INTO superseded VALUES (?, ?)", superseded)
+        self._connection.executemany("INSERT INTO unsummed VALUES (?, ?)", unsummed)
+        records = noted.records + len(contents)
+        return replace(noted, upto=upto, records=records, words=noted.words + words, unsummed=found)
+
+    def _insert_texts(self, first: int, contents: Sequence[Plain]) -> int:
+        """Insert the terms of records that are numbered from there on, and return how many terms they have."""
+        found = [_indexed(terms) for terms in terms_of_all(contents)]
+        rows = ((n << _LENGTH_BITS | length, text) for n, (length, text) in enumerate(found, first))
+        self._connection.executemany("INSERT INTO texts (rowid, words) VALUES (?, ?)", rows)
+        return sum(length for length, _text in found)
+
+    def _insert_values(self, table: str, width: int, values: list[object]) -> None:
+        """Insert rows that stand one after the other, many with each statement: that is four times as fast."""
+        row = f"({', '.join('?' * width)})"
+        size = _ROWS * width
+        whole = len(values) - len(values) % size
+        many = f"INSERT INTO {table} VALUES {', '.join([row] * _ROWS)}" if whole else ""
+        for at in range(0, whole, size):
+            self._connection.execute(many, values[at : at + size])
+        rest = [values[at : at + width] for at in range(whole, len(values), width)]
+        self._connection.executemany(f"INSERT INTO {table} VALUES {row}", rest)
+
+    @contextmanager
+    def still(self) -> Iterator[None]:
+        """Let nobody change what is read."""
+        try:
+            self._connection.execute("BEGIN")
+            yield
+        except _FAILURES as error:
+            raise _meaning(error) from error
+        finally:
+            with suppress(sqlite3.Error):  # a damaged file can fail even here, when nothing is to be lost any more
+                self._connection.rollback()
+
+    def until(self, deadline_s: float | None) -> None:
+        """End every query from now on with OutOfTime when a moment of the monotonic clock is reached."""
+        if deadline_s is None:
+            self._connection.set_progress_handler(None, 0)
+        else:
+            self._connection.set_progress_handler(lambda: time.monotonic() > deadline_s, _OPCODES)
+
+    def filed(self, term: int, oldest: int, repo: str, *, is_hasty: bool = False) -> Iterator[Row]:
+        """Give the records of a term that are not older, sorted by place and id; a hasty answer by place alone."""
+        if self._is_short(term):
+            rows = self._between(term, 0, _BANDS * BAND, repo, is_hasty=is_hasty)
+            yield from (row for row in rows if row.place % BAND <= oldest or row.place % BAND == UNDATED)
+            return
+        for low in range(0, _BANDS * BAND, BAND):
+            for first, last in ((low, low + oldest), (low + UNDATED, low + UNDATED)):
+                yield from self._between(term, first, last, repo, is_hasty=is_hasty)
+
+    @_told
+    def _is_short(self, term: int) -> bool:
+        query = "SELECT count(*) FROM (SELECT 1 FROM postings WHERE term = ? LIMIT ?)"
+        return int(self._connection.execute(query, (term, _SHORT + 1)).fetchone()[0]) <= _SHORT
+
+    def _between(self, term: int, low: int, high: int, repo: str, *, is_hasty: bool) -> Iterator[Row]:
+        query = (
+            f"SELECT {_ROW} FROM postings p JOIN records r ON r.n = p.n WHERE p.term = :term AND p.place BETWEEN :low"
+            f" AND :high AND {_WANTED} ORDER BY p.place{'' if is_hasty else ', r.id'}, p.n"
+        )
+        return self._rows(query, {"term": term, "low": low, "high": high, "repo": repo})
+
+    def with_words(self, words: Sequence[str], newest: int, oldest: int, repo: str) -> Iterator[Row]:
+        """Give of the last so many records with all the words those not older, sorted by place and id."""
+        query = "SELECT rowid >> :bits AS n FROM texts WHERE texts MATCH :words ORDER BY rowid DESC LIMIT :newest"
+        query = (
+            f"SELECT {_ROW} FROM ({query}) AS t JOIN records r ON r.n = t.n WHERE (r.place & :within <= :oldest OR"
+            f" r.place & :within = :within) AND {_WANTED} ORDER BY r.place, r.id, r.n"
+        )
+        values = {"words": _quoted(words), "newest": newest, "oldest": oldest, "within": UNDATED, "repo": repo}
+        return self._rows(query, {**values, "bits": _LENGTH_BITS})
+
+    @_told
+    def numbers_with(self, words: Sequence[str]) -> list[int]:
+        """Return the numbers of all records that have all the words."""
+        query = "SELECT rowid >> ? FROM texts WHERE texts MATCH ?"
+        return [n for (n,) in self._connection.execute(query, (_LENGTH_BITS, _quoted(words)))]
+
+    @_told
+    def count_with(self, words: Sequence[str], at_most: int) -> int:
+        """Count the records that have all the words, up to a number."""
+        query = "SELECT count(*) FROM (SELECT 1 FROM texts WHERE texts MATCH ? LIMIT ?)"
+        return int(self._connection.execute(query, (_quoted(words), at_most)).fetchone()[0])
+
+    def texts_with(self, word: str, times: int, newest: int) -> Iterator[tuple[int, int]]:
+        """Give the last records that have a word at least so many times, and their lengths, the newest first."""
+        query = "SELECT rowid FROM texts WHERE texts MATCH ? ORDER BY rowid DESC LIMIT ?"
+        try:
+            for (rowid,) in self._connection.execute(query, (_quoted([_mark(word, times)]), newest)):
+                yield rowid >> _LENGTH_BITS, rowid & _LONGEST
+        except _FAILURES as error:
+            raise _meaning(error) from error
+
+    @_told
+    def row(self, n: int) -> Row | None:
+        """Return a record by its number."""
+        found = self._connection.execute(f"SELECT {_ROW} FROM records r WHERE n = ?", (n,)).fetchone()
+        return row_of(found) if found else None
+
+    @_told
+    def called(self, name: str) -> list[Row]:
+        """Return the last record with an id."""
+        query = f"SELECT {_ROW} FROM records r WHERE id = ? ORDER BY n DESC LIMIT 1"
+        return [row_of(found) for found in self._connection.execute(query, (name,))]
+
+    @_told
+    def ids_from(self, beginning: str, at_most: int) -> list[str]:
+        """Return a few ids that begin so."""
+        query = (
+            f"SELECT DISTINCT id FROM records r WHERE id >= :low AND id < :high AND {_NOT_HIDDEN} ORDER BY id LIMIT :n"
+        )
+        values = {"low": beginning, "high": beginning + "\U0010ffff", "n": at_most}
+        return [name_of(found) for found in self._connection.execute(query, values)]
+
+    @_told
+    def is_hidden(self, row: Row) -> bool:
+        """Tell whether there is a tombstone for a record; what was added behind it is not meant by it."""
+        query = "SELECT 1 FROM hidden WHERE id = ? AND ? < before"
+        return self._connection.execute(query, (row.id, row.at)).fetchone() is not None
+
+    @_told
+    def is_superseded(self, row: Row) -> bool:
+        """Tell whether a later record takes the place of a record."""
+        query = "SELECT 1 FROM superseded WHERE id = ? AND ? < before"
+        return self._connection.execute(query, (row.id, row.at)).fetchone() is not None
+
+    @_told
+    def is_gone(self, row: Row) -> bool:
+        """Tell whether a record is to be forgotten, or superseded."""
+        query = (
+            "SELECT 1 FROM hidden WHERE id = ?1 AND ?2 < before"
+            " UNION ALL SELECT 1 FROM superseded WHERE id = ?1 AND ?2 < before"
+        )
+        return self._connection.execute(query, (row.id, row.at)).fetchone() is not None
+
+    @_told
+    def first_with(self, keys: Collection[bytes], since_ms: int) -> dict[bytes, str] | None:
+        """See `KeyIndex.first_with`."""
+        if since_ms < self.noted().keyed_since:
+            return None
+        query = (
+            f"SELECT id FROM records r WHERE key = ? AND arrival BETWEEN ? AND ? AND {_CURRENT}"
+            " ORDER BY arrival, n LIMIT 1"
+        )
+        until_ms = latest(since_ms)
+        found = {key: self._connection.execute(query, (key, since_ms, until_ms)).fetchone() for key in keys}
+        return {key: name_of(row) for key, row in found.items() if row}
+
+    @_told
+    def holders(self, names: Collection[str]) -> dict[str, Held]:
+        """See `IdIndex.holders`."""
+        hidden = "SELECT before FROM hidden WHERE id = ?"
+        found: dict[str, Held] = {}
+        for name in names:
+            tombstone = self._connection.execute(hidden, (name,)).fetchone()
+            if tombstone is not None and type(tombstone[0]) is not int:
+                raise Unusable("a tombstone in it is not readable", is_broken=True)
+            rows = [row for row in self.called(name) if tombstone is None or row.at >= tombstone[0]]
+            if rows or tombstone is not None:
+                found[name] = (rows[0].at, rows[0].length) if rows else None
+        return found
+
+    def _rows(self, query: str, values: dict[str, object]) -> Iterator[Row]:
+        try:
+            for found in self._connection.execute(query, values):
+                yield row_of(found)
+        except _FAILURES as error:
+            raise _meaning(error) from error
+
+    def _check(self) -> None:
+        application, version = (
+            self._connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
+        )
+        if application != _APPLICATION:
+            raise Unusable("it is not one of ours", is_broken=True)
+        if version != _VERSION:
+            raise Unusable(f"its version is {version}", is_broken=version < _VERSION)
+        self._connection.executescript(f"PRAGMA synchronous = NORMAL; PRAGMA cache_size = -{_CACHE_KB};")
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._connection.execute("COMMIT")
+        except BaseException:
+            with suppress(sqlite3.Error):
+                self._connection.rollback()
+            raise
+
+
+def _connected(name: str) -> sqlite3.Connection:
+    return sqlite3.connect(name, uri=True, timeout=_WAIT_S, isolation_level=None, check_same_thread=False)
+
+
+def _summed(fd: int, at: int, length: int, before: int) -> int:
+    """Go on with a sum by a line, or by the beginning of one that is too long to be ours."""
+    return crc32(os.pread(fd, min(length, LONGEST), at), before)
+
+
+def _values(n: int, line: Line, facts: Facts, keyed_since: int) -> tuple[object, ...]:
+    arrival = line.arrival_ms
+    if arrival is not None and arrival.bit_length() >= 63:
+        arrival = None
+    key = dedupe_key(line.content or {}) if arrival is not None and arrival >= keyed_since else None
+    return (n, line.offset, line.length, facts.id, facts.place, facts.repo, facts.type, arrival, key)
+
+
+def _indexed(terms: Sequence[str]) -> tuple[int, str]:
+    """Return how many terms a record has, and what is indexed of them: each term, and for each repetition a mark."""
+    marks: dict[str, int] = {}
+    for term in terms:
+        if term not in marks:
+            marks[term] = 1
+        elif (times := marks[term] + 1) <= MOST_OFTEN:
+            marks[term] = times
+            marks[f"{term}^{times}"] = 1
+    return min(len(terms), _LONGEST), " ".join(marks)
+
+
+def _mark(word: str, times: int) -> str:
+    return word if times == 1 else f"{word}^{times}"
+
+
+def _quoted(marks: Iterable[str]) -> str:
+    """Return a query for all of the marks; they are letters and digits, and in quotes none is an operator."""
+    return " ".join(f'"{mark}"' for mark in marks)
+
+
+class Names:
+    """Where the records with some ids are; they need not fit into memory, and are gone when this is closed."""
+
+    def __init__(self) -> None:
+        """Raises: Unusable."""
+        self._connection = sqlite3.connect("", isolation_level=None)  # no name: SQLite removes the file by itself
+        self._run("CREATE TABLE names (name BLOB PRIMARY KEY, file INTEGER, at INTEGER) WITHOUT ROWID")
+        self._run("BEGIN")
+
+    def put(self, name: str, file: int, at: int) -> None:
+        """Note the place of the last record with an id: the number of a file, and an offset."""
+        self._run("INSERT OR REPLACE INTO names VALUES (?, ?, ?)", _digest(name), file, at)
+
+    def hide(self, name: str) -> None:
+        """Note that the record with an id was forgotten."""
+        self.put(name, FORGOTTEN, 0)
+
+    def find(self, name: str) -> tuple[int, int] | None:
+        """Return the place of the last record with an id."""
+        found: tuple[int, int] | None = self._run("SELECT file, at FROM names WHERE name = ?", _digest(name)).fetchone()
+        return found
+
+    def close(self) -> None:
+        """Forget all of it."""
+        self._connection.close()
+
+    @_told
+    def _run(self, statement: str, *values: object) -> sqlite3.Cursor:
+        return self._connection.execute(statement, values)
+
+
+def _digest(name: str) -> bytes:
+    return blake2b(name.encode(errors="surrogatepass"), digest_size=16).digest()

@@ -1,0 +1,160 @@
+"""What a record is found by: read from any record, however odd, and never failing."""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any, Literal, NamedTuple
+
+from perdure.errors import Invalid
+from perdure.memory.log.lines import Line
+from perdure.memory.normalise import SEVERITIES, fingerprint, moment_ms, repository_path, severity
+from perdure.memory.record import TOMBSTONE, Plain
+
+Kind = Literal["fingerprint", "path", "directory", "sha", "pr", "key"]
+
+BAND = 1 << 50
+"""Places of one severity lie within one band, the newest first."""
+UNDATED = BAND - 1
+"""The last place in a band: nobody knows when it was, so it is never too old."""
+MOST_OFTEN = 4
+"""A word that stands in a record more often counts as if it stood there so often."""
+
+_MIDDLE = 1 << 49
+_FARTHEST_MS = 1 << 48
+_RANKS = {name: rank for rank, name in enumerate(SEVERITIES)}
+_TEXTS = ("id", "type", "repo", "sha", "key")
+_MOST_PATHS = 1000
+_DEEPEST = 1024
+"""Of a path with more characters no directories are known; it is found as it stands."""
+_CACHED = 512
+
+
+class Facts(NamedTuple):
+    """What is known about a record; a blank text stands for what is missing or makes no sense."""
+
+    id: str
+    type: str
+    place: int
+    repo: str
+    fingerprint: str
+    sha: str
+    pr_number: int | None
+    paths: tuple[str, ...]
+    key: str
+
+    def terms(self) -> set[int]:
+        """Return what the record is found by, apart from its words."""
+        found: set[int] = set()
+        for path in self.paths:
+            found.update(_terms_of_path(path) if len(path) <= _CACHED else _path_terms(path))
+        if self.fingerprint:
+            found.add(term("fingerprint", self.fingerprint))
+        if self.sha:
+            found.add(term("sha", self.sha))
+        if self.key:
+            found.add(term("key", self.key))
+        if self.pr_number is not None:
+            found.add(_term_of_number(self.pr_number))
+        return found
+
+
+def facts_of(line: Line) -> Facts:
+    """Read a record."""
+    content = line.content or {}
+    moment = moment_ms(content["timestamp"]) if "timestamp" in content else None
+    worst = content.get("severity")
+    rank = _RANKS[worst if type(worst) is str and worst in _RANKS else severity(worst)]
+    number = content.get("pr_number")
+    name, kind, repo, sha, key = [value if type(value) is str else "" for value in map(content.get, _TEXTS)]
+    return Facts(
+        name,
+        kind,
+        place(rank, line.arrival_ms if moment is None else moment),
+        repo.strip(),
+        _fingerprint(content.get("fingerprint")),
+        sha.strip(),
+        number if type(number) is int else None,
+        _paths(content.get("paths")),
+        key,
+    )
+
+
+def place(rank: int, moment: int | None) -> int:
+    """Return where in an answer a record stands: the worst first, of those the newest, then those without a date."""
+    if moment is None:
+        return rank * BAND + UNDATED
+    if not -_FARTHEST_MS <= moment <= _FARTHEST_MS:
+        moment = _FARTHEST_MS if moment > 0 else -_FARTHEST_MS
+    return rank * BAND + _MIDDLE - moment
+
+
+def target_of(content: Plain) -> str:
+    """Return the id that a tombstone hides; blank for everything else."""
+    return _text(content.get("target")) if content.get("type") == TOMBSTONE else ""
+
+
+def superseded_by(content: Plain) -> list[str]:
+    """Return the ids of the records that a record takes the place of."""
+    listed = content.get("supersedes")
+    return [each for each in listed if isinstance(each, str) and each] if isinstance(listed, list) else []
+
+
+def is_ours(kind: str) -> bool:
+    """Tell whether a line of a type is there for the log itself, and is no record that anybody looks for."""
+    return kind.startswith("_")
+
+
+def directories(path: str) -> Iterator[str]:
+    """Give every directory that a path lies in, within its repository."""
+    if len(path) > _DEEPEST:
+        return
+    end = path.rfind("/")
+    while end > 0:
+        yield path[:end]
+        end = path.rfind("/", 0, end)
+
+
+def term(kind: Kind, value: str) -> int:
+    """Return what a value is filed under; that two values share it is too rare to matter, and is noticed."""
+    return int.from_bytes(blake2b(f"{kind}\0{value}".encode(), digest_size=8).digest(), signed=True)
+
+
+def _path_terms(path: str) -> tuple[int, ...]:
+    return (term("path", path), *(term("directory", folder) for folder in directories(path)))
+
+
+def _number_term(number: int) -> int:
+    return term("pr", str(number))
+
+
+_term_of_number = lru_cache(maxsize=1 << 12)(_number_term)
+_terms_of_path = lru_cache(maxsize=1 << 14)(_path_terms)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _fingerprint(value: Any) -> str:
+    try:
+        return fingerprint(value) if value is not None else ""
+    except Invalid:
+        return ""
+
+
+def _paths(value: Any) -> tuple[str, ...]:
+    listed = [value] if isinstance(value, str) else value if isinstance(value, list) else []
+    found = [
+        _short_path(each) if len(each) <= _CACHED else _path(each) for each in listed[:_MOST_PATHS] if type(each) is str
+    ]
+    return (found[0],) if len(found) == 1 and found[0] else tuple(dict.fromkeys(filter(None, found)))
+
+
+def _path(value: str) -> str:
+    try:
+        return repository_path(value)
+    except Invalid:
+        return ""
+
+
+_short_path = lru_cache(maxsize=1 << 14)(_path)

@@ -1,0 +1,100 @@
+"""The terms that a text is found by: stems of words, and pieces of Chinese, Japanese and Korean.
+
+Those three write words without blanks between them, or with particles that belong to the word before. A run of their
+characters is filed under every piece of one, two and three characters, so that any part of it is found. A question of
+three characters or more asks for its pieces of three and of two, which weigh more the rarer they are; a shorter one is
+a piece itself.
+"""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+from perdure.memory.index.stems import stems_of
+from perdure.memory.record import Plain
+
+_LONGEST_WORD = 64
+_ASCII_WORD = re.compile(r"[a-z0-9]{1,64}")
+_ONLY_WORDS = bytes(ord(chr(code).lower() if chr(code).isalnum() else " ") for code in range(128)).ljust(256)
+"""What the bytes of an ASCII text become: those are translated faster than text."""
+_EASTERN = (
+    "\u1100-\u11ff\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035\u303b\u303c\u3041-\u3096\u309d-\u309f"
+    "\u30a1-\u30fa\u30fc-\u30ff\u3105-\u312f\u3131-\u318e\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\ua960-\ua97c\uac00-\ud7a3\ud7b0-\ud7fb\uf900-\ufaff\U0001b000-\U0001b16f\U00020000-\U0003ffff"
+)
+"""Han, kana, bopomofo and Hangul."""
+_FIRST_EASTERN = "\u1100"
+_RUN = re.compile(f"[{_EASTERN}]")
+_WORD = re.compile(rf"[{_EASTERN}]+|[^\W_{_EASTERN}]{{1,64}}")
+_VOICED = "\u3099\u309a"
+"""Marks of kana that make another letter of it, and no accent."""
+_LONGEST_PIECE = 3
+
+
+def words_in(text: str) -> list[str]:
+    """Return the words of a text: letters and digits, without case and accents; a very long one in pieces.
+
+    Characters that are written without blanks between words make one word, however long it is.
+    """
+    if text.isascii():
+        text = text.encode().translate(_ONLY_WORDS).decode()
+        words = text.split()
+        return words if max(map(len, words), default=0) <= _LONGEST_WORD else _ASCII_WORD.findall(text)
+    parts = unicodedata.normalize("NFKD", text)
+    bare = "".join(each for each in parts if each in _VOICED or not unicodedata.combining(each))
+    return _WORD.findall(unicodedata.normalize("NFC", bare.casefold()))
+
+
+def terms_of(content: Plain) -> list[str]:
+    """Return what a record's title and summary are found by, each as often as it stands there."""
+    return terms_of_all([content])[0]
+
+
+def terms_of_all(contents: Sequence[Plain]) -> list[list[str]]:
+    """Return the terms of several records; together they are stemmed in less time."""
+    spoken = [words_in(f"{_spoken(each.get('title'))} {_spoken(each.get('summary'))}") for each in contents]
+    return [_terms(words, stems) for words, stems in zip(spoken, stems_of(spoken), strict=True)]
+
+
+def asked_terms(text: str, most: int) -> dict[str, str]:
+    """Return what a text asks for: the first terms, each with the word that it stands for."""
+    words = list(dict.fromkeys(words_in(text)))[:most]
+    asked = [
+        (term, word)
+        for word, stem in zip(words, stems_of([words])[0], strict=True)
+        for term in (_asked_pieces(word) if _RUN.match(word) else [stem])
+    ]
+    found: dict[str, str] = {}
+    for term, word in asked[:most]:
+        found.setdefault(term, word)
+    return found
+
+
+def _terms(words: Sequence[str], stems: list[str]) -> list[str]:
+    if max(words, default="") < _FIRST_EASTERN:
+        return stems
+    found: list[str] = []
+    for word, stem in zip(words, stems, strict=True):
+        if _RUN.match(word):
+            found += chain.from_iterable(_pieces(word, size) for size in range(1, _LONGEST_PIECE + 1))
+        else:
+            found.append(stem)
+    return found
+
+
+def _asked_pieces(run: str) -> list[str]:
+    if len(run) < _LONGEST_PIECE:
+        return [run]
+    return [*_pieces(run, _LONGEST_PIECE), *_pieces(run, _LONGEST_PIECE - 1)]
+
+
+def _pieces(run: str, size: int) -> list[str]:
+    return [run[at : at + size] for at in range(len(run) - size + 1)]
+
+
+def _spoken(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else ""

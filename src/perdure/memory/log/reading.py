@@ -1,0 +1,119 @@
+"""Reading a log without a lock: bytes, split at line ends only, whatever else is in them.
+
+Bytes after the last line end are a write that is not finished, or never was; they are no line yet. Only who reads all
+records takes them for one when they are a whole record: a program or an editor has left the line end out.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from perdure.memory.log.files import open_file, read_at
+from perdure.memory.log.lines import Line, read_line
+from perdure.memory.paths import Places
+from perdure.memory.record import LARGEST_BYTES, Plain
+
+_CHUNK = 1 << 18
+_BACKWARDS = 1 << 16
+LONGEST = 2 * LARGEST_BYTES
+"""A line that is longer was not written by us; it is passed over without being kept in memory."""
+
+
+def read_records(path: str | os.PathLike[str]) -> list[Plain]:
+    """Return all records of a log, oldest first; none when there is no file.
+
+    Raises: what `iter_records` raises.
+    """
+    return list(iter_records(path))
+
+
+def iter_records(path: str | os.PathLike[str], *, raw: bool = False) -> Iterator[Plain]:
+    """Give the records of a log one by one, oldest first; `raw` shows the keys that the log added, too.
+
+    Raises: Invalid when that cannot be the name of a file; Denied; Unavailable.
+    """
+    for line in iter_lines(Places(Path(path)).log):
+        if line.is_served:
+            yield line.content or {} if raw else line.record
+
+
+def iter_lines(path: Path, *, start: int = 0) -> Iterator[Line]:
+    """Give every line of a log from an offset on, also those that are no record; nothing when there is no file."""
+    try:
+        fd = open_file(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return
+    try:
+        yield from whole_lines_of(fd, path, start=start)
+    finally:
+        os.close(fd)
+
+
+def whole_lines_of(fd: int, path: Path, *, start: int = 0, end: int | None = None) -> Iterator[Line]:
+    """Give the lines of an open log, and behind the last line end what is a record nevertheless."""
+    at = start
+    for line in lines_of(fd, path, start=start, end=end):
+        at = line.offset + line.length + 1
+        yield line
+    rest = read_at(fd, path, at, LONGEST if end is None else min(LONGEST, end - at))
+    if rest and b"\n" not in rest and (line := read_line(at, rest)).is_served:
+        yield line
+
+
+def lines_of(fd: int, path: Path, *, start: int = 0, end: int | None = None) -> Iterator[Line]:
+    """Give the lines of an open log that begin at or after one offset and end before another."""
+    for offset, length, text in texts_of(fd, path, start=start, end=end):
+        yield Line(offset, length, "unreadable") if text is None else read_line(offset, text)
+
+
+def texts_of(fd: int, path: Path, *, start: int = 0, end: int | None = None) -> Iterator[tuple[int, int, bytes | None]]:
+    """Give offset, length and text of the lines of an open log; no text for one that is too long to be ours."""
+
+    def chunks() -> Iterator[bytes]:
+        at = start
+        while chunk := read_at(fd, path, at, _CHUNK if end is None else min(_CHUNK, end - at)):
+            yield chunk
+            at += len(chunk)
+
+    return split(chunks(), start)
+
+
+def split(chunks: Iterable[bytes], at: int = 0) -> Iterator[tuple[int, int, bytes | None]]:
+    """Give offset, length and text of all lines that have an end; no text for one that is too long to be ours."""
+    rest, passed_over = b"", 0
+    for chunk in chunks:
+        first, *others = chunk.split(b"\n")
+        rest += first
+        if others:
+            *whole, last = others
+            length = passed_over + len(rest)
+            yield at, length, None if passed_over else rest
+            at += length + 1
+            for text in whole:
+                yield at, len(text), text
+                at += len(text) + 1
+            rest, passed_over = last, 0
+        if len(rest) > LONGEST:
+            passed_over, rest = passed_over + len(rest), b""
+
+
+def lines_backwards(fd: int, path: Path, *, end: int) -> Iterator[Line]:
+    """Give the lines of an open log that end before an offset, the last first."""
+    tail, at = b"", end
+    is_unfinished = True
+    while at > 0:
+        size = min(_BACKWARDS, at)
+        at -= size
+        block = read_at(fd, path, at, size) + tail
+        tail, *whole = block.split(b"\n")
+        position = at + len(block)
+        for text in reversed(whole):
+            position -= len(text)
+            if not is_unfinished:
+                yield read_line(position, text)
+            is_unfinished = False
+            position -= 1
+        if len(tail) > LONGEST:
+            tail = tail[:_BACKWARDS] + b"\0"  # no record of ours: its beginning is enough to tell that
+    if not is_unfinished:
+        yield read_line(0, tail)

@@ -1,0 +1,136 @@
+"""Repairing a log: damaged bytes are moved aside, and a line that was edited on purpose gets a new sum."""
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+
+from perdure import failpoints
+from perdure.errors import NotFound
+from perdure.memory.callers import writing
+from perdure.memory.log.archive import named
+from perdure.memory.log.files import OpenFile, chunks_of, flush_file, flush_folder, open_file, read_at, told, write_all
+from perdure.memory.log.lines import Line, line_of, read_line, resummed
+from perdure.memory.log.log import Log, now_ms
+from perdure.memory.log.reading import LONGEST, lines_of
+from perdure.memory.log.rewriting import Piece, rewrite, rewriting
+from perdure.memory.log.verify import told_of
+from perdure.memory.paths import Places
+from perdure.memory.record import Plain
+
+_WHOLE_END = re.compile(rb',"_c":"[0-9a-f]{8}"\}')
+_BEGIN = re.compile(rb'\{"')
+_MOST_BEGINNINGS = 64
+
+
+def repair(log: Log, *, accept: str | None = None) -> Plain:
+    """Move what is damaged into quarantine, or take the altered lines with an id as they stand.
+
+    Whole records that stand within a damaged line, because its end was damaged, stay in the log.
+
+    Raises: NotFound when no altered line has that id; Conflict when somebody else rewrites the log.
+    """
+    if not log.places.log.exists():
+        if accept is not None:
+            raise _nothing_altered(accept)
+        return {"moved": 0, "bytes": 0, "recovered": 0, "quarantine": None, "accepted": 0}
+    with rewriting(log) as draft:
+        source, size = log.look()
+        damaged = [line for line in lines_of(source.fd, log.places.log, end=size) if _is_damaged(line)]
+        if accept is not None:
+            damaged = [line for line in damaged if line.kind == "altered" and named(line) == accept]
+            if not damaged:
+                raise _nothing_altered(accept)
+        instead = {line.offset: _instead(source, log.places, line, accept) for line in damaged}
+        with writing():
+            kept_aside = _set_aside(log.places, source, damaged) if damaged and accept is None else None
+        if damaged:
+            rewrite(log, draft, source, size, _pieces(damaged, instead, size))
+        recovered = sum(map(len, instead.values())) if accept is None else 0
+        return {
+            "moved": len(damaged) if accept is None else 0,
+            "bytes": sum(line.length for line in damaged) if accept is None else 0,
+            "recovered": recovered,
+            "quarantine": str(kept_aside) if kept_aside else None,
+            "accepted": len(damaged) if accept is not None else 0,
+        }
+
+
+def _is_damaged(line: Line) -> bool:
+    return line.kind in ("altered", "unreadable", "torn")
+
+
+def _nothing_altered(record_id: str) -> NotFound:
+    return NotFound(f"No altered line has the id {record_id!r}; `perdure memory verify` lists those that there are.")
+
+
+def _instead(source: OpenFile, places: Places, line: Line, accept: str | None) -> list[bytes]:
+    """Return the lines that stand in the place of a damaged one."""
+    if line.length > LONGEST:
+        return []
+    text = read_at(source.fd, places.log, line.offset, line.length)
+    if accept is None:
+        return [found + b"\n" for found in _whole_within(text)]
+    return [_accepted(line, text)]
+
+
+def _accepted(line: Line, text: bytes) -> bytes:
+    """Return an altered line with a sum that is right, and its text as it stands."""
+    if (summed := resummed(text)) is not None and read_line(0, summed).kind == "checked":
+        return summed + b"\n"
+    return line_of(line.record, now_ms() if line.arrival_ms is None else line.arrival_ms)
+
+
+def _whole_within(text: bytes) -> Iterator[bytes]:
+    """Give the records that are whole within a line: their neighbour lost its end, and now they share a line."""
+    at = 0
+    for end in _WHOLE_END.finditer(text):
+        if text[end.end() : end.end() + 1] in (b"}", b",", b"]"):
+            continue  # it stands inside of another one, and is a value of that
+        for number, begin in enumerate(_BEGIN.finditer(text, at, end.start())):
+            if number == _MOST_BEGINNINGS:
+                break
+            found = text[begin.start() : end.end()]
+            line = read_line(0, found)
+            if line.kind == "checked" and not str(line.record.get("type", "")).startswith("_"):
+                yield found
+                at = end.end()
+                break
+
+
+def _pieces(damaged: list[Line], instead: dict[int, list[bytes]], size: int) -> Iterator[Piece]:
+    at = 0
+    for line in damaged:
+        yield range(at, line.offset)
+        yield from instead[line.offset]
+        at = line.offset + line.length + 1
+    yield range(at, size)
+
+
+def _set_aside(places: Places, source: OpenFile, damaged: list[Line]) -> Path:
+    """Write the damaged bytes to a file of their own, and beside it what they were; return its name."""
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    path = places.quarantine / f"{stamp}-{now_ms() % 1000:03d}-{damaged[0].offset}.bytes"
+    told_aside = {"log": str(places.log), "moved": stamp, "lines": [told_of(line) for line in damaged]}
+    failpoints.hit("memory.quarantine.before")
+    _write(path, (chunk for line in damaged for chunk in _with_its_end(source, places, line)))
+    _write(path.with_suffix(".json"), iter([orjson.dumps(told_aside, option=orjson.OPT_INDENT_2) + b"\n"]))
+    with told(path):
+        flush_folder(path.parent)
+    failpoints.hit("memory.quarantine.after")
+    return path
+
+
+def _with_its_end(source: OpenFile, places: Places, line: Line) -> Iterator[bytes]:
+    return chunks_of(source.fd, places.log, line.offset, line.offset + line.length + 1)
+
+
+def _write(path: Path, chunks: Iterator[bytes]) -> None:
+    file = OpenFile(open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+    with told(path):
+        for chunk in chunks:
+            write_all(file.fd, chunk)
+        flush_file(file.fd)

@@ -1,0 +1,122 @@
+"""Rewriting a log while others read and append: a draft is written beside it, then takes its place."""
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from perdure import failpoints
+from perdure.errors import Conflict, Unavailable
+from perdure.memory.log.files import OpenFile, chunks_of, flush_file, hand_over, identity, told, write_all
+from perdure.memory.log.lock import LogLock
+from perdure.memory.log.log import Log
+
+WAIT_S = 60.0
+_LITTLE = 1 << 20
+"""So much may be copied while others wait."""
+_ROUNDS = 8
+
+Piece = bytes | range
+"""A part of the new log: these bytes, or those between two offsets of the old one."""
+
+
+class Draft:
+    """A file that is to take the place of another; only one process has it at a time."""
+
+    def __init__(self, path: Path, fd: int) -> None:
+        self.path = path
+        self.fd = fd
+        self.size = 0
+        self._waiting = bytearray()
+
+    def fill(self, source: OpenFile, pieces: Iterable[Piece]) -> None:
+        """Write the pieces; ranges are of the source. Neighbours are copied in one go."""
+        run = range(0)
+        for piece in pieces:
+            if isinstance(piece, bytes):
+                self.copy(source.fd, run)
+                run = range(0)
+                self._write(piece)
+            elif piece.start == run.stop:
+                run = range(run.start, piece.stop)
+            else:
+                self.copy(source.fd, run)
+                run = piece
+        self.copy(source.fd, run)
+
+    def copy(self, fd: int, part: range) -> None:
+        """Write what is between two offsets of another file."""
+        for chunk in chunks_of(fd, self.path, part.start, part.stop):
+            self._write(chunk)
+
+    def flush(self) -> None:
+        """Make what was written durable."""
+        self._write_waiting()
+        with told(self.path):
+            failpoints.hit("memory.draft.before")
+            flush_file(self.fd)
+            failpoints.hit("memory.draft.after")
+
+    def _write(self, data: bytes) -> None:
+        self._waiting += data
+        self.size += len(data)
+        if len(self._waiting) > _LITTLE:
+            self._write_waiting()
+
+    def _write_waiting(self) -> None:
+        with told(self.path):
+            write_all(self.fd, self._waiting)
+        self._waiting.clear()
+
+
+@contextmanager
+def rewriting(log: Log, *, wait_s: float = WAIT_S) -> Iterator[Draft]:
+    """Be the only one who rewrites a log, and give the block an empty draft; what the dead left behind is removed.
+
+    Raises: Conflict when somebody else is at it for too long.
+    """
+    lock = LogLock(log.places.new, wait_s, kind="outer")
+    with ExitStack() as stack:
+        stack.callback(lock.close)
+        try:
+            stack.enter_context(lock)
+        except Unavailable as error:
+            raise Conflict(f"Somebody else rewrites {log.places.log} now. {error}") from error
+        stack.callback(_remove, log.places.new, lock)
+        with told(log.places.new):
+            os.ftruncate(lock.fd, 0)
+            for left in log.places.archive.glob("*.new"):
+                left.unlink(missing_ok=True)
+        yield Draft(log.places.new, lock.fd)
+
+
+def _remove(path: Path, lock: LogLock) -> None:
+    if lock.is_in_place():
+        path.unlink(missing_ok=True)
+
+
+def rewrite(log: Log, draft: Draft, source: OpenFile, size: int, pieces: Iterable[Piece]) -> int:
+    """Let a log consist of the pieces, and of what is appended behind `size` until then; return where that begins.
+
+    Raises: Conflict when the log was replaced or cut by somebody who does not ask; what `Log.append` raises.
+    """
+    hand_over(draft.fd, source.fd, log.places.log)
+    draft.fill(source, pieces)
+    draft.flush()
+    news = draft.size
+
+    def catch_up(fd: int, upto: int) -> None:
+        nonlocal size
+        if identity(os.fstat(fd)) != source.identity or upto < size:
+            raise Conflict(f"{log.places.log} was replaced while it was rewritten; it was left as it is.")
+        draft.copy(fd, range(size, upto))
+        draft.flush()
+        size = upto
+
+    for _ in range(_ROUNDS):
+        file, upto = log.look()
+        if upto - size < _LITTLE:
+            break
+        catch_up(file.fd, upto)
+    log.replace(draft, catch_up)
+    return news

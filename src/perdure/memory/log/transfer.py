@@ -1,0 +1,268 @@
+"""Taking records out of a memory, and in: as lines of JSON, however many."""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+from uuid import UUID
+
+import orjson
+
+from perdure.errors import Invalid, Unavailable
+from perdure.memory.index.ids import in_archive, is_same
+from perdure.memory.index.index_db import Names
+from perdure.memory.index.rows import FORGOTTEN, Unusable
+from perdure.memory.index.terms import target_of
+from perdure.memory.log.archive import archive_files, named
+from perdure.memory.log.compaction import is_tombstone, purge_forgotten
+from perdure.memory.log.departed import departed
+from perdure.memory.log.files import OpenFile, identity, open_file, read_at
+from perdure.memory.log.lines import Line, line_of, read_line
+from perdure.memory.log.log import Log, now_ms
+from perdure.memory.log.reading import iter_lines, lines_of, split, whole_lines_of
+from perdure.memory.log.verify import LISTED
+from perdure.memory.normalise import normalised
+from perdure.memory.paths import Places
+from perdure.memory.record import Plain
+
+_BATCH = 500
+_BATCH_BYTES = 4 << 20
+_LOG = 0
+"""The number of the log among the files of a memory; the years of the archive follow."""
+
+
+def export(places: Places, *, raw: bool = False, archive: bool = False) -> Iterator[bytes]:
+    """Give every record as a line of JSON with its end; `raw` gives the line as it stands, with our keys.
+
+    With the archive, that comes first. What is to be forgotten is left out.
+    """
+    try:
+        log = OpenFile(open_file(places.log, os.O_RDONLY))
+    except FileNotFoundError:
+        log = None
+    gone = departed(log.fd, places).forgotten if log is not None else {}
+    for path in archive_files(places) if archive else []:
+        old = OpenFile(open_file(path, os.O_RDONLY))
+        yield from _exported(old, path, dict.fromkeys(gone, os.fstat(old.fd).st_size), raw=raw)
+    if log is not None:
+        yield from _exported(log, places.log, gone, raw=raw)
+
+
+def _exported(file: OpenFile, path: Path, gone: dict[str, int], *, raw: bool) -> Iterator[bytes]:
+    for line in whole_lines_of(file.fd, path):
+        if line.is_served and not is_tombstone(line) and line.offset >= gone.get(named(line) or "", -1):
+            text = read_at(file.fd, path, line.offset, line.length) if raw else orjson.dumps(line.record)
+            yield text + b"\n"
+
+
+class _Read(NamedTuple):
+    """A record of a line."""
+
+    number: int
+    record: Plain
+    is_dated: bool
+    """Whether the line has a time, or we have filled one in."""
+    forgets: str = ""
+    """The id of a record that was forgotten where the line comes from."""
+
+
+def import_lines(log: Log, chunks: Iterable[bytes]) -> Plain:
+    """Add every line of JSON as a record, unless its id is there already; tell which lines are none, by their number.
+
+    `conflicts` counts those of the skipped whose id belongs to a different record; `conflicting` lists them.
+    A record that was forgotten here is not added; one that was forgotten there, as a tombstone among the lines says, is
+    forgotten here, too. `forgotten` counts both.
+    The chunks may be cut anywhere and go on for ever: only a batch is kept at a time.
+
+    Raises: Unavailable; Denied; Damaged. What the answer would have counted as added until then is stored.
+    """
+    answer: Plain = {
+        **dict.fromkeys(("added", "skipped", "forgotten", "conflicts"), 0),
+        "conflicting": [],
+        "bad_lines": 0,
+        "bad": [],
+    }
+    try:
+        with closing(_Ids(log)) as ids:
+            gone = _import(log, ids, chunks, answer) or ids.has_unpurged
+    except Unusable as error:
+        raise Unavailable(f"The ids of {log.places.log} cannot be kept in a temporary file: {error}.") from error
+    if gone:
+        answer["forgotten"] += purge_forgotten(log, "What was forgotten elsewhere")
+    return answer
+
+
+def _import(log: Log, ids: "_Ids", chunks: Iterable[bytes], answer: Plain) -> bool:
+    """Add the lines; tell whether a record that is here has to be purged."""
+    gone = False
+    batch: list[_Read] = []
+    size = 0
+    for number, (_, length, text) in enumerate(split(_ended(chunks)), 1):
+        found = _read(number, text, answer)
+        if found is None:
+            continue
+        batch.append(found)
+        size += length
+        if len(batch) == _BATCH or size > _BATCH_BYTES:
+            gone |= _add(log, ids, batch, answer)
+            batch, size = [], 0
+    return _add(log, ids, batch, answer) or gone
+
+
+def _ended(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Give the chunks, and an end for a last line that has none."""
+    return chain(chunks, (b"\n",))
+
+
+def _read(number: int, text: bytes | None, answer: Plain) -> _Read | None:
+    """Read a line as a record; None when it is none, which is noted unless it is blank."""
+    line = Line(0, 0, "unreadable") if text is None else read_line(0, text)
+    if line.kind == "blank":
+        return None
+    try:
+        if not line.is_served:
+            raise Invalid("the line is longer than a record can be" if text is None else f"the line is {line.kind}")
+        if target := target_of(line.content or {}):
+            return _Read(number, line.record, is_dated=True, forgets=target)
+        record = normalised(_with_an_id(line.record), now_ms(), is_foreign=True)
+        line_of(record, now_ms())
+    except Invalid as error:
+        answer["bad_lines"] += 1
+        if len(answer["bad"]) < LISTED:
+            answer["bad"].append({"line": number, "why": str(error)})
+        return None
+    return _Read(number, record, line.record.get("timestamp") is not None)
+
+
+def _with_an_id(record: Plain) -> Plain:
+    """Return a record with an id: one that has none gets that of its content, so that it is not added twice."""
+    if record.get("id") is not None:
+        return record
+    told = orjson.dumps({key: value for key, value in record.items() if key != "id"}, option=orjson.OPT_SORT_KEYS)
+    return {**record, "id": str(UUID(bytes=blake2b(told, digest_size=16).digest(), version=5))}
+
+
+def _add(log: Log, ids: "_Ids", batch: list[_Read], answer: Plain) -> bool:
+    """Add a batch; tell whether a record that is here has to be purged."""
+    if not batch:
+        return False
+    chosen = _Chosen()
+
+    def choose(fd: int, size: int) -> Sequence[bytes]:
+        ids.follow(fd, size)
+        for each in batch:
+            if each.forgets:
+                chosen.forget(each, ids.find(each.forgets, fd))
+            else:
+                chosen.take(each, ids.find(each.record["id"], fd))
+        return [line_of(record, now_ms()) for record in (*chosen.tombs.values(), *chosen.news.values())]
+
+    ids.catch_up()
+    log.append_chosen(choose)
+    answer["added"] += len(chosen.news)
+    answer["skipped"] += chosen.skipped
+    answer["forgotten"] += chosen.forgotten
+    answer["conflicts"] += len(chosen.conflicting)
+    answer["conflicting"] += chosen.conflicting[: LISTED - len(answer["conflicting"])]
+    return chosen.is_purge_due
+
+
+@dataclass
+class _Chosen:
+    """What becomes of the lines of a batch."""
+
+    news: dict[str, Plain] = field(default_factory=dict)
+    tombs: dict[str, Plain] = field(default_factory=dict)
+    skipped: int = 0
+    forgotten: int = 0
+    conflicting: list[Plain] = field(default_factory=list)
+    is_purge_due: bool = False
+
+    def take(self, each: _Read, held: "_Held") -> None:
+        """Add a record, given the one that has its id."""
+        name = each.record["id"]
+        there = self.news.get(name) or held
+        if name in self.tombs or there == FORGOTTEN:
+            self.forgotten += 1
+        elif not isinstance(there, dict):
+            self.news[name] = each.record
+        else:
+            self.skipped += 1
+            if not is_same(each.record, there, is_dated=each.is_dated):
+                self.conflicting.append({"line": each.number, "id": name})
+
+    def forget(self, each: _Read, held: "_Held") -> None:
+        """Add a tombstone, given the record that it is for; once for each record."""
+        if held == FORGOTTEN or each.forgets in self.tombs:
+            return
+        self.tombs[each.forgets] = each.record
+        self.forgotten += self.news.pop(each.forgets, None) is not None
+        self.is_purge_due |= held is not None
+
+
+_Held = Plain | int | None
+"""The record that has an id, `FORGOTTEN`, or None."""
+
+
+class _Ids:
+    """Which records a memory has, by id, kept in a temporary file: there may be more of them than memory."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._path = log.places.log
+        self._file = (0, 0)
+        self._upto = 0
+        self._years: list[Path] = []
+        self._names = Names()
+        self.has_unpurged = False
+        """Whether a forgotten record is still in a file, because whoever forgot it died before the purge."""
+
+    def catch_up(self) -> None:
+        """Take in what is settled while others write, so that little is left to be done under the lock."""
+        file, size = self._log.look()
+        self.follow(file.fd, size)
+
+    def follow(self, fd: int, size: int) -> None:
+        """Take in what was appended since; when the file is another one, all of it, and where the rest of it went."""
+        if identity(os.fstat(fd)) != self._file or size < self._upto:
+            self._file, self._upto = identity(os.fstat(fd)), 0
+            self._years = archive_files(self._log.places)
+            for number, path in enumerate(self._years, _LOG + 1):
+                self._take_all(iter_lines(path), number)
+        self._take_all(lines_of(fd, self._path, start=self._upto, end=size), _LOG)
+        self._upto = size
+
+    def find(self, name: str, fd: int) -> _Held:
+        """Return the record with an id, given the open log."""
+        place = self._names.find(name)
+        if place is None:
+            return None
+        number, at = place
+        if number == FORGOTTEN:
+            return FORGOTTEN
+        is_log = number == _LOG
+        lines = lines_of(fd, self._path, start=at) if is_log else iter_lines(self._years[number - _LOG - 1], start=at)
+        line = next(lines, None)
+        if line is not None and line.is_served and named(line) == name:
+            return line.record
+        return in_archive(self._log.places, [name]).records.get(name)  # a year was rewritten: other lines left it
+
+    def close(self) -> None:
+        """Forget all of it."""
+        self._names.close()
+
+    def _hide(self, name: str) -> None:
+        place = self._names.find(name)
+        self.has_unpurged |= place is not None and place[0] != FORGOTTEN
+        self._names.hide(name)
+
+    def _take_all(self, lines: Iterator[Line], number: int) -> None:
+        for line in lines:
+            if is_tombstone(line):
+                self._hide(target_of(line.content or {}))
+            elif line.is_served and (name := named(line)) is not None:
+                self._names.put(name, number, line.offset)

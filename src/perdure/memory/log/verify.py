@@ -1,0 +1,170 @@
+"""Checking a log line by line, telling what is in it, and allowing appends again after the disk has failed."""
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from perdure.memory.index.ids import digest_of
+from perdure.memory.index.terms import target_of
+from perdure.memory.log.archive import archive_files, named
+from perdure.memory.log.compaction import happened, is_tombstone
+from perdure.memory.log.files import OpenFile, hand_over, open_file
+from perdure.memory.log.lines import Line
+from perdure.memory.log.log import Log
+from perdure.memory.log.reading import whole_lines_of
+from perdure.memory.log.rewriting import rewriting
+from perdure.memory.paths import Places
+from perdure.memory.record import Plain, is_printable
+
+LISTED = 100
+"""So many bad lines are listed; all are counted."""
+
+
+@dataclass
+class Tally:
+    """What was counted in a log, without keeping it."""
+
+    records: int = 0
+    unchecked: int = 0
+    bad_lines: int = 0
+    """Lines that were whole once and are not what was written: altered, or unreadable."""
+    torn: int = 0
+    """Lines of which a writer wrote only the beginning before it died; nobody was told that they are stored."""
+    bad: list[Plain] = field(default_factory=list)
+    size: int = 0
+    torn_tail: int = 0
+    """Bytes behind the last line: a write that is not finished, or never will be."""
+    oldest: str | None = None
+    newest: str | None = None
+    repeated_ids: int = 0
+    """Records with the id of an earlier one, from before ids were checked or from another program."""
+    odd_ids: list[Plain] = field(default_factory=list)
+    """Records with a control character in their id, by offset."""
+    _ids: set[int] = field(default_factory=set)
+
+    def take(self, line: Line) -> None:
+        """Count a line."""
+        match line.kind:
+            case "checked" | "unchecked":
+                self._take_record(line)
+            case "altered" | "unreadable" | "torn":
+                self.torn += line.kind == "torn"
+                self.bad_lines += line.kind != "torn"
+                if len(self.bad) < LISTED:
+                    self.bad.append(told_of(line))
+
+    def _take_record(self, line: Line) -> None:
+        if is_tombstone(line):
+            self._ids.discard(digest_of(target_of(line.content or {})))
+            return
+        self._take_id(line)
+        self.records += 1
+        self.unchecked += line.kind == "unchecked"
+        if (when := happened(line)) is not None:
+            self.oldest = min(self.oldest or when, when)
+            self.newest = max(self.newest or when, when)
+
+    def _take_id(self, line: Line) -> None:
+        if not (name := named(line)):
+            return
+        self.repeated_ids += digest_of(name) in self._ids
+        self._ids.add(digest_of(name))
+        if not is_printable(name) and len(self.odd_ids) < LISTED:
+            self.odd_ids.append({"offset": line.offset, "id": name})
+
+
+def told_of(line: Line) -> Plain:
+    """Describe a line that is not served."""
+    name = named(line)
+    return {"offset": line.offset, "length": line.length, "kind": line.kind} | ({"id": name} if name else {})
+
+
+def tally(path: Path) -> Tally:
+    """Read a log once, however large it is; a missing one is empty."""
+    found = Tally()
+    try:
+        file = OpenFile(open_file(path, os.O_RDONLY))
+    except FileNotFoundError:
+        return found
+    found.size = os.fstat(file.fd).st_size
+    end = 0
+    for line in whole_lines_of(file.fd, path, end=found.size):
+        found.take(line)
+        end = line.offset + line.length + 1
+    found.torn_tail = max(found.size - end, 0)  # a whole record without its line end is not torn
+    return found
+
+
+def verify(log: Log, *, clear: bool = False) -> Plain:
+    """Check every line of the log and of the archive; with `clear`, first rewrite the log if a flush has failed.
+
+    Checked are JSON, checksums and ids. The index is not: it is derived, and a look-up judges it by itself.
+
+    A line that is only the beginning of a record is `torn`: its writer died. That is listed, but it is no damage.
+
+    Raises: Damaged when the disk cannot be read; with `clear` also Conflict; Unavailable; Denied.
+    """
+    has_failed = log.has_failed()
+    if is_cleared := clear and has_failed:
+        _clear(log)
+    found = tally(log.places.log)
+    return {
+        "checked": ["json", "checksums", "ids"],
+        **_counts(found),
+        "bad": found.bad,
+        "repeated_ids": found.repeated_ids,
+        "odd_ids": found.odd_ids,
+        "torn_tail": found.torn_tail,
+        "failed": has_failed and not is_cleared,
+        "cleared": is_cleared,
+        "archive": _verify_archive(log.places),
+    }
+
+
+def status(log: Log, *, retention_days: int) -> Plain:
+    """Tell what there is, by reading all of it once."""
+    found = tally(log.places.log)
+    return {
+        "path": str(log.places.log),
+        **_counts(found),
+        "retention_days": retention_days,
+        "oldest": found.oldest,
+        "newest": found.newest,
+        "bytes": found.size,
+        "archive_bytes": sum(path.stat().st_size for path in archive_files(log.places)),
+        "failed": log.has_failed(),
+    }
+
+
+def _counts(found: Tally) -> Plain:
+    return {
+        "records": found.records,
+        "unchecked": found.unchecked,
+        "bad_lines": found.bad_lines,
+        "torn": found.torn,
+    }
+
+
+def _verify_archive(places: Places) -> Plain:
+    tallies = {path: tally(path) for path in archive_files(places)}
+    bad = [{"file": path.name, **each} for path, found in tallies.items() for each in found.bad]
+    return {
+        "files": len(tallies),
+        **{name: sum(_counts(found)[name] for found in tallies.values()) for name in _counts(Tally())},
+        "bad": bad[:LISTED],
+    }
+
+
+def _clear(log: Log) -> None:
+    """Rewrite the log from what the disk has of it, and allow appends again; the log is locked all the while."""
+    with rewriting(log) as draft:
+
+        def copy_all(fd: int, size: int) -> None:
+            if hasattr(os, "posix_fadvise"):
+                os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)  # what was not written is not to be believed
+            hand_over(draft.fd, fd, log.places.log)
+            draft.copy(fd, range(size))
+            draft.flush()
+
+        log.replace(draft, copy_all, after_failure=True)
+    log.forget_failure()

@@ -1,0 +1,79 @@
+"""What a list or a search is narrowed down to: type, source, repository and time."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypedDict
+
+from perdure.errors import Invalid
+from perdure.memory.log.lines import Line
+from perdure.memory.normalise import moment, moment_ms, type_of
+from perdure.memory.query.arguments import word_of
+
+
+@dataclass(frozen=True)
+class Filter:
+    """What a record must be; blank values ask for nothing. A record without a repository belongs to every one."""
+
+    type: str = ""
+    source: str = ""
+    repo: str = ""
+    since_ms: int | None = None
+    until_ms: int | None = None
+
+    def wants(self, line: Line) -> bool:
+        """Tell whether a record is what is asked for; one without a date happened when it arrived."""
+        record = line.content or {}
+        if self.type and record.get("type") != self.type:
+            return False
+        if self.source and record.get("source") != self.source:
+            return False
+        repo = record.get("repo")
+        if self.repo and isinstance(repo, str) and repo.strip() not in ("", self.repo):
+            return False
+        if self.since_ms is None and self.until_ms is None:
+            return True
+        when = happened_ms(line)
+        is_late_enough = self.since_ms is None or (when is not None and when >= self.since_ms)
+        return is_late_enough and (self.until_ms is None or (when is not None and when < self.until_ms))
+
+
+class Filters(TypedDict, total=False):
+    """What callers narrow a list or a search down to; None asks for nothing. Times are ISO-8601 or seconds."""
+
+    type: str | None
+    source: str | None
+    repo: str | None
+    since: str | float | datetime | None
+    until: str | float | datetime | None
+
+
+def filter_of(
+    *,
+    type: Any = None,  # noqa: A002  the key of a record has this name
+    source: Any = None,
+    repo: Any = None,
+    since: Any = None,
+    until: Any = None,
+) -> Filter:
+    """Return what is asked for; `until` itself is not included.
+
+    Raises: Invalid, naming the value.
+    """
+    return Filter(
+        type_of(type), word_of(source, "source"), word_of(repo, "repo"), _ms(since, "since"), _ms(until, "until")
+    )
+
+
+def happened_ms(line: Line) -> int | None:
+    """Return when a record happened, else when it arrived; None when nobody knows."""
+    found = moment_ms((line.content or {}).get("timestamp"))
+    return line.arrival_ms if found is None else found
+
+
+def _ms(value: Any, name: str) -> int | None:
+    if value is None:
+        return None
+    try:
+        return moment_ms(moment(value))
+    except Invalid:
+        raise Invalid(f"{name} is {str(value)[:40]!r}; expected ISO-8601, or seconds since 1970.") from None

@@ -1,0 +1,75 @@
+"""Addresses of commits and pull requests on the web, as the host of a repository has them."""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from perdure.memory.ingest.git import Repository
+
+_REPOSITORY = re.compile(r"[\w.-]+(/[\w.-]+)+", re.ASCII)
+_COMMIT = re.compile(r"[0-9a-f]{7,64}")
+_STYLES = {
+    "gitlab": ("/-/commit/", "/-/merge_requests/"),
+    "bitbucket": ("/commits/", "/pull-requests/"),
+    "gitea": ("/commit/", "/pulls/"),
+    "forgejo": ("/commit/", "/pulls/"),
+    "codeberg": ("/commit/", "/pulls/"),
+}
+_USUAL = ("/commit/", "/pull/")
+_SSH = re.compile(r"(?:ssh://)?(?:[\w.-]+@)?([\w.-]+)(?::\d+)?[:/]", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Hosting:
+    """A server that shows repositories; `base` is its address without a path to one."""
+
+    base: str
+    commits: str = _USUAL[0]
+    pull_requests: str = _USUAL[1]
+
+    @property
+    def request_word(self) -> str:
+        """What the host calls a pull request."""
+        return "merge request" if "merge_requests" in self.pull_requests else "pull request"
+
+    def commit_url(self, repo: object, sha: object) -> str | None:
+        """Return the address of a commit; None when the two name none."""
+        is_known = isinstance(sha, str) and _COMMIT.fullmatch(sha) is not None
+        return f"{self.base}/{repo}{self.commits}{sha}" if is_known and _is_repository(repo) else None
+
+    def pull_request_url(self, repo: object, number: object) -> str | None:
+        """Return the address of a pull request, or of what the host calls so; None when the two name none."""
+        is_known = type(number) is int and number > 0
+        return f"{self.base}/{repo}{self.pull_requests}{number}" if is_known and _is_repository(repo) else None
+
+
+def hosting_here(environment: Mapping[str, str] = os.environ) -> Hosting | None:
+    """Return the host that a CI names, else that of the remote `origin` here; None when there is neither."""
+    if environment.get("GITHUB_ACTIONS") and (address := environment.get("GITHUB_SERVER_URL")):
+        return _hosting(address, "github")
+    if environment.get("GITLAB_CI") and (address := environment.get("CI_SERVER_URL")):
+        return _hosting(address, "gitlab")
+    address = Repository().address()
+    if "://" in address and not address.startswith("ssh://"):
+        return _hosting(address, address)
+    found = _SSH.match(address)
+    return _hosting(f"https://{found[1]}", found[1]) if found and ("@" in address or "://" in address) else None
+
+
+def _hosting(address: str, kind: str) -> Hosting | None:
+    """Return the host of an address; whoever is named in it, as a token may be, is left out."""
+    try:
+        parts = urlsplit(address)
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        return None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        return None
+    style = next((style for name, style in _STYLES.items() if name in kind.lower()), _USUAL)
+    return Hosting(f"{parts.scheme}://{parts.hostname}{port}", *style)
+
+
+def _is_repository(repo: object) -> bool:
+    return isinstance(repo, str) and _REPOSITORY.fullmatch(repo) is not None

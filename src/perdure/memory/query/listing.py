@@ -1,0 +1,42 @@
+"""Listing the records of a log, the newest first, without an index."""
+
+import heapq
+import os
+from collections.abc import Iterator
+
+from perdure.memory.index.terms import is_ours
+from perdure.memory.log.departed import departed
+from perdure.memory.log.files import OpenFile, open_file
+from perdure.memory.log.lines import Line
+from perdure.memory.log.reading import whole_lines_of
+from perdure.memory.paths import Places
+from perdure.memory.query.filters import Filter, happened_ms
+from perdure.memory.record import Plain
+
+
+def listed(places: Places, wanted: Filter, limit: int) -> Plain:
+    """Return the newest records that are wanted, and whether there are more; what is superseded is left out.
+
+    Raises: Unavailable; Denied; Damaged.
+    """
+    try:
+        file = OpenFile(open_file(places.log, os.O_RDONLY))
+    except FileNotFoundError:
+        return {"records": [], "has_more": False}
+    size = os.fstat(file.fd).st_size
+    lines = filter(wanted.wants, _current(file, places, size))
+    found = heapq.nlargest(limit + 1, lines, key=_newness)
+    return {"records": [line.record for line in found[:limit]], "has_more": len(found) > limit}
+
+
+def _current(file: OpenFile, places: Places, size: int) -> Iterator[Line]:
+    gone = departed(file.fd, places, size)
+    for line in whole_lines_of(file.fd, places.log, end=size):
+        is_record = line.is_served and not is_ours(str((line.content or {}).get("type", "")))
+        if is_record and not gone.is_forgotten(line) and not gone.is_superseded(line):
+            yield line
+
+
+def _newness(line: Line) -> tuple[bool, int, int]:
+    when = happened_ms(line)
+    return when is not None, when or 0, line.offset

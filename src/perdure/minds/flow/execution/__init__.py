@@ -1,0 +1,1 @@
+"""One run of a flow: outcomes are delivered, timers fired, cancels and deadlines carried out."""

@@ -1,0 +1,214 @@
+"""Delivers settled calls to a flow: one at a time, in the order of the history.
+
+**Order.** The outcomes of a history have one order. A flow gets the next one only when every task of it waits. So code
+that is run again on the same history asks for the same calls, in the same order, with `asyncio.gather`, task groups
+and cancellation too; and which of two outcomes came first is the same in every run.
+
+**Replay.** A flow that is run again must be where it was in the first run before it gets an outcome: it has asked for
+all that was recorded before that outcome. When it has not, it first has work of its own to do (`waiting`).
+
+**Fast path.** Most flows ask for a step and wait for it. Then the next outcome of the history is the one that is asked
+for, and nothing else of the flow is about to run: it is answered while it is asked for, without a turn of the event
+loop.
+
+**Ids out of order.** A step with an id is found wherever the code asks for it now. So its outcome does not hold up the
+outcomes behind it, and it may be delivered before them.
+
+**Cancel.** The cancel of a goal has a place between the outcomes, like an outcome.
+"""
+
+import asyncio
+import math
+from typing import Any
+
+from perdure.errors import StepFailed
+from perdure.kernel.calls.cancellation import is_cancelled_by_flow
+from perdure.kernel.events import Termination
+from perdure.kernel.fold import CallState, GoalState
+from perdure.kernel.history.step_names import is_marker
+from perdure.minds.flow.execution.cancelling import Cancelling
+from perdure.minds.flow.execution.cleanup import Cleanup
+from perdure.minds.flow.execution.progress import Progress
+from perdure.minds.flow.requests import Pause, Request, is_id
+from perdure.minds.flow.steps.endings import failure_from, value_for
+from perdure.minds.step_status import Standing, attempt_of, call_id, is_reopened, standing
+
+
+class Delivery:
+    """Gives the outcomes of a history to the requests of a flow that wait for them."""
+
+    def __init__(self, progress: Progress, cancelling: Cancelling, cleanup: Cleanup) -> None:
+        self._progress = progress
+        self._cancelling = cancelling
+        self._cleanup = cleanup
+
+    def answer_at_once(self, request: Request) -> bool:
+        """Answer a request while it is made, if that is what would happen next anyway; tell whether it was.
+
+        This is how a resume is fast: nothing else of the flow is about to run, and the next outcome of the history is
+        the one that the flow asks for.
+        """
+        progress = self._progress
+        state, callbacks = progress.state, progress.callbacks
+        if not progress.is_replaying or state is None or callbacks is None or progress.delivered >= len(state.settled):
+            return False
+        call = state.calls[state.settled[progress.delivered]]
+        task: Any = asyncio.current_task(request.answer.get_loop())
+        is_next = call.call.step == request.step and not task._must_cancel  # noqa: SLF001 (it would be cancelled first)
+        is_in_doubt = progress.recorded is not None and progress.recorded.is_in_doubt
+        if not is_next or is_in_doubt or not self._is_due(call) or self.is_cancel_next(state) or callbacks.has_ready():
+            return False
+        return self._deliver_and_count(state, call) and request.answer.done()
+
+    def next_seq(self, state: GoalState) -> float:
+        """Return the event whose outcome is delivered next; infinity when all are delivered."""
+        if self._progress.delivered == len(state.settled):
+            return math.inf
+        return state.calls[state.settled[self._progress.delivered]].ended_seq or 0
+
+    def is_due(self, state: GoalState) -> bool:
+        """Tell whether a function that is run again is where it was when the next settled call was delivered."""
+        return self._is_due(state.calls[state.settled[self._progress.delivered]])
+
+    def _is_due(self, call: CallState) -> bool:
+        recorded, ended_seq, callbacks = self._progress.recorded, call.ended_seq, self._progress.callbacks
+        if callbacks is not None and callbacks.is_timer_before(
+            ended_seq or 0, call.ended_us or 0, self._progress.reached_us
+        ):
+            return False
+        return recorded is None or ended_seq is None or recorded.has_asked_before(ended_seq)
+
+    def deliver_next(self, state: GoalState) -> bool:
+        """Deliver the next settled call to the function; tell whether the function can take it now."""
+        is_delivered = self._deliver_and_count(state, state.calls[state.settled[self._progress.delivered]])
+        if is_delivered:
+            self._progress.note_activity(asyncio.get_running_loop())
+        return is_delivered
+
+    def awaits_cancel(self, state: GoalState) -> bool:
+        """Tell whether the next settled call is one that the function has cancelled, and has to cancel again."""
+        call = state.calls[state.settled[self._progress.delivered]]
+        return call.call.step in self._progress.requests and _is_to_be_cancelled(state, call)
+
+    def _deliver_and_count(self, state: GoalState, call: CallState) -> bool:
+        progress = self._progress
+        if progress.is_replaying and progress.callbacks is not None:
+            progress.callbacks.date_timers(progress.reached_us)
+        if not self._deliver(state, call):
+            return False
+        progress.delivered += 1
+        progress.reached_us = call.ended_us or 0
+        self._note_delivery(call)
+        return True
+
+    def _deliver_by_id(self, state: GoalState) -> bool:
+        """Deliver what a function that now has its steps in another order waits for; tell whether there was anything.
+
+        A step with an id has no place in the order: nothing waits for its outcome, and it waits for no other outcome.
+        """
+        has_order = False
+        progress = self._progress
+        for name in state.settled[progress.delivered :]:
+            call = state.calls[name]
+            step = call.call.step
+            is_free = is_id(step) or not has_order
+            if step not in progress.requests:
+                has_order = has_order or not (step in progress.asked or is_id(step) or is_marker(step))
+            elif is_free and self._deliver(state, call) and step not in progress.requests:
+                self._note_delivery(call)
+                progress.note_activity(asyncio.get_running_loop())
+                return True
+        return False
+
+    def _note_delivery(self, call: CallState) -> None:
+        ended_us = call.ended_us or 0
+        if ended_us > self._progress.now_us and not is_marker(call.call.step):
+            self._progress.now_us = ended_us
+
+    def _deliver(self, state: GoalState, call: CallState) -> bool:
+        """Answer the request that waits for a call, if there is one; tell whether the function can take it now."""
+        step = call.call.step
+        request = self._progress.requests.get(step)
+        if request is None:
+            # The function has cancelled it before it was begun, or has its answer; nothing waits for a marker.
+            return step in self._progress.asked or is_marker(step)
+        if self._has_later_attempt(state, call):
+            return True
+        if request.is_cancelled:
+            self._cancelling.drop(request)
+            return True
+        outcome = call.outcome
+        if outcome is not None and outcome.ok and call.decision is None:
+            if not request.answer.done():
+                request.answer.set_result(outcome.output)  # as below; a long history has many of them
+            self._progress.requests.pop(step, None)
+            return True
+        if _is_to_be_cancelled(state, call):
+            return False
+        self.answer(request, standing(state, step, request.retry))
+        return True
+
+    def answer(self, request: Request, found: Standing) -> None:
+        """Answer a request by where its step stands; one that is to be tried again is fresh again."""
+        if request.answer.done():
+            return
+        if found.is_aborted:
+            detail = f"Step {request.step} failed: {found.why}."
+            end = Termination("failed", detail, error=found.error, steps=(request.step,))
+            self._progress.end = self._progress.end or end
+        elif found.is_elapsed and not _is_sleep(request):
+            request.answer.set_exception(TimeoutError(f"{request.step} has timed out."))
+        elif found.status == "done":
+            try:
+                request.answer.set_result(value_for(request, found))
+            except StepFailed as failed:
+                request.answer.set_exception(failed)
+        elif found.status == "failed":
+            request.answer.set_exception(failure_from(request.step, found))
+        else:
+            self._progress.fresh.append(request)
+        if request.answer.done():
+            self._progress.requests.pop(request.step, None)
+
+    def _has_later_attempt(self, state: GoalState, call: CallState) -> bool:
+        """Tell whether a step was tried again after a call: then the function never saw how the call ended."""
+        name = call.call.call_id
+        if name.endswith(".1"):
+            return f"{name[:-1]}2" in state.calls
+        return call_id(call.call.step, attempt_of(call.call) + 1) in state.calls
+
+    def needs_call(self, request: Request) -> bool:
+        """Tell whether a request has to be begun, because the history has no call of it."""
+        return self._progress.state is None or call_id(request.step, 1) not in self._progress.state.calls
+
+    def is_cancel_next(self, state: GoalState) -> bool:
+        """Tell whether the cancel of the goal is to be delivered now: never while the function waits for cancels.
+
+        A task that waits for the end of what it has cancelled would not notice a second cancel.
+        """
+        return not self._progress.cancelled and self._cleanup.is_next(state, self._progress.delivered)
+
+    def begin_cleanup(self, state: GoalState) -> None:
+        """Deliver the cancel of the goal."""
+        if self._progress.is_replaying and self._progress.callbacks is not None:
+            self._progress.callbacks.date_timers(self._progress.reached_us)
+        self._progress.reached_us = state.cancel_us
+        self._cleanup.begin(self._progress.body)
+        self._progress.note_activity(asyncio.get_running_loop())
+
+    def deliver_anyway(self, state: GoalState) -> bool:
+        """Deliver something to a function that can do nothing else; tell whether it could take anything.
+
+        It may have its steps with ids in another order now. Or a deadline of its own passed in the first run right
+        before an outcome, and the call that it cancelled had not ended yet.
+        """
+        return (not self.is_cancel_next(state) and self.deliver_next(state)) or self._deliver_by_id(state)
+
+
+def _is_to_be_cancelled(state: GoalState, call: CallState) -> bool:
+    """Tell whether the function had cancelled a call, and so will cancel it when it is run again."""
+    return is_cancelled_by_flow(call) and not is_reopened(state, call)
+
+
+def _is_sleep(request: Request) -> bool:
+    return isinstance(request.wanted, Pause) and request.wanted.seconds is not None

@@ -1,0 +1,97 @@
+"""A Python function as a durable goal: `@flow`."""
+
+import functools
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, TypeVar, overload
+
+from perdure.errors import Invalid
+from perdure.minds.flow import validation as asked
+from perdure.minds.flow.goal import Goal
+from perdure.minds.flow.registry import register, require_flow_name
+from perdure.minds.flow.steps.user_errors import described
+
+P = ParamSpec("P")
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+_LONGEST_CALL = 200
+_FLOW = "__perdure_flow__"
+"""The attribute of a function that refers to its flow."""
+
+
+class Flow(Generic[P, T_co]):
+    """A function that runs as a goal; `p.goals.run(this, …)` starts one."""
+
+    __name__: str
+    __wrapped__: Callable[..., Coroutine[Any, Any, Any]]
+
+    def __init__(
+        self,
+        fn: Callable[Concatenate[Goal, P], Coroutine[Any, Any, T_co]],
+        *,
+        name: str | None = None,
+        cleanup: bool = False,
+    ) -> None:
+        asked.flow_function(fn)
+        functools.update_wrapper(self, fn)
+        self.fn: Callable[..., Coroutine[Any, Any, T_co]] = fn
+        self.has_own_name = name is not None
+        self.name = fn.__qualname__ if name is None else require_flow_name(name)
+        self.cleanup = cleanup
+        """Whether its `finally` blocks run steps when its goal is cancelled."""
+        self.path = f"{fn.__module__}:{fn.__qualname__}"
+        vars(self).pop(_FLOW, None)  # of another flow of the same function
+        with suppress(AttributeError):  # a method: it lives as long as its flow
+            setattr(fn, _FLOW, self)  # a flow is found as long as its function lives
+        register(self)
+
+    @property
+    def key(self) -> str:
+        """What the flow is known by in this process: the name that it was given, else `module:function`."""
+        return self.name if self.has_own_name else self.path
+
+    @property
+    def place(self) -> str:
+        """The function and the line where it stands."""
+        return described(self.fn)
+
+    @property
+    def is_of_script(self) -> bool:
+        """Whether a script defines it itself, so that only that script can go on with its goals."""
+        return self.fn.__module__ == "__main__"
+
+    def __repr__(self) -> str:
+        return f"<flow {self.path}>"
+
+    @overload
+    def __call__(self, goal: Goal, /, *args: P.args, **kwargs: P.kwargs) -> Awaitable[T_co]: ...
+    @overload
+    def __call__(self) -> NoReturn: ...
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:  # type: ignore[misc] # mypy: it accepts all of signature 1
+        """Call the function from another flow, with that flow's goal as its first argument.
+
+        Raises: Invalid without a goal: a flow is run by `p.goals.run`.
+        """
+        if not (args and isinstance(args[0], Goal)):
+            given = [self.name, *map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())]
+            shown = f"p.goals.run({', '.join(given)})"
+            raise Invalid(f"A flow is not called directly. Run it as a goal: {shown[:_LONGEST_CALL]}")
+        return self.fn(*args, **kwargs)
+
+
+@overload
+def flow(fn: Callable[Concatenate[Goal, P], Coroutine[Any, Any, T]], /) -> Flow[P, T]: ...
+@overload
+def flow(
+    *, name: str | None = None, cleanup: bool = False
+) -> Callable[[Callable[Concatenate[Goal, P], Coroutine[Any, Any, T]]], Flow[P, T]]: ...
+def flow(fn: Any = ..., /, *, name: str | None = None, cleanup: bool = False) -> Any:
+    """Make an async function durable: it is given a `Goal` first, and what it does through that survives a kill.
+
+    `name` is the name of the flow instead of the function's: goals find the flow by it when its code was renamed or
+    moved, so it is unique in a program. With `cleanup`, steps in its `finally` blocks run when the goal is cancelled.
+
+    Raises: Invalid when it is not an async function, or takes no goal, or the name is empty or has a colon.
+    """
+    made = functools.partial(Flow, name=name, cleanup=cleanup)
+    return made if fn is ... else made(fn)

@@ -1,0 +1,444 @@
+"""The mind of a flow: the function itself, alive between decisions and run again from its beginning on resume.
+
+What the function asks for becomes a call (`attempts`). Outcomes, signals, decisions and cancels reach the function one
+at a time, in the order of the history (`delivery`). What it cancels is ended and recorded first (`cancelling`). When it
+waits for something that is not recorded, it is looked at again (`waiting`). `progress` is what these parts share.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import Context, copy_context
+from typing import Any
+
+from perdure.errors import Conflict, Invalid
+from perdure.kernel.calls.tasks import leave_alone
+from perdure.kernel.events import Termination, ToolCall, encode
+from perdure.kernel.fold import Origin
+from perdure.kernel.mind import Decided
+from perdure.kernel.ports import GoalState
+from perdure.minds.flow.current import STEP
+from perdure.minds.flow.execution.cancelling import Cancelling
+from perdure.minds.flow.execution.cleanup import Cleanup
+from perdure.minds.flow.execution.delivery import Delivery
+from perdure.minds.flow.execution.event_loop import FlowCallbacks
+from perdure.minds.flow.execution.progress import Progress
+from perdure.minds.flow.execution.recorded_steps import ChangedFlow, Recorded
+from perdure.minds.flow.execution.timer_order import TimerPlan, TimerSearch
+from perdure.minds.flow.execution.waiting import advance, fire_timers, look_again_s
+from perdure.minds.flow.flow import Flow
+from perdure.minds.flow.goal import Goal
+from perdure.minds.flow.requests import (
+    BRANCH,
+    NO_FORKS,
+    Branch,
+    Pause,
+    Question,
+    Request,
+    StepForks,
+    Wanted,
+    Work,
+    step_context,
+)
+from perdure.minds.flow.steps.attempts import begin_fresh
+from perdure.minds.flow.steps.endings import ended_without, ending_of
+from perdure.minds.flow.steps.step_calls import DIRECT, StepCalls
+from perdure.minds.flow.steps.step_tool import StepTool
+from perdure.minds.flow.steps.user_errors import is_interrupt
+from perdure.minds.flow.values.values import read_arguments, result_to_json, to_json
+from perdure.minds.flow.versions import Refusal, Versions
+from perdure.minds.retry import NO_RETRY, Retry
+from perdure.minds.step_status import standing
+
+_UNWINDING_S = 10.0
+"""How long a function may take to leave its `finally` blocks."""
+
+_SEARCH_S = 10.0
+"""How long other orders of timers are tried before the code of a flow is taken for changed."""
+
+_MOST_TIMERS = 20
+"""How many timers are fired to find out whether one of them cancels a step that was never recorded."""
+
+_LEFT_ALONE: "list[asyncio.Task[None]]" = []
+"""Bodies of flows that do not end. They are never freed: their code would be entered once more for that, and would run
+outside of any event loop."""
+
+log = logging.getLogger(__name__)
+
+
+class FlowMind:
+    """Decides by running the function; see Mind."""
+
+    def __init__(
+        self,
+        flow: Flow[..., Any],
+        arguments: Mapping[str, Any] | None,
+        forks: StepForks = NO_FORKS,
+        calls: StepCalls = DIRECT,
+    ) -> None:
+        self._flow = flow
+        self.goal: Goal | None = None
+        """What the function is given, once it runs."""
+        given = arguments or {}
+        self._args, self._kwargs = read_arguments(flow.fn, given.get("args", []), given.get("kwargs", {}))
+        self.goal_id = ""
+        self.origins: Sequence[Origin] = ()
+        """The goals that wrote the history of this goal. See GoalState."""
+        self._begin(Progress())
+        self.tool = StepTool(self._progress, forks, calls)
+
+    def _begin(self, progress: Progress) -> None:
+        """Forget a run of the function."""
+        self._progress = progress
+        self._cleanup = Cleanup()
+        self._cancelling = Cancelling(progress)
+        self._delivery = Delivery(progress, self._cancelling, self._cleanup)
+        self._ids: set[str] = set()
+        self.versions = Versions()
+        self._refusal: Refusal | None = None
+
+    async def prepare(self, state: GoalState) -> None:
+        """See Mind.prepare. Runs the function from its beginning as far as the history goes.
+
+        A function with timers of its own may get elsewhere because they were fired in another order than in the first
+        run. Then it is run again with the other orders that are possible.
+
+        Raises: Conflict when the function does not ask for what was recorded; nothing is recorded then.
+        """
+        search = TimerSearch()
+        first: ChangedFlow | None = None
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + _SEARCH_S
+        while (plan := search.next_plan(is_late=loop.time() > until_s)) is not None:
+            try:
+                await self._replay(state, plan)
+            except ChangedFlow as changed:
+                first = first or changed
+                search.note(plan, self._progress.came(state))
+                if not await self._begin_anew():
+                    break
+            else:
+                return
+        if first is not None:
+            raise first from None
+
+    async def _begin_anew(self) -> bool:
+        """Unwind a function that went another way because of its timers; tell whether it can be run again."""
+        callbacks, body = self._progress.callbacks, self._progress.body
+        if callbacks is None or body is None or not callbacks.has_dated:
+            return False
+        await self.close()
+        await callbacks.rest()
+        self._progress.requests.clear()  # the tool of the steps has the same
+        self._begin(Progress(requests=self._progress.requests))
+        return body.done()
+
+    async def _replay(self, state: GoalState, plan: TimerPlan) -> None:
+        recorded = self._progress.recorded = Recorded(state)
+        self._progress.is_replaying, self._progress.reached_us = True, state.origins[0].created_us
+        self.versions.load(state)
+        callbacks = self._launch(state, plan)
+        await callbacks.rest()
+        await self._settle_doubts(state, recorded, callbacks)
+        while await self._replay_next(state, recorded, callbacks):
+            await self._settle_doubts(state, recorded, callbacks)
+        self._progress.is_replaying = False
+        if self._refusal is not None:
+            raise self._refusal.error
+        recorded.require_all_asked(self._flow.path, ended_without(self._progress.end))
+
+    async def _settle_doubts(self, state: GoalState, recorded: Recorded, callbacks: FlowCallbacks) -> None:
+        """Find what the function asks for and the history does not have.
+
+        A deadline may have passed in the first run before what it cancelled was begun: then it passes now.
+        """
+        next_seq = self._delivery.next_seq(state)
+        for _ in range(_MOST_TIMERS):
+            if not (recorded.has_difference_before(next_seq) and fire_timers(self._progress, callbacks)):
+                break
+            await callbacks.rest()
+        recorded.settle_doubts(next_seq)
+
+    async def _replay_next(self, state: GoalState, recorded: Recorded, callbacks: FlowCallbacks) -> bool:
+        """Deliver what the history has next; tell whether there was anything, and the function could take it."""
+        if self._progress.end is not None or self._refusal is not None or recorded.has_difference:
+            return False
+        has_more = self._progress.delivered < len(state.settled)
+        if self._delivery.is_cancel_next(state):
+            is_delivered = recorded.has_asked_before(state.cancel_seq)
+            if is_delivered:
+                self._delivery.begin_cleanup(state)
+        elif not has_more and recorded.is_all_asked:
+            return False
+        else:
+            is_delivered = has_more and self._delivery.is_due(state) and self._delivery.deliver_next(state)
+        if not is_delivered:
+            if await advance(self._progress, callbacks):
+                return True
+            if not (has_more and self._delivery.deliver_anyway(state)):
+                return False
+        await callbacks.rest()
+        return True
+
+    async def decide(self, state: GoalState, now_us: int) -> Decided:
+        """See Mind.decide."""
+        progress, delivery = self._progress, self._delivery
+        callbacks = self._launch(state) if progress.callbacks is None else progress.callbacks
+        progress.state = state
+        await callbacks.rest()
+        while (is_cancel := delivery.is_cancel_next(state)) or progress.delivered < len(state.settled):
+            if is_cancel:
+                delivery.begin_cleanup(state)
+            elif not (delivery.deliver_next(state) or self._fire_passed(state, callbacks)):
+                progress.delivered += 1
+            await callbacks.rest()
+        self._refuse_unasked()
+        if self._refusal is not None:
+            return self._refusal.decide(state, now_us)
+        cancelled, markers = self._cancelling.cancelled_calls(state), self.versions.take_fresh()
+        if progress.end is not None:
+            return Decided(cancelled=cancelled, end=None if state.is_busy else progress.end, markers=markers)
+        actions, unrecorded, wakes = begin_fresh(progress, state, now_us)
+        again_s = look_again_s(progress, callbacks)
+        wake_us = min(wakes, default=None)
+        return Decided(actions, unrecorded, cancelled, wake_us=wake_us, again_s=again_s, markers=markers)
+
+    def _fire_passed(self, state: GoalState, callbacks: FlowCallbacks) -> bool:
+        """Let a deadline of the function pass that had passed when a worker died; tell whether there was any.
+
+        A child that the function had cancelled has ended, and that was not recorded before. See `waiting`.
+        """
+        return self._delivery.awaits_cancel(state) and fire_timers(self._progress, callbacks)
+
+    def has_news(self) -> bool:
+        """See Mind.has_news. A timer of the function has fired, or unrecorded work that it awaits has ended."""
+        progress, callbacks = self._progress, self._progress.callbacks
+        return callbacks is not None and (bool(progress.fresh or progress.cancelled) or callbacks.has_ready())
+
+    def take_abandoned(self) -> Sequence[str]:
+        """See Mind.take_abandoned. The function has cancelled these pure steps."""
+        return self._cancelling.take_abandoned()
+
+    def environment(self, state: GoalState, call: ToolCall) -> Mapping[str, str]:  # noqa: ARG002 (it has its arguments)
+        """See Mind.environment."""
+        return {}
+
+    async def close(self) -> None:
+        """See Mind.close."""
+        self._progress.is_closed = True
+        if self._progress.body is None:
+            return
+        self._progress.body.cancel()
+        for request in list(self._progress.requests.values()):
+            request.answer.cancel()
+            if request.ended is not None and not request.ended.done():
+                request.ended.set_result(None)
+        try:
+            await asyncio.wait([self._progress.body], timeout=_UNWINDING_S)
+        finally:
+            self._leave_unended(self._progress.body)
+
+    def _leave_unended(self, body: "asyncio.Task[None]") -> None:
+        if self._progress.callbacks is not None:
+            self._progress.callbacks.close()
+        if not body.done():
+            leave_alone(body)
+            _LEFT_ALONE.append(body)
+            log.warning("the flow %s does not let itself be unwound; it is left alone", self._flow.path)
+
+    async def request(
+        self,
+        name: str,
+        wanted: Wanted,
+        retry: Retry = NO_RETRY,
+        *,
+        id: str | None = None,  # noqa: A002
+    ) -> Any:
+        """Wait for something that the function asks for.
+
+        When the function cancels the wait, its call is ended and recorded as cancelled before CancelledError is raised.
+        """
+        if self._progress.is_closed:
+            await self._cleanup.refuse(self._progress.body)
+        request = self.ask_for(name, wanted, retry, id=id, is_awaited=True)
+        if request.answer.done():
+            return request.answer.result()
+        try:
+            return await request.answer
+        except asyncio.CancelledError:
+            if not self._progress.is_closed:
+                await self._cancelling.cancel(request)
+            raise
+        finally:
+            if not request.is_cancelled:
+                self._progress.requests.pop(request.step, None)
+
+    def ask_for(
+        self,
+        name: str,
+        wanted: Wanted,
+        retry: Retry = NO_RETRY,
+        *,
+        id: str | None = None,  # noqa: A002
+        is_awaited: bool = False,
+    ) -> Request:
+        """Ask for something without waiting for it.
+
+        If the caller awaits it right away, it is answered at once when the history has its outcome next. A deadline
+        (`goal.timeout`) is not awaited: what is inside of its block comes first.
+
+        Raises: Invalid outside of the flow; CancelledError when the function is being unwound.
+        """
+        branch = BRANCH.get()
+        if branch is None:
+            raise Invalid(f"{name} was asked for inside a step; only the flow itself has steps, questions and waits.")
+        if self._progress.is_closed:
+            raise asyncio.CancelledError  # what the function asks for in `finally` is not run now
+        step = branch.next_step(name) if id is None else self._step_with_id(branch, id)
+        _require_json(step, wanted)
+        loop = asyncio.get_running_loop()
+        request = Request(step, wanted, loop.create_future(), retry)
+        progress = self._progress
+        progress.asked.add(step)
+        progress.note_activity(loop)
+        if progress.recorded is not None and not progress.recorded.agrees(request):
+            return request  # it is never answered: the function goes no further
+        progress.requests[step] = request
+        if not (is_awaited and self._delivery.answer_at_once(request)):
+            self._keep(request)
+        return request
+
+    def _keep(self, request: Request) -> None:
+        """Keep a request until its outcome is delivered, and begin it if the history has no call of it."""
+        if isinstance(request.wanted, Work):
+            request.wanted.context = step_context()
+        if self._delivery.needs_call(request):
+            self._progress.fresh.append(request)
+        elif request.has_id and not self._progress.is_replaying and self._progress.state is not None:
+            found = standing(self._progress.state, request.step, request.retry)
+            self._delivery.answer(request, found)  # its outcome has passed: the code was reordered
+
+    def forget(self, request: Request) -> None:
+        """Cancel what was asked for, without waiting for the record of it."""
+        self._cancelling.forget(request)
+
+    def function_of(self, step: str) -> Callable[..., Any] | None:
+        """Return the function of a step that the flow waits for; None when it does not wait for it."""
+        request = self._progress.requests.get(step)
+        return request.wanted.fn if request is not None and isinstance(request.wanted, Work) else None
+
+    @property
+    def now_us(self) -> int:
+        """The time of the newest event that the function knows of."""
+        return self._progress.now_us
+
+    def branch(self, what: str) -> Branch:
+        """Return the branch that runs.
+
+        Raises: Invalid outside of the flow.
+        """
+        branch = BRANCH.get()
+        if branch is None or branch.owner is not self:
+            raise Invalid(f"{what} was called outside of its flow, for example inside a step. Call it in the flow.")
+        return branch
+
+    def ahead(self, branch: Branch) -> int | None:
+        """Return the first recorded event that a branch is still to ask for; None when it is not replayed any more."""
+        return self._progress.recorded.ahead(branch.name) if self._progress.recorded is not None else None
+
+    def refuse(self, error: Conflict) -> None:
+        """Let this run of the goal end with an error, and record nothing that the function asks for."""
+        self._refusal = self._refusal or Refusal(error)
+
+    def _step_with_id(self, branch: Branch, step_id: str) -> str:
+        """Name the step with an id.
+
+        Raises: Invalid when the id cannot be part of a step's name, or was used before.
+        """
+        step = branch.step_with_id(step_id)
+        if step_id in self._ids:
+            raise Invalid(f"The id {step_id!r} was used twice: an id is unique in the goal.")
+        self._ids.add(step_id)
+        return step
+
+    def _refuse_unasked(self) -> None:
+        """Refuse an end of the function before it has asked for a recorded step that could have come any time."""
+        if self._progress.end is None or self._progress.recorded is None or self._progress.recorded.is_all_asked:
+            return
+        try:
+            self._progress.recorded.require_all_asked(self._flow.path, ended_without(self._progress.end))
+        except ChangedFlow as error:
+            self.refuse(error)
+
+    def _launch(self, state: GoalState, plan: TimerPlan | None = None) -> FlowCallbacks:
+        self._progress.state, self.goal_id, self.origins = state, state.goal_id, state.origins
+        self._progress.now_us = state.origins[0].created_us
+        self._progress.callbacks = FlowCallbacks(self._is_own, plan)
+        self._progress.body = asyncio.create_task(self._run(state.goal_id), context=_context_of(Branch(self)))
+        return self._progress.callbacks
+
+    def _is_own(self, context: Context) -> bool:
+        branch = context.get(BRANCH)
+        return branch is not None and branch.owner is self
+
+    async def _run(self, goal_id: str) -> None:
+        try:
+            goal = self.goal = Goal(goal_id, self)
+            result = await self._flow.fn(goal, *self._args, **self._kwargs)
+            await self._require_nothing_open(goal)
+            self._progress.end = Termination(
+                "done", value=result_to_json(self._flow.fn, result, f"What {self._flow.name} returned")
+            )
+        except BaseException as error:
+            if self._progress.is_closed or is_interrupt(error):
+                raise
+            self._progress.end = Termination("cancelled") if self._cleanup.is_ended_by(error) else self._ending(error)
+
+    def _ending(self, error: BaseException) -> Termination:
+        """Return how the function ended that raised: an end that can be recorded, whatever the exception does."""
+        try:
+            calls = self._progress.state.calls.values() if self._progress.state is not None else ()
+            end = ending_of(error, self._flow.path, {call.call.step for call in calls})
+            encode(end)
+        except BaseException as other:
+            if is_interrupt(other):
+                raise
+            log.exception("the exception that %s raised cannot be described", self._flow.path)
+            return Termination("fatal_error", "The flow raised an exception that cannot be described.")
+        return end
+
+    async def _require_nothing_open(self, goal: Goal) -> None:
+        """Check that the function has awaited all that it began."""
+        if self._progress.callbacks is not None:
+            await self._progress.callbacks.let_others_rest()  # a task that it left behind asks for its step now
+        goal.unawaited.require_none()
+        for step, request in self._progress.requests.items():
+            if not request.is_cancelled:
+                raise Invalid(f"The flow returned while {step} was in flight: await it, or use goal.gather.")
+
+
+def _context_of(branch: Branch) -> Context:
+    context = copy_context()
+    context.run(BRANCH.set, branch)
+    context.run(STEP.set, None)  # a step of another goal may have started this one
+    return context
+
+
+def _require_json(step: str, wanted: Wanted) -> None:
+    """Check that what is asked for can be recorded; the arguments of a step are JSON already.
+
+    Raises: Invalid
+    """
+    if not (isinstance(wanted, Work) and step.isascii()):
+        to_json([step, *_texts(wanted)], f"What {step} asks for")
+
+
+def _texts(wanted: Wanted) -> Sequence[Any]:
+    """Return what is to be recorded as it was said; the arguments of a step are JSON already."""
+    match wanted:
+        case Question(question=question, options=options):
+            return (question, options)
+        case Pause(signal=signal):
+            return (signal,)
+        case _:
+            return ()

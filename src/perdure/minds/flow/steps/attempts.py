@@ -1,0 +1,31 @@
+"""Begins the calls that a flow asks for: the first attempt of a request, and the next one when it is due."""
+
+from perdure.kernel.events import Action, ToolCall, iso
+from perdure.kernel.fold import GoalState
+from perdure.minds.flow.execution.progress import Progress
+from perdure.minds.step_status import standing
+
+
+def begin_fresh(progress: Progress, state: GoalState, now_us: int) -> tuple[list[Action], list[ToolCall], list[int]]:
+    """Begin what was asked for and has not begun, and what is to be tried again."""
+    fresh, progress.fresh = progress.fresh, []
+    actions: list[Action] = []
+    unrecorded: list[ToolCall] = []
+    wakes: list[int] = []
+    for request in fresh:
+        found = standing(state, request.step, request.retry)
+        if found.status not in ("pending", "again") or request.attempts_begun > found.attempt:
+            continue
+        due_us = found.due_us(now_us) if found.status == "again" else now_us
+        if due_us > now_us:
+            progress.fresh.append(request)
+            wakes.append(due_us)
+            continue
+        request.attempts_begun = found.attempt + 1
+        request.late_error = found.error if found.is_too_late(now_us) else None
+        action = request.action(found.attempt + 1, lambda seconds: iso(now_us + round(seconds * 1e6)))
+        if isinstance(action, ToolCall) and action.effect == "pure":
+            unrecorded.append(action)
+        else:
+            actions.append(action)
+    return actions, unrecorded, wakes

@@ -1,0 +1,93 @@
+"""How the calls and the function of a flow end: the values and exceptions a flow is given, and the end of its goal."""
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from perdure.errors import GoalFailed, StepFailed
+from perdure.kernel.events import Termination, ToolError
+from perdure.minds.flow.children import child_ending, child_failure
+from perdure.minds.flow.requests import Request, Work
+from perdure.minds.flow.steps.exceptions import rebuilt
+from perdure.minds.flow.steps.failed_steps import failed_steps, tag_with_steps
+from perdure.minds.flow.steps.tracebacks import mark_recorded, members_of, recorded_error, text_of
+from perdure.minds.flow.steps.user_errors import failure_of
+from perdure.minds.flow.values.values import needs_result, require_result
+from perdure.minds.step_status import BAD_VALUE, NOT_HAPPENED, TIMEOUT, Standing
+
+
+def ending_of(error: BaseException, where: str, known: Collection[str]) -> Termination:
+    """Return how a function ended that raised; of the steps that failed it names those that are known."""
+    steps = tuple(step for step in failed_steps(error) if step in known)
+    while members := members_of(error):
+        error = members[0]  # what came first is why the others came
+    failure, recorded = failure_of(error, where), recorded_error(error)
+    if recorded is not None:
+        return Termination("failed", f"{recorded.code}: {recorded.message}", error=recorded, steps=steps)
+    if issubclass(type(error), GoalFailed):
+        return Termination("failed", child_ending(error), error=failure, steps=steps)
+    if issubclass(type(error), StepFailed):
+        return Termination("failed", f"{failure.code}: {text_of(error)}", error=failure, steps=steps)
+    return Termination("fatal_error", f"{failure.code}: {failure.message}", error=failure, steps=steps)
+
+
+def ended_without(end: Termination | None) -> str | None:
+    """Say how code has ended that did not ask for all that was recorded."""
+    if end is None:
+        return None
+    return "the code ended without it" + ("" if end.detail is None else f" ({end.detail})")
+
+
+def value_for(request: Request, found: Standing) -> Any:
+    """Return what a flow is given of a call that is done.
+
+    Raises: StepFailed when a person gave a value that does not fit what the function of the step returns.
+    """
+    signal = found.last.signal if found.last else None
+    value = found.output if signal is None else signal.payload
+    try:
+        if found.is_skipped and isinstance(request.wanted, Work):
+            _require_result(request.wanted.fn, value)
+    except ValueError as error:
+        what = f"The value that was given for {request.step} does not fit what its function returns: {error}"
+        failed = StepFailed(BAD_VALUE, what, step=request.step)
+        tag_with_steps(failed, [request.step])
+        raise failed from error
+    return value
+
+
+def _require_result(fn: Callable[..., Any], value: Any) -> None:
+    """Raises: ValueError when a value does not fit a function, or there is none and the function needs one."""
+    if value is None and needs_result(fn):
+        raise ValueError("it has no value, and the function cannot return None")
+    require_result(fn, value)
+
+
+def failure_from(step: str, found: Standing) -> BaseException:
+    """Return the exception that a flow is given of a step that failed, the first time and at every replay alike.
+
+    It is of the class that the step raised, where that is loaded, else a StepFailed; a timeout is a TimeoutError.
+    """
+    child = child_failure(step, found)
+    if child is not None:
+        return child
+    error = found.error
+    failed = StepFailed(error.code, found.why, step=step)
+    failed.error = error
+    tag_with_steps(failed, [step])
+    raised = _timeout(error, failed) if _is_timeout(error) else rebuilt(error, failed)
+    if raised is None:
+        return failed
+    tag_with_steps(raised, [step])
+    return raised
+
+
+def _is_timeout(error: ToolError) -> bool:
+    """Tell whether a step took too long; an exception of the step has a class."""
+    return error.type is None and error.code in (TIMEOUT, NOT_HAPPENED)
+
+
+def _timeout(error: ToolError, cause: StepFailed) -> TimeoutError:
+    raised = TimeoutError(error.message)
+    mark_recorded(raised, error)
+    raised.__cause__ = cause
+    return raised

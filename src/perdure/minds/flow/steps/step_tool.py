@@ -1,0 +1,305 @@
+"""Runs the functions that a flow names as its steps."""
+
+import asyncio
+import copy
+import inspect
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+from perdure.errors import Invalid, Unavailable
+from perdure.kernel.events import Happened, ToolError, ToolOutput
+from perdure.kernel.fold import CallState
+from perdure.kernel.recovery import BAD_RESULT, LOST_RESULT, WITHOUT_RESULT
+from perdure.kernel.tool import CallContext, Check, KnownOutput, Used
+from perdure.minds.flow.current import STEP, CurrentStep
+from perdure.minds.flow.execution.progress import Progress
+from perdure.minds.flow.requests import NO_FORKS, Request, StepForks, Work
+from perdure.minds.flow.steps.checks import answer_of
+from perdure.minds.flow.steps.step_calls import DIRECT, StepCalls
+from perdure.minds.flow.steps.step_thread import BrokenStart, StepThread
+from perdure.minds.flow.steps.user_errors import failure_of, is_interrupt
+from perdure.minds.flow.values.values import known_result_to_json, needs_result, result_to_json
+from perdure.minds.step_status import NOT_HAPPENED, TIMEOUT, wait_before_next_us
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class _Ended(NamedTuple):
+    """The result of a step, or how it failed; where its check was asked because it raised, whether it happened."""
+
+    output: Any = None
+    error: ToolError | None = None
+    happened: Happened | None = None
+
+
+class StepTool:
+    """Runs steps of a flow in this process. See Tool."""
+
+    name = "step"
+
+    def __init__(self, progress: Progress, forks: StepForks = NO_FORKS, calls: StepCalls = DIRECT) -> None:
+        self._progress = progress
+        self._requests: Mapping[str, Request] = progress.requests
+        self._forks = forks
+        self._calls = calls
+        self._threads: dict[str, StepThread] = {}
+        """The thread of each call whose function is not async: it cannot be ended, and may outlive its call."""
+
+    def validate(self, arguments: Mapping[str, Any]) -> None:
+        """See Tool.validate. The flow has made them itself."""
+
+    async def run(self, context: CallContext) -> ToolOutput:
+        """See Tool.run. What the function raises is a failure; an error of ours after it has begun is not caught.
+
+        Raises: Unavailable when the call is cancelled while its function runs on a thread: the effect may still come.
+        """
+        loop = asyncio.get_running_loop()
+        begun_s = loop.time()
+        self._enter_context(context)
+        current = current_of(context)
+        STEP.set(current)
+        self._forks.begin(context.goal_id, context.call.call_id)
+        try:
+            output, error, happened = await self._tried(context)
+        except BaseException:
+            context.note_used(Used(*current.end()))
+            raise
+        self._forks.leave(context.goal_id, context.call.call_id)
+        usage, meta = current.end()
+        duration_ms = round((loop.time() - begun_s) * 1000)
+        call_ = context.call
+        is_pure = call_.effect == "pure"
+        outcome = ToolOutput(
+            call_.call_id,
+            ok=error is None,
+            output=output,
+            error=error,
+            duration_ms=duration_ms,
+            usage=usage,
+            meta=meta,
+            step=call_.step if is_pure else None,
+            digest=call_.arguments["digest"] if is_pure else None,
+            effect="pure" if is_pure else None,
+            happened=happened,
+        )
+        return outcome if error is None else self._with_next_attempt(context, outcome)
+
+    def _with_next_attempt(self, context: CallContext, outcome: ToolOutput) -> ToolOutput:
+        """Return a failure with when its step is tried again, for people: the policy itself is not recorded."""
+        state, call = self._progress.state, context.call
+        request = self._requests.get(call.step)
+        if state is None or request is None:
+            return outcome
+        tried = state.calls.get(call.call_id) or CallState(call, 0, state.updated_us)
+        wait_us = wait_before_next_us(state, tried, outcome, request.retry)
+        return replace(outcome, retry_after_s=wait_us / 1e6) if wait_us else outcome
+
+    def _enter_context(self, context: CallContext) -> None:
+        """Give the step the context variables that the flow had when it asked for it."""
+        request = self._requests.get(context.call.step)
+        if request is not None and isinstance(request.wanted, Work):
+            for variable, value in request.wanted.context.items():
+                variable.set(value)
+
+    async def _tried(self, context: CallContext) -> _Ended:
+        """Run the function of a step, and return its result, or how it failed."""
+        try:
+            request, work = self._requested(context)
+        except Invalid as raised:
+            return _Ended(error=failure_of(raised, context.call.call_id))
+        if request.late_error is not None and request.attempts_begun == context.call.attempt:
+            return _Ended(error=replace(request.late_error, retryable=False))
+        left_s = _left_s(context, request, work)
+        if left_s is not None and left_s <= 0:
+            return await self._timed_out(context, request)
+        return await self._called(context, request, work, left_s)
+
+    async def _called(self, context: CallContext, request: Request, work: Work, left_s: float | None) -> _Ended:
+        try:
+            async with self._calls.timeout(left_s) as limit:
+                result = await call(
+                    self._calls.function(work.fn), work, partial(self._threads.__setitem__, context.call.call_id)
+                )
+        except asyncio.CancelledError as raised:
+            if not _is_being_cancelled():
+                failure = self._failure(raised, context, request)
+                return await self._failed(replace(failure, message="The step raised it itself."), context, work)
+            await self.reap(context.goal_id, context.call.call_id)
+            raise
+        except BrokenStart:
+            raise
+        except BaseException as raised:
+            if is_interrupt(raised):
+                raise
+            if issubclass(type(raised), TimeoutError) and limit.expired():
+                await self._forks.end(context.goal_id, context.call.call_id)
+                return await self._timed_out(context, request)
+            return await self._failed(self._failure(raised, context, request), context, work)
+        return self._stored(work, result, context)
+
+    def _stored(self, work: Work, result: Any, context: CallContext) -> _Ended:
+        """Return the result of a step as it is recorded, or that it cannot be."""
+        try:
+            return _Ended(result_to_json(work.fn, result, f"What {context.call.step} returned"))
+        except Invalid as raised:
+            message = f"The step was done, but its result cannot be stored: {raised.detail}"
+            return _Ended(error=ToolError(BAD_RESULT, message, retryable=False))
+
+    def _failure(self, raised: BaseException, context: CallContext, request: Request) -> ToolError:
+        """Return what is recorded of an exception; whether it is retried is decided now, while its class is known."""
+        failure = failure_of(raised, context.call.call_id)
+        return replace(failure, retryable=request.retry.retries_class(type(raised), failure.code))
+
+    async def _failed(self, failure: ToolError, context: CallContext, work: Work) -> _Ended:
+        """Ask the check of a `once` step that raised: it may have had its effect, and only the reply was lost.
+
+        Without a check, a failure is one, and the retry policy is the word of its author.
+        """
+        if context.call.effect != "once" or work.check is None or not self._has_begun(context.call.call_id):
+            return _Ended(error=failure)
+        unknown = _Ended(error=replace(failure, retryable=False), happened="unknown")
+        try:
+            found = await self.check(context)
+        except Invalid as error:
+            log.warning("%s raised, and its check cannot tell whether it happened: %s", context.call.step, error.detail)
+            return unknown
+        done = _done(found, f"The step raised {failure.code}: {failure.message}".rstrip("."), "yes")
+        if done is not None:
+            return done
+        is_known = found == "not_happened" and not self._is_running(context.call.call_id)
+        return _Ended(error=failure, happened="no") if is_known else unknown
+
+    async def _timed_out(self, context: CallContext, request: Request) -> _Ended:
+        """Ask the check of a step that must not happen twice; without its answer, the outcome is not known."""
+        too_long = "The step took longer than it may"
+        is_retryable = request.retry.retries_class(TimeoutError, TIMEOUT)
+        if context.call.effect != "once":
+            return _Ended(error=ToolError(TIMEOUT, f"{too_long}.", retryable=is_retryable))
+        try:
+            found = await self.check(context)
+        except Invalid as error:
+            message = f"{too_long}; its check cannot tell: {error.detail}"
+            return _Ended(error=ToolError(TIMEOUT, message, retryable=False))
+        done = _done(found, too_long)
+        if done is not None:
+            return done
+        if found == "not_happened" and not self._is_running(context.call.call_id):
+            message = f"{too_long}; its check says that it did not happen."
+            return _Ended(error=ToolError(NOT_HAPPENED, message, retryable=is_retryable))
+        message = f"{too_long}; whether it happened is not known, so it is not repeated."
+        return _Ended(error=ToolError(TIMEOUT, message, retryable=False))
+
+    async def check(self, context: CallContext) -> Check:
+        """See Tool.check. Asks the step's own check, with the arguments, the key and the context of the step.
+
+        Raises: Invalid when the check says that the step happened with a value that cannot be stored, or does not fit.
+        """
+        _, work = self._requested(context)
+        if work.check is None:
+            return "unknown"
+        own = work.context.copy()
+        own.run(STEP.set, current_of(context, is_check=True))
+        asked = _asked(self._calls.function(work.check), work, context.call.step)
+        answer = await asyncio.create_task(asked, context=own)
+        what = f"What the check of {context.call.step} found"
+        return answer_of(
+            answer, lambda value: known_result_to_json(work.fn, value, what), needs_result=needs_result(work.fn)
+        )
+
+    async def reap(self, goal_id: str, call_id: str) -> None:
+        """See Tool.reap. Ends the processes that a step forked; a thread ends only by itself, or with the process.
+
+        Raises: Unavailable when a process does not end, or the function of the step still runs here.
+        """
+        await self._forks.end(goal_id, call_id)
+        if self._is_running(call_id):
+            raise Unavailable(f"The function of {call_id} still runs on its thread, which cannot be ended.")
+
+    def _has_begun(self, call_id: str) -> bool:
+        """Tell whether a function was called: one that runs on a thread is not if no thread can be started."""
+        thread = self._threads.get(call_id)
+        return thread is None or thread.has_begun
+
+    def _is_running(self, call_id: str) -> bool:
+        thread = self._threads.get(call_id)
+        return thread is not None and thread.is_alive
+
+    def _requested(self, context: CallContext) -> tuple[Request, Work]:
+        request = self._requests.get(context.call.step)
+        if request is None or not isinstance(request.wanted, Work):
+            raise Invalid(f"The flow does not ask for {context.call.step}.")
+        return request, request.wanted
+
+
+def current_of(context: CallContext, *, is_check: bool = False) -> CurrentStep:
+    """Return what the function of a step, or its check, can ask about the step."""
+    return CurrentStep(context.goal_id, context.call.step, context.call.attempt, is_check=is_check)
+
+
+def _done(found: Check, why: str, happened: Happened | None = None) -> _Ended | None:
+    """Return the end of a step whose check says that it happened, else None; `why` says why it was asked."""
+    match found:
+        case "happened":
+            return _Ended(happened=happened)
+        case KnownOutput(output=output):
+            return _Ended(output, happened=happened)
+        case "lost_result":
+            return _Ended(error=ToolError(LOST_RESULT, f"{why}; {WITHOUT_RESULT}.", retryable=False))
+        case _:
+            return None
+
+
+def _left_s(context: CallContext, request: Request, work: Work) -> float | None:
+    """Return how long an attempt may take. One that an earlier process began has only the rest of its time."""
+    if work.timeout_s is None or request.attempts_begun >= context.call.attempt:
+        return work.timeout_s
+    left_s = context.left_s()
+    return work.timeout_s if left_s is None else min(left_s, work.timeout_s)
+
+
+async def _asked(check: Callable[..., Any], work: Work, step: str) -> Any:
+    """Return the answer of a check; one that raises knows nothing."""
+    try:
+        return await call(check, work)
+    except BaseException as raised:
+        if is_interrupt(raised) or _is_being_cancelled():
+            raise
+        log.warning("the check of %s failed, and so knows nothing", step, exc_info=True)
+        return None
+
+
+def _ignore(_thread: StepThread) -> None:
+    """Keep no thread."""
+
+
+async def call(fn: Callable[..., Any], work: Work, keep: Callable[[StepThread], None] = _ignore) -> Any:
+    """Call a function with the arguments of a step: an async one here, any other on a thread of its own.
+
+    `keep` is given that thread.
+
+    Raises: BrokenStart; what the function raises.
+    """
+    args, kwargs = _own(work.args), _own(work.kwargs)
+    if inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None)):  # noqa: B004
+        return await fn(*args, **kwargs)
+    thread = StepThread(lambda: fn(*args, **kwargs))
+    keep(thread)
+    result = await thread.run()
+    return await result if inspect.isawaitable(result) else result
+
+
+def _own(arguments: T) -> T:
+    """Return arguments that a step may change without changing what the flow, or another try, sees."""
+    try:
+        return copy.deepcopy(arguments)
+    except Exception:  # noqa: BLE001 (what cannot be copied is handed over as it is)
+        return arguments
+
+
+def _is_being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

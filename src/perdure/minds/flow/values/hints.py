@@ -1,0 +1,185 @@
+"""What an annotation says: whether JSON has all that it names, and whether pydantic can read it."""
+
+import collections.abc
+import dataclasses
+import re
+import sys
+import types
+import typing
+from contextlib import suppress
+from typing import Annotated, Any, Literal, NewType, TypeVar, Union, get_args, get_origin
+
+from perdure.minds.flow.values.json_form import is_json
+
+_JSON_TYPES = {Any, object, None, type(None), str, int, float, bool, list, dict, typing.NoReturn, typing.Never}
+_ARRAYS = {list, collections.abc.Sequence, collections.abc.MutableSequence, collections.abc.Collection}
+_OBJECTS = {dict, collections.abc.Mapping, collections.abc.MutableMapping}
+_OPEN = {
+    collections.abc.Iterable,
+    collections.abc.Iterator,
+    collections.abc.Generator,
+    collections.abc.AsyncIterable,
+    collections.abc.AsyncIterator,
+    collections.abc.AsyncGenerator,
+    collections.abc.Callable,
+    type,
+}
+"""What pydantic does not make of JSON, or makes an iterator of."""
+_UNIONS = {Union, types.UnionType}
+_BARE = {list, dict, tuple, set, frozenset, collections.deque, *_ARRAYS, *_OBJECTS, collections.abc.Set}
+"""What holds parts of any type when it is not given one."""
+_NAMES_ANY = re.compile(r"\b(Any|object)\b")
+
+
+def is_json_hint(hint: Any) -> bool:
+    """Tell whether an annotation names nothing but what JSON has."""
+    return _is_json(hint, frozenset())
+
+
+def _is_json(hint: Any, outer: frozenset[int]) -> bool:
+    """Tell the same of a part of annotations, whose ids are given: one that contains itself adds nothing to itself."""
+    if id(hint) in outer or isinstance(hint, TypeVar):
+        return True
+    outer = outer | {id(hint)}
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is None:
+        return hint in _JSON_TYPES or _is_json_by_name(hint, outer)
+    if origin is Literal:
+        return all(is_json(each) for each in args)
+    if origin is Annotated:
+        has_code = any(hasattr(type(each), "__get_pydantic_core_schema__") for each in args[1:])
+        return not has_code and _is_json(args[0], outer)
+    if origin in _OBJECTS:
+        return args[0] in (str, Any) and _is_json(args[1], outer)
+    return (origin in _UNIONS or origin in _ARRAYS) and all(_is_json(each, outer) for each in args)
+
+
+def _is_json_by_name(hint: Any, outer: frozenset[int]) -> bool:
+    """Tell the same of an annotation that stands for others: a new type, an alias, a TypedDict."""
+    if isinstance(hint, NewType):
+        return _is_json(hint.__supertype__, outer)
+    if _is_alias(hint):
+        return _is_json(hint.__value__, outer)
+    if _is_typed_dict(hint):
+        return all(_is_json(each, outer) for each in typing.get_type_hints(hint).values())
+    return False
+
+
+def is_type(hint: Any) -> bool:
+    """Tell whether an annotation names a type; None stands for its type."""
+    return hint is None or isinstance(hint, type | NewType) or get_origin(hint) is not None or _is_alias(hint)
+
+
+def _is_alias(hint: Any) -> bool:
+    """Tell whether an annotation was made by a `type` statement; Python 3.11 has none of its own."""
+    return type(hint).__name__ == "TypeAliasType"
+
+
+def _is_typed_dict(hint: Any) -> bool:
+    """Tell whether an annotation is a TypedDict, of the standard library or of typing_extensions."""
+    return type(hint).__name__ == "_TypedDictMeta"
+
+
+def is_open(hint: Any) -> bool:
+    """Tell whether an annotation leaves a part of the value to be made later, or to be anything callable."""
+    return (get_origin(hint) or hint) in _OPEN or any(is_open(each) for each in _parts(hint))
+
+
+def names_any(hint: Any) -> bool:
+    """Tell whether an annotation leaves the type of the value, or of a part of it, open."""
+    return _names_any(hint, frozenset())
+
+
+def _names_any(hint: Any, outer: frozenset[int]) -> bool:
+    if id(hint) in outer:
+        return False
+    outer = outer | {id(hint)}
+    if hint in (Any, object) or isinstance(hint, TypeVar):
+        return True
+    if isinstance(hint, NewType):
+        return _names_any(hint.__supertype__, outer)
+    if _is_alias(hint):
+        return _names_any(hint.__value__, outer)
+    if _is_typed_dict(hint):
+        return any(_names_any(each, outer) for each in typing.get_type_hints(hint).values())
+    is_bare = not get_args(hint) and (get_origin(hint) or hint) in _BARE
+    return is_bare or any(_names_any(each, outer) for each in _parts(hint) if each is not ...)
+
+
+def open_fields(kind: Any) -> frozenset[str]:
+    """Return the fields of a dataclass, a model or a named tuple whose annotation leaves the type of a part open."""
+    if issubclass(kind, tuple):
+        hints = dict.fromkeys(kind._fields, Any) | getattr(kind, "__annotations__", {})
+    elif hasattr(kind, "model_fields"):
+        hints = {name: field.annotation for name, field in kind.model_fields.items()}
+    else:
+        hints = {field.name: field.type for field in dataclasses.fields(kind)}
+    if any(isinstance(hint, str) for hint in hints.values()):
+        with suppress(Exception):  # it may name what only the function around its class knows
+            hints.update(typing.get_type_hints(kind, include_extras=True))
+    return frozenset(name for name, hint in hints.items() if _leaves_open(hint))
+
+
+def _leaves_open(hint: Any) -> bool:
+    try:
+        return _NAMES_ANY.search(hint) is not None if isinstance(hint, str) else names_any(hint)
+    except Exception:  # noqa: BLE001 (an annotation is whatever its author wrote)
+        return False
+
+
+def instances(hint: Any) -> Any:
+    """Return an annotation in which dataclasses and pydantic models are only made by their own code."""
+    from pydantic import BaseModel, InstanceOf
+
+    if isinstance(hint, type) and (dataclasses.is_dataclass(hint) or issubclass(hint, BaseModel)):
+        instance_of: Any = InstanceOf
+        return instance_of[hint]
+    return _with_parts(hint, tuple(map(instances, _parts(hint))))
+
+
+def list_of(hint: Any) -> Any:
+    """Return the annotation of a list of such values."""
+    return list[hint]
+
+
+def _parts(hint: Any) -> tuple[Any, ...]:
+    if get_origin(hint) is Literal:
+        return ()
+    return get_args(hint)[:1] if get_origin(hint) is Annotated else get_args(hint)
+
+
+def supported(hint: Any) -> Any:
+    """Return an annotation with the parts replaced that pydantic does not know, and that mean what it does know."""
+    if hint is bytearray:
+        from pydantic import AfterValidator
+
+        return Annotated[bytes, AfterValidator(bytearray)]
+    if sys.version_info < (3, 12) and typing.is_typeddict(hint):
+        return _typed_dict(hint)
+    return _with_parts(hint, tuple(map(supported, _parts(hint))))
+
+
+def _with_parts(hint: Any, made: tuple[Any, ...]) -> Any:
+    """Return an annotation with other parts."""
+    if all(new is old for new, old in zip(made, _parts(hint), strict=True)):
+        return hint
+    origin: Any = get_origin(hint)
+    if origin is Annotated:
+        return Annotated[(made[0], *hint.__metadata__)]
+    return Union[made] if origin in _UNIONS else origin[made]  # noqa: UP007 (of a tuple)
+
+
+def _typed_dict(hint: Any) -> Any:
+    """Return the same TypedDict, made by the library that pydantic wants it from."""
+    import typing_extensions
+
+    hints = typing.get_type_hints(hint, include_extras=True)
+    fields = {name: _field(supported(each), is_required=name in hint.__required_keys__) for name, each in hints.items()}
+    make: Any = typing_extensions.TypedDict
+    return make(hint.__name__, fields)
+
+
+def _field(hint: Any, *, is_required: bool) -> Any:
+    if get_origin(hint) in (typing.Required, typing.NotRequired):
+        hint = get_args(hint)[0]
+    return hint if is_required else typing.NotRequired[hint]

@@ -1,0 +1,49 @@
+"""What a plan says of its steps, for those who look at a goal and do not run it."""
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+from perdure.errors import Invalid
+from perdure.kernel.events import ToolCall
+from perdure.kernel.fold import CallState, GoalState
+from perdure.minds.plan.graph import Graph
+from perdure.minds.plan.plan_file import parse_plan
+from perdure.minds.plan.progress import Progress
+from perdure.minds.step_status import Standing, call_id, standing
+
+
+def standings(state: GoalState) -> Mapping[str, Standing]:
+    """Return where each step of a plan stands, in the order of the file; nothing for any other goal."""
+    graph = _graph_of(state)
+    if graph is None:
+        return {}
+    progress = Progress(graph, state)
+    progress.look()
+    progress.give_up_late(state.updated_us)
+    return progress.found
+
+
+def next_try_us(state: GoalState, call: CallState) -> int | None:
+    """Return when the step of a call that failed is tried again, if it is."""
+    graph = _graph_of(state)
+    step = graph.steps.get(call.call.step) if graph is not None else None
+    if step is None or state.termination is not None or call.ended_us is None or not isinstance(call.call, ToolCall):
+        return None
+    if call_id(step.id, call.call.attempt + 1) in state.calls:
+        return None  # it was tried again
+    found = standing(state, step.id, step.retry, after=call.call.attempt)
+    is_due = found.status == "again" and found.last is call and found.wait_us > 0
+    return call.ended_us + found.wait_us if is_due else None
+
+
+def _graph_of(state: GoalState) -> Graph | None:
+    mind = state.begun.mind
+    return _graph(mind.plan) if mind.kind == "plan" and mind.plan is not None else None
+
+
+@lru_cache(maxsize=4)
+def _graph(text: str) -> Graph | None:
+    try:
+        return Graph(parse_plan(text, "plan", is_stored=True).steps)
+    except Invalid:
+        return None  # it is of a version that read plans in another way

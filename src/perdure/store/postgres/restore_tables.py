@@ -1,0 +1,98 @@
+"""Replace our tables in a PostgreSQL database by those of a dump; the old ones stay, in a schema of their own."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from perdure import failpoints
+from perdure.errors import Conflict, Damaged
+from perdure.store.backup.durable import fsync
+from perdure.store.postgres import faults, tools
+from perdure.store.postgres.connection import MIGRATION_LOCK, OURS, connect
+from perdure.store.target import PostgresTarget
+
+if TYPE_CHECKING:
+    import psycopg
+
+
+def refuse_a_dump(target: PostgresTarget, dump: Path) -> None:
+    """See that a dump can be put in the place of our tables, before anything is moved.
+
+    Raises: Damaged or Invalid for the dump; Conflict when the database is in use; Denied when tables may not be moved;
+    Unavailable when `pg_restore` is missing, too old, or the server does not answer.
+    """
+    tools.examine(target, dump)
+    with faults.translated(target.shown), connect(target.url) as connection:
+        others = connection.execute(
+            f"SELECT count(*) FROM pg_stat_activity WHERE {OURS} AND pid <> pg_backend_pid()".encode()  # noqa: S608
+        ).fetchone()
+        if others and others[0]:
+            raise Conflict(f"{target.shown} is in use. Stop the programs that use it, then restore again.")
+        _move_aside(connection, "perdure_trial")
+        connection.rollback()
+
+
+def has_tables(target: PostgresTarget) -> bool:
+    """Tell whether the current schema holds any table of ours."""
+    with faults.translated(target.shown), connect(target.url, autocommit=True) as connection:
+        return bool(tools.ours_in(connection))
+
+
+def swap_tables(target: PostgresTarget, dump: Path, mark: str) -> str | None:
+    """Move our tables aside, load the dump, remove it, and return the schema that the old ones went to.
+
+    Done again after a kill, it moves aside what is there then, whatever it is, and loads the dump: nothing is guessed
+    from what a database looks like. Nobody migrates meanwhile.
+    """
+    if not dump.exists():
+        return None
+    failpoints.hit("store.restore.swap.before")
+    with _nobody_migrates(target):
+        aside = _aside(target, mark)
+        failpoints.hit("store.restore.swap.between")
+        tools.restore(target, dump)
+        if not has_tables(target):
+            raise Damaged(f"pg_restore put no table of ours into {target.shown}. What was there is in {aside}.")
+    dump.unlink()
+    fsync(dump.parent)
+    failpoints.hit("store.restore.swap.after")
+    return aside
+
+
+def _aside(target: PostgresTarget, mark: str) -> str | None:
+    with faults.translated(target.shown), connect(target.url) as connection:
+        if not tools.ours_in(connection):
+            return None
+        rows = connection.execute("SELECT nspname FROM pg_namespace").fetchall()
+        taken = {row[0] for row in rows}
+        names = (f"replaced_{mark}{'' if number == 1 else f'_{number}'}" for number in range(1, len(taken) + 2))
+        name = next(name for name in names if name not in taken)
+        _move_aside(connection, name)
+        return name
+
+
+def _move_aside(connection: "psycopg.Connection[Any]", schema: str) -> None:
+    """Move our tables, views and trigger functions, and nothing else, into a new schema; their indexes go with them."""
+    from psycopg.sql import SQL, Identifier
+
+    connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(schema)))
+    functions = connection.execute(
+        "SELECT DISTINCT p.proname FROM pg_trigger t"
+        " JOIN pg_proc p ON p.oid = t.tgfoid JOIN pg_class c ON c.oid = t.tgrelid"
+        " WHERE NOT t.tgisinternal AND c.relname = ANY(%s)"
+        " AND c.relnamespace = current_schema()::regnamespace AND p.pronamespace = current_schema()::regnamespace",
+        [tools.ours_in(connection)],
+    ).fetchall()
+    for (name,) in functions:
+        connection.execute(SQL("ALTER FUNCTION {}() SET SCHEMA {}").format(Identifier(name), Identifier(schema)))
+    for name in tools.ours_in(connection):
+        move = SQL("ALTER TABLE {} SET SCHEMA {}")  # PostgreSQL takes this for a view too
+        connection.execute(move.format(Identifier(name), Identifier(schema)))
+
+
+@contextmanager
+def _nobody_migrates(target: PostgresTarget) -> Iterator[None]:
+    with faults.translated(target.shown), connect(target.url, autocommit=True) as connection:
+        connection.execute("SELECT pg_advisory_lock(%s)", [MIGRATION_LOCK])
+        yield  # the lock goes with the connection

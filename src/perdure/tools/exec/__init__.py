@@ -1,0 +1,1 @@
+"""The tool `exec`: a program, the processes that it starts, and how they end."""

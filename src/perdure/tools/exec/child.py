@@ -1,0 +1,152 @@
+"""A program that runs in a session of its own, let go only when it has been noted who it is."""
+
+import asyncio
+import errno
+import os
+import re
+import subprocess
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from perdure.errors import Invalid, Unavailable
+from perdure.tools.exec.capture import Capture
+from perdure.tools.exec.child_watcher import Burial, pidfd_of
+from perdure.tools.exec.command import Command, find_program
+from perdure.tools.exec.descriptors import restore_file_limit
+from perdure.tools.exec.process_tree import CallTree
+from perdure.tools.exec.processes import Birth, birth_of
+
+PATIENCE_S = 0.5
+"""How long those that a program leaves behind, and what they have to say, are waited for."""
+
+_GATE = 'read -r PERDURE_GATE || exit 125; exec "$@" </dev/null'
+"""Waits for a line. When we die before we write it, the program never starts."""
+
+_SHELL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A program that was let go."""
+
+    burial: Burial
+    tree: CallTree
+    stdout: Capture
+    stderr: Capture
+
+    @property
+    def exit_code(self) -> int | None:
+        return self.burial.exit_code
+
+    @property
+    def has_ended(self) -> bool:
+        return self.burial.has_ended
+
+    async def wait(self, timeout_s: float | None) -> bool:
+        """Wait for the program, not for those it leaves behind; tell whether it ended in time."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self.burial.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def end(self, kill_after_s: float) -> Unavailable | None:
+        """End all that is left, and read the rest of the output; return why it is not known that all has ended."""
+        patience_s = PATIENCE_S if self.has_ended else 0.0
+        unended = None
+        try:
+            try:
+                await self.tree.end(patience_s=patience_s, kill_after_s=kill_after_s)
+                await self.burial.wait()
+            except Unavailable as error:
+                unended = error
+            self.stdout.drain()
+            self.stderr.drain()
+            if not (self.stdout.ended.done() and self.stderr.ended.done()):
+                await asyncio.wait([self.stdout.ended, self.stderr.ended], timeout=PATIENCE_S)
+        except asyncio.CancelledError:
+            self.burial.hurry(PATIENCE_S)
+            raise
+        finally:
+            self.stdout.close()
+            self.stderr.close()
+        return unended
+
+
+def start(command: Command, marks: Collection[str], note: Callable[[Birth], None]) -> Child:
+    """Start a program whose processes bear some marks; it is let go when `note` has returned.
+
+    Whatever is raised, nothing of the program has run: all that may fail comes before the gate is opened.
+
+    Raises: NotFound; Denied; Invalid when it is given too much; OSError, RuntimeError or MemoryError when the system
+    has no more descriptors, processes, threads or memory; what `note` raises.
+    """
+    argv = _with_odd_names([find_program(command), *command.argv[1:]], command)
+    stdout, stderr = Capture(), Capture()
+    with stdout.writing_end() as out, stderr.writing_end() as err, _pipe() as (waiting, gate):
+        process = _started(argv, command, (waiting, out, err))
+        try:
+            restore_file_limit(process.pid)
+            birth = _known(process.pid)
+            tree = CallTree(birth, marks, is_child=True)
+            note(birth)
+            begun = Child(Burial(process, pidfd_of(process.pid)), tree, stdout, stderr)
+            os.write(gate, b"\n")
+        except BaseException:
+            process.kill()
+            process.wait()
+            raise
+    return begun
+
+
+def _started(argv: list[str], command: Command, files: tuple[int, int, int]) -> "subprocess.Popen[bytes]":
+    stdin, stdout, stderr = files
+    try:
+        return subprocess.Popen(
+            ("/bin/sh", "-c", _GATE, "perdure", *argv),
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            cwd=command.cwd,
+            env=command.environment,
+            start_new_session=True,
+        )
+    except OSError as error:
+        if error.errno == errno.E2BIG:
+            raise Invalid(_too_much(argv, command)) from error
+        raise
+
+
+def _too_much(argv: list[str], command: Command) -> str:
+    given = sum(len(os.fsencode(text)) for text in argv)
+    environment = sum(len(os.fsencode(text)) for item in command.environment.items() for text in item)
+    return (
+        f"{given} bytes of arguments and {environment} of environment are more than this system gives to a program. "
+        "Put what is large into a file."
+    )
+
+
+@contextmanager
+def _pipe() -> Iterator[tuple[int, int]]:
+    reading, writing = os.pipe()
+    try:
+        yield reading, writing
+    finally:
+        for end in (reading, writing):
+            with suppress(OSError):  # the program may run by now, and the other end is closed in any case
+                os.close(end)
+
+
+def _known(pid: int) -> Birth:
+    birth = birth_of(pid)
+    if birth is None:
+        raise ChildProcessError(f"process {pid} ended before it was let go")
+    return birth
+
+
+def _with_odd_names(argv: list[str], command: Command) -> list[str]:
+    """Let `env` carry the variables that some shells drop, such as `a.b` or a function of bash."""
+    odd = [f"{name}={value}" for name, value in command.environment.items() if not _SHELL_NAME.fullmatch(name)]
+    return ["/usr/bin/env", *odd, *argv] if odd and "=" not in argv[0] else argv

@@ -1,0 +1,129 @@
+"""Who runs for a call, noted in a file, so that another process of the same home can end it when we are dead.
+
+A note belongs to a home: a copy of a home has copies of its notes, and must not end what the original runs.
+"""
+
+import hashlib
+import logging
+import os
+import re
+import weakref
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import orjson
+
+from perdure.errors import PerdureError, Unavailable
+from perdure.settings import FILE_MODE, ensure_folder
+from perdure.tools.exec.processes import Birth
+
+log = logging.getLogger(__name__)
+
+_MOST_KEPT = 64
+_MOST_PIDS = 2**31
+_PLAIN = re.compile(r"[a-z0-9][a-z0-9_-]{0,99}")
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Which home a note belongs to: its random name and its place. A copy has another name, and another place."""
+
+    id: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Who runs, and for which home; none in notes of older versions."""
+
+    birth: Birth
+    home: Home | None
+
+
+def note_path(run_dir: Path, goal_id: str, call_id: str) -> Path:
+    """Return where the note of a call is: one place per call, whatever its name."""
+    return run_dir / _file_name(goal_id) / f"{_file_name(call_id)}.json"
+
+
+def write_note(path: Path, note: Note) -> None:
+    """Note who runs. It is not flushed: after a power cut nobody runs.
+
+    Raises: Unavailable when it cannot be written.
+    """
+    try:
+        home = {"home_id": note.home.id, "home": note.home.path} if note.home else {}
+        content = orjson.dumps({**asdict(note.birth), **home})
+        with os.fdopen(_opened(path), "wb") as file:
+            file.write(content)
+    except (PerdureError, OSError) as error:
+        raise Unavailable(f"{path} cannot be written, so the program was not let go: {error}.") from error
+
+
+def read_note(path: Path) -> Note | None:
+    """Return who was noted; None when there is no note, or half of one: then nobody was let go.
+
+    Raises: OSError when the system does not let us read.
+    """
+    try:
+        content = orjson.loads(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, orjson.JSONDecodeError):
+        return None
+    match content:
+        case {"pid": int(pid), "started": str(started), "boot_id": str(boot_id)} if 1 < pid < _MOST_PIDS:
+            return Note(Birth(pid, started, boot_id), _home_in(content))
+    return None
+
+
+def remove_note(path: Path, note: Note | None) -> None:
+    """Forget who ran; a note of somebody else is left alone, and so is one that the system does not let us read."""
+    try:
+        if note == read_note(path):
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        log.warning("the note %s could not be removed: %s", path, error)
+
+
+def _home_in(content: dict[str, object]) -> Home | None:
+    match content:
+        case {"home_id": str(home_id), "home": str(path)}:
+            return Home(home_id, path)
+    return None
+
+
+class Folders:
+    """The folders that notes are in. Each is kept for the next call of its goal, and goes, once empty, with this."""
+
+    def __init__(self) -> None:
+        self._used: set[Path] = set()
+        weakref.finalize(self, _remove_empty, self._used)
+
+    def use(self, folder: Path) -> None:
+        """Remember to remove a folder; of goals that came and went, not too many are kept."""
+        if folder not in self._used and len(self._used) >= _MOST_KEPT:
+            _remove_empty(self._used)
+        self._used.add(folder)
+
+
+def _remove_empty(folders: set[Path]) -> None:
+    for folder in folders:
+        with suppress(OSError):
+            folder.rmdir()
+    folders.clear()
+
+
+def _opened(path: Path) -> int:
+    """Open a note to be written; its folder is there, but for the first of a goal."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    with suppress(FileNotFoundError):
+        return os.open(path, flags, FILE_MODE)
+    ensure_folder(path.parent)
+    return os.open(path, flags, FILE_MODE)
+
+
+def _file_name(name: str) -> str:
+    """Return a name that is a file's on every system; different names stay different, also where case is not seen."""
+    if _PLAIN.fullmatch(name):
+        return name
+    digest = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()
+    return f"{re.sub(r'[^a-z0-9]+', '-', name.lower())[:40].strip('-')}.{digest[:32]}"
