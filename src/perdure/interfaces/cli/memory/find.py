@@ -24,8 +24,21 @@ Limit = Annotated[
     typer.Option("--limit", metavar="N", min=1, max=20, help="Maximum number (default: memory.max_matches)."),
 ]
 Budget = Annotated[
-    float, typer.Option("--budget-ms", metavar="MS", min=1.0, help="Give what is there after so many milliseconds.")
+    float,
+    typer.Option("--budget-ms", metavar="MS", min=1.0, help="Time limit; what was found by then is returned."),
 ]
+SectionBudget = Annotated[
+    float | None,
+    typer.Option(
+        "--budget-ms",
+        metavar="MS",
+        min=1.0,
+        help="Time limit; what was found by then is returned. Default: 50, and 2000 with --markdown or --apply.",
+    ),
+]
+_BUDGET_MS = 50.0
+_SECTION_BUDGET_MS = 2_000.0
+"""A section of a pull request is read by people for days: it waits for a slow machine."""
 PathsFrom = Annotated[
     str | None,
     typer.Option(
@@ -111,7 +124,7 @@ async def related(  # noqa: PLR0913 (each is a way to ask)
     sha: Annotated[str | None, typer.Option("--sha", metavar="SHA", help="A commit; git is not asked.")] = None,
     pr: Annotated[int | None, typer.Option("--pr", metavar="N", min=0, help="A pull request.")] = None,
     limit: Limit = None,
-    budget_ms: Budget = 50.0,
+    budget_ms: SectionBudget = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print it as a section for a pull request.")] = False,
     apply: Apply = None,
 ) -> Answer:
@@ -124,6 +137,8 @@ async def related(  # noqa: PLR0913 (each is a way to ask)
     ]
     if paths_from is None and not paths and all(each is None for each in (fingerprint, text, sha, pr)):
         raise Invalid("Say what it is related to: --path PATH, --fingerprint F, --text TEXT, --sha SHA or --pr N.")
+    has_section = markdown or apply is not None
+    default_ms = _SECTION_BUDGET_MS if has_section else _BUDGET_MS
     async with open_memory(options.settings()) as memory:
         found = await memory.related(
             paths=paths,
@@ -133,9 +148,9 @@ async def related(  # noqa: PLR0913 (each is a way to ask)
             sha=sha,
             pr_number=pr,
             limit=limit,
-            budget_ms=budget_ms,
+            budget_ms=default_ms if budget_ms is None else budget_ms,
         )
-    if not markdown and apply is None:
+    if not has_section:
         return _answer(found)
     from perdure.interfaces.cli.memory.sections import with_section
 
@@ -152,7 +167,7 @@ async def search(  # noqa: PLR0913 (each is a way to ask)
     since: Since = None,
     until: Until = None,
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=100, help="Maximum number of records.")] = 10,
-    budget_ms: Budget = 50.0,
+    budget_ms: Budget = _BUDGET_MS,
 ) -> Answer:
     """Find records by their words, the best first: by stem, and any part in Chinese, Japanese and Korean."""
     filters = _filters(kind, source, repo, since, until)
