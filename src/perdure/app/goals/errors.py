@@ -18,16 +18,18 @@ from perdure.minds.flow.registry import loaded_flow
 from perdure.minds.flow.values.values import reader_of
 
 
-def result_of(ran: Ran, on_failed: OnFailed = "raise", *, home: Path | None = None) -> GoalResult[Any]:
+def result_of(
+    ran: Ran, on_failed: OnFailed = "raise", *, home: Path | None = None, now_us: int | None = None
+) -> GoalResult[Any]:
     """Return the result of a goal that is done, or whose run was stopped.
 
     The value of a flow that this process has loaded is read as its return annotation says. Of any other it is the JSON
-    form. The commands of an exception name the home, if one is given.
+    form. The commands of an exception name the home, if one is given, and are those that fit at `now_us`.
 
     Raises: GoalFailed and GoalCancelled, unless `on_failed` is "return"; GoalWaiting; Conflict when the value does not
     fit the annotation, because the code was changed.
     """
-    failure, wait = failure_of(ran, home), wait_of(ran, home)
+    failure, wait = failure_of(ran, home), wait_of(ran, home, now_us)
     if failure is not None and on_failed != "return":
         raise failure
     if wait is not None:
@@ -69,7 +71,7 @@ def failure_of(ran: Ran, home: Path | None = None) -> GoalFailed | None:
     )
 
 
-def wait_of(ran: Ran, home: Path | None = None) -> GoalWaiting | None:
+def wait_of(ran: Ran, home: Path | None = None, now_us: int | None = None) -> GoalWaiting | None:
     """Return the exception for a goal that waits, else None."""
     state, waiting_for = ran.state, ran.state.waiting_for
     if waiting_for is None:
@@ -90,7 +92,7 @@ def wait_of(ran: Ran, home: Path | None = None) -> GoalWaiting | None:
             *(signal for wait in below for signal in wait.signals),
         ],
         due_at=None if due_us is None else _moment(due_us),
-        next=_next(ran, home),
+        next=_next(ran, home, now_us),
         unknown=unknown,
         deadlines=_deadlines(state),
         children=[wait.detail.removesuffix(".") for wait in below],
@@ -119,8 +121,8 @@ def _detail(end: Termination) -> str | None:
     return end.detail or (end.error.message if end.error else None)
 
 
-def _next(ran: Ran, home: Path | None) -> list[NextCommand]:
-    own = next_commands(summarise(ran.state, queue=ran.queue), ran.state)
+def _next(ran: Ran, home: Path | None, now_us: int | None = None) -> list[NextCommand]:
+    own = next_commands(summarise(ran.state, queue=ran.queue), ran.state, now_us=now_us)
     below = [command for child in ran.next_goals for command in child.next]
     commands = [*own, *below] if ran.state.termination is not None else below or own
     return [*with_home(commands, home)]

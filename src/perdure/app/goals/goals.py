@@ -155,7 +155,7 @@ class Goals(GoalReader):
         Raises: GoalFailed, GoalCancelled and GoalWaiting as `run`; NotFound; Conflict when another live worker runs the
         goal, or its flow was changed; Invalid when a limit is not above what was used.
         """
-        return result_of(await self.go_on(goal_id, limits=validate.limits(limits)), home=self.named_home)
+        return self.result_of(await self.go_on(goal_id, limits=validate.limits(limits)))
 
     async def retry(
         self, goal_id: str, *, reason: str | None = None, limits: Limits | None = None, key: str | None = None
@@ -169,7 +169,7 @@ class Goals(GoalReader):
         flow began other steps because of the failure (the message has the command that forks it instead), another live
         worker runs it, or the key was used for something else; Invalid when a limit is not above what was used.
         """
-        return result_of(await self.reopen(goal_id, reason=reason, limits=limits, key=key), home=self.named_home)
+        return self.result_of(await self.reopen(goal_id, reason=reason, limits=limits, key=key))
 
     @cached_property
     def worker(self) -> "AppWorker":
@@ -177,6 +177,10 @@ class Goals(GoalReader):
         from perdure.app.workers.app_worker import AppWorker
 
         return AppWorker(self, self._clock, queue=self._queue)
+
+    def result_of(self, ran: Ran, on_failed: OnFailed = "raise") -> GoalResult[Any]:
+        """Return the result of a run, or raise what became of it; see `perdure.app.goals.errors.result_of`."""
+        return result_of(ran, on_failed, home=self.named_home, now_us=self._clock.now_us())
 
     def manner_of(self, new: "NewGoal", manner: Manner | None = None) -> Manner:
         """Return how a goal is run by the caller that has its flow."""

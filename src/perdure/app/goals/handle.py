@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from perdure.app.goals.arguments import validate
 from perdure.app.goals.arguments.validate import OnFailed
-from perdure.app.goals.errors import result_of, wait_of
+from perdure.app.goals.errors import wait_of
 from perdure.app.wire.goal_view import GoalResult, GoalStatus, GoalView
 from perdure.errors import Unavailable
 from perdure.kernel.loop import Ran
@@ -76,7 +76,7 @@ class GoalHandle(Generic[T_co]):
                 raise
             raise TimeoutError(await self._standing()) from None
         ran = replace(ran, is_recorded=not self._has_waited)
-        return result_of(ran, self._on_failed, home=self._goals.named_home)
+        return self._goals.result_of(ran, self._on_failed)
 
     async def cancel(self, *, reason: str | None = None, now: bool = False) -> GoalView:
         """Cancel the goal, and return it as it is then; see `p.goals.cancel`.

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from perdure.app.goals.arguments.validate import OnFailed
-from perdure.app.goals.errors import failure_of, result_of
+from perdure.app.goals.errors import failure_of
 from perdure.app.goals.handle import GoalHandle
 from perdure.app.wire.goal_view import GoalResult, GoalView
 from perdure.errors import Conflict
@@ -53,7 +53,7 @@ class GoalOptions:
         """
         new = self._new(what, args, kwargs)
         ran = await self._retry_if_failed(await self._run_or_follow(new), self.goals.manner_of(new))
-        return result_of(ran, self.on_failed, home=self.goals.named_home)
+        return self.goals.result_of(ran, self.on_failed)
 
     @overload
     async def start(self, what: "Flow[P, T]", /, *args: P.args, **kwargs: P.kwargs) -> GoalHandle[T]: ...
