@@ -144,10 +144,10 @@ HOLDER = """
 import signal, sys
 from pathlib import Path
 from perdure.filelock.lock import FileLock
-from perdure.interfaces.cli import stops
+from perdure.interfaces.cli import suspend
 
-stops._PATIENCE_S = stops._LAST_PATIENCE_S = 0.01
-with stops.stop_between_writes(), FileLock(Path(sys.argv[1])):
+suspend._PATIENCE_S = suspend._LAST_PATIENCE_S = 0.01
+with suspend.stop_between_writes(), FileLock(Path(sys.argv[1])):
     print(".", end="", flush=True)
     while True:
         signal.pause()

@@ -114,9 +114,9 @@ SCRIPT = """
 import asyncio
 from functools import partial
 from perdure import Perdure, flow
-from perdure.app import means
+from perdure.app.workers import run_context
 
-means.Means = partial(means.Means, end_within_s=0.1)
+run_context.Means = partial(run_context.Means, end_within_s=0.1)
 
 begun = asyncio.Event()
 

@@ -314,11 +314,11 @@ def test_a_mistake_in_a_flow_is_told_with_its_line_and_whole_in_the_log_and_by_d
     assert perdure("run", "--flow", "wrong:fails") == 1
     assert "ZeroDivisionError: division by zero (wrong.py, line 5)\n" in perdure.err
     assert perdure.err.count("return 1 / 0") == 1
-    assert "flows/mind.py" not in perdure.err
+    assert "flow/mind.py" not in perdure.err
     (log,) = (tmp_path / "home" / "logs").iterdir()
-    assert "flows/mind.py" in log.read_text()
+    assert "flow/mind.py" in log.read_text()
     assert perdure("run", "--flow", "wrong:fails", "--debug") == 1
-    assert "flows/mind.py" in perdure.err
+    assert "flow/mind.py" in perdure.err
 
 
 def test_a_failure_is_printed_with_the_traceback_of_the_user(perdure: Terminal) -> None:
