@@ -455,6 +455,18 @@ async def test_choices_of_a_category_are_found_however_many_others_came_later(
     assert session.turn.suggestion.reason == "your last coding bot was tone 1"
 
 
+async def test_choices_of_a_purpose_are_found_behind_many_of_its_category(client: DatabaseClient) -> None:
+    store = SqlBuilderMemoryStore(client)
+    study = BuilderMemoryEntry("a", "custom", "help me study for my exam in biology", "wry", "m", (), "tutor", 1)
+    await store.record_session(study)
+    for number in range(2, 260):
+        health = f"health-{number}" if number % 2 else None
+        entry = choice(number, health or "", "custom")
+        await store.record_session(replace(entry, initial_description="help me to keep my health habits"))
+    found = await past_choices(store, SqlBotStore(client), "custom", BotPurpose.STUDY)
+    assert [past.tone for past in found] == ["wry"]
+
+
 async def test_choices_are_recalled_for_a_purpose_that_had_to_be_asked(forge: Forge, client: DatabaseClient) -> None:
     await SqlBuilderMemoryStore(client).record_session(choice(1, "ada"))
     session = await forge.start("something for my stamp collection")

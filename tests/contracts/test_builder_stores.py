@@ -357,6 +357,16 @@ async def test_recall_by_category_returns_matching(stores: Stores) -> None:
     assert await stores.memory.recall_by_category("none") == []
 
 
+async def test_a_category_is_recalled_page_by_page(stores: Stores) -> None:
+    for number in range(5):
+        await stores.memory.record_session(entry(f"c{number}", number // 2, purpose_category="coding"))
+        await stores.memory.record_session(entry(f"r{number}", number // 2, purpose_category="research"))
+    first = await stores.memory.recall_by_category("coding", 2)
+    rest = await stores.memory.recall_by_category("coding", 9, before=first[-1].place)
+    assert [each.id for each in (*first, *rest)] == ["c4", "c3", "c2", "c1", "c0"]
+    assert await stores.memory.recall_by_category("coding", 9, before=rest[-1].place) == []
+
+
 async def test_recall_recent_is_ordered(stores: Stores) -> None:
     for id_, moment in (("b", 2), ("d", 3), ("a", 2), ("c", 9)):
         await stores.memory.record_session(entry(id_, moment))

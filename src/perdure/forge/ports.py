@@ -201,8 +201,10 @@ class BuilderMemoryStore(Protocol):
         """Remember what was chosen; an id that is there already is left as it is."""
         ...
 
-    async def recall_by_category(self, category: str, limit: int = 10) -> Sequence[BuilderMemoryEntry]:
-        """Return what was chosen for bots of a category, the newest first."""
+    async def recall_by_category(
+        self, category: str, limit: int = 10, *, before: "ChoicePlace | None" = None
+    ) -> Sequence[BuilderMemoryEntry]:
+        """Return what was chosen for bots of a category, the newest first; `before` as in `recall_recent`."""
         ...
 
     async def recall_recent(

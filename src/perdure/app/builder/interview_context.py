@@ -1,7 +1,7 @@
 """What an interview knows of the world when it begins: models, skills, and what was chosen before."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 
 from perdure.errors import Damaged, NotFound
 from perdure.forge.assembly.changes import config_of
@@ -10,8 +10,8 @@ from perdure.forge.ports import BotStore, BuilderMemoryEntry, BuilderMemoryStore
 from perdure.forge.state import PastChoice
 from perdure.forge.vocabulary import BotPurpose
 
-RECALLED = 30
-"""How many past choices of a category are looked at; a bot that was changed often has several of them."""
+_PAGE = 100
+"""How many past choices of a category are read at a time."""
 _OF_EACH = 3
 _ALONE = frozenset({BotPurpose.CODING, BotPurpose.RESEARCH, BotPurpose.CUSTOMER_SERVICE})
 """Purposes that share their category with no other."""
@@ -41,22 +41,34 @@ async def past_choices(
     if purpose is BotPurpose.OTHER:
         return ()
     newest: dict[str, PastChoice] = {}
-    for entry in await choices.recall_by_category(category, RECALLED):
+    async for entry, tone, model in _newest_of_each_bot(choices, category):
         if len(newest) == _OF_EACH:
             break
-        key = entry.bot_slug or entry.id
-        if entry.chosen_tone is None or entry.chosen_model is None or key in newest:
-            continue
         if purpose not in _ALONE and await _purpose_of(entry, bots) != purpose:
             continue
-        newest[key] = PastChoice(
+        newest[entry.bot_slug or entry.id] = PastChoice(
             category=entry.purpose_category,
-            tone=entry.chosen_tone,
-            model=entry.chosen_model,
+            tone=tone,
+            model=model,
             skills=entry.chosen_skills,
             purpose=purpose,
         )
     return tuple(newest.values())
+
+
+async def _newest_of_each_bot(
+    choices: BuilderMemoryStore, category: str
+) -> AsyncIterator[tuple[BuilderMemoryEntry, str, str]]:
+    """Return the newest choice with a tone and a model of each bot of a category, however many choices there are."""
+    seen: set[str] = set()
+    page = await choices.recall_by_category(category, _PAGE)
+    while page:
+        for entry in page:
+            key = entry.bot_slug or entry.id
+            if entry.chosen_tone is not None and entry.chosen_model is not None and key not in seen:
+                seen.add(key)
+                yield entry, entry.chosen_tone, entry.chosen_model
+        page = await choices.recall_by_category(category, _PAGE, before=page[-1].place)
 
 
 async def _purpose_of(entry: BuilderMemoryEntry, bots: BotStore) -> BotPurpose | None:

@@ -24,22 +24,22 @@ class SqlBuilderMemoryStore(ClientUser):
         require_choice(entry)
         await self._client.transaction(lambda tx: remember(tx, entry))
 
-    async def recall_by_category(self, category: str, limit: int = 10) -> Sequence[BuilderMemoryEntry]:
+    async def recall_by_category(
+        self, category: str, limit: int = 10, *, before: ChoicePlace | None = None
+    ) -> Sequence[BuilderMemoryEntry]:
         """See BuilderMemoryStore.recall_by_category."""
         require_limit(limit)
         if not is_text(category):
             return []
-        return await self._recalled(_NEWEST.where(builder_memory.c.purpose_category == category).limit(limit))
+        of_category = _NEWEST.where(builder_memory.c.purpose_category == category)
+        return await self._recalled(_page(of_category, limit, before))
 
     async def recall_recent(
         self, limit: int = 10, *, before: ChoicePlace | None = None
     ) -> Sequence[BuilderMemoryEntry]:
         """See BuilderMemoryStore.recall_recent."""
         require_limit(limit)
-        query = _NEWEST.limit(limit)
-        if before is not None:
-            query = query.where(sa.tuple_(builder_memory.c.created_at, builder_memory.c.id) < sa.tuple_(*before))
-        return await self._recalled(query)
+        return await self._recalled(_page(_NEWEST, limit, before))
 
     async def remove_choice(self, choice_id: str) -> None:
         """See BuilderMemoryStore.remove_choice."""
@@ -58,6 +58,14 @@ class SqlBuilderMemoryStore(ClientUser):
 
 
 _NEWEST = sa.select(builder_memory).order_by(builder_memory.c.created_at.desc(), builder_memory.c.id.desc())
+
+
+def _page(
+    query: "sa.Select[tuple[object, ...]]", limit: int, before: ChoicePlace | None
+) -> "sa.Select[tuple[object, ...]]":
+    if before is not None:
+        query = query.where(sa.tuple_(builder_memory.c.created_at, builder_memory.c.id) < sa.tuple_(*before))
+    return query.limit(limit)
 
 
 def require_choice(entry: BuilderMemoryEntry) -> None:
