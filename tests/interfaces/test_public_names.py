@@ -74,6 +74,7 @@ def test_the_names_of_flows_are_public() -> None:
 
 def test_dir_lists_exactly_the_public_names() -> None:
     assert dir(perdure) == perdure.__all__
+    assert dir(perdure.store) == sorted(perdure.store.__all__)
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
