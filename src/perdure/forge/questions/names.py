@@ -52,9 +52,9 @@ _FILLERS_TEXT = (
 )
 _FILLERS = frozenset(_FILLERS_TEXT.split())
 _SHORTEST_PLURAL = 3
-_NO_PLURALS = frozenset("news sales sports series species savings lens".split())
+_NO_PLURALS = frozenset(["news", "sales", "sports", "series", "species", "savings", "lens"])
 """Words that end like a plural and have no singular, or mean something else in it; so do those in "ics", as physics."""
-_SINGULARS_IN_IE = frozenset("movies cookies calories zombies".split())
+_SINGULARS_IN_IE = frozenset(["movies", "cookies", "calories", "zombies"])
 _ROOT = 3
 """How many letters two words of one root begin with."""
 _LONGEST_WORD = 30
