@@ -19,7 +19,7 @@ def register(app: typer.Typer) -> None:
     @command(app, "show")
     async def show(options: Options) -> Answer:
         """Print the token of this home; one is made where there is none."""
-        from perdure.interfaces.api.auth.access import read_token
+        from perdure.app.access.token import read_token
 
         token = read_token(options.settings().home)
         return Answer({"token": token}, [token])
@@ -27,12 +27,9 @@ def register(app: typer.Typer) -> None:
     @command(app, "rotate")
     async def rotate(options: Options) -> Answer:
         """Make a new token. The old one and all login sessions become invalid; open connections are closed."""
-        from perdure.interfaces.api.auth.access import rotate_token
-        from perdure.interfaces.api.auth.login_codes import revoke_codes
+        from perdure.app.access.token import rotate_token
 
-        home = options.settings().home
-        token = rotate_token(home)
-        revoke_codes(home)
+        token = rotate_token(options.settings().home)
         return Answer({"token": token}, [token])
 
     @command(app, "url")
@@ -46,7 +43,7 @@ def register(app: typer.Typer) -> None:
         ] = None,
     ) -> Answer:
         """Print a new one-time URL that logs a browser in at the running server of this home."""
-        from perdure.interfaces.api.auth.login_codes import LASTS_S, login_url
+        from perdure.app.access.login_codes import LASTS_S, login_url
 
         home = options.settings().home
         server, is_running = _server(home, port)
