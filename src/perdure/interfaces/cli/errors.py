@@ -5,10 +5,10 @@ import contextlib
 import logging
 import os
 import sys
+import time
 import traceback
 import uuid
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from io import TextIOWrapper
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from perdure.interfaces.cli.command_result import to_json
 from perdure.interfaces.cli.commands import build
 from perdure.interfaces.cli.output.terminal import command_below, lines, wrapped_for
 from perdure.interfaces.cli.suspend import stop_between_writes
+from perdure.moments import iso
 
 log = logging.getLogger(__name__)
 logging.getLogger("perdure").addHandler(logging.NullHandler())  # until the command has set up its own
@@ -147,7 +148,7 @@ def _tell(error: PerdureError, *, as_json: bool) -> int:
     request_id = str(uuid.uuid4())
     log.warning("exit %d, request %s, %s: %s", error.exit_code, request_id, error.code, error.detail)
     if as_json:
-        now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        now = iso(time.time_ns() // 1000)
         problem = error.problem() | {
             "instance": f"urn:uuid:{request_id}",
             "meta": {"request_id": request_id, "timestamp": now},

@@ -15,6 +15,7 @@ from perdure.interfaces.cli.command_result import Answer, Table
 from perdure.interfaces.cli.completion import complete_bots
 from perdure.interfaces.cli.confirm import require_sure
 from perdure.interfaces.cli.files import write_file
+from perdure.moments import iso
 
 if TYPE_CHECKING:
     from perdure.bots.bot import Bot
@@ -72,8 +73,6 @@ async def show(
 
 def _rows(bot: "Bot", version: "VersionSummary", folder: Path) -> list[list[str]]:
     """Return what a bot is, each with its name."""
-    from perdure.kernel.events import iso
-
     settings, soul = bot.model_settings, bot.soul
     return [
         ["name", bot.name],
