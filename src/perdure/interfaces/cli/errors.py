@@ -15,10 +15,10 @@ from pathlib import Path
 import typer
 
 from perdure.errors import Invalid, NotFound, PerdureError, from_os_error, has_no_descriptors
-from perdure.interfaces.cli import interrupted_code
 from perdure.interfaces.cli.command_result import to_json
 from perdure.interfaces.cli.commands import build
 from perdure.interfaces.cli.output.terminal import command_below, lines, wrapped_for
+from perdure.interfaces.cli.signals import interrupted_code
 from perdure.interfaces.cli.suspend import stop_between_writes
 from perdure.moments import iso
 
