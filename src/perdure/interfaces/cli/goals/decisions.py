@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from perdure.app import open_home
-from perdure.app.goals.cancels import CLEANING_UP
 from perdure.app.goals.goals import Goals
 from perdure.app.goals.query import Filters
+from perdure.app.goals.updates.posts import CLEANING_UP
 from perdure.app.wire.goal_view import GoalView
 from perdure.app.wire.next_commands import DECISIONS
 from perdure.errors import Conflict, Denied, Invalid, PerdureError

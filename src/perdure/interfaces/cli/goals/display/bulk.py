@@ -10,9 +10,9 @@ import typer
 
 from perdure.app import open_home
 from perdure.app.goals.arguments.run_options import Manner
-from perdure.app.goals.cancels import CLEANING_UP
 from perdure.app.goals.goals import Goals
 from perdure.app.goals.query import Filters
+from perdure.app.goals.updates.posts import CLEANING_UP
 from perdure.app.wire.goal_view import GoalView
 from perdure.errors import Conflict, Denied, Invalid, PerdureError
 from perdure.interfaces.cli.command import Options
