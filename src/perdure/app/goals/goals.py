@@ -11,6 +11,8 @@ from perdure.app.goals.arguments.run_options import Manner, Reopening
 from perdure.app.goals.arguments.skipped_values import require_fitting_value
 from perdure.app.goals.arguments.validate import OnFailed
 from perdure.app.goals.errors import result_of
+from perdure.app.goals.handle import GoalHandle
+from perdure.app.goals.options import GoalOptions
 from perdure.app.goals.runs import GoalRuns
 from perdure.app.goals.updates.deletion import GoalDeletion
 from perdure.app.goals.updates.forks import GoalForks, fork_request
@@ -26,8 +28,6 @@ from perdure.kernel.loop import Ran
 from perdure.kernel.ports import InboxRow
 
 if TYPE_CHECKING:
-    from perdure.app.goals.handle import GoalHandle
-    from perdure.app.goals.options import GoalOptions
     from perdure.app.workers.app_worker import AppWorker
     from perdure.minds.flow.flow import Flow
 
@@ -54,7 +54,7 @@ class Goals(GoalRuns):
         limits: Limits | None = None,
         tags: Sequence[str] = (),
         on_failed: OnFailed = "raise",
-    ) -> "GoalOptions":
+    ) -> GoalOptions:
         """Return options for `run` and `start`, which take only the flow and its arguments.
 
         `key` names the start: the same call is the same goal. `limits` is how much the goal may use, `tags` are labels
@@ -64,8 +64,6 @@ class Goals(GoalRuns):
 
         Raises: Invalid
         """
-        from perdure.app.goals.options import GoalOptions
-
         given = validate.key(key), validate.limits(limits), validate.tags(tags), validate.on_failed(on_failed)
         return GoalOptions(self, *given)
 
@@ -81,10 +79,10 @@ class Goals(GoalRuns):
         return await self.options().run(what, *args, **kwargs)
 
     @overload
-    async def start(self, what: "Flow[P, T]", /, *args: P.args, **kwargs: P.kwargs) -> "GoalHandle[T]": ...
+    async def start(self, what: "Flow[P, T]", /, *args: P.args, **kwargs: P.kwargs) -> GoalHandle[T]: ...
     @overload
-    async def start(self, what: str | Path, /) -> "GoalHandle[Any]": ...
-    async def start(self, what: "Flow[..., Any] | str | Path", /, *args: Any, **kwargs: Any) -> "GoalHandle[Any]":
+    async def start(self, what: str | Path, /) -> GoalHandle[Any]: ...
+    async def start(self, what: "Flow[..., Any] | str | Path", /, *args: Any, **kwargs: Any) -> GoalHandle[Any]:
         """Store a goal, run it in the background until the home is closed, and return its handle at once.
 
         A goal that waits is resumed here when it was answered or is due.
@@ -93,13 +91,11 @@ class Goals(GoalRuns):
         """
         return await self.options().start(what, *args, **kwargs)
 
-    async def handle(self, goal_id: str | None = None, *, key: str | None = None) -> "GoalHandle[Any]":
+    async def handle(self, goal_id: str | None = None, *, key: str | None = None) -> GoalHandle[Any]:
         """Return a handle on the goal with an id, or that a key has started, whichever process runs it.
 
         Raises: NotFound; Invalid unless exactly one of both is given.
         """
-        from perdure.app.goals.handle import GoalHandle
-
         return GoalHandle(self, (await self._whole(validate.id_or_key(goal_id, key))).goal_id)
 
     async def resume(self, goal_id: str, *, limits: Limits | None = None) -> GoalResult[Any]:

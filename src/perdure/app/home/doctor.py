@@ -9,6 +9,7 @@ from typing import Literal
 
 from perdure.app import open_home
 from perdure.app.home.startup_code import examine_startup_code
+from perdure.app.home.verification import sample_histories
 from perdure.errors import Damaged, Denied, Invalid, PerdureError, Unavailable, from_os_error
 from perdure.memory.paths import LOG_FILE, Places
 from perdure.settings import FILE_MODE, FOLDER_MODE, Settings
@@ -93,8 +94,6 @@ async def _sample(database: DatabaseClient) -> str:
 
     Raises: Damaged
     """
-    from perdure.app.home.verification import sample_histories
-
     sample = await sample_histories(database)
     if sample.problems:
         raise Damaged(sample.problems[0])
