@@ -21,6 +21,7 @@ from perdure.app.goals.updates.retries import GoalRetries
 from perdure.app.home.system import SystemIds
 from perdure.app.wire.goal_view import GoalResult, GoalView
 from perdure.app.wire.waits import unawaited_note
+from perdure.app.workers.children import HomeChildren
 from perdure.errors import Conflict, Invalid
 from perdure.kernel.calls.decisions import admit_decision, choose, refuse_while_cancelled
 from perdure.kernel.events import Event, Limits, Signal, content_of
@@ -121,6 +122,11 @@ class Goals(GoalRuns):
         worker runs it, or the key was used for something else; Invalid when a limit is not above what was used.
         """
         return self.result_of(await self.reopen(goal_id, reason=reason, limits=limits, key=key))
+
+    @cached_property
+    def children(self) -> HomeChildren:
+        """The goals that goals have started."""
+        return HomeChildren(self, self._store, self._runner)
 
     @cached_property
     def retries(self) -> GoalRetries:

@@ -1,5 +1,6 @@
 """Runs of goals: what this process starts, resumes, and leaves to the workers of a queue."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from perdure.app.goals.new_goal import NewGoal
 
 
-class GoalRuns(GoalLists):
+class GoalRuns(GoalLists, ABC):
     """The running half of `Goals`: goals are started and resumed, here or by the workers of a queue."""
 
     def __init__(  # noqa: PLR0913 (the composition root gives each)
@@ -58,8 +59,13 @@ class GoalRuns(GoalLists):
             cancel_grace_s=cancel_grace_s,
             imports=imports,
         )
-        self.children = self._runner.children = HomeChildren(self, store, self._runner)
         self.queues = GoalQueues(self, store)
+        self._runner.children = self.children
+
+    @property
+    @abstractmethod
+    def children(self) -> HomeChildren:
+        """The goals that goals have started."""
 
     async def begin(self, new: "NewGoal", manner: Manner | None = None) -> Ran:
         """Start a goal and run it until it ends, waits, or is stopped.

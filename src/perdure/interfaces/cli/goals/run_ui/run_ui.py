@@ -78,10 +78,7 @@ class Stage:
             self.view = Lines(self._writer)  # what its steps print would break a picture that is renewed in place
         self._queue = loop.journal.queue
         self._seen = GoalView.of_state(loop.state, queue=self._queue) if loop.state.tip.seq > 1 else None
-        if self._has_asked:
-            self.view.resume(loop.state)
-        else:
-            self.view.begin(loop.state)
+        self.view.begin(loop.state, is_after_question=self._has_asked)
         loop.journal.listen(self._see)
 
     def manner(self, jobs: int = 4) -> Manner:
