@@ -63,7 +63,7 @@ VIOLATIONS = [
     Violation("utils.py", '"""A module on no layer."""', LAYERS),
     Violation("helpers/__init__.py", '"""A folder on no layer."""', LAYERS),
     Violation("store/schema/projects.py", "from perdure.projects.vocabulary import TaskStatus as Direct", PORTS),
-    Violation("store/types.py", "import perdure.forge.vocabulary", PORTS),
+    Violation("store/schema/types.py", "import perdure.forge.vocabulary", PORTS),
     Violation("store/client.py", "from perdure.memory import log", PORTS),
     Violation("store/client.py", "from perdure.minds.plan.plan_file import read_plan", PORTS),
     Violation("store/goals/rows.py", "import perdure.memory", PORTS),

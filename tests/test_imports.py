@@ -29,14 +29,14 @@ HIDDEN: Mapping[str, frozenset[str]] = {
     ),
     "start-up: goals that are no flow load nothing of flows": frozenset(
         {
-            "app.goals.arguments.skipped_values -> minds.flow.mind",
-            "app.goals.arguments.skipped_values -> minds.flow.values.values",
+            "app.goals.updates.skipped_values -> minds.flow.mind",
+            "app.goals.updates.skipped_values -> minds.flow.values.values",
             "app.home.script_interrupts -> minds.flow.scripts",
             "app.workers.children -> app.workers.flows",
             "app.workers.children -> minds.flow.values.values",
             "app.workers.run_context -> app.workers.flows",
-            "interfaces.cli.goals.flows -> app.workers.flows",
-            "interfaces.cli.goals.flows -> minds.flow.execution.recorded_steps",
+            "interfaces.cli.goals.run_ui.flows -> app.workers.flows",
+            "interfaces.cli.goals.run_ui.flows -> minds.flow.execution.recorded_steps",
             "interfaces.cli.home.serve -> app.workers.flows",
         }
     ),

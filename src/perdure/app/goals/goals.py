@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from perdure.app.goals.arguments import validate
 from perdure.app.goals.arguments.run_options import Manner, Reopening
-from perdure.app.goals.arguments.skipped_values import require_fitting_value
 from perdure.app.goals.arguments.validate import OnFailed
 from perdure.app.goals.errors import result_of
 from perdure.app.goals.handle import GoalHandle
@@ -18,6 +17,7 @@ from perdure.app.goals.updates.deletion import GoalDeletion
 from perdure.app.goals.updates.forks import GoalForks, fork_request
 from perdure.app.goals.updates.posts import CANCEL_WAIT_S, Posts, cancel_payload, clean_up
 from perdure.app.goals.updates.retries import GoalRetries
+from perdure.app.goals.updates.skipped_values import require_fitting_value
 from perdure.app.home.system import SystemIds
 from perdure.app.wire.goal_view import GoalResult, GoalView
 from perdure.app.wire.waits import unawaited_note

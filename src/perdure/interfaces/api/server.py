@@ -16,7 +16,7 @@ from perdure import __version__
 from perdure.app import Perdure
 from perdure.app.access.login_codes import login_url
 from perdure.app.access.token import read_token
-from perdure.app.home.retention import Retention
+from perdure.app.goals.retention import Retention
 from perdure.app.home.system import SystemClock
 from perdure.app.workers.server_worker import Serving, WakeCli
 from perdure.errors import Invalid, Unavailable

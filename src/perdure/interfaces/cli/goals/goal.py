@@ -29,8 +29,8 @@ from perdure.interfaces.cli.goals.flags import (
     limits_of,
     refuse_both,
 )
-from perdure.interfaces.cli.goals.flows import go_on
 from perdure.interfaces.cli.goals.resume_due import resume_due
+from perdure.interfaces.cli.goals.run_ui.flows import go_on
 from perdure.interfaces.cli.goals.run_ui.run_ui import Showing, Stage, staged
 from perdure.interfaces.cli.output.terminal import columns_of_stdout
 from perdure.interfaces.cli.shell_hints import exact

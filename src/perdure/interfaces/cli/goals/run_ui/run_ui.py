@@ -17,7 +17,7 @@ from perdure.interfaces.cli.command_result import Answer, Table, to_json
 from perdure.interfaces.cli.confirm import can_ask
 from perdure.interfaces.cli.goals.display.hints import cut_off, failure_lines, next_lines
 from perdure.interfaces.cli.goals.display.timeline import details, exit_code_of, headline, origin, timeline
-from perdure.interfaces.cli.goals.flows import prints_aside
+from perdure.interfaces.cli.goals.run_ui.flows import prints_aside
 from perdure.interfaces.cli.goals.run_ui.interrupts import INTERRUPTED, Interrupts
 from perdure.interfaces.cli.goals.run_ui.progress import JsonLines, Lines, Quiet, View, write_value
 from perdure.interfaces.cli.goals.run_ui.writer import Writer, leave

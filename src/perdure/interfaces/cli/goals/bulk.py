@@ -20,7 +20,7 @@ from perdure.interfaces.cli.command_result import Answer
 from perdure.interfaces.cli.confirm import can_ask, is_sure
 from perdure.interfaces.cli.goals.display.listing import status_of
 from perdure.interfaces.cli.goals.filters import told
-from perdure.interfaces.cli.goals.flows import in_folder_of
+from perdure.interfaces.cli.goals.run_ui.flows import in_folder_of
 from perdure.interfaces.cli.output.terminal import MIN_COLUMNS, cut_to, one_line
 from perdure.interfaces.cli.output.times import short_moment
 
