@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -130,6 +131,7 @@ def test_a_line_that_breaks_a_layer_breaks_the_build(violation: Violation, copy:
     assert violation.contract in broken_contracts(done.stdout), done.stdout
 
 
+@cache
 def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
