@@ -18,12 +18,11 @@ from perdure.interfaces.cli.command_result import Answer
 from perdure.interfaces.cli.completion import complete_calls
 from perdure.interfaces.cli.confirm import can_ask, is_sure
 from perdure.interfaces.cli.goals.bulk import All, Yes, cancel_verb, change_many, is_of_several
-from perdure.interfaces.cli.goals.display.hints import next_lines, pasted
+from perdure.interfaces.cli.goals.display.hints import next_lines, pasted, shown_call
 from perdure.interfaces.cli.goals.display.timeline import headline
 from perdure.interfaces.cli.goals.filters import OF_SEVERAL, with_filters
 from perdure.interfaces.cli.goals.flags import Goal, MaybeGoal, Resume, filled
 from perdure.interfaces.cli.goals.run_ui.flows import from_json, go_on, in_folder_of, prints_aside, require_code
-from perdure.interfaces.cli.goals.run_ui.offers import shown_call
 from perdure.interfaces.cli.goals.run_ui.run_ui import Showing, Stage, staged
 from perdure.interfaces.cli.output.terminal import one_line
 from perdure.interfaces.cli.shell_hints import exact

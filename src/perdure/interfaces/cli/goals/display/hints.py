@@ -1,5 +1,6 @@
-"""What is printed after a run or a look at a goal: its next commands, which can be pasted, and why it failed."""
+"""What is printed about a goal: its next commands, which can be pasted, why it failed, and a call to be allowed."""
 
+import json
 import shlex
 from collections.abc import Iterator
 
@@ -63,3 +64,9 @@ def cut_off(state: GoalState) -> list[str]:
             then = asks if call.call.effect == "once" else f"it is {call.call.effect}, so a resume runs it again"
             said.append(one_line(f"{call.call.call_id} was cut off: {then}."))
     return said
+
+
+def shown_call(call: ToolCall) -> str:
+    """Return a tool call in full, exactly as it will be run, for a person to allow it."""
+    arguments = json.dumps(call.arguments, indent=2, ensure_ascii=False)
+    return f"{one_line(f'{call.call_id}: {call.tool}, {call.effect}')}\n{lines(arguments)}"

@@ -1,10 +1,10 @@
 """What a person can decide about a call that waits for one, as a question with choices."""
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
-from perdure.interfaces.cli.output.terminal import lines, one_line
+from perdure.interfaces.cli.goals.display.hints import shown_call
+from perdure.interfaces.cli.output.terminal import lines
 from perdure.interfaces.cli.prompts.layout import Choice
 from perdure.kernel.events import Ask, ToolCall, Verdict
 from perdure.kernel.fold import CallState
@@ -62,9 +62,3 @@ def offer_of(call: CallState) -> Offer | None:
         question = f"Run {about.call_id}?"
         return Offer(about.call_id, question, _APPROVAL, default=len(_APPROVAL) - 1, shown=shown_call(about))
     return None
-
-
-def shown_call(call: ToolCall) -> str:
-    """Return a tool call in full, exactly as it will be run, for a person to allow it."""
-    arguments = json.dumps(call.arguments, indent=2, ensure_ascii=False)
-    return f"{one_line(f'{call.call_id}: {call.tool}, {call.effect}')}\n{lines(arguments)}"
