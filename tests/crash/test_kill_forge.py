@@ -110,9 +110,10 @@ def turn_of(state: BuilderState) -> Any:
 
 @pytest.mark.torture
 def test_no_turn_of_an_interview_is_lost_by_kills(database_url: str, tmp_path: Path) -> None:
+    """100 kills for each of the two databases."""
     oracle = Oracle(tmp_path / "home", database_url)
     asyncio.run(made(database_url))
-    rounds = torture_size(small=60)
+    rounds = torture_size(small=100)
     while oracle.killed < rounds:
         oracle.kill_one()
     assert oracle.turns > rounds / 4, f"seed {oracle.seed}"

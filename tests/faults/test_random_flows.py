@@ -24,7 +24,7 @@ from tests.faults.shrinking import smallest
 from tests.faults.trials import try_seed
 from tests.faults.virtual_time import VirtualLoop, run_virtual
 
-IN_SUITE = 300
+IN_SUITE = 500
 SUITE_SEED = 1
 """The suite runs the same flows every time, a long run new ones."""
 _SHARES = {type(None): 0.6, str: 0.2}
