@@ -368,7 +368,7 @@ class Forge:
         while len(self._held) > MOST_HELD:
             del self._held[next(iter(self._held))]
 
-    async def _current(self, session_id: str) -> dict[str, Any] | None:
+    async def _current(self, session_id: str) -> Mapping[str, Any] | None:
         try:
             return (await self.get(session_id)).wire()
         except PerdureError:

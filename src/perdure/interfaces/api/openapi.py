@@ -6,10 +6,12 @@ from typing import Any
 import orjson
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from pydantic import TypeAdapter
 
+from perdure.app.wire.resources.problems import Problem
 from perdure.interfaces.api.auth.security_middleware import OPEN_PATHS
 from perdure.interfaces.api.json_body import LARGEST_INTEGER
-from perdure.interfaces.api.schemas.problems import Problem, refusals
+from perdure.interfaces.api.schemas.problems import refusals
 
 _REF = "#/components/schemas/"
 _ALWAYS = (400, 403, 413, 422, 500, 503)
@@ -68,7 +70,7 @@ def _named_by_title(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _problem_schemas() -> dict[str, Any]:
-    schema = Problem.model_json_schema(ref_template=f"{_REF}{{model}}", mode="serialization")
+    schema = TypeAdapter(Problem).json_schema(ref_template=f"{_REF}{{model}}", mode="serialization")
     return {**schema.pop("$defs"), "Problem": schema}
 
 

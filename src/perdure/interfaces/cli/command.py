@@ -7,7 +7,7 @@ import inspect
 import logging
 import sys
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -151,7 +151,7 @@ async def _end_rest() -> None:
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor())
 
 
-def _with_options(data: dict[str, Any], options: Options) -> dict[str, Any]:
+def _with_options(data: Mapping[str, Any], options: Options) -> Mapping[str, Any]:
     """Return the data of an answer with the options of this call in the next commands of each goal."""
     is_needed = options.home is not None or options.imports
     if not is_needed or not ("next" in data or "goals" in data):

@@ -55,19 +55,16 @@ async def show(
     prompt: Annotated[bool, typer.Option("--prompt", help="Show all that a model is told, too.")] = False,
 ) -> Answer:
     """Show a bot as its files say it is now, and what was edited by hand."""
-    from perdure.app.builder.bots import bot_wire
-
     async with open_home(options.settings(), debug=options.verbose) as p:
-        bot = await p.bots.get(slug)
-        edits = await p.bots.edits(slug)
+        whole = await p.bots.whole(slug)
         version = (await p.bots.versions(slug))[0].summary
         folder = p.settings.bots_dir / slug
+    bot = whole.bot
     parts: list[str | Table] = [
         Table([bot.slug, ""], _rows(bot, version, folder)),
-        *(f"Edited by hand:\n{text}" for text in edits.values()),
+        *(f"Edited by hand:\n{text}" for text in whole.edits.values()),
     ]
-    data = {**bot_wire(bot), "version": version.number, "folder": str(folder), "edits": dict(edits)}
-    return Answer({**data, "prompt": bot.prompt()} if prompt else data, [*parts, *([bot.prompt()] if prompt else [])])
+    return Answer({**whole.wire(), "folder": str(folder)}, [*parts, *([bot.prompt()] if prompt else [])])
 
 
 def _rows(bot: "Bot", version: "VersionSummary", folder: Path) -> list[list[str]]:

@@ -1,6 +1,7 @@
 """`perdure memory status | verify | repair | rebuild | compact | forget`."""
 
 import sys
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -138,7 +139,7 @@ def _bad(found: dict[str, Any]) -> str:
     return f"{found.get('kind', 'bad')}: {about}"
 
 
-def _table(found: dict[str, Any]) -> Table:
+def _table(found: Mapping[str, Any]) -> Table:
     return Table(["what", "value"], [[key.replace("_", " "), _value(value)] for key, value in found.items()])
 
 

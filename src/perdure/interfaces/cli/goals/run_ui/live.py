@@ -13,8 +13,9 @@ from rich.spinner import Spinner
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from perdure.app.wire.calls import duration_ms
 from perdure.interfaces.cli.command_result import Table
-from perdure.interfaces.cli.goals.display.timeline import duration_ms, told
+from perdure.interfaces.cli.goals.display.timeline import told
 from perdure.interfaces.cli.goals.run_ui.progress import print_end, show_outputs, write_output
 from perdure.interfaces.cli.goals.run_ui.writer import Writer
 from perdure.interfaces.cli.output.terminal import one_line, wrapped_for

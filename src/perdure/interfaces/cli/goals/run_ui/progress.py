@@ -4,8 +4,9 @@ import json
 import sys
 from typing import Protocol
 
+from perdure.app.wire.calls import deadline, duration_ms, waits
 from perdure.interfaces.cli.command_result import Table, print_table
-from perdure.interfaces.cli.goals.display.timeline import deadline, duration_ms, told, tries_again, waits
+from perdure.interfaces.cli.goals.display.timeline import told, tries_again
 from perdure.interfaces.cli.goals.run_ui.writer import Writer
 from perdure.interfaces.cli.output.terminal import lines, one_line, wrapped_for
 from perdure.interfaces.cli.output.times import in_words
