@@ -26,7 +26,7 @@ from perdure.kernel.journal import Desk, Journal
 from perdure.kernel.loop import Loop
 from perdure.kernel.mind import Decided, Mind
 from perdure.kernel.ports import StateStore, Status, Summary, Worker
-from perdure.kernel.run_context import Means
+from perdure.kernel.run_context import RunContext
 from perdure.kernel.tool import CallContext, Check, Tool
 from perdure.tools.policy import AllowAll
 
@@ -160,7 +160,7 @@ async def run_goal(store: StateStore, goal_id: str, steps: int) -> list[float]:
 
 def new_loop(journal: Journal, store: StateStore, mind: Mind, tool: Tool) -> Loop:
     """Make a loop; the one place that knows how."""
-    return Loop(journal, store, Means(mind, {tool.name: tool}, AllowAll(), "/"), SystemClock())
+    return Loop(journal, store, RunContext(mind, {tool.name: tool}, AllowAll(), "/"), SystemClock())
 
 
 async def written_together(store: StateStore) -> Steps:

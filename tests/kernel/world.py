@@ -17,7 +17,7 @@ from perdure.kernel.journal import Desk, Journal
 from perdure.kernel.loop import Loop, Ran
 from perdure.kernel.mind import Decided, Mind
 from perdure.kernel.ports import Leases, StateStore, Worker
-from perdure.kernel.run_context import Means
+from perdure.kernel.run_context import RunContext
 from perdure.kernel.tool import CallContext, Check, Policy, Verdict
 from perdure.minds.factory import make_mind
 
@@ -208,17 +208,17 @@ class World:
         return Journal(self._desk(worker), state, epoch)
 
     def _loop(self, journal: Journal) -> Loop:
-        loop = Loop(journal, self.store, self._means(journal), self.clock)
+        loop = Loop(journal, self.store, self._run_context(journal), self.clock)
         self.watch(loop)
         return loop
 
-    def _means(self, journal: Journal) -> Means:
+    def _run_context(self, journal: Journal) -> RunContext:
         begun = journal.state.begun
         others = ("/", self.is_ours, self.park_after_s, self.end_within_s)
         if self.minds:
-            return Means(self.minds.pop(0), {"exec": self.tool}, self.policy, *others)
+            return RunContext(self.minds.pop(0), {"exec": self.tool}, self.policy, *others)
         made = make_mind(begun.mind, begun.text, jobs=4)
-        return Means(made.mind, {"exec": self.tool, **made.tools}, self.policy, *others, children=self.children)
+        return RunContext(made.mind, {"exec": self.tool, **made.tools}, self.policy, *others, children=self.children)
 
     def _desk(self, worker: Worker) -> Desk:
         return Desk(self.store, self.clock, self.ids, worker)

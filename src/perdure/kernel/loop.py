@@ -24,7 +24,7 @@ from perdure.kernel.journal import Journal
 from perdure.kernel.mind import Decided
 from perdure.kernel.ports import Clock, LeaseLost, StateStore
 from perdure.kernel.recovery import give_up, recover
-from perdure.kernel.run_context import Means
+from perdure.kernel.run_context import RunContext
 
 _CHILDREN_US = 500_000
 """How often a goal that stays because its children run asks whether they still do."""
@@ -55,15 +55,15 @@ class Loop:
     any thread.
     """
 
-    def __init__(self, journal: Journal, store: StateStore, means: Means, clock: Clock) -> None:
+    def __init__(self, journal: Journal, store: StateStore, run_context: RunContext, clock: Clock) -> None:
         self.journal = journal
         self._store = store
-        self._means = means
+        self._run_context = run_context
         self._clock = clock
         self._waking = Waking(clock)
-        self._calls = RunningCalls(journal, means, clock, self._waking.wake)
-        self._children = ChildCalls(journal, means, self._calls)
-        self._grace = CleanupGrace(means.cancel_grace_s, clock.now_us)
+        self._calls = RunningCalls(journal, run_context, clock, self._waking.wake)
+        self._children = ChildCalls(journal, run_context, self._calls)
+        self._grace = CleanupGrace(run_context.cancel_grace_s, clock.now_us)
         self._wake_us: int | None = None
         self._again_s: float | None = None
         """When the mind wants to be asked again: at a moment, and after some time. See Decided."""
@@ -127,12 +127,14 @@ class Loop:
         """
         try:
             if self._grace.is_over(self.state):
-                await give_up(self.journal, self._means.tools)
+                await give_up(self.journal, self._run_context.tools)
                 await self._end_cleanup()
             elif is_resumed:
-                await self._means.mind.prepare(self.state)
+                await self._run_context.mind.prepare(self.state)
                 await self.journal.commit_opening()  # not before the mind has found its own history in it
-                await recover(self.journal, self._means.tools, self._means.workdir, self._calls.tools.environment)
+                await recover(
+                    self.journal, self._run_context.tools, self._run_context.workdir, self._calls.tools.environment
+                )
                 await take_posts(self.journal, self._store, self._finish_all, cancelling=self._calls.cancelling)
                 if await self._is_given_back():
                     return Ran("interrupted", self.state, self.journal.queue)
@@ -144,7 +146,7 @@ class Loop:
             ) from None
         finally:
             await self._calls.end_all()
-            await self._means.mind.close()
+            await self._run_context.mind.close()
 
     async def _is_given_back(self) -> bool:
         """Give the goal back before what somebody who died has left is begun again, when we are to stop already."""
@@ -203,7 +205,7 @@ class Loop:
         their numbers, and a call that a deadline cancelled is cancelled, though it ended in the same moment.
         """
         is_over = self.state.termination is not None or self._is_stopping or self.state.reached_limit is not None
-        if is_over or not self._means.mind.has_news():
+        if is_over or not self._run_context.mind.has_news():
             return
         decided = await self._decided()
         self._record_decided(replace(decided, end=None))  # the end is decided again when all is recorded
@@ -240,7 +242,7 @@ class Loop:
         settled_before = len(self.state.settled)
         if decided.unrecorded:
             self._calls.add_unrecorded(decided.unrecorded)
-        bodies = admit(decided.actions, self.state, self._means.tools, self._means.policy)
+        bodies = admit(decided.actions, self.state, self._run_context.tools, self._run_context.policy)
         if decided.end is not None and not self._children.cancel_all():
             bodies.append(end_of(self.state, decided.end))
         self.journal.record(*bodies, is_decision=bool(bodies))
@@ -251,7 +253,7 @@ class Loop:
         self._known = len(self.state.settled)
         self._deciding = task = asyncio.current_task()
         try:
-            decided = await self._means.mind.decide(self.state, self._clock.now_us())
+            decided = await self._run_context.mind.decide(self.state, self._clock.now_us())
         except asyncio.CancelledError:
             if task is None or not self._is_stopping or task.uncancel() > 0:
                 raise
@@ -264,7 +266,7 @@ class Loop:
 
     def _end_abandoned(self) -> None:
         """End the calls without an intent that the mind no longer waits for: they leave nothing in the history."""
-        if abandoned := self._means.mind.take_abandoned():
+        if abandoned := self._run_context.mind.take_abandoned():
             self._calls.cancel(abandoned)
 
     def _outcome(self, wake_us: int | None) -> Outcome | None:
@@ -289,11 +291,11 @@ class Loop:
         A deadline is not what a goal that asks a person waits for, so that person is asked at once, if wanted.
         """
         now_us, timers = self._clock.now_us(), self.state.timers()
-        soon_us = now_us + self._means.park_after_s * 1_000_000
+        soon_us = now_us + self._run_context.park_after_s * 1_000_000
         near = {call_id: due_us for call_id, due_us in timers.items() if due_us <= soon_us}
         if not near:
             return True
-        is_asking = self._means.parks_for_person and self.state.waiting_for == "person"
+        is_asking = self._run_context.parks_for_person and self.state.waiting_for == "person"
         is_due = min(near.values()) <= now_us
         return is_asking and not is_due and not any(is_sleep(self.state.open_calls[each]) for each in near)
 
@@ -336,7 +338,7 @@ class Loop:
         """End a goal whose cleanup took too long, and all that still runs of it."""
         unended = await self._finish_all()
         self.journal.record(*cut_short(self.state, self._clock.now_us(), unended))
-        self.journal.record(overdue(self.state, self._means.cancel_grace_s))
+        self.journal.record(overdue(self.state, self._run_context.cancel_grace_s))
         await self.journal.commit(release=True)
 
     async def _finish_all(self) -> Collection[str]:

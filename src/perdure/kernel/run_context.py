@@ -10,7 +10,7 @@ from perdure.kernel.tool import Policy, Tool
 
 
 @dataclass(frozen=True)
-class Means:
+class RunContext:
     """What a goal is run with: who decides, what acts, what may be done without asking, and in which folder."""
 
     mind: Mind

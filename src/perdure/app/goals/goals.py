@@ -260,11 +260,11 @@ class Goals(GoalReader):
 
         Raises: NotFound; Invalid when its module fails.
         """
-        self._runner.means.find_flow(await self.begun(goal_id))
+        self._runner.contexts.find_flow(await self.begun(goal_id))
 
     async def is_elsewhere(self, goal_id: str) -> bool:
         """Return whether only another process can run a goal: the script that defines its flow."""
-        return self._runner.means.is_elsewhere(await self.begun(goal_id))
+        return self._runner.contexts.is_elsewhere(await self.begun(goal_id))
 
     async def enqueue(self, new: "NewGoal", *, queue: str = "server") -> GoalView:
         """Store a new goal for the workers of a queue, which runs it when it has room.
@@ -324,7 +324,7 @@ class Goals(GoalReader):
         try:
             state, now_us = await self.state(goal_id), self._clock.now_us()
             chosen = choose(state, decision, call_id, value, now_us=now_us)
-            await require_fitting_value(self._runner.means, state, chosen)
+            await require_fitting_value(self._runner.contexts, state, chosen)
             admit = admit_decision(state, chosen)
             return await self._posts.post(
                 goal_id,

@@ -1,4 +1,4 @@
-"""Makes the means of a run: the mind of a goal, its tools, and what the run needs of its surroundings."""
+"""Makes the context of a run: the mind of a goal, its tools, and what the run needs of its surroundings."""
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -10,7 +10,7 @@ from perdure.app.home.system import keep_for_ever, observer
 from perdure.errors import Invalid, NotFound
 from perdure.kernel.calls.children import Children
 from perdure.kernel.events import GoalBegun
-from perdure.kernel.run_context import Means
+from perdure.kernel.run_context import RunContext
 from perdure.kernel.tool import Tool
 from perdure.minds.flow.scripts import is_of_script
 from perdure.minds.flow.steps.step_calls import StepCalls
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from perdure.minds.flow.flow import Flow
 
 
-class MeansFactory:
-    """Makes the means of the runs of a home; `imports` are the modules in which moved flows are found."""
+class RunContexts:
+    """Makes the contexts of the runs of a home; `imports` are the modules in which moved flows are found."""
 
     def __init__(
         self, home: Path, calls: StepCalls, imports: Sequence[str], *, park_after_s: float, cancel_grace_s: float
@@ -43,8 +43,8 @@ class MeansFactory:
         is_ours: Callable[[], bool],
         *,
         is_new: bool = False,
-    ) -> Means:
-        """Return the means of one run; `is_ours` says whether the run may still begin something.
+    ) -> RunContext:
+        """Return the context of one run; `is_ours` says whether the run may still begin something.
 
         Raises: NotFound when the code of the goal is not here; Invalid when its module fails, or a new goal names an
         unknown tool, or a folder outside of its own.
@@ -58,7 +58,7 @@ class MeansFactory:
             for folder in made.folders:
                 confined(workdir, folder)
         tools = {**self.tools(), **made.tools}
-        return Means(
+        return RunContext(
             made.mind,
             tools,
             manner.policy,
