@@ -24,7 +24,7 @@ from perdure.kernel.events import (
 from perdure.kernel.fold import GoalState
 from perdure.kernel.journal import Desk, Journal
 from perdure.kernel.loop import Loop
-from perdure.kernel.mind import Decided, Mind
+from perdure.kernel.mind import Mind, Proposal
 from perdure.kernel.ports import StateStore, Status, Summary, Worker
 from perdure.kernel.run_context import RunContext
 from perdure.kernel.tool import CallContext, Check, Tool
@@ -108,17 +108,17 @@ class CountingMind:
     async def close(self) -> None:
         """See Mind.close."""
 
-    async def decide(self, state: GoalState, now_us: int) -> Decided:  # noqa: ARG002 (as the port says)
+    async def decide(self, state: GoalState, now_us: int) -> Proposal:  # noqa: ARG002 (as the port says)
         """See Mind.decide; how long it was since the step before is noted."""
         if state.open_calls:
-            return Decided()
+            return Proposal()
         now = time.perf_counter()
         self.each_s.append(now - self._last)
         self._last = now
         if state.steps == self._steps:
-            return Decided(end=Termination("done"))
+            return Proposal(end=Termination("done"))
         name = f"step-{state.steps}"
-        return Decided([ToolCall(f"{name}.1", name, TOOL, {"i": state.steps}, "idempotent")])
+        return Proposal([ToolCall(f"{name}.1", name, TOOL, {"i": state.steps}, "idempotent")])
 
     def has_news(self) -> bool:
         return False

@@ -15,7 +15,7 @@ from perdure.kernel.history.reopening import plan_retry
 from perdure.kernel.inbox import drain
 from perdure.kernel.journal import Desk, Journal
 from perdure.kernel.loop import Loop, Ran
-from perdure.kernel.mind import Decided, Mind
+from perdure.kernel.mind import Mind, Proposal
 from perdure.kernel.ports import Leases, StateStore, Worker
 from perdure.kernel.run_context import RunContext
 from perdure.kernel.tool import CallContext, Check, Policy, Verdict
@@ -102,7 +102,7 @@ class FixedPolicy:
 class ScriptedMind:
     """A model whose decisions are written down; after the last it has nothing more to say."""
 
-    decisions: list[Decided]
+    decisions: list[Proposal]
 
     async def prepare(self, state: GoalState) -> None:
         pass
@@ -110,8 +110,8 @@ class ScriptedMind:
     async def close(self) -> None:
         pass
 
-    async def decide(self, state: GoalState, now_us: int) -> Decided:  # noqa: ARG002 (as the port says)
-        return self.decisions.pop(0) if self.decisions and not state.open_calls else Decided()
+    async def decide(self, state: GoalState, now_us: int) -> Proposal:  # noqa: ARG002 (as the port says)
+        return self.decisions.pop(0) if self.decisions and not state.open_calls else Proposal()
 
     def has_news(self) -> bool:
         return False
@@ -159,7 +159,7 @@ class World:
         journal = Journal.begin(self._desk(worker), begun, goal_id, start_key=key)
         return await self._run(journal, worker, is_resumed=False)
 
-    async def script(self, *decisions: Decided, goal_id: str = "goal-a", limits: Limits | None = None) -> Ran:
+    async def script(self, *decisions: Proposal, goal_id: str = "goal-a", limits: Limits | None = None) -> Ran:
         """Run a new goal of a model that decides what is written here, one decision after the other."""
         self.minds.append(ScriptedMind(list(decisions)))
         return await self.start(MindSpec("model"), goal_id, limits)

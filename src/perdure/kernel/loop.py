@@ -21,7 +21,7 @@ from perdure.kernel.fold import GoalState
 from perdure.kernel.history.step_names import is_sleep
 from perdure.kernel.inbox import cut_short, take_posts
 from perdure.kernel.journal import Journal
-from perdure.kernel.mind import Decided
+from perdure.kernel.mind import Proposal
 from perdure.kernel.ports import Clock, LeaseLost, StateStore
 from perdure.kernel.recovery import give_up, recover
 from perdure.kernel.run_context import RunContext
@@ -66,7 +66,7 @@ class Loop:
         self._grace = CleanupGrace(run_context.cancel_grace_s, clock.now_us)
         self._wake_us: int | None = None
         self._again_s: float | None = None
-        """When the mind wants to be asked again: at a moment, and after some time. See Decided."""
+        """When the mind wants to be asked again: at a moment, and after some time. See Proposal."""
         self._known = 0
         """How many settled calls the mind knows of."""
         self._is_stopping = False
@@ -234,7 +234,7 @@ class Loop:
         self._wake_us, self._again_s = decided.wake_us, decided.again_s
         return 0 if self._record_decided(decided) else decided.wake_us
 
-    def _record_decided(self, decided: Decided) -> bool:
+    def _record_decided(self, decided: Proposal) -> bool:
         """Record what the mind wants; tell whether the mind has to be asked again at once.
 
         That is when nothing is open afterwards, or something has ended already: a wait for a signal that had come.
@@ -248,7 +248,7 @@ class Loop:
         self.journal.record(*bodies, is_decision=bool(bodies))
         return len(self.state.settled) > settled_before or (bool(bodies) and not self.state.open_calls)
 
-    async def _decided(self) -> Decided:
+    async def _decided(self) -> Proposal:
         """Ask the mind; one that is cut short by a stop has decided nothing."""
         self._known = len(self.state.settled)
         self._deciding = task = asyncio.current_task()
@@ -257,7 +257,7 @@ class Loop:
         except asyncio.CancelledError:
             if task is None or not self._is_stopping or task.uncancel() > 0:
                 raise
-            return Decided()
+            return Proposal()
         finally:
             self._deciding = None
         self.journal.record(*decided.markers)

@@ -9,7 +9,7 @@ from perdure.kernel.fold import GoalState
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class Proposal:
     """What a mind wants: calls to begin, the end, or to be asked again at a moment. Nothing: wait for what runs.
 
     A call in `unrecorded` is pure and has no intent: only its outcome is recorded, and says which step it was.
@@ -42,7 +42,7 @@ class Mind(Protocol):
         """Let go of everything; nothing is decided any more."""
         ...
 
-    async def decide(self, state: GoalState, now_us: int) -> Decided:
+    async def decide(self, state: GoalState, now_us: int) -> Proposal:
         """Look at the state and say what comes next. Calls that are open in the state are running or waiting."""
         ...
 
