@@ -9,6 +9,7 @@ from uuid import UUID
 
 from perdure import Invalid
 from perdure.kernel.calls.children import NO_CHILDREN, Children
+from perdure.kernel.calls.toolbox import StaticTools, Toolbox
 from perdure.kernel.events import GoalBegun, Limits, MindSpec, ToolCall, ToolError, ToolOutput
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.history.reopening import plan_retry
@@ -18,8 +19,9 @@ from perdure.kernel.loop import Loop, Ran
 from perdure.kernel.mind import Mind, Proposal
 from perdure.kernel.ports import Leases, StateStore, Worker
 from perdure.kernel.run_context import RunContext
-from perdure.kernel.tool import CallContext, Check, Policy, Verdict
-from perdure.minds.factory import make_mind
+from perdure.kernel.tool import CallContext, Check, Policy, ToolSpec, Verdict
+from perdure.minds.factory import MindRequest, make_mind
+from perdure.tools.exec.command import SPEC as EXEC
 
 
 @dataclass
@@ -58,7 +60,7 @@ class CountedIds:
 class CountingTool:
     """Counts what it was made to do, by step; what it answers can be chosen."""
 
-    name: str = "exec"
+    spec: ToolSpec = EXEC
     effects: Counter[str] = field(default_factory=Counter)
     fails: Counter[str] = field(default_factory=Counter)
     checks: dict[str, Check] = field(default_factory=dict)
@@ -103,6 +105,7 @@ class ScriptedMind:
     """A model whose decisions are written down; after the last it has nothing more to say."""
 
     decisions: list[Proposal]
+    is_slow: bool = False
 
     async def prepare(self, state: GoalState) -> None:
         pass
@@ -215,10 +218,12 @@ class World:
     def _run_context(self, journal: Journal) -> RunContext:
         begun = journal.state.begun
         others = ("/", self.is_ours, self.park_after_s, self.end_within_s)
+        given = StaticTools("given", [self.tool])
         if self.minds:
-            return RunContext(self.minds.pop(0), {"exec": self.tool}, self.policy, *others)
-        made = make_mind(begun.mind, begun.text, jobs=4)
-        return RunContext(made.mind, {"exec": self.tool, **made.tools}, self.policy, *others, children=self.children)
+            return RunContext(self.minds.pop(0), Toolbox([given]), self.policy, *others)
+        made = make_mind(MindRequest(begun))
+        tools = Toolbox([given, *made.sources])
+        return RunContext(made.mind, tools, self.policy, *others, children=self.children)
 
     def _desk(self, worker: Worker) -> Desk:
         return Desk(self.store, self.clock, self.ids, worker)

@@ -10,13 +10,16 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from perdure.errors import Unavailable
-from perdure.kernel.calls import guards
-from perdure.kernel.calls.admission import admit
 from perdure.kernel.calls.child_calls import ChildCalls
 from perdure.kernel.calls.cleanup import CleanupGrace, end_of, is_cleaning_up, overdue
 from perdure.kernel.calls.decisions import elapsed, takes_posts
+from perdure.kernel.calls.progress import ProgressFeed
 from perdure.kernel.calls.running_calls import RunningCalls
 from perdure.kernel.calls.waking import Waking
+from perdure.kernel.deciding import guards
+from perdure.kernel.deciding.admission import admit, judge
+from perdure.kernel.deciding.deliberation import Deliberation
+from perdure.kernel.events import Termination, ToolCall
 from perdure.kernel.fold import GoalState
 from perdure.kernel.history.step_names import is_sleep
 from perdure.kernel.inbox import cut_short, take_posts
@@ -61,9 +64,15 @@ class Loop:
         self._run_context = run_context
         self._clock = clock
         self._waking = Waking(clock)
-        self._calls = RunningCalls(journal, run_context, clock, self._waking.wake)
+        self._event_loop = asyncio.get_running_loop()
+        self.progress = ProgressFeed(journal.goal_id, self._event_loop)
+        """What the calls of this run report while they run."""
+        self._calls = RunningCalls(journal, run_context, clock, self._waking.wake, self.progress.report)
         self._children = ChildCalls(journal, run_context, self._calls)
         self._grace = CleanupGrace(run_context.cancel_grace_s, clock.now_us)
+        self._deliberation = Deliberation(run_context.mind, self._waking.wake, run_context.keep)
+        self._unjudged = [call_id for call_id in self.state.governed if call_id in self.state.open_calls]
+        """Calls of a model that the policy judges when their turn comes, and those that an earlier run has left."""
         self._wake_us: int | None = None
         self._again_s: float | None = None
         """When the mind wants to be asked again: at a moment, and after some time. See Proposal."""
@@ -72,7 +81,6 @@ class Loop:
         self._is_stopping = False
         self._deciding: asyncio.Task[Any] | None = None
         self._has_posts = False
-        self._event_loop = asyncio.get_running_loop()
 
     @property
     def state(self) -> GoalState:
@@ -84,7 +92,7 @@ class Loop:
 
         For a test that owns the clock, and moves it when nothing goes on.
         """
-        mind = [] if self._again_s is None else ["mind"]
+        mind = ["mind"] if self._again_s is not None or self._deliberation.has_begun else []
         turn = [] if self._waking.is_at_rest else [TURN]
         return {*self._calls.names, *mind, *turn}
 
@@ -126,6 +134,7 @@ class Loop:
         Raises: Conflict when the goal is no longer ours; what runs is ended then.
         """
         try:
+            await self._run_context.tools.open()
             if self._grace.is_over(self.state):
                 await give_up(self.journal, self._run_context.tools)
                 await self._end_cleanup()
@@ -146,7 +155,9 @@ class Loop:
             ) from None
         finally:
             await self._calls.end_all()
+            await self._end_deliberation()
             await self._run_context.mind.close()
+            await self._run_context.tools.close()
 
     async def _is_given_back(self) -> bool:
         """Give the goal back before what somebody who died has left is begun again, when we are to stop already."""
@@ -207,62 +218,120 @@ class Loop:
         is_over = self.state.termination is not None or self._is_stopping or self.state.reached_limit is not None
         if is_over or not self._run_context.mind.has_news():
             return
-        decided = await self._decided()
-        self._record_decided(replace(decided, end=None))  # the end is decided again when all is recorded
-        self._calls.cancel(decided.cancelled)
+        proposal = await self._ask_mind()
+        self._record_proposal(replace(proposal, end=None))  # the end is decided again when all is recorded
+        self._calls.cancel(proposal.cancelled)
 
     async def _decide(self) -> int | None:
         """Ask the mind, and record what it wants; return when it wants to be asked again."""
         self._wake_us = self._again_s = None
         state = self.state
+        if (self._unjudged or state.queued) and state.termination is None and not self._is_stopping:
+            self._judge_calls()
+        if self._deliberation.has_begun:
+            return await self._take_deliberated()
         is_limited = state.reached_limit is not None and not is_cleaning_up(state)
         if state.termination is not None or self._is_stopping or is_limited:
             return None
         end = guards.verdict(state)
         if end is not None:
-            self.journal.record(end)  # of the guard, not a decision of the mind; governed goals have no children
+            await self._end_by_guard(end)
             return None
-        decided = await self._decided()
-        while decided.end is None and decided.cancelled:
+        if self._run_context.mind.is_slow:
+            return await self._begin_deliberation()
+        proposal = await self._ask_mind()
+        while proposal.end is None and proposal.cancelled:
             # Its actions come first: the mind wanted them before it knew of the cancelled calls' end.
-            is_asked_again = self._record_decided(decided)
-            if not self._calls.cancel(decided.cancelled):
-                self._wake_us, self._again_s = decided.wake_us, decided.again_s
-                return 0 if is_asked_again else decided.wake_us
-            decided = await self._decided()
-        self._calls.cancel(decided.cancelled)
-        self._wake_us, self._again_s = decided.wake_us, decided.again_s
-        return 0 if self._record_decided(decided) else decided.wake_us
+            is_asked_again = self._record_proposal(proposal)
+            if not self._calls.cancel(proposal.cancelled):
+                self._wake_us, self._again_s = proposal.wake_us, proposal.again_s
+                return 0 if is_asked_again else proposal.wake_us
+            proposal = await self._ask_mind()
+        return self._take(proposal)
 
-    def _record_decided(self, decided: Proposal) -> bool:
+    async def _end_by_guard(self, end: Termination) -> None:
+        """End a goal whose model goes round in circles, after its children and all that runs; no mind decided that."""
+        if self._children.cancel_all():
+            return
+        if self.state.open_calls:
+            unended = await self._finish_all()
+            self.journal.record(*cut_short(self.state, self._clock.now_us(), unended))
+        self.journal.record(end)
+
+    def _take(self, proposal: Proposal) -> int | None:
+        """Record what the mind wants; return when it wants to be asked again."""
+        self._calls.cancel(proposal.cancelled)
+        self._wake_us, self._again_s = proposal.wake_us, proposal.again_s
+        return 0 if self._record_proposal(proposal) else proposal.wake_us
+
+    async def _begin_deliberation(self) -> int | None:
+        """Ask a slow mind when all that is recorded is durable, and no post waits that it should know of."""
+        done = await self.journal.commit()
+        self._has_posts = self._has_posts or done.inbox_waiting
+        if self._has_posts:
+            return 0
+        self._known = len(self.state.settled)
+        self._deliberation.begin(self.state, self._clock.now_us())
+        return None
+
+    async def _take_deliberated(self) -> int | None:
+        """Record what a slow mind wants, once it has answered; it is asked again if more has happened meanwhile."""
+        if self._is_stopping:
+            proposal = await self._deliberation.end(self._run_context.end_within_s)
+        else:
+            proposal = self._deliberation.take()
+        if proposal is None or self.state.termination is not None:
+            return None
+        has_grown = self.state.tip.seq > self._deliberation.began_seq
+        self.journal.record(*proposal.markers)
+        wake_us = self._take(proposal)
+        return 0 if has_grown else wake_us
+
+    async def _end_deliberation(self) -> None:
+        """End a decision that is no longer wanted; nothing of it is recorded."""
+        await self._deliberation.end(self._run_context.end_within_s)
+
+    def _judge_calls(self) -> None:
+        """Let the policy judge the calls whose turn has come; a denial settles its call, so the next one has its turn.
+
+        The calls that an earlier run left without an approval are judged again: this run may have another policy.
+        """
+        for call_id in self._unjudged:
+            found = self.state.open_calls.get(call_id)
+            if found is not None and found.awaits_approval and isinstance(found.call, ToolCall):
+                self.journal.record(*judge(found.call, self._run_context.policy))
+        self._unjudged = [*self.state.queued.values()]
+
+    def _record_proposal(self, proposal: Proposal) -> bool:
         """Record what the mind wants; tell whether the mind has to be asked again at once.
 
         That is when nothing is open afterwards, or something has ended already: a wait for a signal that had come.
         """
         settled_before = len(self.state.settled)
-        if decided.unrecorded:
-            self._calls.add_unrecorded(decided.unrecorded)
-        bodies = admit(decided.actions, self.state, self._run_context.tools, self._run_context.policy)
-        if decided.end is not None and not self._children.cancel_all():
-            bodies.append(end_of(self.state, decided.end))
+        if proposal.unrecorded:
+            self._calls.add_unrecorded(proposal.unrecorded)
+        tools, policy = self._run_context.tools, self._run_context.policy
+        bodies = admit(proposal.actions, self.state, tools, policy, in_order=proposal.in_order)
+        if proposal.end is not None and not self._children.cancel_all():
+            bodies.append(end_of(self.state, proposal.end))
         self.journal.record(*bodies, is_decision=bool(bodies))
         return len(self.state.settled) > settled_before or (bool(bodies) and not self.state.open_calls)
 
-    async def _decided(self) -> Proposal:
+    async def _ask_mind(self) -> Proposal:
         """Ask the mind; one that is cut short by a stop has decided nothing."""
         self._known = len(self.state.settled)
         self._deciding = task = asyncio.current_task()
         try:
-            decided = await self._run_context.mind.decide(self.state, self._clock.now_us())
+            proposal = await self._run_context.mind.decide(self.state, self._clock.now_us())
         except asyncio.CancelledError:
             if task is None or not self._is_stopping or task.uncancel() > 0:
                 raise
             return Proposal()
         finally:
             self._deciding = None
-        self.journal.record(*decided.markers)
+        self.journal.record(*proposal.markers)
         self._end_abandoned()
-        return decided
+        return proposal
 
     def _end_abandoned(self) -> None:
         """End the calls without an intent that the mind no longer waits for: they leave nothing in the history."""
@@ -274,7 +343,7 @@ class Loop:
         state = self.state
         if state.termination is not None:
             return "ended"
-        if state.is_busy or not self._calls.is_idle:
+        if state.is_busy or not self._calls.is_idle or self._deliberation.has_begun:
             return None
         if self._is_stopping:
             return "interrupted"
@@ -344,4 +413,5 @@ class Loop:
     async def _finish_all(self) -> Collection[str]:
         """Record what has ended, and end what still runs; return the calls that do not let themselves be ended."""
         self._collect()
+        await self._end_deliberation()
         return await self._calls.finish()

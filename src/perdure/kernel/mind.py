@@ -26,10 +26,23 @@ class Proposal:
     """
     markers: Sequence[ToolOutput] = ()
     """Decisions of the mind's own code to record, before everything else."""
+    in_order: bool = False
+    """Each call begins only when the one before it is settled. The calls that a model decided in this way are judged by
+    the policy one by one, when their turn comes."""
 
 
 class Mind(Protocol):
     """What decides. It is never asked again for a decision that is in the history."""
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether a decision may take long, as an answer of a model does.
+
+        The history is durable before a slow mind is asked, and goes on meanwhile: outcomes, posts and timers are
+        recorded. So it reads the state before it first awaits anything. A decision that is no longer wanted is
+        cancelled; the mind may answer with what it has by then.
+        """
+        ...
 
     async def prepare(self, state: GoalState) -> None:
         """Get ready to go on from a history, before anything of it is recovered.

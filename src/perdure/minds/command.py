@@ -19,6 +19,8 @@ class CommandMind:
     Raises: Invalid when the text is no command.
     """
 
+    is_slow = False
+
     def __init__(self, text: str, *, shell: bool = False) -> None:
         self._arguments: dict[str, Any] = {"argv": [text], "shell": True} if shell else {"argv": _split(text)}
         if not text.strip() or not self._arguments["argv"] or not self._arguments["argv"][0]:

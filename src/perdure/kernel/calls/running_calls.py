@@ -29,9 +29,14 @@ class RunningCalls:
     """What runs of one goal in this process; `on_end` is called when a call can be collected."""
 
     def __init__(
-        self, journal: Journal, run_context: RunContext, clock: Clock, on_end: Callable[[object], None]
+        self,
+        journal: Journal,
+        run_context: RunContext,
+        clock: Clock,
+        on_end: Callable[[object], None],
+        report: Callable[[str, Any], None],
     ) -> None:
-        self.tools = ToolRuns(journal, run_context, clock)
+        self.tools = ToolRuns(journal, run_context, clock, report)
         self._journal = journal
         self._run_context = run_context
         self._clock = clock

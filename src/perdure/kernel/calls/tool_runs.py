@@ -7,13 +7,13 @@ machine, and may hide an effect. So an error before the tool is called is a fail
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from perdure import failpoints
 from perdure.errors import PerdureError
-from perdure.kernel.calls.admission import tool_for
+from perdure.kernel.deciding.admission import tool_for
 from perdure.kernel.events import Body, Happened, OutcomeUnknown, ToolCall, ToolError, ToolOutput, moment_us
 from perdure.kernel.journal import Journal
 from perdure.kernel.ports import Clock, LeaseLost
@@ -33,10 +33,13 @@ NOTHING_USED = Used()
 class ToolRuns:
     """Runs the calls of one goal, one at a time or side by side; of their state it keeps only what was used."""
 
-    def __init__(self, journal: Journal, run_context: RunContext, clock: Clock) -> None:
+    def __init__(
+        self, journal: Journal, run_context: RunContext, clock: Clock, report: Callable[[str, Any], None]
+    ) -> None:
         self._journal = journal
         self._run_context = run_context
         self._clock = clock
+        self._report = report
         self._used: dict[str, Used] = {}
         """What calls had used that raised or were cancelled, by their ids."""
 
@@ -58,6 +61,7 @@ class ToolRuns:
                 partial(self._left_s, call),
                 self.require_ours,
                 partial(self._used.__setitem__, call.call_id),
+                partial(self._report, call.call_id),
             )
             failpoints.hit("kernel.effect.before")
             self.require_ours()

@@ -69,6 +69,8 @@ log = logging.getLogger(__name__)
 class FlowMind:
     """Decides by running the function; see Mind."""
 
+    is_slow = False
+
     def __init__(
         self,
         flow: Flow[..., Any],

@@ -22,6 +22,8 @@ class PlanMind:
     A question or a pause that nobody needs any more does not keep a failed goal from ending.
     """
 
+    is_slow = False
+
     def __init__(self, plan: Plan, jobs: int = 4) -> None:
         if jobs < 1:
             raise Invalid(f"At least one job must be allowed at a time, found {jobs}.")

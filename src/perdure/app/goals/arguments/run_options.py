@@ -12,7 +12,7 @@ from perdure.kernel.fold import GoalState
 from perdure.kernel.limits import raised_limits
 from perdure.kernel.loop import Loop
 from perdure.kernel.tool import Policy
-from perdure.tools.policy import AllowAll
+from perdure.tools.policy import ASK
 
 if TYPE_CHECKING:
     from perdure.minds.flow.flow import Flow
@@ -32,7 +32,8 @@ class Manner:
     """How a goal is to be run this time; `watch` is given the loop before it begins, to listen to it or to stop it."""
 
     jobs: int = 4
-    policy: Policy = field(default_factory=AllowAll)
+    policy: Policy = ASK
+    """Judges the calls that a model decides."""
     watch: Watch = watch_nothing
     is_woken: bool = False
     """The goal is resumed because it was due: if this process dies, the next poll for due goals resumes it again."""
