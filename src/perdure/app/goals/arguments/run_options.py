@@ -12,7 +12,7 @@ from perdure.kernel.fold import GoalState
 from perdure.kernel.limits import raised_limits
 from perdure.kernel.loop import Loop
 from perdure.kernel.tool import Policy
-from perdure.tools.policy import ASK
+from perdure.tools.policy import ASK, ApproveAsked
 
 if TYPE_CHECKING:
     from perdure.minds.flow.flow import Flow
@@ -75,6 +75,11 @@ class Reopening:
         validate.reason(self.reason)
         validate.limits(self.limits)
         validate.key(self.key)
+
+
+def policy_of_run(*, yes: bool = False) -> Policy:
+    """Return what judges the calls of models in one run; with `yes`, a person has approved what is only asked about."""
+    return ApproveAsked(ASK) if yes else ASK
 
 
 def raised(state: GoalState, limits: Limits) -> Sequence[LimitRaised]:
