@@ -19,7 +19,7 @@ from perdure.kernel.loop import Loop, Ran
 from perdure.kernel.mind import Mind, Proposal
 from perdure.kernel.ports import Leases, StateStore, Worker
 from perdure.kernel.run_context import RunContext
-from perdure.kernel.tool import CallContext, Check, Policy, ToolSpec, Verdict
+from perdure.kernel.tool import CallContext, Check, Policy, ToolSource, ToolSpec, Verdict
 from perdure.minds.factory import MindRequest, make_mind
 from perdure.tools.exec.command import SPEC as EXEC
 
@@ -144,6 +144,7 @@ class World:
     dead: set[str] = field(default_factory=set)
     workers: int = 0
     children: Children = NO_CHILDREN
+    sources: Sequence[ToolSource] = ()
 
     def new_worker(self) -> Worker:
         """Make a worker; the one before it is dead."""
@@ -220,7 +221,7 @@ class World:
         others = ("/", self.is_ours, self.park_after_s, self.end_within_s)
         given = StaticTools("given", [self.tool])
         if self.minds:
-            return RunContext(self.minds.pop(0), Toolbox([given]), self.policy, *others)
+            return RunContext(self.minds.pop(0), Toolbox([given, *self.sources]), self.policy, *others)
         made = make_mind(MindRequest(begun))
         tools = Toolbox([given, *made.sources])
         return RunContext(made.mind, tools, self.policy, *others, children=self.children)

@@ -315,6 +315,8 @@ class Loop:
         if proposal.end is not None and not self._children.cancel_all():
             bodies.append(end_of(self.state, proposal.end))
         self.journal.record(*bodies, is_decision=bool(bodies))
+        if proposal.in_order:
+            self._unjudged = [*self.state.queued.values()]
         return len(self.state.settled) > settled_before or (bool(bodies) and not self.state.open_calls)
 
     async def _ask_mind(self) -> Proposal:
