@@ -2,16 +2,19 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
+from perdure import NotFound, failpoints
 from perdure.kernel.events import Body, Decision, Limits, Message, MindSpec, Termination, ToolCall, ToolOutput, decode
-from perdure.kernel.fold import GoalState
+from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.loop import Loop, Ran
 from perdure.kernel.mind import Proposal
 from perdure.kernel.tool import CallContext, Verdict
+from tests.kernel.lives import Died
 from tests.kernel.world import FixedPolicy, ScriptedMind, World
 
 END = Proposal(end=Termination("done"))
@@ -287,3 +290,52 @@ async def test_a_refused_ordered_call_is_no_link_of_the_chain(world: World) -> N
     after = {each.call.step: each.call.after for each in ran.state.calls.values() if isinstance(each.call, ToolCall)}
     assert after == {"a": None, "b": "a.1", "c": "a.1"}
     assert ran.state.status == "done"
+
+
+@pytest.mark.parametrize("number", range(1, 5))
+@pytest.mark.parametrize(
+    "point", ["kernel.append.before", "kernel.append.after", "kernel.effect.before", "kernel.effect.after"]
+)
+@pytest.mark.parametrize("is_slow", [False, True])
+async def test_an_ordered_call_without_an_approval_is_one_that_never_started_also_after_a_kill(
+    world: World, point: str, number: int, *, is_slow: bool
+) -> None:
+    hits = 0
+
+    def hit() -> None:
+        nonlocal hits
+        hits += 1
+        if hits == number:
+            raise Died
+
+    async def note_approved(context: CallContext) -> None:
+        stored = [body for body in await bodies(world) if isinstance(body, Decision) and body.decision == "approve"]
+        assert context.call.call_id in {body.call_id for body in stored}
+
+    world.tool.then = note_approved
+    world.minds.append(ScriptedMind([Proposal([call("a"), call("b"), call("c")], in_order=True), END], is_slow=is_slow))
+    with failpoints.armed(point, hit), suppress(Died):
+        await world.start(MindSpec("model"))
+    try:
+        events = await world.store.load("goal-a")
+    except NotFound:
+        assert not world.tool.effects
+        return
+    state = fold(events)
+    approved = {name for name, each in state.calls.items() if each.decision is not None}
+    assert {f"{step}.1" for step in world.tool.effects} <= approved
+    if state.termination is not None:
+        return
+    begun = dict(world.tool.effects)
+    world.tool.checks = dict.fromkeys("abc", "unknown")
+    world.minds.append(ScriptedMind([END] if state.calls else [Proposal([call("a")]), END], is_slow=is_slow))
+    ran = await world.resume()
+    unknown = [name for name, each in ran.state.open_calls.items() if each.unknown is not None]
+    assert all(count == 1 for count in world.tool.effects.values())
+    assert set(begun) <= set(world.tool.effects)
+    if unknown:
+        later = [name for name in ran.state.calls if name > unknown[0]]
+        assert ran.state.waiting_for == "person"
+        assert all(ran.state.calls[name].is_queued or not ran.state.calls[name].runs for name in later)
+    else:
+        assert ran.state.status == "done"

@@ -1,7 +1,6 @@
 """How far calls have come while they run: told to observers of this process, never recorded."""
 
 import asyncio
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -40,7 +39,7 @@ class ProgressFeed:
         self._event_loop = event_loop
         self._listeners: list[ProgressListener] = []
         self._newest: dict[str, Any] = {}
-        self._lock = threading.Lock()
+        self._is_scheduled = False
 
     def listen(self, listener: ProgressListener) -> None:
         """Call a function with each progress from now on."""
@@ -50,16 +49,15 @@ class ProgressFeed:
         """Take the progress of a call, from any thread; it is dropped when nobody listens."""
         if not self._listeners:
             return
-        with self._lock:
-            is_scheduled = bool(self._newest)
-            self._newest[call_id] = value
-        if not is_scheduled:
+        self._newest[call_id] = value
+        if not self._is_scheduled:  # two threads may both schedule it, and then the second finds nothing
+            self._is_scheduled = True
             with suppress(RuntimeError):  # the event loop is closed: the run is over
                 self._event_loop.call_soon_threadsafe(self._tell)
 
     def _tell(self) -> None:
-        with self._lock:
-            newest, self._newest = self._newest, {}
-        for call_id, value in newest.items():
+        self._is_scheduled = False  # before the values are taken: what comes from now on is told in the next turn
+        for call_id in list(self._newest):
+            progress = CallProgress(self._goal_id, call_id, self._newest.pop(call_id))
             for listener in self._listeners:
-                listener(CallProgress(self._goal_id, call_id, value))
+                listener(progress)
