@@ -54,7 +54,7 @@ CLIENT = (
     (bots.Bots, "client.bots"),
     (memory.Memory, "client.memory"),
 )
-CURRENT_STEP = ("idempotency_key", "usage", "record")
+CURRENT_STEP = ("idempotency_key", "usage", "record", "progress")
 TEST_CLOCK = ("now", "advance")
 TEST_HOME = ("replace", "crash", "settle")
 MAKING = ("create", "exists")

@@ -32,7 +32,7 @@ class CurrentStep:
     """Which attempt this is, from 1."""
     is_check: bool = False
     """Whether the `check` of the step asks."""
-    report: Callable[[Any], None] = field(default=lambda _value: None, repr=False)
+    _report: Callable[[Any], None] = field(default=lambda _value: None, repr=False)
     """Tells observers what the step says about its progress."""
     _tokens: int = field(default=0, init=False, repr=False)
     _cost_usd: float = field(default=0.0, init=False, repr=False)
@@ -91,7 +91,7 @@ class CurrentStep:
             raise Invalid(f"The progress of {self.step} is larger than {_LONGEST_META_BYTES // 1024} KiB.")
         with self._lock:
             self._require_running()
-        self.report(given)
+        self._report(given)
 
     def end(self) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
         """Accept nothing more, and return the usage and the values that were recorded."""

@@ -244,7 +244,7 @@ class StepTool:
 def current_of(context: CallContext, *, is_check: bool = False) -> CurrentStep:
     """Return what the function of a step, or its check, can ask about the step."""
     call = context.call
-    return CurrentStep(context.goal_id, call.step, call.attempt, is_check=is_check, report=context.report)
+    return CurrentStep(context.goal_id, call.step, call.attempt, is_check=is_check, _report=context.report)
 
 
 def _done(found: Check, why: str, happened: Happened | None = None) -> _Ended | None:
