@@ -62,7 +62,8 @@ BODIES: list[Body] = [
 ]
 FORMS = {"type", "$ref", "anyOf", "const", "enum"}
 FREE = {
-    *("GoalBody.args", "ToolCallAction.arguments", "Approval.arguments", "MindSpec.args"),
+    *("GoalBody.args", "ToolCallAction.arguments", "Approval.arguments"),
+    *("MindSpec.args", "MindSpec.options"),
     *("Decision.value", "DecisionBody.value", "Signal.payload", "SignalBody.payload", "Termination.value"),
     *("Goal.output", "ToolOutput.output", "ToolOutput.usage", "ToolOutput.meta"),
     *("RecordBody.metadata", "RecordChanges.metadata", "MemoryRecord.metadata", "Problem.current", "ToolError.args"),
