@@ -15,8 +15,6 @@ from perdure.minds.flow.mind import FlowMind
 from perdure.minds.flow.registry import find_flow
 from perdure.minds.flow.requests import NO_FORKS, StepForks
 from perdure.minds.flow.steps.step_calls import DIRECT, StepCalls
-from perdure.minds.plan.mind import PlanMind
-from perdure.minds.plan.plan_file import parse_plan
 
 
 @dataclass(frozen=True)
@@ -57,6 +55,9 @@ def _make_command(request: MindRequest) -> Made:
 
 
 def _make_plan(request: MindRequest) -> Made:
+    from perdure.minds.plan.mind import PlanMind  # a flow or a command needs neither this nor YAML
+    from perdure.minds.plan.plan_file import parse_plan
+
     text = request.begun.mind.plan
     if text is None:
         raise Invalid("A goal of kind plan needs the text of its plan, found none.")
