@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from perdure.kernel.events import Event, GoalBegun, Tip, decode, moment_us, seal
+from perdure.kernel.events import Event, GoalBegun, Tip, decode, seal
 from perdure.kernel.fold import fold
 from perdure.kernel.history.replay import require_unchanged
+from perdure.moments import moment_us
 
 RECORDED = sorted((Path(__file__).parent / "recorded").glob("*/*.jsonl"))
 STATUSES = {"flow_ok": "done", "flow_fails": "failed", "command": "done", "plan": "failed"}

@@ -309,7 +309,7 @@ async def test_a_request_that_breaks_off_before_its_body_is_whole_does_nothing(
     async def hear(message: Message) -> None:
         heard.append(message)
 
-    headers = {"host": f"127.0.0.1:{server.surface.doors.port}", "authorization": f"Bearer {token}"}
+    headers = {"host": f"127.0.0.1:{server.surface.access.port}", "authorization": f"Bearer {token}"}
     scope = {
         "type": "http",
         "method": "POST",

@@ -13,7 +13,7 @@ import pytest
 
 from perdure import Perdure
 from perdure.app.goals.arguments.run_options import Manner
-from perdure.interfaces.cli.goals.flows import new_flow
+from perdure.interfaces.cli.goals.run_ui.flows import new_flow
 from perdure.minds.flow import registry
 from tests.interfaces.cli.terminal import Terminal
 

@@ -13,9 +13,9 @@ from perdure.app.home.server_mark import marked_as_server
 from perdure.interfaces.cli.command_result import Table, print_table
 from perdure.interfaces.cli.goals.display.timeline import STATE_COLUMN, timeline
 from perdure.kernel.events import GoalBegun, MindSpec, Tip, seal
-from perdure.kernel.history.moments import moment
 from perdure.minds.plan.mind import PlanMind
 from perdure.minds.plan.plan_file import parse_plan
+from perdure.moments import moment
 from perdure.settings import load_settings
 from tests.interfaces.cli.terminal import Screen, Terminal
 from tests.minds.history import START_US, History

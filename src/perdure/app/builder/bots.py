@@ -13,7 +13,7 @@ from perdure.bots.bot import Bot, parse_bot
 from perdure.forge.assembly.assembly import AssemblyResult, BotAssembler
 from perdure.forge.assembly.library import Explanation
 from perdure.forge.ports import BotStore, VersionSummary
-from perdure.kernel.events import iso
+from perdure.moments import iso
 from perdure.store.builder.bots import SqlBotStore
 from perdure.store.client import DatabaseClient
 

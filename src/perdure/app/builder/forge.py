@@ -146,7 +146,7 @@ class Forge:
         draft, state = await self._opened(session_id)
         if state.target is not None:
             try:
-                await self._stores.bots.newest(state.target.slug)
+                await self._stores.bots.version(state.target.slug)
             except NotFound as error:
                 delete = f"perdure draft delete {state.session_id}"
                 raise NotFound(f"{error.detail} This draft was to change it; `{delete}` removes it.") from error

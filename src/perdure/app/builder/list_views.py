@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from perdure.forge.ports import BotSummary, BuilderDraftSummary, BuilderMemoryEntry
-from perdure.kernel.events import iso
+from perdure.moments import iso
 from perdure.store.builder import lists
 from perdure.store.client import DatabaseClient
 

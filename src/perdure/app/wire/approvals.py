@@ -7,8 +7,9 @@ from typing import Any
 from perdure.app.goals.goals import Goals
 from perdure.app.wire.goal_view import GoalView
 from perdure.errors import Conflict, Damaged, Invalid, NotFound
-from perdure.kernel.events import Ask, ToolCall, iso
+from perdure.kernel.events import Ask, ToolCall
 from perdure.kernel.fold import CallState
+from perdure.moments import iso
 
 _PAGE = 200
 _MOST_SCANNED = 5000

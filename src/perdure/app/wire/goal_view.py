@@ -6,9 +6,10 @@ from typing import Any, Generic, Literal, TypeVar, overload
 
 from perdure.app.wire.next_attempts import earliest_attempt_us
 from perdure.app.wire.next_commands import NextCommand, next_commands
-from perdure.kernel.events import Termination, ToolError, iso
+from perdure.kernel.events import Termination, ToolError
 from perdure.kernel.fold import GoalState
 from perdure.kernel.summary import Summary, summarise
+from perdure.moments import iso
 
 T_co = TypeVar("T_co", covariant=True)
 GoalStatus = Literal["running", "interrupted", "waiting", "done", "failed", "cancelled"]

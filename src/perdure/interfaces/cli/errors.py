@@ -5,21 +5,22 @@ import contextlib
 import logging
 import os
 import sys
+import time
 import traceback
 import uuid
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from io import TextIOWrapper
 from pathlib import Path
 
 import typer
 
 from perdure.errors import Invalid, NotFound, PerdureError, from_os_error, has_no_descriptors
-from perdure.interfaces.cli import interrupted_code
 from perdure.interfaces.cli.command_result import to_json
 from perdure.interfaces.cli.commands import build
 from perdure.interfaces.cli.output.terminal import command_below, lines, wrapped_for
+from perdure.interfaces.cli.signals import interrupted_code
 from perdure.interfaces.cli.suspend import stop_between_writes
+from perdure.moments import iso
 
 log = logging.getLogger(__name__)
 logging.getLogger("perdure").addHandler(logging.NullHandler())  # until the command has set up its own
@@ -147,7 +148,7 @@ def _tell(error: PerdureError, *, as_json: bool) -> int:
     request_id = str(uuid.uuid4())
     log.warning("exit %d, request %s, %s: %s", error.exit_code, request_id, error.code, error.detail)
     if as_json:
-        now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        now = iso(time.time_ns() // 1000)
         problem = error.problem() | {
             "instance": f"urn:uuid:{request_id}",
             "meta": {"request_id": request_id, "timestamp": now},

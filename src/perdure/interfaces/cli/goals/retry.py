@@ -11,7 +11,7 @@ from perdure.app.wire.goal_view import GoalView
 from perdure.errors import Invalid
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.command_result import Answer
-from perdure.interfaces.cli.goals.display.bulk import All, Yes, change_many, is_of_several, retry_verb
+from perdure.interfaces.cli.goals.bulk import All, Yes, change_many, is_of_several, retry_verb
 from perdure.interfaces.cli.goals.display.hints import next_lines
 from perdure.interfaces.cli.goals.display.timeline import details, headline
 from perdure.interfaces.cli.goals.filters import OF_SEVERAL, with_filters
@@ -26,7 +26,7 @@ from perdure.interfaces.cli.goals.flags import (
     limits_of,
     refuse_both,
 )
-from perdure.interfaces.cli.goals.flows import forks_offered, run_in_its_folder
+from perdure.interfaces.cli.goals.run_ui.flows import forks_offered, run_in_its_folder
 from perdure.interfaces.cli.goals.run_ui.run_ui import Showing, Stage, staged
 from perdure.kernel.events import Limits
 from perdure.kernel.loop import Ran

@@ -18,7 +18,6 @@ from perdure.interfaces.cli.command_result import Answer, Table
 from perdure.interfaces.cli.completion import complete_steps
 from perdure.interfaces.cli.goals.display.hints import caught_failures, failure_lines, next_lines
 from perdure.interfaces.cli.goals.display.listing import status_of
-from perdure.interfaces.cli.goals.display.outputs import output_of
 from perdure.interfaces.cli.goals.display.timeline import (
     call_object,
     details,
@@ -29,6 +28,7 @@ from perdure.interfaces.cli.goals.display.timeline import (
     timeline,
 )
 from perdure.interfaces.cli.goals.flags import SeenGoal, filled
+from perdure.interfaces.cli.goals.run_ui.outputs import output_of
 from perdure.interfaces.cli.output.terminal import columns_of_stdout, cut_to, one_line
 from perdure.interfaces.cli.output.times import age, span, whole_moment
 from perdure.kernel.events import Event

@@ -13,10 +13,10 @@ from perdure.app.goals.goals import Goals
 from perdure.app.wire.goal_view import GoalView
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.command_result import Answer
-from perdure.interfaces.cli.goals.display.descendants import Descendants
 from perdure.interfaces.cli.goals.display.hints import failure_lines, next_lines
 from perdure.interfaces.cli.goals.display.timeline import exit_code_of, headline, origin, timeline
 from perdure.interfaces.cli.goals.flags import SeenGoal, refuse_both
+from perdure.interfaces.cli.goals.run_ui.descendants import Descendants
 from perdure.interfaces.cli.goals.run_ui.progress import write_value
 from perdure.interfaces.cli.goals.run_ui.run_ui import Showing, raise_failure, view_of
 from perdure.interfaces.cli.goals.run_ui.writer import Writer

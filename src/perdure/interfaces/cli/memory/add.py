@@ -13,10 +13,10 @@ from perdure.errors import Invalid
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.command_result import Answer
 from perdure.interfaces.cli.memory.inputs import read_input
+from perdure.memory.arguments import text_of
 from perdure.memory.ingest.checkout import in_repository, repository_root
 from perdure.memory.log.log import now_ms
 from perdure.memory.normalise import normalised
-from perdure.memory.query.arguments import text_of
 from perdure.memory.record import Plain
 
 Input = Annotated[

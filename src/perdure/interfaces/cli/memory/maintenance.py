@@ -1,5 +1,6 @@
 """`perdure memory status | verify | repair | rebuild | compact | forget`."""
 
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -8,6 +9,7 @@ from perdure.app.memory.memory import HomeMemory, open_memory
 from perdure.errors import Conflict, Damaged, Denied, NotFound
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.command_result import Answer, Table
+from perdure.interfaces.cli.confirm import can_ask, is_sure
 from perdure.interfaces.cli.memory.records import described
 
 Record = Annotated[str, typer.Argument(metavar="ID", help="The whole id of the record.")]
@@ -124,10 +126,6 @@ def _ask(options: Options, about: list[str]) -> None:
 
     Raises: Conflict when nobody can be asked; Denied when the answer is no.
     """
-    import sys
-
-    from perdure.interfaces.cli.confirm import can_ask, is_sure
-
     if not can_ask(options):
         raise Conflict("Nothing was forgotten: it cannot be undone, and nobody can be asked here. Give --yes.")
     print("\n".join(about), file=sys.stderr)

@@ -11,12 +11,12 @@ from perdure.app.wire.next_attempts import next_attempt_us
 from perdure.interfaces.cli.command_result import Table
 from perdure.interfaces.cli.output.terminal import one_line
 from perdure.interfaces.cli.output.times import in_words
-from perdure.kernel.events import Ask, Happened, Reopened, ToolCall, Wait, iso, moment_us
+from perdure.kernel.events import Ask, Happened, Reopened, ToolCall, Wait
 from perdure.kernel.fold import CallState, GoalState
-from perdure.kernel.history.moments import moment
 from perdure.kernel.history.step_names import is_deadline
 from perdure.kernel.loop import Ran
 from perdure.kernel.ports import InboxRow
+from perdure.moments import iso, moment, moment_us
 
 HEADERS = ("events", "step", "tool", "state", "tries", "took", "cost")
 STATE_COLUMN = HEADERS.index("state")

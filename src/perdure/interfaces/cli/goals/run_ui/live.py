@@ -48,15 +48,11 @@ class LiveView:
         self._spinner = Spinner("dots" if "utf" in self._console.encoding.lower() else "line")
         self._live: Live | None = None
 
-    def begin(self, state: GoalState) -> None:
+    def begin(self, state: GoalState, *, is_after_question: bool = False) -> None:  # noqa: ARG002 (drawn anew)
         """See View.begin."""
         title = f"{one_line(state.begun.text)}  {state.goal_id}"
         calls = [(call, told(state, call)) for call in state.calls.values()]
         self._writer.do(lambda: self._start(title, calls))
-
-    def resume(self, state: GoalState) -> None:
-        """See View.resume."""
-        self.begin(state)
 
     def see(self, event: Event, state: GoalState) -> None:
         """See View.see."""

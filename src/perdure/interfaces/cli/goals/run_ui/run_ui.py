@@ -17,7 +17,7 @@ from perdure.interfaces.cli.command_result import Answer, Table, to_json
 from perdure.interfaces.cli.confirm import can_ask
 from perdure.interfaces.cli.goals.display.hints import cut_off, failure_lines, next_lines
 from perdure.interfaces.cli.goals.display.timeline import details, exit_code_of, headline, origin, timeline
-from perdure.interfaces.cli.goals.flows import prints_aside
+from perdure.interfaces.cli.goals.run_ui.flows import prints_aside
 from perdure.interfaces.cli.goals.run_ui.interrupts import INTERRUPTED, Interrupts
 from perdure.interfaces.cli.goals.run_ui.progress import JsonLines, Lines, Quiet, View, write_value
 from perdure.interfaces.cli.goals.run_ui.step_progress import ProgressLines
@@ -79,10 +79,7 @@ class Stage:
             self.view = Lines(self._writer)  # what its steps print would break a picture that is renewed in place
         self._queue = loop.journal.queue
         self._seen = GoalView.of_state(loop.state, queue=self._queue) if loop.state.tip.seq > 1 else None
-        if self._has_asked:
-            self.view.resume(loop.state)
-        else:
-            self.view.begin(loop.state)
+        self.view.begin(loop.state, is_after_question=self._has_asked)
         loop.journal.listen(self._see)
         if not self._showing.is_for_program:
             loop.progress.listen(ProgressLines(loop.state, self.say).see)

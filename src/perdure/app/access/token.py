@@ -1,25 +1,23 @@
-"""Who may come in: the token, and the names we answer to."""
+"""The token of a home: read, made when there is none, and rotated."""
 
 import hmac
 import os
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
-from perdure.errors import Damaged, Denied, PerdureError, from_os_error
+from perdure.app.access.tickets import revoke_all_tickets
+from perdure.errors import Damaged, PerdureError, from_os_error
 from perdure.filelock.names import publish
-from perdure.interfaces.api.auth.login_sessions import cookie_name, is_session_form, sessions_of
 from perdure.settings import FILE_MODE, ensure_folder
 
 TOKEN_FILE = "token"  # noqa: S105 (the name of the file, not what is in it)
-_PORT_OF_HTTP = 80
-LOCAL = ("127.0.0.1", "localhost", "[::1]")
 _TOKEN_BYTES = 32
 _LONGEST_FILE = 1024
 
 
 def read_token(home: Path) -> str:
-    """Return the token of a home; one is made where there is none.
+    """Return the token of a home; it is made when there is none.
 
     Raises: Damaged when the file holds something else; Denied.
     """
@@ -30,7 +28,7 @@ def read_token(home: Path) -> str:
 
 
 def _read(path: Path) -> str:
-    """Return the token that a file holds; one that is no file, such as a pipe that nobody writes to, is not waited for.
+    """Return the token that a file holds, without waiting when the path is a pipe.
 
     Raises: FileNotFoundError; Damaged; Denied.
     """
@@ -49,17 +47,17 @@ def _read(path: Path) -> str:
 
 
 def rotate_token(home: Path) -> str:
-    """Make a new token; the old one, and every login session, is invalid from now on.
+    """Make a new token; the old one, all login codes and all login sessions are invalid from now on.
 
     Raises: Denied
     """
     token = _write_token(home, lambda beside, path: beside.replace(path))
-    sessions_of(home, "").revoke_all()  # they are invalid already; a restored old token must not make them valid again
+    revoke_all_tickets(home)  # they are invalid already; a restored old token must not make them valid again
     return token
 
 
 def _first_token(home: Path) -> str:
-    """Make a token where there is none; when somebody else is quicker, theirs counts."""
+    """Make a token where there is none; when another process makes one first, that one counts."""
     try:
         return _write_token(home, publish)
     except FileExistsError:
@@ -102,60 +100,26 @@ def _signature(path: str) -> tuple[int, ...] | None:
     return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
 
 
-class Doors:
-    """What the gate compares with; the token is read again and again, so that a rotated one counts at once."""
+class CurrentToken:
+    """The token of a home as it is now: the file is read again when it changes, so that a rotation counts at once."""
 
-    def __init__(self, home: Path, port: int, names: Sequence[str] = LOCAL) -> None:
-        self.home = home
-        self._file = os.fspath(home / TOKEN_FILE)
+    def __init__(self, home: Path) -> None:
+        self._path = home / TOKEN_FILE
         self._token: str | None = None
         self._seen: tuple[int, ...] | None = None
-        self.port = port
-        plain = [name.lower() for name in names]
-        self.hosts = frozenset([f"{name}:{port}" for name in plain] + (plain if port == _PORT_OF_HTTP else []))
-        """The names and addresses under which we may be called, with the port; clients leave out that of HTTP."""
-        self.origins = frozenset(f"http://{host}" for host in self.hosts)
-        self.cookie = cookie_name(home, port)
-        self._sessions = sessions_of(home, self.cookie)
 
-    def token(self) -> str | None:
-        """Return the token, if there is one that can be read; its file is read when it is not the one of before."""
-        seen = _signature(self._file)
+    def read(self) -> str | None:
+        """Return the token; None when it cannot be read. It is never made here: a home that was moved stays away."""
+        seen = _signature(os.fspath(self._path))
         if seen is None or seen != self._seen:
             try:
-                self._token = _read(self.home / TOKEN_FILE)  # none is made here: a home that was moved away stays away
+                self._token = _read(self._path)
             except (FileNotFoundError, PerdureError):
                 self._token = None
             self._seen = seen
         return self._token
 
-    def is_token(self, given: str) -> bool:
-        """Compare in constant time; without a readable token nobody comes in."""
-        token = self.token()
+    def matches(self, given: str) -> bool:
+        """Compare in constant time; without a readable token nothing matches."""
+        token = self.read()
         return token is not None and hmac.compare_digest(given.encode("utf-8", "replace"), token.encode())
-
-    def open_session(self, replaced: str | None = None) -> str:
-        """Open a login session under a new id; the one that it replaces ends.
-
-        Raises: Denied when there is no token, or the home cannot be written to; Unavailable.
-        """
-        token = self.token()
-        if token is None:
-            raise Denied("The token of this home cannot be read.")
-        opened = self._sessions.issue(token)
-        if replaced is not None:
-            self._sessions.revoke(replaced, token)
-        return opened
-
-    def is_session(self, given: str) -> bool:
-        """Tell whether a login session is open here; none is without a readable token."""
-        if not is_session_form(given):
-            return False
-        token = self.token()
-        return token is not None and self._sessions.is_valid(given, token)
-
-    def end_session(self, session: str) -> None:
-        """End a login session."""
-        token = self.token()
-        if token is not None:
-            self._sessions.revoke(session, token)
