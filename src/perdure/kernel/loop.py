@@ -11,20 +11,18 @@ from typing import Any, Literal
 
 from perdure.errors import Unavailable
 from perdure.kernel.calls.child_calls import ChildCalls
-from perdure.kernel.calls.cleanup import CleanupGrace, end_of, is_cleaning_up, overdue
+from perdure.kernel.calls.cleanup import CleanupGrace, is_cleaning_up, overdue
 from perdure.kernel.calls.decisions import elapsed, takes_posts
 from perdure.kernel.calls.progress import ProgressFeed
 from perdure.kernel.calls.running_calls import RunningCalls
 from perdure.kernel.calls.waking import Waking
 from perdure.kernel.deciding import guards
-from perdure.kernel.deciding.admission import admit, judge
-from perdure.kernel.deciding.deliberation import Deliberation
-from perdure.kernel.events import Termination, ToolCall
+from perdure.kernel.deciding.decider import Decider
+from perdure.kernel.events import Termination
 from perdure.kernel.fold import GoalState
 from perdure.kernel.history.step_names import is_sleep
 from perdure.kernel.inbox import cut_short, take_posts
 from perdure.kernel.journal import Journal
-from perdure.kernel.mind import Proposal
 from perdure.kernel.ports import Clock, LeaseLost, StateStore
 from perdure.kernel.recovery import give_up, recover
 from perdure.kernel.run_context import RunContext
@@ -70,16 +68,8 @@ class Loop:
         self._calls = RunningCalls(journal, run_context, clock, self._waking.wake, self.progress.report)
         self._children = ChildCalls(journal, run_context, self._calls)
         self._grace = CleanupGrace(run_context.cancel_grace_s, clock.now_us)
-        self._deliberation = Deliberation(run_context.mind, self._waking.wake, run_context.keep)
-        self._unjudged = [call_id for call_id in self.state.governed if call_id in self.state.open_calls]
-        """Calls of a model that the policy judges when their turn comes, and those that an earlier run has left."""
-        self._wake_us: int | None = None
-        self._again_s: float | None = None
-        """When the mind wants to be asked again: at a moment, and after some time. See Proposal."""
-        self._known = 0
-        """How many settled calls the mind knows of."""
+        self._decider = Decider(journal, run_context, clock, self._calls, self._children, self._waking.wake)
         self._is_stopping = False
-        self._deciding: asyncio.Task[Any] | None = None
         self._has_posts = False
 
     @property
@@ -92,14 +82,14 @@ class Loop:
 
         For a test that owns the clock, and moves it when nothing goes on.
         """
-        mind = ["mind"] if self._again_s is not None or self._deliberation.has_begun else []
+        mind = ["mind"] if self._decider.again_s is not None or self._decider.is_slow_at_work else []
         turn = [] if self._waking.is_at_rest else [TURN]
         return {*self._calls.names, *mind, *turn}
 
     @property
     def due_us(self) -> int | None:
         """The next moment at which the goal continues by itself."""
-        moments = [*self.state.timers().values(), *([] if self._wake_us is None else [self._wake_us])]
+        moments = [*self.state.timers().values(), *([] if self._decider.wake_us is None else [self._decider.wake_us])]
         return min(moments, default=None)
 
     def stop(self) -> None:
@@ -121,8 +111,7 @@ class Loop:
     def _stop(self) -> None:
         self._is_stopping = True
         self._waking.wake()
-        if self._deciding is not None:
-            self._deciding.cancel()
+        self._decider.stop()
 
     def _look(self) -> None:
         self._has_posts = True
@@ -155,7 +144,7 @@ class Loop:
             ) from None
         finally:
             await self._calls.end_all()
-            await self._end_deliberation()
+            await self._decider.end_slow()
             await self._run_context.mind.close()
             await self._run_context.tools.close()
 
@@ -206,7 +195,7 @@ class Loop:
 
         It has a child to start or to cancel, or a settled call that the mind does not know and could continue with.
         """
-        has_unknown = self.state.reached_limit is None and len(self.state.settled) > self._known
+        has_unknown = self.state.reached_limit is None and len(self.state.settled) > self._decider.known
         return has_unknown or bool(self._calls.cancelling) or bool(self._children.new())
 
     async def _record_news(self) -> None:
@@ -218,18 +207,18 @@ class Loop:
         is_over = self.state.termination is not None or self._is_stopping or self.state.reached_limit is not None
         if is_over or not self._run_context.mind.has_news():
             return
-        proposal = await self._ask_mind()
-        self._record_proposal(replace(proposal, end=None))  # the end is decided again when all is recorded
+        proposal = await self._decider.ask()
+        self._decider.record(replace(proposal, end=None))  # the end is decided again when all is recorded
         self._calls.cancel(proposal.cancelled)
 
     async def _decide(self) -> int | None:
         """Ask the mind, and record what it wants; return when it wants to be asked again."""
-        self._wake_us = self._again_s = None
-        state = self.state
-        if (self._unjudged or state.queued) and state.termination is None and not self._is_stopping:
-            self._judge_calls()
-        if self._deliberation.has_begun:
-            return await self._take_deliberated()
+        state, decider = self.state, self._decider
+        decider.forget_moments()
+        if (decider.unjudged or state.queued) and state.termination is None and not self._is_stopping:
+            decider.judge_calls()
+        if decider.is_slow_at_work:
+            return await decider.take_slow()
         is_limited = state.reached_limit is not None and not is_cleaning_up(state)
         if state.termination is not None or self._is_stopping or is_limited:
             return None
@@ -238,16 +227,9 @@ class Loop:
             await self._end_by_guard(end)
             return None
         if self._run_context.mind.is_slow:
-            return await self._begin_deliberation()
-        proposal = await self._ask_mind()
-        while proposal.end is None and proposal.cancelled:
-            # Its actions come first: the mind wanted them before it knew of the cancelled calls' end.
-            is_asked_again = self._record_proposal(proposal)
-            if not self._calls.cancel(proposal.cancelled):
-                self._wake_us, self._again_s = proposal.wake_us, proposal.again_s
-                return 0 if is_asked_again else proposal.wake_us
-            proposal = await self._ask_mind()
-        return self._take(proposal)
+            self._has_posts = await self._decider.begin_slow(has_posts=self._has_posts)
+            return 0 if self._has_posts else None
+        return await self._decider.decide()
 
     async def _end_by_guard(self, end: Termination) -> None:
         """End a goal whose model goes round in circles, after its children and all that runs; no mind decided that."""
@@ -258,100 +240,18 @@ class Loop:
             self.journal.record(*cut_short(self.state, self._clock.now_us(), unended))
         self.journal.record(end)
 
-    def _take(self, proposal: Proposal) -> int | None:
-        """Record what the mind wants; return when it wants to be asked again."""
-        self._calls.cancel(proposal.cancelled)
-        self._wake_us, self._again_s = proposal.wake_us, proposal.again_s
-        return 0 if self._record_proposal(proposal) else proposal.wake_us
-
-    async def _begin_deliberation(self) -> int | None:
-        """Ask a slow mind when all that is recorded is durable, and no post waits that it should know of."""
-        done = await self.journal.commit()
-        self._has_posts = self._has_posts or done.inbox_waiting
-        if self._has_posts:
-            return 0
-        self._known = len(self.state.settled)
-        self._deliberation.begin(self.state, self._clock.now_us())
-        return None
-
-    async def _take_deliberated(self) -> int | None:
-        """Record what a slow mind wants, once it has answered; it is asked again if more has happened meanwhile."""
-        if self._is_stopping:
-            proposal = await self._deliberation.end(self._run_context.end_within_s)
-        else:
-            proposal = self._deliberation.take()
-        if proposal is None or self.state.termination is not None:
-            return None
-        has_grown = self.state.tip.seq > self._deliberation.began_seq
-        self.journal.record(*proposal.markers)
-        wake_us = self._take(proposal)
-        return 0 if has_grown else wake_us
-
-    async def _end_deliberation(self) -> None:
-        """End a decision that is no longer wanted; nothing of it is recorded."""
-        await self._deliberation.end(self._run_context.end_within_s)
-
-    def _judge_calls(self) -> None:
-        """Let the policy judge the calls whose turn has come; a denial settles its call, so the next one has its turn.
-
-        The calls that an earlier run left without an approval are judged again: this run may have another policy.
-        """
-        for call_id in self._unjudged:
-            found = self.state.open_calls.get(call_id)
-            if found is not None and found.awaits_approval and isinstance(found.call, ToolCall):
-                self.journal.record(*judge(found.call, self._run_context.policy))
-        self._unjudged = [*self.state.queued.values()]
-
-    def _record_proposal(self, proposal: Proposal) -> bool:
-        """Record what the mind wants; tell whether the mind has to be asked again at once.
-
-        That is when nothing is open afterwards, or something has ended already: a wait for a signal that had come.
-        """
-        settled_before = len(self.state.settled)
-        if proposal.unrecorded:
-            self._calls.add_unrecorded(proposal.unrecorded)
-        tools, policy = self._run_context.tools, self._run_context.policy
-        bodies = admit(proposal.actions, self.state, tools, policy, in_order=proposal.in_order)
-        if proposal.end is not None and not self._children.cancel_all():
-            bodies.append(end_of(self.state, proposal.end))
-        self.journal.record(*bodies, is_decision=bool(bodies))
-        if proposal.in_order:
-            self._unjudged = [*self.state.queued.values()]
-        return len(self.state.settled) > settled_before or (bool(bodies) and not self.state.open_calls)
-
-    async def _ask_mind(self) -> Proposal:
-        """Ask the mind; one that is cut short by a stop has decided nothing."""
-        self._known = len(self.state.settled)
-        self._deciding = task = asyncio.current_task()
-        try:
-            proposal = await self._run_context.mind.decide(self.state, self._clock.now_us())
-        except asyncio.CancelledError:
-            if task is None or not self._is_stopping or task.uncancel() > 0:
-                raise
-            return Proposal()
-        finally:
-            self._deciding = None
-        self.journal.record(*proposal.markers)
-        self._end_abandoned()
-        return proposal
-
-    def _end_abandoned(self) -> None:
-        """End the calls without an intent that the mind no longer waits for: they leave nothing in the history."""
-        if abandoned := self._run_context.mind.take_abandoned():
-            self._calls.cancel(abandoned)
-
     def _outcome(self, wake_us: int | None) -> Outcome | None:
         """Say whether this run is over: nothing runs, and nothing will by itself."""
         state = self.state
         if state.termination is not None:
             return "ended"
-        if state.is_busy or not self._calls.is_idle or self._deliberation.has_begun:
+        if state.is_busy or not self._calls.is_idle or self._decider.is_slow_at_work:
             return None
         if self._is_stopping:
             return "interrupted"
         if state.reached_limit is not None and not (is_cleaning_up(state) or self._children.new()):
             return "waiting"
-        is_asked_again = wake_us is not None or self._again_s is not None
+        is_asked_again = wake_us is not None or self._decider.again_s is not None
         if is_asked_again or is_cleaning_up(state) or self._children.new():
             return None
         return "waiting" if self._is_parked() else None
@@ -393,7 +293,7 @@ class Loop:
 
     def _collect_calls(self) -> None:
         """Record the outcomes of calls; the mind may have abandoned one that has ended since it decided."""
-        self._end_abandoned()
+        self._decider.end_abandoned()
         self._calls.collect()
 
     async def _wait(self, wake_us: int | None) -> None:
@@ -401,8 +301,8 @@ class Loop:
         due_us = self._grace.due_us(self.state)
         moments = [*self.state.timers().values(), *(each for each in (wake_us, due_us) if each is not None)]
         pauses = [max(min(moments) - self._clock.now_us(), 0) / 1e6] if moments else []
-        if self._again_s is not None:
-            pauses.append(self._again_s)
+        if self._decider.again_s is not None:
+            pauses.append(self._decider.again_s)
         await self._waking.wait(min(pauses, default=None))
 
     async def _end_cleanup(self) -> None:
@@ -415,5 +315,5 @@ class Loop:
     async def _finish_all(self) -> Collection[str]:
         """Record what has ended, and end what still runs; return the calls that do not let themselves be ended."""
         self._collect()
-        await self._end_deliberation()
+        await self._decider.end_slow()
         return await self._calls.finish()
