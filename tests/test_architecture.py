@@ -1,12 +1,14 @@
 """The layout of the source: who may import whom, how large things are, and what they are called."""
 
 import ast
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -18,7 +20,6 @@ from perdure import failpoints
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "perdure"
 MODULES = sorted(SOURCE.rglob("*.py"))
-LINT_IMPORTS = Path(sys.executable).parent / "lint-imports"
 
 LAYERS = "Who may import whom"
 PORTS = "The store sees of a feature only its ports"
@@ -87,48 +88,96 @@ VIOLATIONS = [
 ]
 
 
-@pytest.fixture
-def copy(tmp_path: Path) -> Path:
-    """A copy of the package beside a copy of its configuration."""
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    shutil.copytree(SOURCE, tmp_path / "perdure", ignore=shutil.ignore_patterns("__pycache__"))
-    return tmp_path / "perdure"
+LINTER = """
+import contextlib, io, json, sys
+from importlinter.cli import lint_imports
+for _ in sys.stdin:
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        code = lint_imports(no_cache=True, no_logo=True)
+    print(json.dumps([code, said.getvalue()]), flush=True)
+"""
+"""Lints once for each line that it reads: to start import-linter takes longer than to lint."""
 
 
-def lint(copy: Path) -> subprocess.CompletedProcess[str]:
-    """Run import-linter on the copy, not on the package that is installed."""
-    environment = {**os.environ, "PYTHONPATH": str(copy.parent), "COLUMNS": "200"}
-    return subprocess.run(
-        [LINT_IMPORTS, "--no-cache"],
-        cwd=copy.parent,
+@dataclass(frozen=True)
+class Linter:
+    """A copy of the package beside a copy of its configuration, and a process that lints this copy."""
+
+    package: Path
+    process: "subprocess.Popen[str]"
+
+    def lint(self) -> tuple[int, str]:
+        """Run import-linter on the copy, not on the package that is installed; return its exit code and its output."""
+        asked, told = self.process.stdin, self.process.stdout
+        assert asked is not None
+        assert told is not None
+        asked.write("lint\n")
+        asked.flush()
+        code, output = json.loads(told.readline())
+        return code, output
+
+    @contextmanager
+    def broken_by(self, violation: Violation) -> Iterator[None]:
+        """Append the line of a violation, and restore the copy afterwards."""
+        file = self.package / violation.file
+        before = file.read_text(encoding="utf-8") if file.exists() else None
+        folder = None if file.parent.exists() else file.parent
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(f"{before or ''}\n{violation.line}\n", encoding="utf-8")
+        try:
+            yield
+        finally:
+            if folder is not None:
+                shutil.rmtree(folder)
+            elif before is None:
+                file.unlink()
+            else:
+                file.write_text(before, encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def linter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Linter]:
+    """One copy and one process for all violations."""
+    folder = tmp_path_factory.mktemp("linted")
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    shutil.copytree(SOURCE, folder / "perdure", ignore=shutil.ignore_patterns("__pycache__"))
+    environment = {**os.environ, "PYTHONPATH": str(folder), "COLUMNS": "200"}
+    with subprocess.Popen(
+        [sys.executable, "-c", LINTER],
+        cwd=folder,
         env=environment,
-        capture_output=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         text=True,
-        check=False,
-        timeout=60,
-    )
+    ) as process:
+        yield Linter(folder / "perdure", process)
 
 
 def broken_contracts(output: str) -> set[str]:
     return {line.partition(" BROKEN")[0] for line in output.splitlines() if " BROKEN" in line}
 
 
-def test_the_source_keeps_every_contract(copy: Path) -> None:
-    done = lint(copy)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert broken_contracts(done.stdout) == set()
-    assert all(f"{contract} KEPT" in done.stdout for contract in (LAYERS, PORTS, SQL, DRIVERS))
+def test_the_source_keeps_every_contract(linter: Linter) -> None:
+    code, output = linter.lint()
+    assert code == 0, output
+    assert broken_contracts(output) == set()
+    assert all(f"{contract} KEPT" in output for contract in (LAYERS, PORTS, SQL, DRIVERS))
 
 
 @pytest.mark.parametrize("violation", VIOLATIONS, ids=lambda violation: f"{violation.file}: {violation.line}")
-def test_a_line_that_breaks_a_layer_breaks_the_build(violation: Violation, copy: Path) -> None:
-    file = copy / violation.file
-    file.parent.mkdir(exist_ok=True)
-    with file.open("a", encoding="utf-8") as offending:
-        offending.write(f"\n{violation.line}\n")
-    done = lint(copy)
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert violation.contract in broken_contracts(done.stdout), done.stdout
+def test_a_line_that_breaks_a_layer_breaks_the_build(violation: Violation, linter: Linter) -> None:
+    with linter.broken_by(violation):
+        code, output = linter.lint()
+    assert code == 1, output
+    assert violation.contract in broken_contracts(output), output
+
+
+def test_a_violation_that_was_taken_back_breaks_nothing(linter: Linter) -> None:
+    for violation in VIOLATIONS[:2]:
+        with linter.broken_by(violation):
+            assert linter.lint()[0] == 1
+    assert linter.lint()[0] == 0
 
 
 @cache

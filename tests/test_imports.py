@@ -40,8 +40,17 @@ HIDDEN: Mapping[str, frozenset[str]] = {
             "interfaces.cli.home.serve -> app.workers.flows",
         }
     ),
+    "start-up: commands that only read goals load no minds": frozenset(
+        {
+            "app.goals.options -> app.goals.new_goal",
+            "app.workers.children -> app.goals.new_goal",
+            "app.workers.run_context -> minds.factory",
+            "interfaces.cli.goals.run_ui.flows -> app.goals.new_goal",
+        }
+    ),
     "start-up: this part of a home is not used by most programs": frozenset(
         {
+            "app -> store.backup.restore",
             "app -> store.idempotency",
             "app.goals.goals -> app.workers.app_worker",
             "interfaces.cli.completion -> app.builder.list_views",
