@@ -10,6 +10,7 @@ from bench.floor import GOALS, STEPS
 from bench.measure import Steps
 from bench.peers.step import payload
 from perdure.app.home.system import SystemClock, SystemIds
+from perdure.kernel.calls.toolbox import Toolbox
 from perdure.kernel.events import (
     Body,
     Event,
@@ -24,11 +25,11 @@ from perdure.kernel.events import (
 from perdure.kernel.fold import GoalState
 from perdure.kernel.journal import Desk, Journal
 from perdure.kernel.loop import Loop
-from perdure.kernel.mind import Decided, Mind
+from perdure.kernel.mind import Mind, Proposal
 from perdure.kernel.ports import StateStore, Status, Summary, Worker
-from perdure.kernel.run_context import Means
-from perdure.kernel.tool import CallContext, Check, Tool
-from perdure.tools.policy import AllowAll
+from perdure.kernel.run_context import RunContext
+from perdure.kernel.tool import CallContext, Check, Tool, ToolSpec
+from perdure.tools.policy import ASK
 
 WORKER = Worker("bench", "host", "home", "boot")
 TOOL = "search"
@@ -97,6 +98,8 @@ def step_body(number: int) -> Body:
 class CountingMind:
     """Wants so many steps, one after the other, and then the end. See Mind."""
 
+    is_slow = False
+
     def __init__(self, steps: int) -> None:
         self._steps = steps
         self.each_s: list[float] = []
@@ -108,17 +111,17 @@ class CountingMind:
     async def close(self) -> None:
         """See Mind.close."""
 
-    async def decide(self, state: GoalState, now_us: int) -> Decided:  # noqa: ARG002 (as the port says)
+    async def decide(self, state: GoalState, now_us: int) -> Proposal:  # noqa: ARG002 (as the port says)
         """See Mind.decide; how long it was since the step before is noted."""
         if state.open_calls:
-            return Decided()
+            return Proposal()
         now = time.perf_counter()
         self.each_s.append(now - self._last)
         self._last = now
         if state.steps == self._steps:
-            return Decided(end=Termination("done"))
+            return Proposal(end=Termination("done"))
         name = f"step-{state.steps}"
-        return Decided([ToolCall(f"{name}.1", name, TOOL, {"i": state.steps}, "idempotent")])
+        return Proposal([ToolCall(f"{name}.1", name, TOOL, {"i": state.steps}, "idempotent")])
 
     def has_news(self) -> bool:
         return False
@@ -133,7 +136,7 @@ class CountingMind:
 class SearchTool:
     """Answers at once, with what the floor writes. See Tool."""
 
-    name = TOOL
+    spec = ToolSpec(TOOL, "Searches.", {"type": "object"}, "idempotent", declares_effect=True)
 
     def validate(self, arguments: Mapping[str, Any]) -> None:
         """See Tool.validate."""
@@ -160,7 +163,7 @@ async def run_goal(store: StateStore, goal_id: str, steps: int) -> list[float]:
 
 def new_loop(journal: Journal, store: StateStore, mind: Mind, tool: Tool) -> Loop:
     """Make a loop; the one place that knows how."""
-    return Loop(journal, store, Means(mind, {tool.name: tool}, AllowAll(), "/"), SystemClock())
+    return Loop(journal, store, RunContext(mind, Toolbox.of(tool), ASK, "/"), SystemClock())
 
 
 async def written_together(store: StateStore) -> Steps:

@@ -66,7 +66,7 @@ RESOURCES = (
     *(("AssemblyResult", AssemblyResult), ("AddedRecord", AddedRecord)),
     *(("SearchMatch", SearchMatch), ("RelatedMatch", RelatedMatch)),
 )
-CURRENT_STEP = ("idempotency_key", "usage", "record")
+CURRENT_STEP = ("idempotency_key", "usage", "record", "progress")
 TEST_CLOCK = ("now", "advance")
 TEST_HOME = ("replace", "crash", "settle")
 MAKING = ("create", "exists")

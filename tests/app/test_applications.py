@@ -262,6 +262,6 @@ async def test_a_background_resume_that_cannot_load_its_code_is_logged(
     async with shop.open() as p:
         goal_id = (await parked(p.goals.options(key="k").run(asking))).id
         with monkeypatch.context() as patched:
-            patched.setattr(p.goals._runner.means, "make", missing)
+            patched.setattr(p.goals._runner.contexts, "make", missing)
             await p.goals.options(key="k").start(asking)
             await until(lambda: f"{goal_id} was given up here" in caplog.text)

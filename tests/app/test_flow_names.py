@@ -186,7 +186,7 @@ async def test_code_that_was_moved_is_found_in_imports(goals: Goals, modules: Pa
     (modules / "names_old.py").unlink()
     with pytest.raises(NotFound, match=r"no module names_old.*`imports` \(which is empty\).*--import MODULE"):
         await goals.resume(goal_id)
-    goals._runner.means.imports = ("names_new",)
+    goals._runner.contexts.imports = ("names_new",)
     assert (await goals.resume(goal_id)).value == "new"
 
 
@@ -228,7 +228,7 @@ async def test_a_flow_that_two_modules_may_have_taken_over_is_ambiguous(goals: G
     goal_id = await waiting(goals, "names_old:main")
     forget("names_old")
     (modules / "names_old.py").unlink()
-    goals._runner.means.imports = ("names_b", "names_c")
+    goals._runner.contexts.imports = ("names_b", "names_c")
     with pytest.raises(Invalid, match=r"names_b:main, names_c:main.*@flow\(name="):
         await goals.resume(goal_id)
 
@@ -238,11 +238,11 @@ async def test_a_module_in_imports_that_is_not_there_or_fails_is_named(goals: Go
     goal_id = await waiting(goals, "names_old:main")
     forget("names_old")
     (modules / "names_old.py").unlink()
-    goals._runner.means.imports = ("names_nowhere",)
+    goals._runner.contexts.imports = ("names_nowhere",)
     with pytest.raises(NotFound, match="no module names_nowhere"):
         await goals.resume(goal_id)
     write(modules, "names_fails", "1 / 0")
-    goals._runner.means.imports = ("names_fails",)
+    goals._runner.contexts.imports = ("names_fails",)
     with pytest.raises(Invalid, match=r"names_fails.*ZeroDivisionError.*line 2"):
         await goals.resume(goal_id)
 

@@ -116,7 +116,7 @@ from functools import partial
 from perdure import Perdure, flow
 from perdure.app.workers import run_context
 
-run_context.Means = partial(run_context.Means, end_within_s=0.1)
+run_context.RunContext = partial(run_context.RunContext, end_within_s=0.1)
 
 begun = asyncio.Event()
 

@@ -3,7 +3,7 @@
 import pytest
 
 from perdure.kernel.events import Ask, Body, Decision, Event, Message, Termination, ToolCall, ToolOutput, decode
-from perdure.kernel.mind import Decided
+from perdure.kernel.mind import Proposal
 from tests.kernel.world import FixedPolicy, World
 
 
@@ -12,7 +12,7 @@ def call(step: str = "act", tool: str = "exec", **arguments: object) -> ToolCall
 
 
 GOOD = call(argv=["true"])
-END = Decided(end=Termination("done"))
+END = Proposal(end=Termination("done"))
 
 
 async def bodies(world: World) -> list[Body]:
@@ -35,7 +35,7 @@ async def bodies(world: World) -> list[Body]:
 async def test_a_call_that_makes_no_sense_is_recorded_with_its_error_and_never_runs(
     world: World, bad: ToolCall, said: str
 ) -> None:
-    ran = await world.script(Decided([bad]), END)
+    ran = await world.script(Proposal([bad]), END)
     outcome = ran.state.calls["act.1"].outcome
     assert outcome is not None
     assert outcome.error is not None
@@ -46,18 +46,18 @@ async def test_a_call_that_makes_no_sense_is_recorded_with_its_error_and_never_r
 
 
 async def test_ask_is_a_question_to_a_person(world: World) -> None:
-    ran = await world.script(Decided([call(tool="ask", question="Now?", options=["yes", "no"])]))
+    ran = await world.script(Proposal([call(tool="ask", question="Now?", options=["yes", "no"])]))
     assert (ran.outcome, ran.state.waiting_for) == ("waiting", "person")
     assert ran.state.open_calls["act.1"].call == Ask("act.1", "act", "Now?", ("yes", "no"))
 
 
 async def test_done_ends_the_goal_with_a_value(world: World) -> None:
-    ran = await world.script(Decided([call(tool="done", value=[1])]))
+    ran = await world.script(Proposal([call(tool="done", value=[1])]))
     assert ran.state.termination == Termination("done", value=[1])
 
 
 async def test_done_beside_something_else_is_refused(world: World) -> None:
-    ran = await world.script(Decided([GOOD, call("end", "done")]), END)
+    ran = await world.script(Proposal([GOOD, call("end", "done")]), END)
     outcome = ran.state.calls["end.1"].outcome
     assert outcome is not None
     assert not outcome.ok
@@ -65,14 +65,14 @@ async def test_done_beside_something_else_is_refused(world: World) -> None:
 
 
 async def test_what_the_policy_allows_is_recorded_as_approved_by_it(world: World) -> None:
-    await world.script(Decided([GOOD]), END)
+    await world.script(Proposal([GOOD]), END)
     assert Decision("act.1", "approve", by="policy") in await bodies(world)
     assert world.tool.effects == {"act": 1}
 
 
 async def test_what_the_policy_denies_has_an_outcome_and_never_runs(world: World) -> None:
     world.policy = FixedPolicy("deny")
-    ran = await world.script(Decided([GOOD]), END)
+    ran = await world.script(Proposal([GOOD]), END)
     outcome = ran.state.calls["act.1"].outcome
     assert outcome is not None
     assert outcome.error is not None
@@ -111,18 +111,18 @@ async def test_events_are_told_when_they_are_durable(world: World) -> None:
 @pytest.mark.parametrize(
     ("decisions", "reason"),
     [
-        ([Decided([Message(str(i))]) for i in range(9)], "no_progress"),
-        ([Decided([call(f"s{i}", argv=["same"])]) for i in range(9)], None),
+        ([Proposal([Message(str(i))]) for i in range(9)], "no_progress"),
+        ([Proposal([call(f"s{i}", argv=["same"])]) for i in range(9)], None),
         (
-            [Decided([ToolCall(f"x.{i}", "x", "exec", {"argv": ["same"]}, "once", i)]) for i in range(1, 9)],
+            [Proposal([ToolCall(f"x.{i}", "x", "exec", {"argv": ["same"]}, "once", i)]) for i in range(1, 9)],
             "no_progress",
         ),
-        ([Decided([ToolCall(f"x.{i}", "x", "fly", {"i": i}, "once", i)]) for i in range(1, 9)], "repeated_failure"),
+        ([Proposal([ToolCall(f"x.{i}", "x", "fly", {"i": i}, "once", i)]) for i in range(1, 9)], "repeated_failure"),
     ],
     ids=["messages only", "same call, other results", "same call, same result", "same error"],
 )
 async def test_a_model_that_goes_round_in_circles_is_stopped_the_third_time(
-    world: World, decisions: list[Decided], reason: str | None
+    world: World, decisions: list[Proposal], reason: str | None
 ) -> None:
     ran = await world.script(*decisions, END)
     assert ran.state.termination is not None

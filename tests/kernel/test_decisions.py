@@ -24,7 +24,7 @@ from perdure.kernel.events import (
     seal,
 )
 from perdure.kernel.fold import GoalState, fold
-from perdure.kernel.mind import Decided
+from perdure.kernel.mind import Proposal
 from perdure.kernel.ports import InboxRow
 from perdure.kernel.tool import Check
 from tests.contracts.histories import Stored
@@ -32,7 +32,7 @@ from tests.kernel.test_loop import ASKING, PLAN, Died, die
 from tests.kernel.world import FixedPolicy, ScriptedMind, World
 
 CALL = ToolCall("act.1", "act", "exec", {"argv": ["rm", "-r", "x"]}, "once")
-END = Decided(end=Termination("done"))
+END = Proposal(end=Termination("done"))
 
 
 async def state_of(world: World) -> GoalState:
@@ -47,7 +47,7 @@ async def post(world: World, decision: Decision, key: str = "k") -> None:
 async def parked(world: World) -> GoalState:
     """A goal of a model that waits for an approval."""
     world.policy = FixedPolicy("ask")
-    ran = await world.script(Decided([CALL]), END)
+    ran = await world.script(Proposal([CALL]), END)
     assert (ran.outcome, ran.state.waiting_for) == ("waiting", "person")
     assert not world.tool.effects
     return ran.state

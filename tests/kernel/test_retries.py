@@ -11,7 +11,7 @@ from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.history.compare import compare
 from perdure.kernel.history.replay import _hash as state_hash
 from perdure.kernel.history.replay import replay
-from perdure.kernel.mind import Decided
+from perdure.kernel.mind import Proposal
 from perdure.kernel.tool import CallContext
 from perdure.store.goals.memory_state_store import InMemoryStateStore
 from tests.kernel.world import ScriptedMind, World
@@ -98,8 +98,8 @@ async def test_a_retry_that_died_at_any_hit_of_a_point_repeats_nothing_that_was_
 
 
 async def test_the_guards_of_a_model_look_only_at_what_came_after_the_retry(world: World) -> None:
-    def again(number: int) -> Decided:
-        return Decided([ToolCall(f"c{number}", f"s{number}", "exec", {"argv": ["x"]}, "pure")])
+    def again(number: int) -> Proposal:
+        return Proposal([ToolCall(f"c{number}", f"s{number}", "exec", {"argv": ["x"]}, "pure")])
 
     async def fail(context: CallContext) -> None:
         world.tool.fails[context.call.step] = 1

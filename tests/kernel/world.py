@@ -9,17 +9,19 @@ from uuid import UUID
 
 from perdure import Invalid
 from perdure.kernel.calls.children import NO_CHILDREN, Children
+from perdure.kernel.calls.toolbox import StaticTools, Toolbox
 from perdure.kernel.events import GoalBegun, Limits, MindSpec, ToolCall, ToolError, ToolOutput
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.history.reopening import plan_retry
 from perdure.kernel.inbox import drain
 from perdure.kernel.journal import Desk, Journal
 from perdure.kernel.loop import Loop, Ran
-from perdure.kernel.mind import Decided, Mind
+from perdure.kernel.mind import Mind, Proposal
 from perdure.kernel.ports import Leases, StateStore, Worker
-from perdure.kernel.run_context import Means
-from perdure.kernel.tool import CallContext, Check, Policy, Verdict
-from perdure.minds.factory import make_mind
+from perdure.kernel.run_context import RunContext
+from perdure.kernel.tool import CallContext, Check, Policy, ToolSource, ToolSpec, Verdict
+from perdure.minds.factory import MindRequest, make_mind
+from perdure.tools.exec.command import SPEC as EXEC
 
 
 @dataclass
@@ -58,7 +60,7 @@ class CountedIds:
 class CountingTool:
     """Counts what it was made to do, by step; what it answers can be chosen."""
 
-    name: str = "exec"
+    spec: ToolSpec = EXEC
     effects: Counter[str] = field(default_factory=Counter)
     fails: Counter[str] = field(default_factory=Counter)
     checks: dict[str, Check] = field(default_factory=dict)
@@ -102,7 +104,8 @@ class FixedPolicy:
 class ScriptedMind:
     """A model whose decisions are written down; after the last it has nothing more to say."""
 
-    decisions: list[Decided]
+    decisions: list[Proposal]
+    is_slow: bool = False
 
     async def prepare(self, state: GoalState) -> None:
         pass
@@ -110,8 +113,8 @@ class ScriptedMind:
     async def close(self) -> None:
         pass
 
-    async def decide(self, state: GoalState, now_us: int) -> Decided:  # noqa: ARG002 (as the port says)
-        return self.decisions.pop(0) if self.decisions and not state.open_calls else Decided()
+    async def decide(self, state: GoalState, now_us: int) -> Proposal:  # noqa: ARG002 (as the port says)
+        return self.decisions.pop(0) if self.decisions and not state.open_calls else Proposal()
 
     def has_news(self) -> bool:
         return False
@@ -141,6 +144,7 @@ class World:
     dead: set[str] = field(default_factory=set)
     workers: int = 0
     children: Children = NO_CHILDREN
+    sources: Sequence[ToolSource] = ()
 
     def new_worker(self) -> Worker:
         """Make a worker; the one before it is dead."""
@@ -159,7 +163,7 @@ class World:
         journal = Journal.begin(self._desk(worker), begun, goal_id, start_key=key)
         return await self._run(journal, worker, is_resumed=False)
 
-    async def script(self, *decisions: Decided, goal_id: str = "goal-a", limits: Limits | None = None) -> Ran:
+    async def script(self, *decisions: Proposal, goal_id: str = "goal-a", limits: Limits | None = None) -> Ran:
         """Run a new goal of a model that decides what is written here, one decision after the other."""
         self.minds.append(ScriptedMind(list(decisions)))
         return await self.start(MindSpec("model"), goal_id, limits)
@@ -208,17 +212,19 @@ class World:
         return Journal(self._desk(worker), state, epoch)
 
     def _loop(self, journal: Journal) -> Loop:
-        loop = Loop(journal, self.store, self._means(journal), self.clock)
+        loop = Loop(journal, self.store, self._run_context(journal), self.clock)
         self.watch(loop)
         return loop
 
-    def _means(self, journal: Journal) -> Means:
+    def _run_context(self, journal: Journal) -> RunContext:
         begun = journal.state.begun
         others = ("/", self.is_ours, self.park_after_s, self.end_within_s)
+        given = StaticTools("given", [self.tool])
         if self.minds:
-            return Means(self.minds.pop(0), {"exec": self.tool}, self.policy, *others)
-        made = make_mind(begun.mind, begun.text, jobs=4)
-        return Means(made.mind, {"exec": self.tool, **made.tools}, self.policy, *others, children=self.children)
+            return RunContext(self.minds.pop(0), Toolbox([given, *self.sources]), self.policy, *others)
+        made = make_mind(MindRequest(begun))
+        tools = Toolbox([given, *made.sources])
+        return RunContext(made.mind, tools, self.policy, *others, children=self.children)
 
     def _desk(self, worker: Worker) -> Desk:
         return Desk(self.store, self.clock, self.ids, worker)

@@ -14,7 +14,7 @@ from perdure.kernel.events import (
     seal,
 )
 from perdure.kernel.fold import apply, fold
-from perdure.kernel.mind import Decided, Mind
+from perdure.kernel.mind import Mind, Proposal
 from perdure.kernel.ports import GoalState
 
 SECOND_US = 1_000_000
@@ -43,7 +43,7 @@ class History:
     def _sealed(self, body: Body, tip: Tip) -> Event:
         return seal(body, tip, event_id="e", iteration=0, timestamp_us=self.now_us)
 
-    async def step(self) -> Decided:
+    async def step(self) -> Proposal:
         """Ask the mind once and record what it wants."""
         decided = await self.mind.decide(self.state, self.now_us)
         self.add(*decided.actions)

@@ -3,9 +3,9 @@
 import pytest
 
 from perdure import Invalid
-from perdure.kernel.events import MindSpec, Termination, ToolCall
+from perdure.kernel.events import GoalBegun, MindSpec, Termination, ToolCall
 from perdure.minds.command import CommandMind
-from perdure.minds.factory import make_mind
+from perdure.minds.factory import Made, MindRequest, make_mind
 from perdure.minds.plan.mind import PlanMind
 from tests.minds.history import History
 
@@ -91,14 +91,18 @@ def test_a_command_sees_nothing_of_earlier_outcomes() -> None:
     assert history.mind.environment(history.state, call) == {}
 
 
+def request(spec: MindSpec, text: str = "true") -> MindRequest:
+    return MindRequest(GoalBegun(text, spec))
+
+
 def test_each_kind_of_goal_gets_its_mind() -> None:
-    assert isinstance(make_mind(MindSpec("command"), "true", 4).mind, CommandMind)
+    assert isinstance(make_mind(request(MindSpec("command"))).mind, CommandMind)
     plan = "goal: g\nsteps: [{id: a, exec: [x]}]"
-    assert isinstance(make_mind(MindSpec("plan", plan=plan), "g", 4).mind, PlanMind)
+    assert isinstance(make_mind(request(MindSpec("plan", plan=plan))).mind, PlanMind)
 
 
 async def test_the_shell_of_the_goal_reaches_the_command() -> None:
-    decided = await History(make_mind(MindSpec("command", shell=True), "a | b", 4).mind).step()
+    decided = await History(make_mind(request(MindSpec("command", shell=True), "a | b")).mind).step()
     assert isinstance(decided.actions[0], ToolCall)
     assert decided.actions[0].arguments == {"argv": ["a | b"], "shell": True}
 
@@ -106,4 +110,9 @@ async def test_the_shell_of_the_goal_reaches_the_command() -> None:
 @pytest.mark.parametrize("spec", [MindSpec("plan"), MindSpec("flow"), MindSpec("model")])
 def test_a_goal_that_no_mind_fits_is_refused(spec: MindSpec) -> None:
     with pytest.raises(Invalid):
-        make_mind(spec, "g", 4)
+        make_mind(request(spec))
+
+
+def test_a_home_can_know_more_kinds_of_minds() -> None:
+    made = Made(CommandMind("true"))
+    assert make_mind(request(MindSpec("model")), {"model": lambda _request: made}) is made

@@ -6,7 +6,7 @@ import pytest
 
 from perdure import Invalid
 from perdure.kernel.events import Ask, Termination, ToolCall, ToolError, ToolOutput, Wait
-from perdure.kernel.mind import Decided
+from perdure.kernel.mind import Proposal
 from perdure.minds.plan.mind import PlanMind
 from perdure.minds.plan.plan import Exec, Plan, PlanStep
 from perdure.minds.plan.plan_file import parse_plan
@@ -144,7 +144,7 @@ async def test_a_failed_step_lets_running_ones_finish_and_starts_no_others() -> 
     history = goal("id: a, exec: x", "id: b, exec: x", "id: c, exec: x", jobs=2)
     await history.step()
     history.fail("a.1")
-    assert await history.step() == Decided([])
+    assert await history.step() == Proposal([])
     history.succeed("b.1")
     assert statuses(await ended(history)) == {"a": "failed", "b": "done", "c": "skipped"}
 
@@ -235,7 +235,7 @@ async def test_a_failed_goal_waits_for_a_question_that_a_clean_up_needs() -> Non
     )
     await history.step()
     history.fail("a.1")
-    assert await history.step() == Decided([])
+    assert await history.step() == Proposal([])
     history.decide("b.1", "answer", "yes")
     assert await history.begun() == ["c.1"]
 
@@ -245,14 +245,14 @@ async def test_a_failed_goal_waits_for_an_unknown_outcome() -> None:
     await history.step()
     history.lose("b.1")
     history.fail("a.1")
-    assert await history.step() == Decided([])
+    assert await history.step() == Proposal([])
 
 
 async def test_a_failed_step_is_tried_again_after_its_pause() -> None:
     history = goal("id: a, exec: x, retry: {attempts: 2, initial: 10s}")
     await history.step()
     history.fail("a.1")
-    assert await history.step() == Decided([], wake_us=START_US + 10 * SECOND_US)
+    assert await history.step() == Proposal([], wake_us=START_US + 10 * SECOND_US)
     history.now_us += 10 * SECOND_US
     decided = await history.step()
     assert decided.actions == [ToolCall("a.2", "a", "exec", {"argv": ["x"]}, "once", attempt=2)]
@@ -286,7 +286,7 @@ async def test_an_approved_call_is_settled_by_its_outcome() -> None:
     history = goal("id: a, exec: x")
     await history.step()
     history.decide("a.1", "approve")
-    assert await history.step() == Decided([])
+    assert await history.step() == Proposal([])
     history.succeed("a.1")
     assert (await ended(history)).reason == "done"
 
@@ -324,7 +324,7 @@ async def test_an_abort_lets_running_tools_finish() -> None:
     await history.step()
     history.lose("a.1")
     history.decide("a.1", "abort")
-    assert await history.step() == Decided()
+    assert await history.step() == Proposal()
     history.fail("b.1")
     assert str((await ended(history)).detail).startswith("Step a ")
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from perdure.kernel.events import Action, Ask, ToolCall, Verdict
 from perdure.kernel.fold import CallState, GoalState
-from perdure.kernel.mind import Decided
+from perdure.kernel.mind import Proposal
 from perdure.minds.plan.mind import PlanMind
 from perdure.minds.plan.plan import Condition, Ending, Exec, Pause, Plan, PlanStep, Question, Work
 from perdure.minds.retry import Retry
@@ -77,7 +77,7 @@ class World:
                 self.happen(None)
         raise AssertionError("the mind does not come to an end")
 
-    async def fresh(self) -> Decided:
+    async def fresh(self) -> Proposal:
         """What a mind decides that is made anew, after a resume."""
         mind, state = PlanMind(self.plan, self.jobs), self.history.folded()
         for each in self.history.state.calls.values():
@@ -89,7 +89,7 @@ class World:
         self.check_standings(decided)
         return decided
 
-    def check_standings(self, decided: Decided) -> None:
+    def check_standings(self, decided: Proposal) -> None:
         """A decision is what the plain rules say, applied to all steps at once."""
         found = standings(self.plan, self.history.state)
         expected = {name for name, each in found.items() if each in {"ready", "again"}}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.kernel.run_context import Means
+from perdure.kernel.run_context import RunContext
 from perdure.tools.exec.child import PATIENCE_S
 from perdure.tools.exec.exec import ExecTool
 from perdure.tools.exec.process_tree import KILL_AFTER_S, CallTree, Sight
@@ -181,7 +181,7 @@ async def test_one_that_was_seen_once_is_known_though_it_clears_its_environment_
 def test_a_tree_that_ignores_term_is_gone_within_five_seconds() -> None:
     """What is killed is gone at once, so the two waits before it are all that there is."""
     assert PATIENCE_S + KILL_AFTER_S < DEADLINE_S
-    assert Means.end_within_s > DEADLINE_S, "the loop leaves no call alone that is about to be killed"
+    assert RunContext.end_within_s > DEADLINE_S, "the loop leaves no call alone that is about to be killed"
 
 
 def test_the_lineage_of_a_process_is_its_own() -> None:

@@ -63,7 +63,7 @@ async def write(workdir: Path, **arguments: Any) -> ToolOutput:
 
 def test_each_is_a_tool(run_dir: Path) -> None:
     tools: list[Tool] = [ReadFileTool(), WriteFileTool(), exec_tool(run_dir)]
-    assert [tool.name for tool in tools] == ["read_file", "write_file", "exec"]
+    assert [tool.spec.name for tool in tools] == ["read_file", "write_file", "exec"]
 
 
 async def test_a_file_is_read_with_its_hash(workdir: Path) -> None:

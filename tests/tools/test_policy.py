@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from perdure.kernel.events import ToolCall
 from perdure.kernel.tool import Policy, Verdict
-from perdure.tools.policy import AllowAll, Rule, Rules
+from perdure.tools.policy import ApproveAsked, Rule, Rules
 
 GIT = Rule("exec", "allow", {"argv.0": "git"})
 STATUS = Rule("exec", "allow", {"argv.0": "git", "argv.1": "status"})
@@ -22,9 +22,15 @@ def judged(rules: list[Rule], arguments: Any, tool: str = "exec") -> Verdict:
     return Rules(rules).judge(ToolCall("c1", "a", tool, arguments, "once"))
 
 
-def test_what_a_person_started_is_allowed() -> None:
-    policy: Policy = AllowAll()
-    assert policy.judge(ToolCall("c1", "a", "exec", {"argv": ["x"], "shell": True}, "once")) == "allow"
+@pytest.mark.parametrize(
+    ("tool", "path", "verdict"),
+    [("read_file", "b", "allow"), ("read_file", "secret/b", "deny"), ("exec", "b", "ask")],
+)
+def test_yes_approves_what_is_asked_but_no_denial_and_no_program_without_a_sandbox(
+    tool: str, path: str, verdict: Verdict
+) -> None:
+    policy: Policy = ApproveAsked(Rules([NO_SECRETS]))
+    assert policy.judge(ToolCall("c1", "a", tool, {"path": path}, "once")) == verdict
 
 
 def test_what_no_rule_is_about_is_asked() -> None:

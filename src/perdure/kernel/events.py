@@ -12,8 +12,9 @@ from typing import Any, Literal
 import orjson
 
 from perdure.errors import Conflict, Damaged, Invalid
+from perdure.kernel.history.codec import Codec
 from perdure.kernel.history.frozen import constructor
-from perdure.kernel.history.payloads import Layout, leave_out_step, require_finite, restore_step
+from perdure.kernel.history.payloads import Layout, require_finite
 from perdure.kernel.history.upcasters import upcast
 from perdure.moments import iso
 
@@ -29,8 +30,6 @@ Reason = Literal["done", "failed", "blocked", "no_progress", "repeated_failure",
 LimitName = Literal["iterations", "tokens", "usd", "seconds"]
 Happened = Literal["yes", "no", "unknown"]
 MindKind = Literal["command", "plan", "flow", "model"]
-CHILD = "child"
-"""The tool of a call that starts a child goal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +55,8 @@ class MindSpec:
     args: Any = None
     shell: bool | None = None
     cleanup: bool | None = None
+    options: dict[str, Any] | None = None
+    """What only a mind of this kind reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,12 @@ class ToolCall:
     effect: Effect
     attempt: int = 1
     until: str | None = None
+    by: str | None = None
+    """Who decided it: `person`, `plan`, `flow` or `model:<bot>`; null: as the kind of the goal's mind says."""
+    after: str | None = None
+    """The call that has to be settled before this one can start."""
+    child: str | None = None
+    """The goal that it starts; the end of that goal is its outcome."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +174,8 @@ class ToolOutput:
     """Of a `once` call that was cancelled or has raised: whether it had its effect, as far as its check knows."""
     retry_after_s: float | None = None
     """Of a step of a flow that failed: when it is tried again, from its end; null if it is not, or at once."""
+    tool: str = "step"
+    """Of a call without an intent: its tool. Any other call names it in its intent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,7 +345,7 @@ def encode(body: Body) -> tuple[str, str]:
 
     Raises: Invalid when a value in it is no JSON: NaN, infinity, a lone surrogate, a key that is no text.
     """
-    name, content = _written(body)
+    name, content = _CODEC.write(body)
     try:
         require_finite(content)
         return name, orjson.dumps(content).decode()
@@ -355,28 +364,34 @@ def content_of(body: Body) -> dict[str, Any]:
 
 def is_same_content(event_type: str, left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
     """Tell whether two payloads of one type say the same, whichever of their defaults are left out."""
-    return _BODIES[event_type].is_same(left, right)
+    return _CODEC.is_same(event_type, left, right)
 
 
 def decode(event: Event) -> Body:
     """Return the body of an event.
 
-    Raises: Damaged, naming the seq, when the event is not what was written; Conflict when it is of a newer version.
+    Raises: Damaged, naming the seq, when the event is not what was written; Conflict when a newer Perdure wrote it.
     """
     if event.v > SCHEMA_VERSION:
-        raise Conflict(f"Event {event.seq} of {event.goal_id} was written by a newer Perdure (version {event.v}).")
+        raise _newer(event, f"version {event.v}")
     try:
         content = orjson.loads(event.payload)
         if event.v < SCHEMA_VERSION:
             content = upcast(event.type, event.v, content)
-        return _read(event.type, content)
+        body: Body = _CODEC.read(event.type, content)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise unreadable(event, error) from error
+        unknown = _CODEC.unknown_part(event.type, event.content())
+        raise (unreadable(event, error) if unknown is None else _newer(event, unknown)) from error
+    return body
 
 
 def unreadable(event: Event, error: Exception) -> Damaged:
     """Name an event that is not what was written."""
     return Damaged(f"Event {event.seq} of {event.goal_id} cannot be read ({error}).")
+
+
+def _newer(event: Event, what: str) -> Conflict:
+    return Conflict(f"Event {event.seq} of {event.goal_id} was written by a newer Perdure ({what}). Update this one.")
 
 
 def seal(body: Body, tip: Tip, *, event_id: str, iteration: int, timestamp_us: int) -> Event:
@@ -410,59 +425,8 @@ def _chain(previous: bytes, content: list[Any]) -> bytes:
     return hashlib.sha256(previous + orjson.dumps(content)).digest()
 
 
-def _written(body: Body) -> tuple[str, dict[str, Any]]:
-    """Return the type and the payload of a body, without what is null, a default or said by another field."""
-    content = _LAYOUTS[type(body)].write(body)
-    match body:
-        case Message() | ToolCall() | Ask() | Wait():
-            if not isinstance(body, Message):
-                leave_out_step(content)
-            return "action", {"kind": _KINDS[type(body)], **content}
-        case ToolOutput(step=None):
-            for name in ("digest", "effect"):
-                content.pop(name, None)
-        case ToolOutput(digest=str(), effect="pure"):
-            _leave_out_pure(content)
-    return _TYPES[type(body)], content
-
-
-def _leave_out_pure(content: dict[str, Any]) -> None:
-    """Leave out step and effect of a pure step of a flow, where its digest says that it is one and its id which."""
-    leave_out_step(content)
-    if "step" not in content:
-        del content["effect"]
-
-
-def _read(event_type: str, content: dict[str, Any]) -> Body:
-    if event_type == "action":
-        kind = content.pop("kind")
-        if kind != "message":
-            restore_step(content, has_attempt=kind == "tool_call")
-        action: Body = _ACTIONS[kind].read(content)
-        return action
-    if event_type == "tool_output" and "digest" in content and "step" not in content:
-        restore_step(content, has_attempt=False)
-        content["effect"] = "pure"
-    body: Body = _BODIES[event_type].read(content)
-    return body
-
-
 _make_event = constructor(Event)
 _ERROR = Layout(ToolError)
-_KINDS: dict[type, str] = {Message: "message", ToolCall: "tool_call", Ask: "ask", Wait: "wait"}
-_TYPES: dict[type, str] = {
-    GoalBegun: "goal",
-    ToolOutput: "tool_output",
-    OutcomeUnknown: "outcome_unknown",
-    Decision: "decision",
-    Signal: "signal",
-    Cancel: "cancel",
-    LimitRaised: "limit",
-    Termination: "termination",
-    Reopened: "reopened",
-    Hold: "hold",
-    Released: "released",
-}
 _NESTED: dict[type, dict[str, Any]] = {
     GoalBegun: {
         "mind": Layout(MindSpec),
@@ -478,8 +442,21 @@ _NESTED: dict[type, dict[str, Any]] = {
     Reopened: {"again": tuple, "unknown": tuple},
     Hold: {"steps": tuple},
 }
-_LAYOUTS: dict[type, Layout[Any]] = {kind: Layout(kind, **_NESTED.get(kind, {})) for kind in (*_KINDS, *_TYPES)}
-for _each in (ToolCall, ToolOutput):
-    _LAYOUTS[_each].be_quick()
-_ACTIONS: dict[str, Layout[Any]] = {name: _LAYOUTS[kind] for kind, name in _KINDS.items()}
-_BODIES: dict[str, Layout[Any]] = {name: _LAYOUTS[kind] for kind, name in _TYPES.items()}
+_CODEC = Codec(
+    actions={"message": Message, "tool_call": ToolCall, "ask": Ask, "wait": Wait},
+    events={
+        "goal": GoalBegun,
+        "tool_output": ToolOutput,
+        "outcome_unknown": OutcomeUnknown,
+        "decision": Decision,
+        "signal": Signal,
+        "cancel": Cancel,
+        "limit": LimitRaised,
+        "termination": Termination,
+        "reopened": Reopened,
+        "hold": Hold,
+        "released": Released,
+    },
+    nested=_NESTED,
+    quick=(ToolCall, ToolOutput),
+)

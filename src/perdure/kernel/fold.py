@@ -7,7 +7,6 @@ from typing import Any, Literal, NamedTuple, assert_never
 
 from perdure.errors import Damaged
 from perdure.kernel.events import (
-    CHILD,
     Ask,
     Body,
     Cancel,
@@ -47,6 +46,13 @@ _ORDER: tuple[WaitingFor, ...] = ("person", "limit", "child", "signal", "timer")
 
 Call = ToolCall | Ask | Wait
 
+MODEL = "model:"
+"""A call was decided by a model if the name of who decided it begins with this; the name of the bot follows."""
+ASSISTANT = "assistant"
+"""The bot of a goal that names none."""
+_DECIDERS = {"command": "person", "plan": "plan", "flow": "flow"}
+"""Who decides the calls of a goal that do not say it, by the kind of its mind."""
+
 
 class Origin(NamedTuple):
     """A goal that wrote a part of a history: its own, or one that it was forked from."""
@@ -66,6 +72,8 @@ class CallState:
     began_us: int
     needs_approval: bool = False
     """What a model decided begins only when the policy or a person has approved it."""
+    is_queued: bool = False
+    """Whether the call that comes before it is still open."""
     outcome: ToolOutput | None = None
     unknown: OutcomeUnknown | None = None
     decision: Decision | None = None
@@ -85,18 +93,19 @@ class CallState:
 
     @property
     def awaits_approval(self) -> bool:
-        return self.is_open and self.needs_approval and self.decision is None and self.unknown is None
+        is_undecided = self.needs_approval and self.decision is None and self.unknown is None
+        return self.is_open and is_undecided and not self.is_queued
 
     @property
     def runs(self) -> bool:
         """Whether it is a tool call that runs, or is to be run, by itself."""
-        is_held = self.unknown is not None or self.awaits_approval
-        return isinstance(self.call, ToolCall) and self.is_open and not is_held and self.call.tool != CHILD
+        is_held = self.unknown is not None or self.is_queued or self.awaits_approval
+        return isinstance(self.call, ToolCall) and self.is_open and not is_held and self.call.child is None
 
     @property
     def is_child(self) -> bool:
         """Whether it has started a child goal, and waits for its end."""
-        return isinstance(self.call, ToolCall) and self.call.tool == CHILD
+        return isinstance(self.call, ToolCall) and self.call.child is not None
 
     @property
     def _is_decided(self) -> bool:
@@ -128,7 +137,12 @@ class GoalState:
     """How many tool calls are settled."""
     signals: list[Signal] = field(default_factory=list)
     """Signals that nothing has waited for yet, in order of arrival."""
-    messages: list[str] = field(default_factory=list)
+    messages: list[tuple[int, Message]] = field(default_factory=list)
+    """What the mind has said, each with its event. See kernel.deciding.transcript."""
+    governed: list[str] = field(default_factory=list)
+    """The calls that a model decided, in the order of their events."""
+    queued: dict[str, str] = field(default_factory=dict)
+    """The calls that wait for another call, each under the call that it waits for."""
     termination: Termination | None = None
     hold: Hold | None = None
     """Why the goal is not run automatically."""
@@ -149,10 +163,14 @@ class GoalState:
     def goal_id(self) -> str:
         return self.tip.goal_id
 
-    @property
-    def is_governed(self) -> bool:
-        """Whether the policy is asked: what a person typed or put into a plan, that person has allowed."""
-        return self.begun.mind.kind == "model"
+    def decider_of(self, call: ToolCall) -> str:
+        """Return who decided a call: `person`, `plan`, `flow` or `model:<bot>`."""
+        return call.by or _DECIDERS.get(self.begun.mind.kind) or f"{MODEL}{self.begun.bot or ASSISTANT}"
+
+    def is_governed(self, call: Call) -> bool:
+        """Whether a model decided a call, so that the policy judges it. What a person started, that person allowed."""
+        by = call.by if isinstance(call, ToolCall) else None
+        return self.begun.mind.kind not in _DECIDERS if by is None else by.startswith(MODEL)
 
     @property
     def reached_limit(self) -> LimitName | None:
@@ -191,7 +209,7 @@ class GoalState:
             return None  # its flow cleans up: nothing else is waited for
         if self.termination is not None or self.is_busy or not (self.open_calls or self.reached_limit):
             return None
-        found = {_waits_for(call) for call in self.open_calls.values()}
+        found = {_waits_for(call) for call in self.open_calls.values() if not call.is_queued}
         if self.reached_limit is not None:
             found.add("limit")
         return next((kind for kind in _ORDER if kind in found), None)
@@ -248,8 +266,8 @@ def _take(state: GoalState, body: Body, event: Event) -> None:
             _answer(state, body, event)
         case GoalBegun():
             _fork(state, body, event)
-        case Message(text=text):
-            state.messages.append(text)
+        case Message():
+            state.messages.append((event.seq, body))
         case Signal():
             _signal(state, body, event)
         case LimitRaised(name=name, value=value):
@@ -320,8 +338,11 @@ def _fork(state: GoalState, body: GoalBegun, event: Event) -> None:
     state.origins.append(Origin(event.goal_id, event.seq, event.timestamp_us))
     state.limits = body.limits
     state.hold = None
+    state.queued.clear()
     for call_id in body.voided:
         voided = state.calls.pop(call_id, None)
+        if call_id in state.governed:
+            state.governed.remove(call_id)
         state.open_calls.pop(call_id, None)
         if voided is not None and (step := voided.call.step) in state.attempts_before:
             left = sum(call.call.step == step for call in state.calls.values())
@@ -331,9 +352,16 @@ def _fork(state: GoalState, body: GoalBegun, event: Event) -> None:
 def _open(state: GoalState, call: Call, event: Event) -> None:
     if call.call_id in state.calls:
         raise Damaged(f"Event {event.seq} of {event.goal_id} begins call {call.call_id} a second time.")
-    needs_approval = isinstance(call, ToolCall) and state.is_governed
-    shown = event.payload if needs_approval else ""
-    begun = _call_state(call, event.seq, event.timestamp_us, needs_approval, payload=shown)
+    if state.is_governed(call):
+        state.governed.append(call.call_id)
+        is_call = isinstance(call, ToolCall)
+        shown = event.payload if is_call else ""
+        begun = _call_state(call, event.seq, event.timestamp_us, needs_approval=is_call, payload=shown)
+    else:
+        begun = _call_state(call, event.seq, event.timestamp_us)
+    if isinstance(call, ToolCall) and call.after is not None and call.after in state.open_calls:
+        state.queued[call.after] = call.call_id
+        begun = replace(begun, is_queued=True)
     state.calls[call.call_id] = state.open_calls[call.call_id] = begun
     state.called_iteration = event.iteration
     if isinstance(call, Wait) and call.signal is not None:
@@ -357,12 +385,14 @@ def _end_wait(state: GoalState, call: CallState, signal: Signal, event: Event) -
     del state.open_calls[call.call.call_id]
     state.settled.append(call.call.call_id)
     state.calls[call.call.call_id] = replace(call, signal=signal, ended_us=event.timestamp_us, ended_seq=event.seq)
+    if state.queued:
+        _start_queued(state, call.call.call_id)
 
 
 def _open_pure(state: GoalState, body: ToolOutput, event: Event) -> None:
     """Begin a pure step of a flow, which is recorded only now that it has ended."""
     if body.step is not None and body.call_id not in state.calls:
-        call = ToolCall(body.call_id, body.step, "step", {"digest": body.digest}, body.effect or "pure")
+        call = ToolCall(body.call_id, body.step, body.tool, {"digest": body.digest}, body.effect or "pure")
         state.calls[body.call_id] = state.open_calls[body.call_id] = CallState(call, event.seq, event.timestamp_us)
 
 
@@ -389,16 +419,29 @@ def _answer(state: GoalState, body: ToolOutput | OutcomeUnknown | Decision, even
             _use(state.used, body)
         case OutcomeUnknown():
             after = replace(before, unknown=body)
-        case Decision(decision="approve"):
-            is_again = before.unknown is not None
-            after = replace(before, decision=body, unknown=None, times_again=before.times_again + is_again)
         case Decision():
-            after = replace(before, decision=body, ended_us=event.timestamp_us, ended_seq=event.seq)
+            after = _decide(before, body, event)
     state.calls[body.call_id] = state.open_calls[body.call_id] = after
     if not after.is_open:
         del state.open_calls[body.call_id]
         state.settled.append(body.call_id)
         state.steps += isinstance(after.call, ToolCall)
+        if state.queued:
+            _start_queued(state, body.call_id)
+
+
+def _decide(before: CallState, body: Decision, event: Event) -> CallState:
+    if body.decision == "approve":
+        is_again = before.unknown is not None
+        return replace(before, decision=body, unknown=None, times_again=before.times_again + is_again)
+    return replace(before, decision=body, ended_us=event.timestamp_us, ended_seq=event.seq)
+
+
+def _start_queued(state: GoalState, settled: str) -> None:
+    """Let the call begin that waited for a call which is settled now."""
+    call_id = state.queued.pop(settled, "")
+    if call_id in state.open_calls:
+        state.calls[call_id] = state.open_calls[call_id] = replace(state.open_calls[call_id], is_queued=False)
 
 
 def _use(used: Used, outcome: ToolOutput) -> None:
@@ -412,7 +455,7 @@ def _waits_for(call: CallState) -> WaitingFor:
     match call.call:
         case Wait(signal=signal):
             return "signal" if signal else "timer"
-        case ToolCall(tool="child") if call.unknown is None:
+        case ToolCall(child=str()) if call.unknown is None:
             return "child"
         case Ask() | ToolCall():
             return "person"

@@ -10,21 +10,22 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from perdure.errors import Unavailable
-from perdure.kernel.calls import guards
-from perdure.kernel.calls.admission import admit
 from perdure.kernel.calls.child_calls import ChildCalls
-from perdure.kernel.calls.cleanup import CleanupGrace, end_of, is_cleaning_up, overdue
+from perdure.kernel.calls.cleanup import CleanupGrace, is_cleaning_up, overdue
 from perdure.kernel.calls.decisions import elapsed, takes_posts
+from perdure.kernel.calls.progress import ProgressFeed
 from perdure.kernel.calls.running_calls import RunningCalls
 from perdure.kernel.calls.waking import Waking
+from perdure.kernel.deciding import guards
+from perdure.kernel.deciding.decider import Decider
+from perdure.kernel.events import Termination
 from perdure.kernel.fold import GoalState
 from perdure.kernel.history.step_names import is_sleep
 from perdure.kernel.inbox import cut_short, take_posts
 from perdure.kernel.journal import Journal
-from perdure.kernel.mind import Decided
 from perdure.kernel.ports import Clock, LeaseLost, StateStore
 from perdure.kernel.recovery import give_up, recover
-from perdure.kernel.run_context import Means
+from perdure.kernel.run_context import RunContext
 
 _CHILDREN_US = 500_000
 """How often a goal that stays because its children run asks whether they still do."""
@@ -55,24 +56,21 @@ class Loop:
     any thread.
     """
 
-    def __init__(self, journal: Journal, store: StateStore, means: Means, clock: Clock) -> None:
+    def __init__(self, journal: Journal, store: StateStore, run_context: RunContext, clock: Clock) -> None:
         self.journal = journal
         self._store = store
-        self._means = means
+        self._run_context = run_context
         self._clock = clock
         self._waking = Waking(clock)
-        self._calls = RunningCalls(journal, means, clock, self._waking.wake)
-        self._children = ChildCalls(journal, means, self._calls)
-        self._grace = CleanupGrace(means.cancel_grace_s, clock.now_us)
-        self._wake_us: int | None = None
-        self._again_s: float | None = None
-        """When the mind wants to be asked again: at a moment, and after some time. See Decided."""
-        self._known = 0
-        """How many settled calls the mind knows of."""
-        self._is_stopping = False
-        self._deciding: asyncio.Task[Any] | None = None
-        self._has_posts = False
         self._event_loop = asyncio.get_running_loop()
+        self.progress = ProgressFeed(journal.goal_id, self._event_loop)
+        """What the calls of this run report while they run."""
+        self._calls = RunningCalls(journal, run_context, clock, self._waking.wake, self.progress.report)
+        self._children = ChildCalls(journal, run_context, self._calls)
+        self._grace = CleanupGrace(run_context.cancel_grace_s, clock.now_us)
+        self._decider = Decider(journal, run_context, clock, self._calls, self._children, self._waking.wake)
+        self._is_stopping = False
+        self._has_posts = False
 
     @property
     def state(self) -> GoalState:
@@ -84,14 +82,14 @@ class Loop:
 
         For a test that owns the clock, and moves it when nothing goes on.
         """
-        mind = [] if self._again_s is None else ["mind"]
+        mind = ["mind"] if self._decider.again_s is not None or self._decider.is_slow_at_work else []
         turn = [] if self._waking.is_at_rest else [TURN]
         return {*self._calls.names, *mind, *turn}
 
     @property
     def due_us(self) -> int | None:
         """The next moment at which the goal continues by itself."""
-        moments = [*self.state.timers().values(), *([] if self._wake_us is None else [self._wake_us])]
+        moments = [*self.state.timers().values(), *([] if self._decider.wake_us is None else [self._decider.wake_us])]
         return min(moments, default=None)
 
     def stop(self) -> None:
@@ -113,8 +111,7 @@ class Loop:
     def _stop(self) -> None:
         self._is_stopping = True
         self._waking.wake()
-        if self._deciding is not None:
-            self._deciding.cancel()
+        self._decider.stop()
 
     def _look(self) -> None:
         self._has_posts = True
@@ -126,13 +123,16 @@ class Loop:
         Raises: Conflict when the goal is no longer ours; what runs is ended then.
         """
         try:
+            await self._run_context.tools.open()
             if self._grace.is_over(self.state):
-                await give_up(self.journal, self._means.tools)
+                await give_up(self.journal, self._run_context.tools)
                 await self._end_cleanup()
             elif is_resumed:
-                await self._means.mind.prepare(self.state)
+                await self._run_context.mind.prepare(self.state)
                 await self.journal.commit_opening()  # not before the mind has found its own history in it
-                await recover(self.journal, self._means.tools, self._means.workdir, self._calls.tools.environment)
+                await recover(
+                    self.journal, self._run_context.tools, self._run_context.workdir, self._calls.tools.environment
+                )
                 await take_posts(self.journal, self._store, self._finish_all, cancelling=self._calls.cancelling)
                 if await self._is_given_back():
                     return Ran("interrupted", self.state, self.journal.queue)
@@ -144,7 +144,9 @@ class Loop:
             ) from None
         finally:
             await self._calls.end_all()
-            await self._means.mind.close()
+            await self._decider.end_slow()
+            await self._run_context.mind.close()
+            await self._run_context.tools.close()
 
     async def _is_given_back(self) -> bool:
         """Give the goal back before what somebody who died has left is begun again, when we are to stop already."""
@@ -193,7 +195,7 @@ class Loop:
 
         It has a child to start or to cancel, or a settled call that the mind does not know and could continue with.
         """
-        has_unknown = self.state.reached_limit is None and len(self.state.settled) > self._known
+        has_unknown = self.state.reached_limit is None and len(self.state.settled) > self._decider.known
         return has_unknown or bool(self._calls.cancelling) or bool(self._children.new())
 
     async def _record_news(self) -> None:
@@ -203,82 +205,53 @@ class Loop:
         their numbers, and a call that a deadline cancelled is cancelled, though it ended in the same moment.
         """
         is_over = self.state.termination is not None or self._is_stopping or self.state.reached_limit is not None
-        if is_over or not self._means.mind.has_news():
+        if is_over or not self._run_context.mind.has_news():
             return
-        decided = await self._decided()
-        self._record_decided(replace(decided, end=None))  # the end is decided again when all is recorded
-        self._calls.cancel(decided.cancelled)
+        proposal = await self._decider.ask()
+        self._decider.record(replace(proposal, end=None))  # the end is decided again when all is recorded
+        self._calls.cancel(proposal.cancelled)
 
     async def _decide(self) -> int | None:
         """Ask the mind, and record what it wants; return when it wants to be asked again."""
-        self._wake_us = self._again_s = None
-        state = self.state
+        state, decider = self.state, self._decider
+        decider.forget_moments()
+        if (decider.unjudged or state.queued) and state.termination is None and not self._is_stopping:
+            decider.judge_calls()
+        if decider.is_slow_at_work:
+            return await decider.take_slow()
         is_limited = state.reached_limit is not None and not is_cleaning_up(state)
         if state.termination is not None or self._is_stopping or is_limited:
             return None
         end = guards.verdict(state)
         if end is not None:
-            self.journal.record(end)  # of the guard, not a decision of the mind; governed goals have no children
+            await self._end_by_guard(end)
             return None
-        decided = await self._decided()
-        while decided.end is None and decided.cancelled:
-            # Its actions come first: the mind wanted them before it knew of the cancelled calls' end.
-            is_asked_again = self._record_decided(decided)
-            if not self._calls.cancel(decided.cancelled):
-                self._wake_us, self._again_s = decided.wake_us, decided.again_s
-                return 0 if is_asked_again else decided.wake_us
-            decided = await self._decided()
-        self._calls.cancel(decided.cancelled)
-        self._wake_us, self._again_s = decided.wake_us, decided.again_s
-        return 0 if self._record_decided(decided) else decided.wake_us
+        if self._run_context.mind.is_slow:
+            self._has_posts = await self._decider.begin_slow(has_posts=self._has_posts)
+            return 0 if self._has_posts else None
+        return await self._decider.decide()
 
-    def _record_decided(self, decided: Decided) -> bool:
-        """Record what the mind wants; tell whether the mind has to be asked again at once.
-
-        That is when nothing is open afterwards, or something has ended already: a wait for a signal that had come.
-        """
-        settled_before = len(self.state.settled)
-        if decided.unrecorded:
-            self._calls.add_unrecorded(decided.unrecorded)
-        bodies = admit(decided.actions, self.state, self._means.tools, self._means.policy)
-        if decided.end is not None and not self._children.cancel_all():
-            bodies.append(end_of(self.state, decided.end))
-        self.journal.record(*bodies, is_decision=bool(bodies))
-        return len(self.state.settled) > settled_before or (bool(bodies) and not self.state.open_calls)
-
-    async def _decided(self) -> Decided:
-        """Ask the mind; one that is cut short by a stop has decided nothing."""
-        self._known = len(self.state.settled)
-        self._deciding = task = asyncio.current_task()
-        try:
-            decided = await self._means.mind.decide(self.state, self._clock.now_us())
-        except asyncio.CancelledError:
-            if task is None or not self._is_stopping or task.uncancel() > 0:
-                raise
-            return Decided()
-        finally:
-            self._deciding = None
-        self.journal.record(*decided.markers)
-        self._end_abandoned()
-        return decided
-
-    def _end_abandoned(self) -> None:
-        """End the calls without an intent that the mind no longer waits for: they leave nothing in the history."""
-        if abandoned := self._means.mind.take_abandoned():
-            self._calls.cancel(abandoned)
+    async def _end_by_guard(self, end: Termination) -> None:
+        """End a goal whose model goes round in circles, after its children and all that runs; no mind decided that."""
+        if self._children.cancel_all():
+            return
+        if self.state.open_calls:
+            unended = await self._finish_all()
+            self.journal.record(*cut_short(self.state, self._clock.now_us(), unended))
+        self.journal.record(end)
 
     def _outcome(self, wake_us: int | None) -> Outcome | None:
         """Say whether this run is over: nothing runs, and nothing will by itself."""
         state = self.state
         if state.termination is not None:
             return "ended"
-        if state.is_busy or not self._calls.is_idle:
+        if state.is_busy or not self._calls.is_idle or self._decider.is_slow_at_work:
             return None
         if self._is_stopping:
             return "interrupted"
         if state.reached_limit is not None and not (is_cleaning_up(state) or self._children.new()):
             return "waiting"
-        is_asked_again = wake_us is not None or self._again_s is not None
+        is_asked_again = wake_us is not None or self._decider.again_s is not None
         if is_asked_again or is_cleaning_up(state) or self._children.new():
             return None
         return "waiting" if self._is_parked() else None
@@ -289,11 +262,11 @@ class Loop:
         A deadline is not what a goal that asks a person waits for, so that person is asked at once, if wanted.
         """
         now_us, timers = self._clock.now_us(), self.state.timers()
-        soon_us = now_us + self._means.park_after_s * 1_000_000
+        soon_us = now_us + self._run_context.park_after_s * 1_000_000
         near = {call_id: due_us for call_id, due_us in timers.items() if due_us <= soon_us}
         if not near:
             return True
-        is_asking = self._means.parks_for_person and self.state.waiting_for == "person"
+        is_asking = self._run_context.parks_for_person and self.state.waiting_for == "person"
         is_due = min(near.values()) <= now_us
         return is_asking and not is_due and not any(is_sleep(self.state.open_calls[each]) for each in near)
 
@@ -320,7 +293,7 @@ class Loop:
 
     def _collect_calls(self) -> None:
         """Record the outcomes of calls; the mind may have abandoned one that has ended since it decided."""
-        self._end_abandoned()
+        self._decider.end_abandoned()
         self._calls.collect()
 
     async def _wait(self, wake_us: int | None) -> None:
@@ -328,18 +301,19 @@ class Loop:
         due_us = self._grace.due_us(self.state)
         moments = [*self.state.timers().values(), *(each for each in (wake_us, due_us) if each is not None)]
         pauses = [max(min(moments) - self._clock.now_us(), 0) / 1e6] if moments else []
-        if self._again_s is not None:
-            pauses.append(self._again_s)
+        if self._decider.again_s is not None:
+            pauses.append(self._decider.again_s)
         await self._waking.wait(min(pauses, default=None))
 
     async def _end_cleanup(self) -> None:
         """End a goal whose cleanup took too long, and all that still runs of it."""
         unended = await self._finish_all()
         self.journal.record(*cut_short(self.state, self._clock.now_us(), unended))
-        self.journal.record(overdue(self.state, self._means.cancel_grace_s))
+        self.journal.record(overdue(self.state, self._run_context.cancel_grace_s))
         await self.journal.commit(release=True)
 
     async def _finish_all(self) -> Collection[str]:
         """Record what has ended, and end what still runs; return the calls that do not let themselves be ended."""
         self._collect()
+        await self._decider.end_slow()
         return await self._calls.finish()

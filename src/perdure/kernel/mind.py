@@ -9,7 +9,7 @@ from perdure.kernel.fold import GoalState
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class Proposal:
     """What a mind wants: calls to begin, the end, or to be asked again at a moment. Nothing: wait for what runs.
 
     A call in `unrecorded` is pure and has no intent: only its outcome is recorded, and says which step it was.
@@ -26,10 +26,23 @@ class Decided:
     """
     markers: Sequence[ToolOutput] = ()
     """Decisions of the mind's own code to record, before everything else."""
+    in_order: bool = False
+    """Each call begins only when the one before it is settled. The calls that a model decided in this way are judged by
+    the policy one by one, when their turn comes."""
 
 
 class Mind(Protocol):
     """What decides. It is never asked again for a decision that is in the history."""
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether a decision may take long, as an answer of a model does.
+
+        The history is durable before a slow mind is asked, and goes on meanwhile: outcomes, posts and timers are
+        recorded. So it reads the state before it first awaits anything. A decision that is no longer wanted is
+        cancelled; the mind may answer with what it has by then.
+        """
+        ...
 
     async def prepare(self, state: GoalState) -> None:
         """Get ready to go on from a history, before anything of it is recovered.
@@ -42,7 +55,7 @@ class Mind(Protocol):
         """Let go of everything; nothing is decided any more."""
         ...
 
-    async def decide(self, state: GoalState, now_us: int) -> Decided:
+    async def decide(self, state: GoalState, now_us: int) -> Proposal:
         """Look at the state and say what comes next. Calls that are open in the state are running or waiting."""
         ...
 

@@ -1,6 +1,6 @@
 """What the kernel asks of the store, of other workers and of the clock. The docstrings are the specification.
 
-What decides and acts in one goal has ports of its own: `kernel.mind`, `kernel.tool`, together `kernel.means`.
+What decides and acts in one goal has ports of its own: `kernel.mind`, `kernel.tool`, together `kernel.run_context`.
 """
 
 import math

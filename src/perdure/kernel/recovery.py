@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from perdure.errors import Conflict, PerdureError
-from perdure.kernel.calls.admission import tool_for
+from perdure.kernel.deciding.admission import tool_for
 from perdure.kernel.events import Body, Decision, OutcomeUnknown, ToolCall, ToolOutput
 from perdure.kernel.journal import Journal
 from perdure.kernel.tool import CallContext, KnownOutput, Tool

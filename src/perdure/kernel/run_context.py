@@ -1,20 +1,21 @@
 """What one goal is run with: its mind, its tools, its policy, and how long things may take."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from perdure.kernel.calls.children import NO_CHILDREN, Children
 from perdure.kernel.calls.cleanup import GRACE_S
+from perdure.kernel.calls.toolbox import Toolbox
 from perdure.kernel.mind import Mind
-from perdure.kernel.tool import Policy, Tool
+from perdure.kernel.tool import Policy
 
 
 @dataclass(frozen=True)
-class Means:
+class RunContext:
     """What a goal is run with: who decides, what acts, what may be done without asking, and in which folder."""
 
     mind: Mind
-    tools: Mapping[str, Tool]
+    tools: Toolbox
     policy: Policy
     workdir: str
     is_ours: Callable[[], bool] = lambda: True

@@ -1,12 +1,37 @@
-"""The ports of what acts: tools, and the policy that says which calls need an approval."""
+"""The ports of what acts: tools, the sources that they come from, and the policy that judges calls of models."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
-from perdure.kernel.events import ToolCall, ToolOutput
+from perdure.kernel.events import Effect, ToolCall, ToolOutput
 
 Verdict = Literal["allow", "ask", "deny"]
+
+
+_STRICTNESS: tuple[Effect, ...] = ("pure", "idempotent", "once")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """What a tool says about itself, to those who choose it."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    """The JSON Schema of its arguments, an object."""
+    effect: Effect
+    """What may happen again after a crash, of a call that a model decided."""
+    declares_effect: bool = False
+    """Whether the effect is that of the program which the arguments name: who writes a plan or a flow declares it."""
+
+    def effect_of(self, declared: Effect, *, is_governed: bool) -> Effect:
+        """Return the effect of a call: a model is not asked, an author may make it stricter, or declares it."""
+        if is_governed:
+            return self.effect
+        if self.declares_effect:
+            return declared
+        return max(declared, self.effect, key=_STRICTNESS.index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +74,8 @@ class CallContext:
     """To be called right before something irrevocable begins. Raises: LeaseLost, which nobody but the loop catches."""
     note_used: Callable[["Used"], None] = lambda _used: None
     """To be called by a tool that raises or is cancelled, with what the call had used and recorded by then."""
+    report: Callable[[Any], None] = lambda _value: None
+    """Tells observers how far the call has come, as JSON; from any thread. Nothing of it is recorded."""
 
     @property
     def idempotency_key(self) -> str:
@@ -59,7 +86,9 @@ class Tool(Protocol):
     """What acts."""
 
     @property
-    def name(self) -> str: ...
+    def spec(self) -> ToolSpec:
+        """What the tool says about itself; it does not change while a goal runs."""
+        ...
 
     def validate(self, arguments: Mapping[str, Any]) -> None:
         """See whether arguments make sense, before the intent to run them is recorded; nothing is touched.
@@ -93,8 +122,38 @@ class Tool(Protocol):
         ...
 
 
+class ToolSource(Protocol):
+    """Where tools come from: the package itself, or a server or folder whose tools are known only when it is opened.
+
+    A source is opened, listed and closed by each run on the event loop of that run. Calls go through its tools.
+    """
+
+    @property
+    def name(self) -> str:
+        """What people know the source by."""
+        ...
+
+    async def open(self) -> None:
+        """Get ready to list the tools and to run their calls.
+
+        Raises: Unavailable; what was begun by then is ended.
+        """
+        ...
+
+    async def list(self) -> Sequence[Tool]:
+        """Return the tools of an open source, each with a name of its own.
+
+        Raises: Unavailable
+        """
+        ...
+
+    async def close(self) -> None:
+        """End all that the source has begun. A source that is not open stays closed."""
+        ...
+
+
 class Policy(Protocol):
-    """What may be done without asking."""
+    """What a model may do without asking. Calls of a person, a plan and a flow are not judged."""
 
     @property
     def name(self) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 from perdure.errors import Invalid
 from perdure.kernel.events import Termination, ToolCall
-from perdure.kernel.mind import Decided
+from perdure.kernel.mind import Proposal
 from perdure.kernel.ports import GoalState
 from perdure.minds.shell_words import split_words
 from perdure.minds.step_status import call_id, standing
@@ -18,6 +18,8 @@ class CommandMind:
 
     Raises: Invalid when the text is no command.
     """
+
+    is_slow = False
 
     def __init__(self, text: str, *, shell: bool = False) -> None:
         self._arguments: dict[str, Any] = {"argv": [text], "shell": True} if shell else {"argv": _split(text)}
@@ -32,21 +34,21 @@ class CommandMind:
     async def close(self) -> None:
         """See Mind.close."""
 
-    async def decide(self, state: GoalState, now_us: int) -> Decided:  # noqa: ARG002 (a command knows no time)
+    async def decide(self, state: GoalState, now_us: int) -> Proposal:  # noqa: ARG002 (a command knows no time)
         """See Mind.decide."""
         found = standing(state, STEP)
         match found.status:
             case "pending" | "again":
                 attempt = found.attempt + 1
                 call = ToolCall(call_id(STEP, attempt), STEP, "exec", dict(self._arguments), "once", attempt)
-                return Decided([call])
+                return Proposal([call])
             case "done":
-                return Decided(end=Termination("done", value=found.output))
+                return Proposal(end=Termination("done", value=found.output))
             case "failed":
                 detail = f"The command failed: {found.why}"
-                return Decided(end=Termination("failed", detail, found.output, error=found.error, steps=(STEP,)))
+                return Proposal(end=Termination("failed", detail, found.output, error=found.error, steps=(STEP,)))
             case _:
-                return Decided()
+                return Proposal()
 
     def has_news(self) -> bool:
         """See Mind.has_news. It decides only when it is asked."""

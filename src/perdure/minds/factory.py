@@ -1,13 +1,14 @@
-"""From what a goal's first event says to the mind that decides for it."""
+"""From what a goal's first event says to the mind that decides for it, by the kind of the mind."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from perdure.errors import Invalid
-from perdure.kernel.events import MindSpec
+from perdure.kernel.calls.toolbox import StaticTools
+from perdure.kernel.events import GoalBegun
 from perdure.kernel.mind import Mind
-from perdure.kernel.tool import Tool
+from perdure.kernel.tool import ToolSource
 from perdure.minds.command import CommandMind
 from perdure.minds.flow.flow import Flow
 from perdure.minds.flow.mind import FlowMind
@@ -17,50 +18,72 @@ from perdure.minds.flow.steps.step_calls import DIRECT, StepCalls
 
 
 @dataclass(frozen=True)
+class MindRequest:
+    """What a mind is made of: the goal, and what the minds of this home share."""
+
+    begun: GoalBegun
+    jobs: int = 4
+    forks: StepForks = NO_FORKS
+    """Knows the processes that steps of a flow fork."""
+    flow: Flow[..., Any] | None = None
+    """The flow, of a caller that has it already; else it is found by what the goal says."""
+    calls: StepCalls = DIRECT
+    """How the functions of steps are called."""
+
+
+@dataclass(frozen=True)
 class Made:
     """A mind, and the tools that only it can use."""
 
     mind: Mind
-    tools: Mapping[str, Tool] = field(default_factory=dict)
+    sources: Sequence[ToolSource] = ()
     wants: frozenset[str] = frozenset()
     """The tools that it is known to use, before anything has run."""
     folders: tuple[str, ...] = ()
     """The absolute folders that its programs are known to run in; each must lie inside the goal's folder."""
 
 
-def make_mind(
-    spec: MindSpec,
-    text: str,
-    jobs: int,
-    forks: StepForks = NO_FORKS,
-    flow: Flow[..., Any] | None = None,
-    calls: StepCalls = DIRECT,
-) -> Made:
-    """Make the mind that a goal was started with.
+MindFactory = Callable[[MindRequest], Made]
+"""Makes minds of one kind, at once: a mind that needs a connection opens it when it prepares or first decides.
 
-    `forks` knows the processes that steps of a flow fork, `calls` how their functions are called.
-
-    A caller that has the flow already gives it; else it is found by what the goal says.
-
-    Raises: Invalid when it makes no sense, or is of a kind that is not made here.
-    """
-    match spec.kind:
-        case "command":
-            return Made(CommandMind(text, shell=bool(spec.shell)))
-        case "plan" if spec.plan is not None:
-            return _of_plan(spec.plan, jobs)
-        case "plan":
-            raise Invalid("A goal of kind plan needs the text of its plan, found none.")
-        case "flow" if spec.at is not None:
-            mind = FlowMind(flow or find_flow(spec.at, spec.flow), spec.args, forks, calls)
-            return Made(mind, {mind.tool.name: mind.tool})
-        case _:
-            raise Invalid(f"Expected a goal of kind command, plan or flow, found {spec.kind}.")
+Raises: Invalid when what the goal says makes no sense.
+"""
 
 
-def _of_plan(text: str, jobs: int) -> Made:
+def _make_command(request: MindRequest) -> Made:
+    return Made(CommandMind(request.begun.text, shell=bool(request.begun.mind.shell)))
+
+
+def _make_plan(request: MindRequest) -> Made:
     from perdure.minds.plan.mind import PlanMind  # a flow or a command needs neither this nor YAML
     from perdure.minds.plan.plan_file import parse_plan
 
-    plan = PlanMind(parse_plan(text, "plan", is_stored=True), jobs)
+    text = request.begun.mind.plan
+    if text is None:
+        raise Invalid("A goal of kind plan needs the text of its plan, found none.")
+    plan = PlanMind(parse_plan(text, "plan", is_stored=True), request.jobs)
     return Made(plan, wants=plan.tools, folders=plan.folders)
+
+
+def _make_flow(request: MindRequest) -> Made:
+    spec = request.begun.mind
+    if spec.at is None:
+        raise Invalid("A goal of kind flow needs the place of its flow, found none.")
+    mind = FlowMind(request.flow or find_flow(spec.at, spec.flow), spec.args, request.forks, request.calls)
+    return Made(mind, [StaticTools("flow", [mind.tool])])
+
+
+KINDS: Mapping[str, MindFactory] = {"command": _make_command, "plan": _make_plan, "flow": _make_flow}
+"""The kinds of minds that need nothing but the package."""
+
+
+def make_mind(request: MindRequest, kinds: Mapping[str, MindFactory] = KINDS) -> Made:
+    """Make the mind that a goal was started with.
+
+    Raises: Invalid when it makes no sense, or is of a kind that is not made here.
+    """
+    kind = request.begun.mind.kind
+    if kind not in kinds:
+        *others, last = kinds
+        raise Invalid(f"Expected a goal of kind {', '.join(others)} or {last}, found {kind}.")
+    return kinds[kind](request)

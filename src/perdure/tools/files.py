@@ -17,7 +17,7 @@ from perdure import failpoints
 from perdure.errors import Conflict, Invalid, PerdureError, Unavailable
 from perdure.kernel.events import ToolOutput
 from perdure.kernel.recovery import EXHAUSTION
-from perdure.kernel.tool import CallContext, Check
+from perdure.kernel.tool import CallContext, Check, ToolSpec
 from perdure.tools.confine import opened_folder, require_path
 from perdure.tools.outcome import failed
 
@@ -27,12 +27,32 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _ANYTHING = object()
+_PATH = {"type": "string", "minLength": 1, "pattern": r"^[^\u0000]+$"}
 
 
 class ReadFileTool:
     """Reads a file; it changes nothing, so it is `pure`."""
 
-    name = "read_file"
+    spec = ToolSpec(
+        "read_file",
+        "Reads a text file of the goal's folder: content, size and SHA-256. Of a long file, only the beginning is"
+        " returned.",
+        {
+            "type": "object",
+            "properties": {
+                "path": {**_PATH, "description": "The file, relative to the goal's folder."},
+                "max_bytes": {
+                    "type": "integer",
+                    "minimum": 0,
+                    "maximum": MAX_BYTES,
+                    "description": f"How much of the file to return (default: {MAX_BYTES}).",
+                },
+            },
+            "required": ["path"],
+            "additionalProperties": False,
+        },
+        "pure",
+    )
 
     def validate(self, arguments: Mapping[str, Any]) -> None:
         """See Tool.validate. Where the path leads is known only when it is read."""
@@ -53,7 +73,26 @@ class ReadFileTool:
 class WriteFileTool:
     """Writes a file: after a crash it is the old one or the new one."""
 
-    name = "write_file"
+    spec = ToolSpec(
+        "write_file",
+        "Writes a text file of the goal's folder, whole or not at all. Missing folders are made.",
+        {
+            "type": "object",
+            "properties": {
+                "path": {**_PATH, "description": "The file, relative to the goal's folder."},
+                "content": {"type": "string", "description": "The whole new content."},
+                "expected_sha256": {
+                    "type": ["string", "null"],
+                    "pattern": f"^{_SHA256.pattern}$",
+                    "description": "The SHA-256 of the file as it was read, or null if it must not exist: another file"
+                    " is not overwritten.",
+                },
+            },
+            "required": ["path", "content"],
+            "additionalProperties": False,
+        },
+        "once",
+    )
 
     def validate(self, arguments: Mapping[str, Any]) -> None:
         """See Tool.validate. Where the path leads is known only when it is written."""

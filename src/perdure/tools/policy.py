@@ -12,17 +12,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from perdure.kernel.events import ToolCall
-from perdure.kernel.tool import Verdict
-
-
-@dataclass(frozen=True, slots=True)
-class AllowAll:
-    """The policy for what a person started: typing a command, or starting a plan, has allowed what is in it."""
-
-    name: str = "person"
-
-    def judge(self, call: ToolCall) -> Verdict:  # noqa: ARG002 (the port names it)
-        return "allow"
+from perdure.kernel.tool import Policy, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +43,27 @@ class Rules:
         except RecursionError:  # nested so deep that nobody has looked at all of it
             return "ask"
         return "deny" if "deny" in found else "allow" if found == {"allow"} else "ask"
+
+
+_UNSANDBOXED = frozenset({"exec"})
+"""Tools whose programs run outside of a sandbox: only a person approves their calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApproveAsked:
+    """Approves what another policy asks about, as a person has said for one run; it changes no denial."""
+
+    policy: Policy
+    name: str = "yes"
+
+    def judge(self, call: ToolCall) -> Verdict:
+        """See Policy.judge."""
+        verdict = self.policy.judge(call)
+        return "allow" if verdict == "ask" and call.tool not in _UNSANDBOXED else verdict
+
+
+ASK: Policy = Rules(())
+"""The preset `ask`: a person is asked about every call."""
 
 
 def _is_named(value: Any, paths: Sequence[tuple[list[str], str]]) -> bool:

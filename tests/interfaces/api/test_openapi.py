@@ -69,6 +69,7 @@ _KEPT = "keys of the caller's own, which are kept"
 FREE = {
     "GoalBody.args": _ARGUMENTS,
     "MindSpec.args": _ARGUMENTS,
+    "MindSpec.options": "the options of a kind of mind, which declares them itself",
     "ToolCallAction.arguments": _ARGUMENTS,
     "Approval.arguments": _ARGUMENTS,
     "Decision.value": _VALUE,

@@ -184,7 +184,7 @@ class Goals(GoalRuns):
         try:
             state, now_us = await self.state(goal_id), self._clock.now_us()
             chosen = choose(state, decision, call_id, value, now_us=now_us)
-            await require_fitting_value(self._runner.means, state, chosen)
+            await require_fitting_value(self._runner.contexts, state, chosen)
             admit = admit_decision(state, chosen)
             return await self._posts.post(
                 goal_id,

@@ -155,11 +155,11 @@ class GoalRuns(GoalLists, ABC):
 
         Raises: NotFound; Invalid when its module fails.
         """
-        self._runner.means.find_flow(await self.begun(goal_id))
+        self._runner.contexts.find_flow(await self.begun(goal_id))
 
     async def is_elsewhere(self, goal_id: str) -> bool:
         """Return whether only another process can run a goal: the script that defines its flow."""
-        return self._runner.means.is_elsewhere(await self.begun(goal_id))
+        return self._runner.contexts.is_elsewhere(await self.begun(goal_id))
 
     def is_of_this_process(self, goal: GoalView) -> bool:
         """Return whether the worker that owns a goal is this process."""

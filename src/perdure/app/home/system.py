@@ -64,7 +64,7 @@ class SystemIds:
 
 
 def keep_for_ever(thing: object) -> None:
-    """See to it that something is never freed, not even when Python ends. See Means.keep."""
+    """See to it that something is never freed, not even when Python ends. See RunContext.keep."""
     threading.Thread(target=_hold, args=(thing,), name="perdure-left-alone", daemon=True).start()
 
 

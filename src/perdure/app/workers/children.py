@@ -148,7 +148,7 @@ class HomeChildren:
         from perdure.app.workers.flows import flow_of
 
         spec = MindSpec("flow", flow=call.arguments["flow"], at=call.arguments["at"])
-        return flow_of(GoalBegun("a child", spec), self._runner.means.imports)
+        return flow_of(GoalBegun("a child", spec), self._runner.contexts.imports)
 
     async def _resume(self, child: GoalView, manner: Manner) -> bool:
         """Have a child run if it can continue; return whether it runs or will."""

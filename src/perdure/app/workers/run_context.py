@@ -1,4 +1,4 @@
-"""Makes the means of a run: the mind of a goal, its tools, and what the run needs of its surroundings."""
+"""Makes the context of a run: the mind of a goal, its tools, and what the run needs of its surroundings."""
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -9,9 +9,11 @@ from perdure.app.goals.arguments.run_options import Manner
 from perdure.app.home.system import keep_for_ever, observer
 from perdure.errors import Invalid, NotFound
 from perdure.kernel.calls.children import Children
+from perdure.kernel.calls.toolbox import StaticTools, Toolbox
+from perdure.kernel.deciding.kernel_tools import KERNEL_TOOLS
 from perdure.kernel.events import GoalBegun
-from perdure.kernel.run_context import Means
-from perdure.kernel.tool import Tool
+from perdure.kernel.run_context import RunContext
+from perdure.kernel.tool import Tool, ToolSource
 from perdure.minds.flow.scripts import is_of_script
 from perdure.minds.flow.steps.step_calls import StepCalls
 from perdure.tools.confine import confined
@@ -20,16 +22,21 @@ from perdure.tools.exec.forks import ForkNotes
 from perdure.tools.files import ReadFileTool, WriteFileTool
 
 if TYPE_CHECKING:
+    from perdure.minds.factory import MindFactory
     from perdure.minds.flow.flow import Flow
 
 
-class MeansFactory:
-    """Makes the means of the runs of a home; `imports` are the modules in which moved flows are found."""
+class RunContexts:
+    """Makes the contexts of the runs of a home; `imports` are the modules in which moved flows are found."""
 
     def __init__(
         self, home: Path, calls: StepCalls, imports: Sequence[str], *, park_after_s: float, cancel_grace_s: float
     ) -> None:
         self.imports = imports
+        self.minds: dict[str, MindFactory] = {}
+        """What makes minds of more kinds than the package knows by itself."""
+        self.sources: list[ToolSource] = []
+        """More tools than those of the package, for every goal."""
         self._home = home
         self._calls = calls
         self._pauses = {"park_after_s": park_after_s, "cancel_grace_s": cancel_grace_s}
@@ -43,24 +50,24 @@ class MeansFactory:
         is_ours: Callable[[], bool],
         *,
         is_new: bool = False,
-    ) -> Means:
-        """Return the means of one run; `is_ours` says whether the run may still begin something.
+    ) -> RunContext:
+        """Return the context of one run; `is_ours` says whether the run may still begin something.
 
         Raises: NotFound when the code of the goal is not here; Invalid when its module fails, or a new goal names an
         unknown tool, or a folder outside of its own.
         """
-        from perdure.minds.factory import make_mind
+        from perdure.minds.factory import KINDS, MindRequest, make_mind
 
         flow = manner.flow or self.find_flow(begun)
-        made = make_mind(begun.mind, begun.text, manner.jobs, self._forks, flow, self._calls)
+        request = MindRequest(begun, manner.jobs, self._forks, flow, self._calls)
+        made = make_mind(request, {**KINDS, **self.minds})
         if is_new:
             self._require_known(made.wants)
             for folder in made.folders:
                 confined(workdir, folder)
-        tools = {**self.tools(), **made.tools}
-        return Means(
+        return RunContext(
             made.mind,
-            tools,
+            Toolbox([self._builtin, *self.sources, *made.sources]),
             manner.policy,
             workdir,
             is_ours,
@@ -72,8 +79,12 @@ class MeansFactory:
 
     def tools(self) -> dict[str, Tool]:
         """Return the tools that every goal has, by name."""
-        tools: Sequence[Tool] = (ExecTool(self._home / "run", self._home_id), ReadFileTool(), WriteFileTool())
-        return {tool.name: tool for tool in tools}
+        return {tool.spec.name: tool for tool in self._builtin.tools}
+
+    @cached_property
+    def _builtin(self) -> StaticTools:
+        tools = (ExecTool(self._home / "run", self._home_id), ReadFileTool(), WriteFileTool())
+        return StaticTools("perdure", tools)
 
     def find_flow(self, begun: GoalBegun) -> "Flow[..., Any] | None":
         """Return the flow of a goal, None for a goal of another kind. See `app.flows.flow_of`."""
@@ -99,7 +110,7 @@ class MeansFactory:
         await self._forks.end_goal(goal_id)
 
     def _require_known(self, wanted: frozenset[str]) -> None:
-        known = {*self.tools(), "ask", "done"}
+        known = {*self.tools(), *KERNEL_TOOLS}
         if not wanted <= known:
             missing = ", ".join(sorted(wanted - known))
             raise Invalid(f"There is no tool {missing}; known are {', '.join(sorted(known))}.")

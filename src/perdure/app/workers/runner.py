@@ -17,7 +17,7 @@ from perdure.app.home.workdirs import existing_workdir, own_workdir
 from perdure.app.wire.goal_view import GoalView
 from perdure.app.workers.flow_threads import FlowThread
 from perdure.app.workers.ownership import Ownership
-from perdure.app.workers.run_context import MeansFactory
+from perdure.app.workers.run_context import RunContexts
 from perdure.app.workers.worker import LEASE_S, LocalWorker
 from perdure.kernel.calls.children import NO_CHILDREN, Children
 from perdure.kernel.calls.cleanup import GRACE_S
@@ -29,7 +29,7 @@ from perdure.kernel.inbox import drain
 from perdure.kernel.journal import Journal
 from perdure.kernel.loop import Loop, Outcome, Ran
 from perdure.kernel.ports import Clock, Leases, StateStore, Worker
-from perdure.kernel.run_context import Means
+from perdure.kernel.run_context import RunContext
 from perdure.minds.flow.steps.step_calls import DIRECT, StepCalls
 from perdure.settings import ensure_folder
 
@@ -49,7 +49,7 @@ class _New:
 
     goal_id: str
     begun: GoalBegun
-    means: Means
+    run_context: RunContext
     folder: Path | None
     """The folder to make for it, unless it runs in one that its caller named."""
 
@@ -78,9 +78,9 @@ class Runner:
         """The goals whose last run here was cancelled."""
         self.children: HomeChildren | None = None
         """What runs the children of goals; None where goals have none."""
-        self.means = MeansFactory(home, calls, imports, park_after_s=park_after_s, cancel_grace_s=cancel_grace_s)
+        self.contexts = RunContexts(home, calls, imports, park_after_s=park_after_s, cancel_grace_s=cancel_grace_s)
         self._worker = LocalWorker(lambda: WorkerIdentity(home), store, leases, clock, lease_s=lease_s)
-        self._ownership = Ownership(store, leases, clock, self._ids, self._worker, self.means.end_forks)
+        self._ownership = Ownership(store, leases, clock, self._ids, self._worker, self.contexts.end_forks)
 
     async def start(self, new: "NewGoal", manner: Manner) -> Ran:
         """Start a goal and run it until it ends, waits, or is stopped.
@@ -91,7 +91,7 @@ class Runner:
             named = await self._named(new, manner, thread)
             async with self._worker.holding(named.goal_id) as worker:
                 journal = self._journal(named, worker, manner, new.key)
-                return await self._run(journal, worker, lambda: named.means, manner, thread, is_resumed=False)
+                return await self._run(journal, worker, lambda: named.run_context, manner, thread, is_resumed=False)
 
     async def enqueue(self, new: "NewGoal", manner: Manner) -> GoalState:
         """Store a new goal for the workers of its queue; it does not run yet.
@@ -127,7 +127,7 @@ class Runner:
         Raises: NotFound; Conflict when it cannot be retried, or another live worker has it; Invalid as `go_on`.
         """
         begun = await self._begun(goal_id)
-        if self.means.is_elsewhere(begun):
+        if self.contexts.is_elsewhere(begun):
             return await self._reopen_only(goal_id, None, again)
         async with self._reopening(goal_id, manner.queue, manner.tell, again) as (worker, journal):
             return await self._resume(journal, worker, manner)
@@ -138,10 +138,10 @@ class Runner:
         Raises: as `reopen`.
         """
         begun = await self._begun(goal_id)
-        if self.means.is_elsewhere(begun):
+        if self.contexts.is_elsewhere(begun):
             return await self._reopen_only(goal_id, None, again)
         async with self._thread_for(begun.mind, manner) as thread:
-            await _called(thread, partial(self.means.find_flow, begun))
+            await _called(thread, partial(self.contexts.find_flow, begun))
         return await self._reopen_only(goal_id, manner.queue, again)
 
     async def _reopen_only(self, goal_id: str, queue: str | None, again: Reopening) -> Ran:
@@ -169,12 +169,12 @@ class Runner:
         begun = journal.state.begun
         workdir = existing_workdir(self._home, begun)
         async with self._thread_for(begun.mind, manner) as thread:
-            means = self._means_of(begun, workdir, manner, thread)
-            return await self._run(journal, worker, means, manner, thread, is_resumed=True)
+            run_context = self._context_of(begun, workdir, manner, thread)
+            return await self._run(journal, worker, run_context, manner, thread, is_resumed=True)
 
     async def _drain(self, journal: Journal) -> None:
         """Record what was posted to a goal that is owned, without running it."""
-        await drain(journal, self._store, self.means.tools(), self._children_of(Manner()))
+        await drain(journal, self._store, self.contexts.tools(), self._children_of(Manner()))
 
     @asynccontextmanager
     async def _reopening(
@@ -271,11 +271,11 @@ class Runner:
         goal_id = new.goal_id or self._ids.goal_id(_title(new.mind, new.text))
         workdir = str(new.workdir or own_workdir(self._home, goal_id))
         begun = GoalBegun(new.text, new.mind, new.bot, new.limits, workdir, parent=new.parent, tags=new.tags)
-        means = await _called(thread, self._means_of(begun, workdir, manner, thread, is_new=True))
+        run_context = await _called(thread, self._context_of(begun, workdir, manner, thread, is_new=True))
         if new.workdir is not None:
-            return _New(goal_id, begun, means, None)
+            return _New(goal_id, begun, run_context, None)
         ensure_folder(Path(workdir).parent)  # a home in which no folder can be made is found before the goal is stored
-        return _New(goal_id, begun, means, Path(workdir))
+        return _New(goal_id, begun, run_context, Path(workdir))
 
     def _journal(self, new: "_New", worker: Worker, manner: Manner, key: str | None) -> Journal:
         """Begin a journal; its first commit makes the folder of the goal, so that a lost key race leaves none.
@@ -293,7 +293,7 @@ class Runner:
         self,
         journal: Journal,
         worker: Worker,
-        means: Callable[[], Means],
+        run_context: Callable[[], RunContext],
         manner: Manner,
         thread: FlowThread | None,
         *,
@@ -301,7 +301,7 @@ class Runner:
     ) -> Ran:
         with self._noting_interrupts(journal, is_resumed=is_resumed):
             async with self._ownership.releasing(journal, worker), self._worker.renewing(worker):
-                loop = await self._loop(journal, means, manner, thread)
+                loop = await self._loop(journal, run_context, manner, thread)
                 manner.watch(loop)
                 if (thread is not None or manner.commits_start) and not is_resumed:
                     await journal.commit()  # the flow may block before it asks for anything
@@ -321,13 +321,13 @@ class Runner:
             raise
 
     async def _loop(
-        self, journal: Journal, means: Callable[[], Means], manner: Manner, thread: FlowThread | None
+        self, journal: Journal, run_context: Callable[[], RunContext], manner: Manner, thread: FlowThread | None
     ) -> Loop:
         """Make the loop of a goal where it will run; a server parses a plan, which may be long, beside its own loop."""
         if manner.queue == "server" and journal.state.begun.mind.kind == "plan":
-            made = await asyncio.to_thread(means)
+            made = await asyncio.to_thread(run_context)
             return Loop(journal, self._store, made, self._clock)
-        return await _called(thread, lambda: Loop(journal, self._store, means(), self._clock))
+        return await _called(thread, lambda: Loop(journal, self._store, run_context(), self._clock))
 
     @asynccontextmanager
     async def _thread_for(self, mind: MindSpec, manner: Manner) -> AsyncIterator[FlowThread | None]:
@@ -355,12 +355,12 @@ class Runner:
         await self._drain(journal)
         return True
 
-    def _means_of(
+    def _context_of(
         self, begun: GoalBegun, workdir: str, manner: Manner, thread: FlowThread | None, *, is_new: bool = False
-    ) -> Callable[[], Means]:
-        """Return what makes the means of a run, on the thread on which that is called. See MeansFactory.make."""
+    ) -> Callable[[], RunContext]:
+        """Return what makes the context of a run, on the thread on which that is called. See RunContexts.make."""
         is_ours = partial(_is_ours, self._worker, thread)
-        return partial(self.means.make, begun, workdir, manner, self._children_of(manner), is_ours, is_new=is_new)
+        return partial(self.contexts.make, begun, workdir, manner, self._children_of(manner), is_ours, is_new=is_new)
 
     def _children_of(self, manner: Manner) -> Children:
         return NO_CHILDREN if self.children is None else self.children.of_run(manner)

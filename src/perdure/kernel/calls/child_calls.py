@@ -5,15 +5,15 @@ from perdure.kernel.calls.children import open_children
 from perdure.kernel.calls.running_calls import RunningCalls
 from perdure.kernel.events import ToolCall
 from perdure.kernel.journal import Journal
-from perdure.kernel.run_context import Means
+from perdure.kernel.run_context import RunContext
 
 
 class ChildCalls:
     """Creates the children of open calls, once in each run: a child that exists by then is resumed."""
 
-    def __init__(self, journal: Journal, means: Means, running: RunningCalls) -> None:
+    def __init__(self, journal: Journal, run_context: RunContext, running: RunningCalls) -> None:
         self._journal = journal
-        self._means = means
+        self._run_context = run_context
         self._running = running
         self._begun: set[str] = set()
         """The open calls whose children were created or found in this run."""
@@ -33,7 +33,7 @@ class ChildCalls:
             return False
         failpoints.hit("kernel.children.before")
         self._running.tools.require_ours()
-        known = await self._means.children.start(self._journal.state, calls, self._journal.queue)
+        known = await self._run_context.children.start(self._journal.state, calls, self._journal.queue)
         failpoints.hit("kernel.children.after")
         self._begun.update(call.call_id for call in calls)
         self._journal.record(*known)
@@ -51,4 +51,4 @@ class ChildCalls:
         children = open_children(state)
         if not children or state.reached_limit is not None:
             return False
-        return await self._means.children.are_active(children)
+        return await self._run_context.children.are_active(children)

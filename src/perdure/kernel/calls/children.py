@@ -98,7 +98,7 @@ def end_key(goal_id: str, seq: int) -> str:
 
 def child_of(call: CallState) -> str:
     """Return the id of the goal that a child call has started."""
-    return str(call.call.arguments["goal_id"]) if isinstance(call.call, ToolCall) else ""
+    return (call.call.child or "") if isinstance(call.call, ToolCall) else ""
 
 
 def open_children(state: GoalState) -> dict[str, CallState]:

@@ -19,7 +19,7 @@ from perdure.kernel.events import Body, Decision, OutcomeUnknown, ToolCall, Tool
 from perdure.kernel.fold import CallState
 from perdure.kernel.journal import Journal
 from perdure.kernel.ports import Clock
-from perdure.kernel.run_context import Means
+from perdure.kernel.run_context import RunContext
 from perdure.kernel.tool import Used
 
 log = logging.getLogger(__name__)
@@ -28,10 +28,17 @@ log = logging.getLogger(__name__)
 class RunningCalls:
     """What runs of one goal in this process; `on_end` is called when a call can be collected."""
 
-    def __init__(self, journal: Journal, means: Means, clock: Clock, on_end: Callable[[object], None]) -> None:
-        self.tools = ToolRuns(journal, means, clock)
+    def __init__(
+        self,
+        journal: Journal,
+        run_context: RunContext,
+        clock: Clock,
+        on_end: Callable[[object], None],
+        report: Callable[[str, Any], None],
+    ) -> None:
+        self.tools = ToolRuns(journal, run_context, clock, report)
         self._journal = journal
-        self._means = means
+        self._run_context = run_context
         self._clock = clock
         self._on_end = on_end
         self._running: dict[str, asyncio.Task[Ended]] = {}
@@ -132,9 +139,9 @@ class RunningCalls:
 
         The flow is given CancelledError in any case, and must be given it again when it is run again.
         """
-        left = await end_tasks([running], self._means.end_within_s)
+        left = await end_tasks([running], self._run_context.end_within_s)
         for task in left:
-            self._means.keep(task)
+            self._run_context.keep(task)
         found = self._journal.state.open_calls.get(call.call_id)
         if found is None:
             return call, []  # a pure call: nothing of it is recorded, and nothing has to be
@@ -157,7 +164,7 @@ class RunningCalls:
     async def _end_child(self, call: ToolCall) -> Ended:
         """Cancel the child of a call, and return what to record of the call."""
         found = self._journal.state.open_calls[call.call_id]
-        await self._means.children.cancel([child_of(found)])
+        await self._run_context.children.cancel([child_of(found)])
         ended = await outcome_of(self._journal.store, self._journal.state, child_of(found))
         outcome = self._cancelled(found)
         if ended is None or not isinstance(outcome, ToolOutput):
@@ -171,7 +178,7 @@ class RunningCalls:
         """End what still runs, and the children, and record their outcomes; return the calls that cannot be ended."""
         ending = [*self._running.values()]
         left = await self.end_all()
-        await self._means.children.cancel(open_children(self._journal.state))
+        await self._run_context.children.cancel(open_children(self._journal.state))
         for task in ending:
             if task.done() and not task.cancelled():  # it had an outcome of its own, or could not be ended cleanly
                 self._record(*task.result())
@@ -180,9 +187,9 @@ class RunningCalls:
     async def end_all(self) -> Collection[str]:
         """End what still runs; each tool ends its own processes. What does not end in time is left alone."""
         running, self._running = self._running, {}
-        left = await end_tasks(running.values(), self._means.end_within_s)
+        left = await end_tasks(running.values(), self._run_context.end_within_s)
         for task in left:
-            self._means.keep(task)
+            self._run_context.keep(task)
         names = [call_id for call_id, task in running.items() if task in left]
         if names:
             listed = ", ".join(names)

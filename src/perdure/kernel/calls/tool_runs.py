@@ -7,18 +7,18 @@ machine, and may hide an effect. So an error before the tool is called is a fail
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from perdure import failpoints
 from perdure.errors import PerdureError
-from perdure.kernel.calls.admission import tool_for
+from perdure.kernel.deciding.admission import tool_for
 from perdure.kernel.events import Body, Happened, OutcomeUnknown, ToolCall, ToolError, ToolOutput
 from perdure.kernel.journal import Journal
 from perdure.kernel.ports import Clock, LeaseLost
 from perdure.kernel.recovery import EXHAUSTION, settle_once, told, unknown_if_lost
-from perdure.kernel.run_context import Means
+from perdure.kernel.run_context import RunContext
 from perdure.kernel.tool import CallContext, KnownOutput, Tool, Used
 from perdure.moments import moment_us
 
@@ -34,10 +34,13 @@ NOTHING_USED = Used()
 class ToolRuns:
     """Runs the calls of one goal, one at a time or side by side; of their state it keeps only what was used."""
 
-    def __init__(self, journal: Journal, means: Means, clock: Clock) -> None:
+    def __init__(
+        self, journal: Journal, run_context: RunContext, clock: Clock, report: Callable[[str, Any], None]
+    ) -> None:
         self._journal = journal
-        self._means = means
+        self._run_context = run_context
         self._clock = clock
+        self._report = report
         self._used: dict[str, Used] = {}
         """What calls had used that raised or were cancelled, by their ids."""
 
@@ -49,16 +52,17 @@ class ToolRuns:
         """Run a call. An error before its tool is asked is a failure; one that the tool raises may hide an effect."""
         begun: tuple[Tool, CallContext] | None = None
         try:
-            tool = tool_for(call, self._means.tools)
+            tool = tool_for(call, self._run_context.tools)
             environment = self.environment(call)
             context = CallContext(
                 self._journal.goal_id,
                 call,
-                self._means.workdir,
+                self._run_context.workdir,
                 environment,
                 partial(self._left_s, call),
                 self.require_ours,
                 partial(self._used.__setitem__, call.call_id),
+                partial(self._report, call.call_id),
             )
             failpoints.hit("kernel.effect.before")
             self.require_ours()
@@ -88,9 +92,9 @@ class ToolRuns:
 
     async def check(self, call: ToolCall) -> tuple[Happened, Any]:
         """Ask the check of a `once` call that was cancelled; return its answer, and the output if that is known."""
-        context = CallContext(self._journal.goal_id, call, self._means.workdir, self.environment(call))
+        context = CallContext(self._journal.goal_id, call, self._run_context.workdir, self.environment(call))
         try:
-            found = await tool_for(call, self._means.tools).check(context)
+            found = await tool_for(call, self._run_context.tools).check(context)
         except (PerdureError, *EXHAUSTION):
             return "unknown", None
         if isinstance(found, KnownOutput):
@@ -110,14 +114,14 @@ class ToolRuns:
 
     def environment(self, call: ToolCall) -> Mapping[str, str]:
         """Return what a call gets to see of earlier outcomes."""
-        return self._means.mind.environment(self._journal.state, call)
+        return self._run_context.mind.environment(self._journal.state, call)
 
     def require_ours(self) -> None:
         """Check that the lease is fresh.
 
         Raises: LeaseLost
         """
-        if not self._means.is_ours():
+        if not self._run_context.is_ours():
             raise LeaseLost
 
     def _left_s(self, call: ToolCall) -> float | None:

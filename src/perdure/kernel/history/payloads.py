@@ -55,30 +55,21 @@ class Layout(Generic[B]):
                 content[name] = read(found)
         return self._make(**content)
 
+    def unknown_field(self, content: Mapping[str, Any]) -> str | None:
+        """Return a field of an object that no value of this dataclass has; one of a nested object with a dot."""
+        known = {name: inner for name, _, inner in self._fields}
+        for name, each in content.items():
+            if name not in known:
+                return name
+            inner = known[name]
+            found = inner.unknown_field(each) if inner is not None and isinstance(each, dict) else None
+            if found is not None:
+                return f"{name}.{found}"
+        return None
+
     def is_same(self, left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
         """Return whether two objects say the same, whichever of their defaults are left out."""
         return {**self.defaults, **left} == {**self.defaults, **right}
-
-
-def leave_out_step(content: Content) -> None:
-    """Leave out the step of a call, and which attempt it is, where the id of the call says both: `<step>.<attempt>`."""
-    step, _, attempt = content["call_id"].rpartition(".")
-    if step == content["step"] and content.get("attempt", 1) == _number(attempt):
-        del content["step"]
-        content.pop("attempt", None)
-
-
-def restore_step(content: Content, *, has_attempt: bool) -> None:
-    """Restore what `leave_out_step` has left out.
-
-    Raises: KeyError, ValueError when it was not left out, but is missing.
-    """
-    if "step" not in content:
-        content["step"], dot, attempt = content["call_id"].rpartition(".")
-        if not dot:
-            raise KeyError("step")
-        if has_attempt and attempt != "1":
-            content["attempt"] = int(attempt)
 
 
 def require_finite(value: Any) -> None:
@@ -93,12 +84,6 @@ def require_finite(value: Any) -> None:
         for item in value.values() if isinstance(value, dict) else value:
             if type(item) not in _ALWAYS_FINITE:
                 require_finite(item)
-
-
-def _number(text: str) -> int | None:
-    """Read a number as this package writes it: digits without a leading zero."""
-    is_plain = text.isascii() and text.isdecimal() and (text == "0" or not text.startswith("0"))
-    return int(text) if is_plain else None
 
 
 def _default(field: "Field[Any]") -> Any:

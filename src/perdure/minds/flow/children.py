@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from perdure.errors import GoalCancelled, GoalFailed, Invalid
 from perdure.kernel.calls.children import CHILD_FAILED, child_goal_id
-from perdure.kernel.events import CHILD, Limits, ToolCall, ToolError
+from perdure.kernel.events import Limits, ToolCall, ToolError
 from perdure.minds.flow.registry import require_newest
 from perdure.minds.flow.steps.failed_steps import tag_with_steps
 from perdure.minds.flow.steps.tracebacks import attribute_of
@@ -44,16 +44,17 @@ class ChildGoal:
     def call(self, call_id: str, step: str, attempt: int) -> ToolCall:
         """Return the intent to start it."""
         limits = {name: value for name, value in asdict(self.limits).items() if value is not None}
+        child = child_goal_id(self.parent_id, step, self.flow)
         arguments = {
             "flow": self.flow,
             "at": self.at,
             "args": dict(self.args),
-            "goal_id": child_goal_id(self.parent_id, step, self.flow),
+            "goal_id": child,
             "digest": self.digest,
             **({"limits": limits} if limits else {}),
             **({} if self.key is None else {"key": self.key}),
         }
-        return ToolCall(call_id, step, CHILD, arguments, "idempotent", attempt)
+        return ToolCall(call_id, step, "child", arguments, "idempotent", attempt, child=child)
 
 
 def child_goal(

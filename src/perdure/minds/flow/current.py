@@ -2,6 +2,7 @@
 
 import math
 import threading
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,8 @@ class CurrentStep:
     """Which attempt this is, from 1."""
     is_check: bool = False
     """Whether the `check` of the step asks."""
+    _report: Callable[[Any], None] = field(default=lambda _value: None, repr=False)
+    """Tells observers what the step says about its progress."""
     _tokens: int = field(default=0, init=False, repr=False)
     _cost_usd: float = field(default=0.0, init=False, repr=False)
     _meta: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
@@ -75,6 +78,20 @@ class CurrentStep:
             if len(orjson.dumps(meta)) > _LONGEST_META_BYTES:
                 raise Invalid(f"What {self.step} records is larger than {_LONGEST_META_BYTES // 1024} KiB.")
             self._meta = meta
+
+    def progress(self, value: Any) -> None:
+        """Tell those who watch the goal in this process how far the step is: a text, a number or other JSON.
+
+        Nothing of it is stored. Observers see the newest value; values that follow each other faster may be left out.
+
+        Raises: Invalid when the value is not JSON, is larger than 64 KiB, in a check, and when the step has ended.
+        """
+        given = to_json(value, f"The progress of {self.step}")
+        if len(orjson.dumps(given)) > _LONGEST_META_BYTES:
+            raise Invalid(f"The progress of {self.step} is larger than {_LONGEST_META_BYTES // 1024} KiB.")
+        with self._lock:
+            self._require_running()
+        self._report(given)
 
     def end(self) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
         """Accept nothing more, and return the usage and the values that were recorded."""

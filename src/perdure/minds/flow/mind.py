@@ -15,7 +15,7 @@ from perdure.errors import Conflict, Invalid
 from perdure.kernel.calls.tasks import leave_alone
 from perdure.kernel.events import Termination, ToolCall, encode
 from perdure.kernel.fold import Origin
-from perdure.kernel.mind import Decided
+from perdure.kernel.mind import Proposal
 from perdure.kernel.ports import GoalState
 from perdure.minds.flow.current import STEP
 from perdure.minds.flow.execution.cancelling import Cancelling
@@ -68,6 +68,8 @@ log = logging.getLogger(__name__)
 
 class FlowMind:
     """Decides by running the function; see Mind."""
+
+    is_slow = False
 
     def __init__(
         self,
@@ -180,7 +182,7 @@ class FlowMind:
         await callbacks.rest()
         return True
 
-    async def decide(self, state: GoalState, now_us: int) -> Decided:
+    async def decide(self, state: GoalState, now_us: int) -> Proposal:
         """See Mind.decide."""
         progress, delivery = self._progress, self._delivery
         callbacks = self._launch(state) if progress.callbacks is None else progress.callbacks
@@ -197,11 +199,11 @@ class FlowMind:
             return self._refusal.decide(state, now_us)
         cancelled, markers = self._cancelling.cancelled_calls(state), self.versions.take_fresh()
         if progress.end is not None:
-            return Decided(cancelled=cancelled, end=None if state.is_busy else progress.end, markers=markers)
+            return Proposal(cancelled=cancelled, end=None if state.is_busy else progress.end, markers=markers)
         actions, unrecorded, wakes = begin_fresh(progress, state, now_us)
         again_s = look_again_s(progress, callbacks)
         wake_us = min(wakes, default=None)
-        return Decided(actions, unrecorded, cancelled, wake_us=wake_us, again_s=again_s, markers=markers)
+        return Proposal(actions, unrecorded, cancelled, wake_us=wake_us, again_s=again_s, markers=markers)
 
     def _fire_passed(self, state: GoalState, callbacks: FlowCallbacks) -> bool:
         """Let a deadline of the function pass that had passed when a worker died; tell whether there was any.

@@ -147,11 +147,11 @@ class Request:
 
     def differs_from(self, action: Action) -> str | None:
         """Say what is different when another call was recorded for this step."""
-        if isinstance(self.wanted, Work) and isinstance(action, ToolCall) and action.tool == "step":
+        if isinstance(self.wanted, Work) and isinstance(action, ToolCall) and action.child is None:
             is_same = are_same_arguments(self.wanted.arguments, action.arguments)
             return None if is_same else "it was called with other arguments"
         match self.wanted, action:
-            case ChildGoal(digest=wanted_digest), ToolCall(tool="child", arguments=recorded):
+            case ChildGoal(digest=wanted_digest), ToolCall(child=str(), arguments=recorded):
                 is_same = wanted_digest == recorded.get("digest")
                 return None if is_same else "it was another flow, or called with other arguments"
             case Question(question=question, options=options), Ask() as ask:

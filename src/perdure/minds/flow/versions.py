@@ -9,7 +9,7 @@ from perdure.errors import Conflict, Invalid
 from perdure.kernel.events import ToolOutput
 from perdure.kernel.fold import GoalState
 from perdure.kernel.history.step_names import branch_of, is_marker, marker_step
-from perdure.kernel.mind import Decided
+from perdure.kernel.mind import Proposal
 from perdure.minds.flow.requests import require_name
 from perdure.minds.step_status import call_id
 
@@ -37,17 +37,17 @@ class Refusal:
         self.error = error
         self._seq = 0
 
-    def decide(self, state: GoalState, now_us: int) -> Decided:
+    def decide(self, state: GoalState, now_us: int) -> Proposal:
         """Begin nothing more. See Mind.decide.
 
         Raises: the error, when nothing runs and nothing was recorded since the last decision
         """
         if state.is_busy:
-            return Decided()
+            return Proposal()
         if state.tip.seq == self._seq:
             raise self.error
         self._seq = state.tip.seq
-        return Decided(wake_us=now_us)
+        return Proposal(wake_us=now_us)
 
 
 class Versions:

@@ -5,7 +5,7 @@ from typing import Any, assert_never
 
 from perdure.errors import Invalid
 from perdure.kernel.events import Action, Ask, Termination, ToolCall, Wait
-from perdure.kernel.mind import Decided
+from perdure.kernel.mind import Proposal
 from perdure.kernel.ports import GoalState
 from perdure.minds.plan.graph import Graph
 from perdure.minds.plan.plan import Exec, Pause, Plan, PlanStep, Question, UseTool
@@ -23,6 +23,8 @@ class PlanMind:
     A question or a pause that nobody needs any more does not keep a failed goal from ending.
     """
 
+    is_slow = False
+
     def __init__(self, plan: Plan, jobs: int = 4) -> None:
         if jobs < 1:
             raise Invalid(f"At least one job must be allowed at a time, found {jobs}.")
@@ -37,15 +39,15 @@ class PlanMind:
     async def close(self) -> None:
         """See Mind.close."""
 
-    async def decide(self, state: GoalState, now_us: int) -> Decided:
+    async def decide(self, state: GoalState, now_us: int) -> Proposal:
         """See Mind.decide."""
         progress = self._look(state)
         progress.give_up_late(now_us)
         running = sum(is_running(call) for call in state.open_calls.values())
         if progress.is_aborted:
-            return Decided() if running else Decided(end=_end(progress.found))
+            return Proposal() if running else Proposal(end=_end(progress.found))
         if progress.is_over:
-            return Decided(end=_end(progress.found))
+            return Proposal(end=_end(progress.found))
         return self._begin(progress, self._jobs - running, now_us)
 
     def has_news(self) -> bool:
@@ -79,7 +81,7 @@ class PlanMind:
         self._progress.look()
         return self._progress
 
-    def _begin(self, progress: Progress, free: int, now_us: int) -> Decided:
+    def _begin(self, progress: Progress, free: int, now_us: int) -> Proposal:
         """Begin all that is ready, in the order of the file, as far as there are free slots for tools."""
         waiting = {at: progress.found[self._steps[at].id].due_us(now_us) for at in progress.again}
         wakes = [moment for moment in waiting.values() if moment > now_us]
@@ -92,7 +94,7 @@ class PlanMind:
                     continue
                 free -= 1
             actions.append(_action(step, progress.found[step.id].attempt + 1, now_us))
-        return Decided(actions, wake_us=min(wakes, default=None))
+        return Proposal(actions, wake_us=min(wakes, default=None))
 
 
 def _action(step: PlanStep, attempt: int, now_us: int) -> Action:

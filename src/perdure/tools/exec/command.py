@@ -7,11 +7,61 @@ from pathlib import Path
 from typing import Any
 
 from perdure.errors import Denied, Invalid, NotFound
-from perdure.kernel.tool import CallContext
+from perdure.kernel.tool import CallContext, ToolSpec
 from perdure.tools.confine import confined, require_path
 
-_KEYS = frozenset({"argv", "shell", "timeout_s", "env", "cwd", "check"})
 _LONGEST_S = 1e9
+_TEXT = {"type": "string", "pattern": r"^[^\u0000]*$"}
+_ARGV = {
+    "type": "array",
+    "prefixItems": [{**_TEXT, "minLength": 1}],
+    "items": _TEXT,
+    "minItems": 1,
+}
+_NAME = {"pattern": r"^[^=\u0000]+$"}
+_PROPERTIES: Mapping[str, Any] = {
+    "argv": {**_ARGV, "description": "The program and its arguments; with shell, one text: the command line."},
+    "shell": {"type": ["boolean", "null"], "description": "Let sh run the command line (default: false)."},
+    "timeout_s": {
+        "type": ["number", "null"],
+        "exclusiveMinimum": 0,
+        "maximum": _LONGEST_S,
+        "description": "After how many seconds the program is ended.",
+    },
+    "env": {
+        "type": ["object", "null"],
+        "propertyNames": _NAME,
+        "additionalProperties": _TEXT,
+        "description": "Variables to set beside those that the program has anyway.",
+    },
+    "cwd": {
+        "type": ["string", "null"],
+        "minLength": 1,
+        "pattern": _TEXT["pattern"],
+        "description": "The folder to run in, inside the goal's folder (default: the goal's folder).",
+    },
+    "check": {
+        **_ARGV,
+        "type": ["array", "null"],
+        "description": "A program that says after a crash whether this one has had its effect: exit code 0 or 1.",
+    },
+}
+SPEC = ToolSpec(
+    "exec",
+    "Runs a program in the goal's folder to its end and returns its exit code and what it wrote to stdout and stderr."
+    " No shell reads the arguments unless shell is true.",
+    {
+        "type": "object",
+        "properties": _PROPERTIES,
+        "required": ["argv"],
+        "additionalProperties": False,
+        "if": {"properties": {"shell": {"const": True}}, "required": ["shell"]},
+        "then": {"properties": {"argv": {"maxItems": 1}}},
+    },
+    "once",
+    declares_effect=True,
+)
+"""What the tool says about itself. Its effect is that of the program, which only the author of a plan knows."""
 _SHELL_WORDS = frozenset(
     [
         "!",
@@ -95,8 +145,8 @@ def parse_arguments(arguments: Any) -> Asked:
     """
     if not isinstance(arguments, Mapping):
         raise Invalid("The arguments of exec were expected to be an object.")
-    if unknown := sorted(map(repr, arguments.keys() - _KEYS)):
-        raise Invalid(f"exec has no argument {unknown[0]}. It has: {', '.join(sorted(_KEYS))}.")
+    if unknown := sorted(map(repr, arguments.keys() - _PROPERTIES.keys())):
+        raise Invalid(f"exec has no argument {unknown[0]}. It has: {', '.join(sorted(_PROPERTIES))}.")
     shell, check, cwd = (arguments.get(name) for name in ("shell", "check", "cwd"))
     if not isinstance(shell, bool | None):
         raise Invalid("shell was expected to be true or false.")

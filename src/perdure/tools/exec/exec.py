@@ -14,7 +14,7 @@ from perdure.kernel.events import ToolError, ToolOutput
 from perdure.kernel.recovery import EXHAUSTION
 from perdure.kernel.tool import CallContext, Check
 from perdure.tools.exec import child
-from perdure.tools.exec.command import Command, home_mark, key_mark, parse_arguments, parse_command
+from perdure.tools.exec.command import SPEC, Command, home_mark, key_mark, parse_arguments, parse_command
 from perdure.tools.exec.pidfiles import Folders, Home, Note, note_path, read_note, remove_note, write_note
 from perdure.tools.exec.process_tree import KILL_AFTER_S, CallTree
 from perdure.tools.exec.processes import Birth
@@ -37,7 +37,7 @@ _NOTHING: dict[str, Any] = {
 class ExecTool:
     """Runs programs; `run_dir` holds a note of each that runs."""
 
-    name = "exec"
+    spec = SPEC
 
     def __init__(self, run_dir: Path, home_id: Callable[[], str], *, kill_after_s: float = KILL_AFTER_S) -> None:
         """Run programs for a home, whose random name is asked for when it is needed."""

@@ -12,7 +12,7 @@ from perdure.kernel.fold import GoalState
 from perdure.kernel.limits import raised_limits
 from perdure.kernel.loop import Loop
 from perdure.kernel.tool import Policy
-from perdure.tools.policy import AllowAll
+from perdure.tools.policy import ASK, ApproveAsked
 
 if TYPE_CHECKING:
     from perdure.minds.flow.flow import Flow
@@ -32,7 +32,8 @@ class Manner:
     """How a goal is to be run this time; `watch` is given the loop before it begins, to listen to it or to stop it."""
 
     jobs: int = 4
-    policy: Policy = field(default_factory=AllowAll)
+    policy: Policy = ASK
+    """Judges the calls that a model decides."""
     watch: Watch = watch_nothing
     is_woken: bool = False
     """The goal is resumed because it was due: if this process dies, the next poll for due goals resumes it again."""
@@ -74,6 +75,11 @@ class Reopening:
         validate.reason(self.reason)
         validate.limits(self.limits)
         validate.key(self.key)
+
+
+def policy_of_run(*, yes: bool = False) -> Policy:
+    """Return what judges the calls of models in one run; with `yes`, a person has approved what is only asked about."""
+    return ApproveAsked(ASK) if yes else ASK
 
 
 def raised(state: GoalState, limits: Limits) -> Sequence[LimitRaised]:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from perdure.app.workers.flow_threads import FlowThread
-from perdure.app.workers.run_context import MeansFactory
+from perdure.app.workers.run_context import RunContexts
 from perdure.errors import Invalid, PerdureError
 from perdure.kernel.events import Decision, ToolCall
 from perdure.kernel.fold import GoalState
@@ -21,7 +21,7 @@ _WITHIN_S = 10.0
 log = logging.getLogger(__name__)
 
 
-async def require_fitting_value(means: MeansFactory, state: GoalState, chosen: Decision) -> None:
+async def require_fitting_value(contexts: RunContexts, state: GoalState, chosen: Decision) -> None:
     """Check that the value for a skipped step of a flow fits what its function returns, and is there if it has to be.
 
     Raises: Invalid; nothing is recorded then.
@@ -35,7 +35,7 @@ async def require_fitting_value(means: MeansFactory, state: GoalState, chosen: D
     ):
         return
     try:
-        fn = await _function_of(means, state, call.step)
+        fn = await _function_of(contexts, state, call.step)
     except (TimeoutError, PerdureError) as error:
         log.debug("the value for %s is validated when it is delivered: %s", call.step, error)
         return
@@ -58,7 +58,7 @@ def _require_fitting(fn: Callable[..., Any], step: str, value: Any) -> None:
         raise Invalid(f"{what}. Nothing was recorded.") from error
 
 
-async def _function_of(means: MeansFactory, state: GoalState, step: str) -> Callable[..., Any] | None:
+async def _function_of(contexts: RunContexts, state: GoalState, step: str) -> Callable[..., Any] | None:
     """Return the function of a step that a flow waits for.
 
     Raises: NotFound when the code is not here; Conflict when it is not the code that the goal ran; Unavailable;
@@ -67,15 +67,15 @@ async def _function_of(means: MeansFactory, state: GoalState, step: str) -> Call
     thread = FlowThread(state.goal_id)
     try:
         async with asyncio.timeout(_WITHIN_S):
-            return await thread.run(_replay(means, state, step))
+            return await thread.run(_replay(contexts, state, step))
     finally:
         thread.close()
 
 
-async def _replay(means: MeansFactory, state: GoalState, step: str) -> Callable[..., Any] | None:
+async def _replay(contexts: RunContexts, state: GoalState, step: str) -> Callable[..., Any] | None:
     from perdure.minds.flow.mind import FlowMind
 
-    flow = means.find_flow(state.begun)
+    flow = contexts.find_flow(state.begun)
     if flow is None:
         return None
     mind = FlowMind(flow, state.begun.mind.args)

@@ -90,7 +90,7 @@ async def resume(  # noqa: PLR0913 (each is an option of the command)
     return await resumed(Showing(options, is_jsonl=jsonl), goal, jobs, limits)
 
 
-async def resumed(showing: Showing, goal: str | None, jobs: int, limits: Limits) -> Answer:
+async def resumed(showing: Showing, goal: str | None, jobs: int, limits: Limits, *, yes: bool = False) -> Answer:
     """Resume a goal, or the newest goal of this folder that can continue.
 
     Raises: what Goals.resume and Goals.newest_open raise.
@@ -101,7 +101,7 @@ async def resumed(showing: Showing, goal: str | None, jobs: int, limits: Limits)
     async def act(stage: Stage) -> Ran:
         async with open_home(options.settings(), debug=options.verbose) as p:
             goal_id = goal or (await p.goals.newest_open(Path.cwd())).summary.goal_id
-            manner = stage.manner(jobs)
+            manner = stage.manner(jobs, yes=yes)
             ran = await go_on(options, p.goals, goal_id, manner, limits)
             return await stage.settle_in_place(p.goals, ran, manner)
 

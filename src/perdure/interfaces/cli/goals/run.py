@@ -108,7 +108,7 @@ async def run(  # noqa: PLR0913 (each is an option of the command)
     max_tokens: MaxTokens = None,
     budget_usd: BudgetUsd = None,
     time_limit: Timeout = None,
-    yes: Yes = False,  # noqa: ARG001 (for minds that choose freely, which come next)
+    yes: Yes = False,
     ephemeral: Ephemeral = False,
     jsonl: Jsonl = False,
 ) -> Answer:
@@ -130,10 +130,10 @@ async def run(  # noqa: PLR0913 (each is an option of the command)
         return await list_(options)
     showing = Showing(options, is_jsonl=jsonl, is_kept=not ephemeral)
     if resume is not None or continue_:
-        return await resumed(showing, resume, jobs, limits)
+        return await resumed(showing, resume, jobs, limits, yes=yes)
     imports = options.settings().imports if flow is not None else ()
     tags = tuple(wanted.tags)
-    return await _begun(showing, lambda: replace(wanted.new(imports), limits=limits, key=key, tags=tags), jobs)
+    return await _begun(showing, lambda: replace(wanted.new(imports), limits=limits, key=key, tags=tags), jobs, yes=yes)
 
 
 def _refuse_plan_as_command(options: Options, text: str | None) -> None:
@@ -194,7 +194,7 @@ class Wanted:
         return of_plan(self.plan) if self.plan is not None else of_command(self.text or "", shell=self.is_shell)
 
 
-async def _begun(showing: Showing, make: Callable[[], NewGoal], jobs: int) -> Answer:
+async def _begun(showing: Showing, make: Callable[[], NewGoal], jobs: int, *, yes: bool) -> Answer:
     """Begin a goal, in the home or in memory alone."""
     options = showing.options
 
@@ -202,7 +202,7 @@ async def _begun(showing: Showing, make: Callable[[], NewGoal], jobs: int) -> An
         new = make()
         if new.mind.kind == "command" and not new.mind.shell and not showing.is_for_program:
             stage.view.say(AS_COMMAND)
-        manner = stage.manner(jobs)
+        manner = stage.manner(jobs, yes=yes)
         if not showing.is_kept:
             async with open_ephemeral() as goals:
                 return await stage.settle_in_place(goals, await goals.begin(new, manner), manner)

@@ -13,7 +13,7 @@ from perdure.errors import Invalid, Unavailable
 from perdure.kernel.events import Happened, ToolError, ToolOutput
 from perdure.kernel.fold import CallState
 from perdure.kernel.recovery import BAD_RESULT, LOST_RESULT, WITHOUT_RESULT
-from perdure.kernel.tool import CallContext, Check, KnownOutput, Used
+from perdure.kernel.tool import CallContext, Check, KnownOutput, ToolSpec, Used
 from perdure.minds.flow.current import STEP, CurrentStep
 from perdure.minds.flow.execution.progress import Progress
 from perdure.minds.flow.requests import NO_FORKS, Request, StepForks, Work
@@ -39,7 +39,13 @@ class _Ended(NamedTuple):
 class StepTool:
     """Runs steps of a flow in this process. See Tool."""
 
-    name = "step"
+    spec = ToolSpec(
+        "step",
+        "Runs a function that a flow asks for as a step.",
+        {"type": "object"},
+        "once",
+        declares_effect=True,
+    )
 
     def __init__(self, progress: Progress, forks: StepForks = NO_FORKS, calls: StepCalls = DIRECT) -> None:
         self._progress = progress
@@ -237,7 +243,8 @@ class StepTool:
 
 def current_of(context: CallContext, *, is_check: bool = False) -> CurrentStep:
     """Return what the function of a step, or its check, can ask about the step."""
-    return CurrentStep(context.goal_id, context.call.step, context.call.attempt, is_check=is_check)
+    call = context.call
+    return CurrentStep(context.goal_id, call.step, call.attempt, is_check=is_check, _report=context.report)
 
 
 def _done(found: Check, why: str, happened: Happened | None = None) -> _Ended | None:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from perdure.app.goals.arguments.run_options import Manner
+from perdure.app.goals.arguments.run_options import Manner, policy_of_run
 from perdure.app.goals.details import detail_of
 from perdure.app.goals.goals import Goals
 from perdure.app.wire.goal_detail import GoalDetailView
@@ -22,6 +22,7 @@ from perdure.interfaces.cli.goals.display.timeline import exit_code_of, headline
 from perdure.interfaces.cli.goals.run_ui.flows import prints_aside
 from perdure.interfaces.cli.goals.run_ui.interrupts import INTERRUPTED, Interrupts
 from perdure.interfaces.cli.goals.run_ui.progress import JsonLines, Lines, Quiet, View, write_value
+from perdure.interfaces.cli.goals.run_ui.step_progress import ProgressLines
 from perdure.interfaces.cli.goals.run_ui.writer import Writer, leave
 from perdure.interfaces.cli.shell_hints import exact
 from perdure.kernel.events import Event, OutcomeUnknown, decode
@@ -87,10 +88,16 @@ class Stage:
         self._seen = GoalView.of_state(loop.state, queue=self._queue) if loop.state.tip.seq > 1 else None
         self.view.begin(loop.state, is_after_question=self._has_asked)
         loop.journal.listen(self._see)
+        if not self._showing.is_for_program:
+            loop.progress.listen(ProgressLines(loop.state, self.say).see)
 
-    def manner(self, jobs: int = 4) -> Manner:
-        """Return how a goal is run here: watched, and released as soon as it waits for a person."""
-        return Manner(jobs, watch=self.watch, tell=self.say, parks_for_person=True)
+    def manner(self, jobs: int = 4, *, yes: bool = False) -> Manner:
+        """Return how a goal is run here: watched, and released as soon as it waits for a person.
+
+        With `yes`, that person approves what a model wants to do.
+        """
+        policy = policy_of_run(yes=yes)
+        return Manner(jobs, policy, watch=self.watch, tell=self.say, parks_for_person=True)
 
     async def settle_in_place(self, goals: Goals, ran: Ran, manner: Manner) -> Ran:
         """Ask the person at the terminal what a goal waits for, and continue it; without a person, leave it as it is.

@@ -1,6 +1,7 @@
-"""Guards for minds that choose freely, that is models: they end a goal that goes round in circles.
+"""Guards against models that go round in circles: they end the goal.
 
-Commands, plans and flows are never ended for repeating themselves; only their own `retry` bounds them.
+They look at the calls that a model decided, in whichever goal. What commands, plans and flows decide is never ended for
+repeating itself; only their own `retry` bounds them.
 """
 
 from itertools import islice
@@ -12,12 +13,12 @@ TIMES = 3
 
 
 def verdict(state: GoalState) -> Termination | None:
-    """Return the end of a goal whose last three decisions led nowhere."""
-    if not state.is_governed or state.termination is not None:
+    """Return the end of a goal in which the last three decisions of a model led nowhere."""
+    if not (state.governed or state.messages) or state.termination is not None:
         return None
     if state.used.iterations - state.called_iteration >= TIMES:
         return Termination("no_progress", f"The last {TIMES} decisions were messages only.")
-    newest = islice(reversed(state.calls.values()), TIMES)
+    newest = (state.calls[call_id] for call_id in islice(reversed(state.governed), TIMES))
     last = [call for call in newest if call.outcome is not None and call.seq > state.reopened_seq]
     if len(last) < TIMES:
         return None

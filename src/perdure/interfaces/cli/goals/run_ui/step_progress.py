@@ -1,0 +1,31 @@
+"""What steps report while they run, as lines for a person: at most one a second of each call."""
+
+import time
+from collections.abc import Callable
+
+from perdure.kernel.calls.progress import CallProgress
+from perdure.kernel.fold import GoalState
+
+_EVERY_S = 1.0
+_LONGEST = 200
+
+
+class ProgressLines:
+    """Says the progress of the calls of a goal; what comes sooner than a second after the last line is left out."""
+
+    def __init__(self, state: GoalState, say: Callable[[str], None]) -> None:
+        self._state = state
+        self._say = say
+        self._said_s: dict[str, float] = {}
+
+    def see(self, progress: CallProgress) -> None:
+        """Say the progress of a call."""
+        now_s = time.monotonic()
+        if now_s - self._said_s.get(progress.call_id, -_EVERY_S) < _EVERY_S:
+            return
+        self._said_s[progress.call_id] = now_s
+        call = self._state.calls.get(progress.call_id)
+        step = progress.call_id.rpartition(".")[0] if call is None else call.call.step
+        text = progress.text
+        shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+        self._say(f"step {step}: {shown}")
