@@ -86,7 +86,7 @@ class Goals(GoalReader):
             imports=imports,
         )
         self.children = self._runner.children = HomeChildren(self, store, self._runner)
-        self._posts = Posts(store, self._runner, self._clock, self._ids, self.find)
+        self._posts = Posts(store, self._runner, self._clock, self._ids, self.find, self.feed)
         self.retries = GoalRetries(self, store, self._runner)
         self.queues = GoalQueues(self, store)
 
@@ -459,6 +459,7 @@ class Goals(GoalReader):
         finally:
             self._is_closed = True
             await self._runner.close()
+            await self.feed.close()
 
     async def end_runs(self) -> None:
         """End every run, as when the lease could not be renewed."""

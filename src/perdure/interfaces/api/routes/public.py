@@ -58,7 +58,7 @@ async def logout(served: Served) -> Response:
     if session is not None:
         served.doors.end_session(session)
         served.lines.end_sessions(served.doors.is_session)
-        served.feed.wake_all()
+        served.p.goals.feed.wake_all()
     response = reply({"logged_out": session is not None})
     response.delete_cookie(served.doors.cookie, httponly=True, samesite="strict", path="/")
     return response
