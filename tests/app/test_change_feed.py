@@ -27,7 +27,7 @@ LOADS = "FROM events WHERE goal_no"
 
 def loads(caplog: pytest.LogCaptureFixture) -> list[str]:
     """The statements that have read the events of a goal."""
-    return [text for record in caplog.records if LOADS in (text := record.getMessage()) and "payload" in text]
+    return [text for record in caplog.records if LOADS in (text := record.getMessage()) and "payload, hash" in text]
 
 
 async def test_a_change_of_another_process_is_notified_without_polling(own_url: str) -> None:
