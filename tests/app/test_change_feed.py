@@ -5,6 +5,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -14,7 +15,7 @@ from perdure.app.change_feed.feed import ChangeFeed
 from perdure.app.change_feed.following import follow_pages
 from perdure.app.change_feed.subscription import MAX_PENDING
 from perdure.kernel.events import Event
-from perdure.kernel.ports import ChangeListener
+from perdure.kernel.ports import ChangedGoals, ChangeListener
 from perdure.store.goals.memory_state_store import InMemoryStateStore
 from tests.app.feeds import DEADLINE_S, NEVER_S, append_in_child, hears, opened, until, watching_threads
 from tests.children import run
@@ -58,6 +59,56 @@ async def test_a_change_is_found_by_polling_when_no_signal_comes() -> None:
     async with feed.subscribe() as changes:
         await begin(Stored(store, store, set()), "a")
         await hears(changes, "a")
+    await feed.close()
+
+
+class Away(Unsignalled):
+    """A store without signals, which cannot be read at times."""
+
+    is_away = False
+
+    async def changes(self, after: Any | None) -> ChangedGoals:
+        if self.is_away:
+            raise Unavailable("The database is away.")
+        return await super().changes(after)
+
+
+async def test_nothing_is_missed_while_the_store_cannot_be_read() -> None:
+    store = Away()
+    stored, feed = Stored(store, store, set()), ChangeFeed(store, fallback_s=0.01)
+    async with feed.subscribe() as changes:
+        store.is_away = True
+        await begin(stored, "a")
+        await until(lambda: feed.failure is not None)
+        store.is_away = False
+        await hears(changes, "a")
+        assert (feed.failure, changes.has_missed) == (None, False)
+    await feed.close()
+
+
+async def test_a_subscription_that_begins_while_the_store_is_away_is_told_that_it_has_missed_changes() -> None:
+    store = Away()
+    store.is_away = True
+    feed = ChangeFeed(store, fallback_s=0.01)
+    async with feed.subscribe() as changes:
+        store.is_away = False
+        await until(lambda: changes.has_missed)
+        await begin(Stored(store, store, set()), "a")
+        await hears(changes, "a")
+    await feed.close()
+
+
+async def test_followers_end_when_the_store_cannot_be_read_any_more() -> None:
+    store = Away()
+    feed = ChangeFeed(store, fallback_s=0.01)
+    await begin(Stored(store, store, set()), "g")
+    following = follow_pages(feed, "g", 1)
+    waiting = asyncio.ensure_future(anext(following))
+    await until(lambda: waiting_for(feed, "g") == 1)
+    store.is_away = True
+    assert await asyncio.wait_for(waiting, DEADLINE_S) == ()
+    with pytest.raises(Unavailable, match="away"):
+        await anext(following)
     await feed.close()
 
 
@@ -107,7 +158,7 @@ async def test_events_of_this_process_are_given_to_followers_without_a_read(
 
 def waiting_for(feed: ChangeFeed, goal_id: str) -> int:
     """Count the followers of a goal that have read all and wait."""
-    return sum(len(each._has_come._waiters) for each in feed._of_goal.get(goal_id, ()))  # type: ignore[attr-defined]
+    return sum(len(each._has_come._waiters) for each in feed._of_goal.get(goal_id, ()))
 
 
 async def close_all(followers: Sequence[AsyncGenerator[Sequence[Event], None]]) -> None:

@@ -24,6 +24,11 @@ class DataVersion:
     def __init__(self, path: Path, lock: FileLock) -> None:
         self._path = path
         self._lock = lock
+        self._is_stale = False
+
+    def renew(self) -> None:
+        """Have the connection closed and opened anew: another one has met an I/O error."""
+        self._is_stale = True
 
     def watch(self, stop: Stop, tell: Callable[[], None]) -> None:
         """Call a function when another connection has committed, or the file was replaced; see CommitWatch."""
@@ -32,6 +37,9 @@ class DataVersion:
         try:
             while not stop.wait(POLL_S):
                 was_read, is_read = is_read, True
+                if self._is_stale:
+                    self._is_stale = False
+                    reader.close()
                 try:
                     has_changed = reader.has_changed()
                 except PerdureError as error:
@@ -69,7 +77,7 @@ class _Reader:
             return self._version != before
 
     def close(self) -> None:
-        """Close the connection, under the lock file: the last one to close checkpoints."""
+        """Close the connection, under the lock file, because the last one to close checkpoints."""
         connection, self._connection = self._connection, None
         if connection is None:
             return

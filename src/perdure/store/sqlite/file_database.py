@@ -48,7 +48,8 @@ class SqliteFileDatabase:
         self._reading = Threads("perdure-reader", READERS)
         self._groups = Groups(self._writing, self._write_group, self._write_now)
         self._is_checkpoint_posted = False
-        self._commits = CommitWatch("perdure-commits", DataVersion(path, self._lock).watch)
+        self._data_version = DataVersion(path, self._lock)
+        self._commits = CommitWatch("perdure-commits", self._data_version.watch)
 
     @classmethod
     async def open(cls, path: Path, *, migrate: bool, debug: bool, chain: Chain = CHAIN) -> Self:
@@ -156,6 +157,7 @@ class SqliteFileDatabase:
 
     def _disconnect(self) -> None:
         """Close all connections. The caller holds the lock, because the last one to close checkpoints."""
+        self._data_version.renew()
         self._readers.close()
         self._writer.disconnect()
 
