@@ -126,7 +126,7 @@ class ChangeFeed:
                 raise Unavailable("These goals are of a home that is closed. Use them inside its `async with` block.")
             if self._reading is not None:
                 return
-            self._loop = asyncio.get_running_loop()
+            self._loop, self._signalled = asyncio.get_running_loop(), asyncio.Event()
             self._end_watch = self._store.watch(self._on_change)
             try:
                 self._mark = (await self._store.changes(None)).mark

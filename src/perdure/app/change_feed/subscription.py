@@ -18,7 +18,7 @@ class Subscription:
         self._goals: dict[str, None] = {}
         self._has_come = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        self._is_over = False
+        self._is_woken = self._is_over = False
 
     def tell(self, goal_id: str) -> None:
         """Note that a goal has changed."""
@@ -26,7 +26,7 @@ class Subscription:
             self._goals[goal_id] = None
         else:
             self.has_missed = True
-        self.wake()
+        self._notify()
 
     def miss(self) -> None:
         """Note that any goal may have changed."""
@@ -40,6 +40,10 @@ class Subscription:
 
     def wake(self) -> None:
         """Let `wait` return although nothing has changed."""
+        self._is_woken = True
+        self._notify()
+
+    def _notify(self) -> None:
         with contextlib.suppress(RuntimeError):  # the event loop of the subscriber is closed
             self._loop.call_soon_threadsafe(self._has_come.set)
 
@@ -50,8 +54,10 @@ class Subscription:
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
-                await self._has_come.wait()
-        self._has_come.clear()
+                while not (self._goals or self._is_woken or self._is_over):
+                    await self._has_come.wait()
+                    self._has_come.clear()
+        self._is_woken = False
         if self._is_over:
             raise Unavailable("These goals are of a home that is closed. Use them inside its `async with` block.")
         changed, self._goals = list(self._goals), {}
