@@ -11,7 +11,7 @@ from perdure.app import open_home
 from perdure.app.home.startup_code import examine_startup_code
 from perdure.errors import Damaged, Denied, Invalid, PerdureError, Unavailable, from_os_error
 from perdure.settings import FILE_MODE, FOLDER_MODE, Settings
-from perdure.store.backup.restore_plan import is_restore_pending
+from perdure.store.backup.places import is_restore_pending
 from perdure.store.client import DatabaseClient
 from perdure.store.database import Health
 from perdure.store.sqlite.facts import sqlite_version

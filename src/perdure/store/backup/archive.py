@@ -25,9 +25,9 @@ from perdure import failpoints
 from perdure.errors import Damaged, Invalid, Unavailable, from_os_error
 from perdure.settings import FILE_MODE, FOLDER_MODE, ensure_folder
 from perdure.store.backup.durable import fsync, new_file
+from perdure.store.backup.places import DATABASE
 
 FORMAT = 1
-DATABASE = "database"
 MANIFEST = "manifest.json"
 NOT_KEPT = ("*.lock", "*.idx.sqlite*", "*.idx.new*", "*.jsonl.new")
 """Locks, what can be derived from the rest, and what is about to replace something, which may be gone at any moment."""
