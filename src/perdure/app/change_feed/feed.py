@@ -23,7 +23,7 @@ _SPACING_S = 0.02
 """The shortest time between two queries, however many processes signal their commits."""
 _MAX_SEEN = 10_000
 _FAILURES = 2
-"""After how many failed queries in a row followers are told; one may fail when a connection is replaced."""
+"""After how many failed queries in a row it is logged and followers are told; one may fail for a moment."""
 
 log = logging.getLogger(__name__)
 
@@ -199,9 +199,9 @@ class ChangeFeed:
             self._tell(goal_id, seq)
 
     def _fail(self, error: PerdureError) -> None:
-        self._trouble.met(error.detail)
         self._failures += 1
         if self._failures >= _FAILURES:
+            self._trouble.met(error.detail)
             self.failure = error
             self.wake_all()
 
