@@ -18,7 +18,9 @@ __all__ = [
     "FINAL",
     "Admit",
     "Appended",
-    "Changes",
+    "ChangeListener",
+    "ChangeSignals",
+    "ChangedGoals",
     "Clock",
     "Ended",
     "Event",
@@ -105,11 +107,32 @@ class Worker:
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
-    """What has happened in a store up to a mark: the goals that have got events, and the last seq of each."""
+class ChangedGoals:
+    """The goals that have got events since a mark, with the last seq of each, and the mark for the next call."""
 
-    mark: int
+    mark: Any
+    """Made by the store, and only passed back to it."""
     goals: Mapping[str, int] = field(default_factory=dict)
+    is_reset: bool = False
+    """Whether the event at the mark is gone or another one: the store was restored or replaced, or the goal with the
+    newest event was deleted. Then `goals` is empty, and any goal may have changed."""
+
+
+ChangeListener = Callable[[str | None, Sequence[Event]], None]
+"""Called with a goal and the events that were appended to it, which are durable, or without events when the goal was
+deleted; or with None when anything may have changed. It is called on any thread and must not block."""
+
+
+class ChangeSignals(Protocol):
+    """Signals that a store has changed, so that `StateStore.changes` need not be polled often."""
+
+    def watch(self, listener: ChangeListener) -> Callable[[], None]:
+        """Call a listener for every append and deletion of this process, and when another process may have appended.
+
+        The function that is returned ends it. What other processes append is signalled without their events; such a
+        signal can come late, without a change, or not at all.
+        """
+        ...
 
 
 class Queue(Protocol):
@@ -130,7 +153,7 @@ class Queue(Protocol):
         ...
 
 
-class StateStore(Queue, Protocol):
+class StateStore(Queue, ChangeSignals, Protocol):
     """The histories of goals. A key, wherever one is given, is a text of 1 to 200 characters; else it is Invalid."""
 
     async def append_event(  # noqa: PLR0913 (all that one append may do happens in one transaction)
@@ -262,10 +285,11 @@ class StateStore(Queue, Protocol):
         """Return kind and payload of what was posted to a goal under a key, also when it is an event by now."""
         ...
 
-    async def changes(self, after: int | None) -> Changes:
-        """Return which goals have got events since a mark, whoever wrote them; without one, only the present mark.
+    async def changes(self, after: Any | None) -> ChangedGoals:
+        """Return which goals have got events since a mark, also by other processes; without one, only the present mark.
 
-        A goal may be named that has got none: the seq tells.
+        Every event that is durable when this is called was returned by a call before or is returned by this one, in
+        whatever order concurrent transactions commit. A goal may be named that has got none: the seq tells.
         """
         ...
 

@@ -29,6 +29,8 @@ class DatabaseOnDemand:
         self._opening = asyncio.Lock()
         self._database: Database | None = None
         self._is_closed = False
+        self._waiting: dict[Callable[[], None], Callable[[], None] | None] = {}
+        """What watches the database once it is open, each with the function that ends it."""
 
     async def write(self, fn: "Callable[[Transaction], T]") -> T:
         """See Database.write."""
@@ -45,6 +47,21 @@ class DatabaseOnDemand:
     async def read_raw(self, fn: Callable[[RawTransaction], T]) -> T:
         """See RawDatabase.read_raw."""
         return await (await self._opened()).read_raw(fn)
+
+    def watch(self, notice: Callable[[], None]) -> Callable[[], None]:
+        """See RawDatabase.watch. A database that was never used is not opened for it."""
+        self._waiting[notice] = None if self._database is None else self._database.watch(notice)
+
+        def end() -> None:
+            if (stop := self._waiting.pop(notice)) is not None:
+                stop()
+
+        return end
+
+    def announce(self) -> None:
+        """See RawDatabase.announce."""
+        if self._database is not None:
+            self._database.announce()
 
     async def group(self, work: Work[Item, Result], item: Item, *, is_only: bool = False) -> Result:
         """See RawDatabase.group."""
@@ -84,6 +101,7 @@ class DatabaseOnDemand:
                 raise Unavailable(f"The store over {self._target.shown} is closed. Make a new one.")
             if self._database is None:
                 self._database = await open_database(self._target)
+                self._waiting = {notice: self._database.watch(notice) for notice in self._waiting}
             return self._database
 
 

@@ -86,6 +86,14 @@ class RawDatabase(Protocol):
         """See Database.read."""
         ...
 
+    def watch(self, notice: Callable[[], None]) -> Callable[[], None]:
+        """Call a function, on any thread, when another connection may have committed; the returned function ends it."""
+        ...
+
+    def announce(self) -> None:
+        """Have other processes that watch the database notice soon that something was committed here."""
+        ...
+
     async def group(self, work: Work[Item, Result], item: Item, *, is_only: bool = False) -> Result:
         """Do an item in one transaction with all others of the same work that wait; it is durable when this returns.
 

@@ -68,7 +68,7 @@ async def test_who_follows_a_goal_is_told_to_come_again_and_can(
         seen, chunks = await heard(socket), sent.aiter_bytes()
         assert (await anext(chunks)).startswith(b"id: 1\n")
         with database.away():
-            at.server.surface.feed.wake_all()
+            at.server.surface.p.goals.feed.wake_all()
             with pytest.raises(ConnectionClosed) as closed:
                 while True:
                     await heard(socket)

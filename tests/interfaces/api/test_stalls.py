@@ -9,11 +9,11 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from perdure.app import Perdure
+from perdure.app.change_feed.history_tail import PAGE_BYTES
+from perdure.app.change_feed.subscription import MAX_PENDING, Subscription
 from perdure.client import Client
 from perdure.interfaces.api.connections import Ending
-from perdure.interfaces.api.feed import MOST_PENDING, News
 from perdure.interfaces.api.server import Address, Running, running
-from perdure.interfaces.api.streams import PAGE_BYTES
 from tests.interfaces.api.test_goals import waiting
 from tests.interfaces.api.test_streams import heard
 from tests.interfaces.api.test_wire import connected, request
@@ -133,8 +133,9 @@ async def test_the_goals_that_have_not_ended_come_in_frames_of_a_limited_size(cl
     assert max(sizes) < 2 * PAGE_BYTES
 
 
-def test_no_more_changes_are_kept_for_a_listener_than_it_may_hear_of() -> None:
-    news = News()
-    for number in range(2 * MOST_PENDING):
-        news.tell(f"20200101-000000-goal-{number}")
-    assert len(news._goals) == MOST_PENDING + 1
+async def test_the_changes_that_are_kept_for_a_subscriber_that_does_not_read_are_bounded() -> None:
+    changes = Subscription()
+    for number in range(2 * MAX_PENDING):
+        changes.tell(f"20200101-000000-goal-{number}")
+    assert changes.has_missed
+    assert len(await changes.wait(0)) == MAX_PENDING

@@ -15,11 +15,12 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from perdure import Conflict, NotFound
 from perdure.app import Perdure
+from perdure.app.change_feed.history_tail import PAGE_BYTES
+from perdure.app.change_feed.subscription import MAX_PENDING
 from perdure.client import Client
 from perdure.interfaces.api.connections import Ending
-from perdure.interfaces.api.feed import MOST_PENDING
 from perdure.interfaces.api.server import Address, Running, running
-from perdure.interfaces.api.streams import PAGE_BYTES, pages
+from perdure.interfaces.api.streams import pages
 from tests.interfaces.api.test_goals import ASKS, ended, waiting
 
 
@@ -204,8 +205,8 @@ async def _seqs(events: AsyncIterator[Any]) -> list[int]:
 async def test_who_has_missed_too_much_is_told_to_connect_again(server: Running, token: str) -> None:
     async with opened(server, token, "/ws/events") as socket:
         assert (await heard(socket))["type"] == "goals"
-        (news,) = server.surface.feed._of_all
-        for number in range(MOST_PENDING + 1):
+        (news,) = server.surface.p.goals.feed._of_all
+        for number in range(MAX_PENDING + 1):
             news.tell(f"20200101-000000-goal-{number}")
         with pytest.raises(ConnectionClosed) as closed:
             await heard(socket)

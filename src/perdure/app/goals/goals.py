@@ -135,7 +135,7 @@ class Goals(GoalRuns):
 
     @cached_property
     def _posts(self) -> Posts:
-        return Posts(self._store, self._runner, self._clock, SystemIds(), self.find)
+        return Posts(self._store, self._runner, self._clock, SystemIds(), self.find, self.feed)
 
     @cached_property
     def worker(self) -> "AppWorker":
@@ -325,3 +325,4 @@ class Goals(GoalRuns):
         finally:
             self._is_closed = True
             await self._runner.close()
+            await self.feed.close()

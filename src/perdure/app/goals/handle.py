@@ -4,9 +4,11 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from perdure.app.change_feed.following import QUIET_S
 from perdure.app.goals.arguments import validate
 from perdure.app.goals.arguments.validate import OnFailed
 from perdure.app.goals.errors import wait_of
+from perdure.app.goals.reader import RECHECK_S
 from perdure.app.wire.goal_view import GoalResult, GoalView
 from perdure.app.wire.resources.vocabulary import GoalStatus
 from perdure.errors import Unavailable
@@ -104,14 +106,13 @@ class GoalHandle(Generic[T_co]):
         return f"{self.id} is {goal.status}" if wait is None else wait.detail.removesuffix(".")
 
     async def _wait_for_end(self) -> None:
-        while True:
-            await self._wait_for_task()
-            goal = await self._goals.get(self.id)
-            if goal.is_final:
-                return
-            if self._is_starter and await self._goals.can_continue(goal):
-                self._task = self._goals.worker.resume(self.id)
-            await self._goals.pause()
+        await self._wait_for_task()
+        async with self._goals.feed.subscribe(self.id) as changes:
+            while not (goal := await self._goals.get(self.id)).is_final:
+                if self._is_starter and await self._goals.can_continue(goal):
+                    self._task = self._goals.worker.resume(self.id)
+                await self._wait_for_task()
+                await changes.wait(RECHECK_S if self._is_starter else QUIET_S)
 
     async def _wait_for_task(self) -> None:
         """Wait for the end of the run in this process.

@@ -1,9 +1,13 @@
 """Reads goals: lists, histories, live events, replays and comparisons."""
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
 
+from perdure.app.change_feed.feed import ChangeFeed
+from perdure.app.change_feed.following import follow_pages
+from perdure.app.change_feed.shared_views import SharedViews
 from perdure.app.goals.arguments import validate
 from perdure.app.home.system import observer
 from perdure.app.wire.goal_view import GoalView
@@ -12,21 +16,15 @@ from perdure.kernel.events import Event, GoalBegun
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.history.compare import Parted, compare
 from perdure.kernel.history.replay import Replayed, replay, require_unchanged
-from perdure.kernel.ports import Changes, Clock, InboxRow, Leases, StateStore, Summary
+from perdure.kernel.ports import Clock, InboxRow, Leases, StateStore, Summary
 from perdure.settings import implied_home
 
 PAGE_BYTES = 4 << 20
 """How much JSON a page of a history has at most; a larger event is a page of its own."""
-_FOLLOW_S = 0.25
+_RETRY_S = 0.25
+RECHECK_S = 1.0
+"""How often it is checked what changes without an event: whether the worker of a goal lives, and whether it is due."""
 _WHOLE_ID = "Commands that change a goal need the whole id, and so do all requests over HTTP."
-
-
-def has_been_read(goal: Summary, seq: int) -> bool:
-    """Tell whether a reader that has read up to `seq` after it looked at a goal has read the goal to its end.
-
-    More events than the goal had when it had ended mean that it was reopened meanwhile.
-    """
-    return goal.is_final and seq <= goal.last_seq
 
 
 class GoalReader:
@@ -38,6 +36,10 @@ class GoalReader:
         self._leases = leases
         self._clock = clock
         self._is_closed = False
+        self.feed = ChangeFeed(store)
+        """Which goals change, whoever writes them."""
+        self.changed = SharedViews(self._view_of, self.feed.seq_of)
+        """Goals that the feed has reported."""
 
     @property
     def named_home(self) -> Path | None:
@@ -56,6 +58,9 @@ class GoalReader:
 
         Raises: NotFound
         """
+        return await self._view_of(goal_id)
+
+    async def _view_of(self, goal_id: str) -> GoalView:
         return (await self.views_of([await self._whole(goal_id)]))[0]
 
     async def look_into(self, goal: GoalView) -> GoalView:
@@ -103,34 +108,28 @@ class GoalReader:
 
         Raises: NotFound; Invalid; Conflict, with `last_seq`, when the goal does not have so many events.
         """
-        summary = await self._found(prefix)
-        goal_id, after = summary.goal_id, validate.number("after", after, 0)
-        validate.reached(summary, after)
-        while True:
-            seen = await self._store.find(goal_id)
-            while page := await self._store.load(goal_id, after=after, max_bytes=PAGE_BYTES):
+        async with aclosing(self.pages((await self._found(prefix)).goal_id, after)) as pages:
+            async for page in pages:
                 for event in page:
-                    after = event.seq
                     yield event
-            if has_been_read(seen, after):
-                return
-            await self._clock.sleep(_FOLLOW_S)
 
-    async def changes(self, after: int | None = None) -> Changes:
-        """Return which goals have got events since a mark, whoever wrote them."""
-        self.require_open()
-        return await self._store.changes(after)
+    def pages(self, goal_id: str, after: int = 0) -> AsyncGenerator[Sequence[Event], None]:
+        """Yield the events of a goal as `follow` does, in pages; an empty page when nothing happens for a while.
+
+        Raises: as `follow`.
+        """
+        return follow_pages(self.feed, goal_id, validate.number("after", after, 0))
 
     async def wait_while_running(self, goal_id: str) -> None:
         """Wait until no live worker runs a goal, or it has ended."""
-        is_running = True
-        while is_running:
-            await self.pause()
-            is_running = (await self.get(goal_id)).is_running
+        async with self.feed.subscribe(goal_id) as changes:
+            await changes.wait(_RETRY_S)  # a silent owner does not count as running, and cannot be replaced yet
+            while (await self.get(goal_id)).is_running:
+                await changes.wait(RECHECK_S)
 
     async def pause(self) -> None:
-        """Wait until the store is worth another look."""
-        await self._clock.sleep(_FOLLOW_S)
+        """Wait before a call that another worker was in the way of is made again."""
+        await self._clock.sleep(_RETRY_S)
 
     async def state(self, goal_id: str) -> GoalState:
         """Return what the events of a goal say.

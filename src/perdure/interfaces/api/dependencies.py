@@ -19,7 +19,6 @@ from perdure.errors import Invalid
 from perdure.interfaces.api.auth.security_middleware import PARSED_BODY
 from perdure.interfaces.api.auth.server_access import ServerAccess
 from perdure.interfaces.api.connections import Lines
-from perdure.interfaces.api.feed import Feed
 from perdure.interfaces.api.json_body import MOST_ON_LOOP_BYTES
 from perdure.interfaces.api.problems import Stale
 from perdure.kernel.ports import Once
@@ -29,11 +28,10 @@ BASE = "/api/v1"
 
 @dataclass(frozen=True)
 class Surface:
-    """The home that is served, who runs its goals, who hears of them, and who may come in."""
+    """The home that is served, who runs its goals, and who may come in."""
 
     p: Perdure
     serving: Serving
-    feed: Feed
     access: ServerAccess
     lines: Lines
 

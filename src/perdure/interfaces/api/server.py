@@ -24,7 +24,6 @@ from perdure.interfaces.api.app import make_app
 from perdure.interfaces.api.auth.server_access import LOCAL, ServerAccess
 from perdure.interfaces.api.connections import Ending, Lines
 from perdure.interfaces.api.dependencies import Surface
-from perdure.interfaces.api.feed import Feed
 from perdure.interfaces.api.protocols.config import Config
 from perdure.interfaces.api.protocols.connections import Connections
 from perdure.tools.exec.descriptors import raise_file_limit
@@ -240,7 +239,7 @@ def _signals() -> Iterator[_Heard]:
 
 def _end(surface: Surface, why: Ending) -> None:
     surface.lines.end_all(why)
-    surface.feed.wake_all()
+    surface.p.goals.feed.wake_all()
 
 
 async def kept_up(chore: Callable[[], Awaitable[None]], pause_s: float = _PAUSE_S) -> None:
@@ -259,7 +258,7 @@ async def _watch_token(surface: Surface) -> None:
     while True:
         await asyncio.sleep(_ROTATION_S)
         if surface.lines.end_sessions(surface.access.sessions.is_open):
-            surface.feed.wake_all()
+            surface.p.goals.feed.wake_all()
         if (now := surface.access.token.read()) != token:
             token = now
             _end(surface, Ending.TOKEN)
@@ -273,16 +272,13 @@ async def _run_goals(serving: Serving, listens: asyncio.Event) -> None:
 
 @asynccontextmanager
 async def _working(p: Perdure, access: ServerAccess, listens: asyncio.Event) -> AsyncIterator[Surface]:
-    """Run goals, and look for changes, for the time of the block; at its end all goals are given back."""
+    """Run goals for the time of the block; at its end all goals are released."""
     wakes = WakeCli(frozenset(p.settings.flows)) if p.settings.wake_cli_goals else None
     clock = SystemClock()
     serving = Serving(p.goals, p.keys, clock, wakes=wakes)
-    surface = Surface(p, serving, Feed(p.goals), access, Lines())
+    surface = Surface(p, serving, access, Lines())
     retention = Retention(p.goals, clock, p.settings.keep_days)
-    work = (
-        *(partial(_run_goals, serving, listens), surface.feed.run),
-        *(partial(_watch_token, surface), retention.run),
-    )
+    work = (partial(_run_goals, serving, listens), partial(_watch_token, surface), retention.run)
     chores = [asyncio.create_task(kept_up(chore)) for chore in work]
     try:
         yield surface

@@ -1,42 +1,32 @@
-"""The events of a goal as they come, whoever writes them: for sockets and for server-sent events."""
+"""The events of a goal as they come, for sockets and for server-sent events."""
 
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
 
-from perdure.app.goals.reader import has_been_read
+from perdure.app.change_feed.history_tail import PAGE_BYTES
 from perdure.errors import PerdureError
 from perdure.interfaces.api.connections import Line
 from perdure.interfaces.api.dependencies import Surface
 from perdure.kernel.events import Event
 
-PAGE_BYTES = 1 << 18
-"""So much of a history is held for one connection, or one event, if that is larger."""
 _MOST = 500
-PATIENCE_S = 5.0
 
 log = logging.getLogger(__name__)
 
 
-async def pages(served: Surface, line: Line, goal_id: str, after: int) -> AsyncIterator[Sequence[Event]]:
-    """Give the events of a goal after a seq, then those that come, each once and in order, until it has ended.
+async def pages(served: Surface, line: Line, goal_id: str, after: int) -> AsyncGenerator[Sequence[Event], None]:
+    """Yield the pages of `Goals.pages` until the connection has to end.
 
-    A page is read when the one before was taken: whoever is slow holds up nobody, and nothing piles up. An empty page
-    comes when nothing has happened for a while.
+    A page is read when the one before was taken, so that a slow client delays no other client and nothing piles up.
 
     Raises: NotFound; Conflict, with `last_seq`, when the goal does not have so many events.
     """
-    with served.feed.following(goal_id) as news:
-        while True:
-            seen = (await served.p.goals.find(goal_id)).summary
-            while found := await served.p.goals.events(goal_id, after=after, limit=_MOST, max_bytes=PAGE_BYTES):
-                after = found[-1].seq
-                yield found
-            if has_been_read(seen, after):
-                return
+    async with aclosing(served.p.goals.pages(goal_id, after)) as found:
+        async for page in found:
+            yield page
             if line.ending is not None:
                 return
-            if not await news.wait(PATIENCE_S):
-                yield []
 
 
 async def event_stream(served: Surface, goal_id: str, after: int) -> AsyncIterator[bytes]:

@@ -15,7 +15,8 @@ from perdure.kernel.ports import (
     ALL_GOALS,
     Admit,
     Appended,
-    Changes,
+    ChangedGoals,
+    ChangeListener,
     Ended,
     Event,
     ForkedFrom,
@@ -49,6 +50,8 @@ class _Goal:
     inbox: dict[str, InboxRow] = field(default_factory=dict)
     epoch: int = 1
     is_deleted: bool = False
+    changed_no: int = 0
+    """The number of the newest append of events, counted over all goals."""
 
     @property
     def has_ended(self) -> bool:
@@ -97,6 +100,8 @@ class InMemoryStateStore:
         self._goals: dict[str, _Goal] = {}
         self._start_keys: dict[str, str] = {}
         self._leases: dict[str, Lease] = {}
+        self._appends = 0
+        self._listeners: list[ChangeListener] = []
 
     async def append_event(  # noqa: PLR0913 (see the port)
         self,
@@ -123,13 +128,25 @@ class InMemoryStateStore:
         if goal is not None and (answer := _first_answer(goal, append)) is not None:
             return answer
         if append.makes_goal:
-            return self._create(append)
-        goal = self._goal(goal_id)
-        if not goal.accepts(append):
-            raise append.refusal(goal.summary.status, goal.summary.last_seq, goal.events[-1].hash, goal.epoch)
-        done = goal.take(append)
-        self._post_end(append)
+            done = self._create(append)
+        else:
+            goal = self._goal(goal_id)
+            if not goal.accepts(append):
+                raise append.refusal(goal.summary.status, goal.summary.last_seq, goal.events[-1].hash, goal.epoch)
+            done = goal.take(append)
+            self._post_end(append)
+        self._note_change(append)
         return done
+
+    def _note_change(self, append: Append) -> None:
+        if append.events:
+            self._appends += 1
+            self._goals[append.goal_id].changed_no = self._appends
+            self._tell(append.goal_id, append.events)
+
+    def _tell(self, goal_id: str, events: Sequence[Event]) -> None:
+        for listener in tuple(self._listeners):
+            listener(goal_id, events)
 
     def _post_end(self, append: Append) -> None:
         """Post the end of a child to its parent, unless that has ended."""
@@ -220,6 +237,7 @@ class InMemoryStateStore:
         if not goal.has_ended:
             rest = replace(rest, status="cancelled", waiting_for=None, worker=None, due_us=None)
         self._goals[goal_id] = _Goal(rest, is_deleted=True)
+        self._tell(goal_id, ())
 
     async def post(  # noqa: PLR0913 (what is posted, its key, its check and its moment)
         self,
@@ -263,13 +281,17 @@ class InMemoryStateStore:
             return None
         return next(iter(_posts(goal, key)), None)
 
-    async def changes(self, after: int | None) -> Changes:
+    async def changes(self, after: Any | None) -> ChangedGoals:
         """See StateStore.changes."""
-        there = {name: goal for name, goal in self._goals.items() if not goal.is_deleted}
-        mark = sum(len(goal.events) for goal in self._goals.values())
-        if after in (None, mark):
-            return Changes(mark)
-        return Changes(mark, {name: goal.summary.last_seq for name, goal in there.items()})
+        if after is None:
+            return ChangedGoals(self._appends)
+        changed = {name: goal for name, goal in self._goals.items() if goal.changed_no > after and not goal.is_deleted}
+        return ChangedGoals(self._appends, {name: goal.summary.last_seq for name, goal in changed.items()})
+
+    def watch(self, listener: ChangeListener) -> Callable[[], None]:
+        """See ChangeSignals.watch."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
 
     async def renew(self, worker: Worker, ttl_s: float) -> None:
         """See Leases.renew."""

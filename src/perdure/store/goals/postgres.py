@@ -7,6 +7,7 @@ import orjson
 from perdure.kernel.ports import Appended, Worker
 from perdure.store.goals.append import Append
 from perdure.store.goals.append_sql import Answer, Appends, first_answer
+from perdure.store.goals.changes import POSTGRES_SNAPSHOT
 from perdure.store.goals.heartbeats import Heartbeats, Lease
 from perdure.store.goals.leases import (
     LEASES,
@@ -145,6 +146,7 @@ class PostgresStateStore(SqlStateStore):
 
     _payload_bytes = "octet_length(payload)"
     _has_tag = "strpos(tags, ?) > 0"
+    _snapshot = POSTGRES_SNAPSHOT
 
     def __init__(self, database: RawDatabase | str) -> None:
         super().__init__(self._found(database, PostgresTarget), PostgresAppends())

@@ -27,11 +27,6 @@ _PUT: list[Callable[[Event, Any], None]] = [getattr(Event, field.name).__set__ f
 _NO_KEY = (None,)
 _ORIGIN_AT = [field.name for field in fields(Summary)].index("forked_from")
 POSTED = "SELECT id FROM goals WHERE worker = ? AND inbox_count > 0 ORDER BY goal_no"
-LAST_EVENT = "SELECT coalesce(max(event_no), 0) FROM events"
-CHANGED = (
-    "SELECT goals.id, max(seq) FROM events JOIN goals USING (goal_no)"
-    " WHERE event_no > ? AND event_no <= ? AND deleted_at IS NULL GROUP BY goals.id"
-)
 BY_KEY = (
     "SELECT kind, payload FROM inbox WHERE goal_no = ? AND key = ?"
     " UNION ALL SELECT type, payload FROM events WHERE goal_no = ? AND key = ?"

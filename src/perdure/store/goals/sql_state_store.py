@@ -1,5 +1,6 @@
 """The histories of goals in a SQL database; how many appends share a transaction, each kind knows itself."""
 
+import asyncio
 import os
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -8,9 +9,21 @@ from typing import TYPE_CHECKING, Any, Self
 
 import orjson
 
-from perdure.errors import Invalid
+from perdure.errors import Invalid, Unavailable
 from perdure.kernel.history.deletion import has_fork, not_finished
-from perdure.kernel.ports import ALL_GOALS, FINAL, Admit, Appended, Changes, Ended, Event, GoalFilter, InboxRow, Summary
+from perdure.kernel.ports import (
+    ALL_GOALS,
+    FINAL,
+    Admit,
+    Appended,
+    ChangedGoals,
+    ChangeListener,
+    Ended,
+    Event,
+    GoalFilter,
+    InboxRow,
+    Summary,
+)
 from perdure.store.goals.append import (
     Append,
     json_text,
@@ -20,15 +33,14 @@ from perdure.store.goals.append import (
     the_one,
 )
 from perdure.store.goals.append_sql import INSERT_POST, Appends
+from perdure.store.goals.changes import Mark, changed_goals
 from perdure.store.goals.history import Page, load
 from perdure.store.goals.rows import (
     BY_ID,
     BY_KEY,
     BY_PREFIX,
     BY_START_KEY,
-    CHANGED,
     DELETED,
-    LAST_EVENT,
     POSTED,
     QUEUED,
     due_listing,
@@ -44,8 +56,6 @@ from perdure.store.target import PostgresTarget, SqliteTarget, parse_target
 if TYPE_CHECKING:
     from perdure.store.on_demand import DatabaseOnDemand
 
-_LATE = 256
-"""PostgreSQL gives out numbers before it commits: so many events may become visible after one with a higher number."""
 _INBOX = "SELECT id, kind, payload, key, created_at FROM inbox WHERE goal_no = ? ORDER BY inbox_no"
 _END = (
     "UPDATE goals SET status = 'cancelled', waiting_for = NULL, worker = NULL, due_at = NULL, epoch = epoch + 1"
@@ -67,6 +77,8 @@ class SqlStateStore:
     """The SQL expression for the size of a payload in bytes; each kind of database has its own."""
     _has_tag: str
     """The SQL condition that the column of tags contains a text; each kind of database has its own."""
+    _snapshot: str
+    """The SQL expression of the snapshot of a transaction; each kind of database has its own."""
     _own: "DatabaseOnDemand | None" = None
     """The database that this store opens itself."""
 
@@ -77,6 +89,7 @@ class SqlStateStore:
         self._appends = appends
         self._now_us = now_us
         self._active: set[str] = set()
+        self._listeners: list[ChangeListener] = []
 
     def _found(
         self, database: RawDatabase | str | os.PathLike[str], kind: type[SqliteTarget | PostgresTarget]
@@ -134,6 +147,11 @@ class SqlStateStore:
         try:
             done = await self._database.group(self._appends, append, is_only=len(self._active) == 1)
             is_active = not append.ends and (done.inbox_waiting or not release)
+            if events:
+                self._tell(goal_id, append.events)
+        except (Unavailable, asyncio.CancelledError):
+            self._tell(None, ())  # it may be stored
+            raise
         finally:
             if not is_active:
                 self.let_go(goal_id)
@@ -202,6 +220,7 @@ class SqlStateStore:
         """See StateStore.delete."""
         now_us = self._now_us()
         await self._database.write_raw(lambda raw: _delete(raw, goal_id, now_us, even_unfinished=even_unfinished))
+        self._tell(goal_id, ())
 
     async def post(  # noqa: PLR0913 (what is posted, its key, its check and its moment)
         self,
@@ -237,23 +256,31 @@ class SqlStateStore:
         require_key(key)
         return await self._database.read_raw(lambda raw: _posted_as(raw, goal_id, key))
 
-    async def changes(self, after: int | None) -> Changes:
+    async def changes(self, after: Mark | None) -> ChangedGoals:
         """See StateStore.changes."""
-        return await self._database.read_raw(lambda raw: _changes(raw, after))
+        return await self._database.read_raw(lambda raw: changed_goals(raw, after, self._snapshot))
+
+    def watch(self, listener: ChangeListener) -> Callable[[], None]:
+        """See ChangeSignals.watch."""
+        stop = self._database.watch(lambda: listener(None, ()))
+        self._listeners.append(listener)
+
+        def end() -> None:
+            self._listeners.remove(listener)
+            stop()
+
+        return end
+
+    def _tell(self, goal_id: str | None, events: Sequence[Event]) -> None:
+        self._database.announce()
+        for listener in tuple(self._listeners):
+            listener(goal_id, events)
 
 
 def _posted_as(raw: RawTransaction, goal_id: str, key: str) -> tuple[str, dict[str, Any]] | None:
     row = raw.first("SELECT goal_no FROM goals WHERE id = ? AND deleted_at IS NULL", goal_id)
     found = None if row is None else raw.first(BY_KEY, row[0], key, row[0], key)
     return None if found is None else (found[0], orjson.loads(found[1]))
-
-
-def _changes(raw: RawTransaction, after: int | None) -> Changes:
-    (mark,) = raw.first(LAST_EVENT) or (0,)
-    if after is None or mark == after:
-        return Changes(mark)
-    rows = raw.execute(CHANGED, after - _LATE, mark).fetchall()
-    return Changes(mark, dict(map(tuple, rows)))
 
 
 def _find(raw: RawTransaction, prefix: str) -> tuple[list[Summary], list[str]]:

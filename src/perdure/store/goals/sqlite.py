@@ -5,6 +5,7 @@ import os
 from perdure.kernel.ports import Worker
 from perdure.store.goals.append import Append
 from perdure.store.goals.append_sql import Appends, Swapped, swap
+from perdure.store.goals.changes import NO_SNAPSHOT
 from perdure.store.goals.heartbeats import Lease
 from perdure.store.goals.leases import SqlLeases, is_known_dead
 from perdure.store.goals.sql_state_store import SqlStateStore
@@ -78,6 +79,7 @@ class SqliteStateStore(SqlStateStore):
 
     _payload_bytes = "length(CAST(payload AS BLOB))"
     _has_tag = "instr(tags, ?) > 0"
+    _snapshot = NO_SNAPSHOT
 
     def __init__(self, database: RawDatabase | str | os.PathLike[str]) -> None:
         super().__init__(self._found(database, SqliteTarget), SqliteAppends())

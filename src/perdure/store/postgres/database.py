@@ -3,12 +3,14 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from perdure import failpoints
 from perdure.errors import Conflict, Invalid
 from perdure.store.backup.durable import new_file
+from perdure.store.commit_watch import CommitWatch
 from perdure.store.database import Connected, Health
 from perdure.store.executor import Threads
 from perdure.store.group_commit import Groups, Outcomes, do_items
@@ -23,6 +25,7 @@ from perdure.store.postgres.connection import (
     require_driver,
 )
 from perdure.store.postgres.guard import Guard, lock_goals
+from perdure.store.postgres.notifications import Notifier, listen
 from perdure.store.postgres.writer import PostgresTransaction, Writer, refuse_when_aborted
 from perdure.store.raw import Item, RawTransaction, Result, Work
 from perdure.store.target import PostgresTarget
@@ -56,6 +59,8 @@ class PostgresDatabase:
         self._groups = Groups(self._writing, self._write_group)
         self._writing_engine = engine_over(target.url, size=1)
         self._reading_engine = engine_over(target.url, size=READERS, is_reader=True)
+        self._notifier = Notifier(lambda note: self._writing.post(partial(self._writer.send, note)))
+        self._commits = CommitWatch("perdure-commits", partial(listen, target, self._notifier.note))
         if debug:
             from perdure.store.transaction import log_statements
 
@@ -83,6 +88,14 @@ class PostgresDatabase:
         """See RawDatabase.write_raw."""
         self._groups.seal()
         return await self._writing.run(self._writer.write_raw, fn, flush=flush)
+
+    def watch(self, notice: Callable[[], None]) -> Callable[[], None]:
+        """See RawDatabase.watch."""
+        return self._commits.watch(notice)
+
+    def announce(self) -> None:
+        """See RawDatabase.announce."""
+        self._notifier.announce()
 
     async def group(self, work: Work[Item, Result], item: Item, *, is_only: bool = False) -> Result:
         """See RawDatabase.group."""
@@ -119,6 +132,7 @@ class PostgresDatabase:
     async def close(self) -> None:
         """See Database.close."""
         self._groups.seal()
+        self._notifier.close()
         try:
             async with asyncio.timeout(_CLOSE_S):
                 await self._writing.finish(self._close)
@@ -211,6 +225,7 @@ class PostgresDatabase:
 
     def _close(self) -> None:
         self._reading.stop(wait=True)
+        self._commits.close()
         self._writer.close()
         self._reading_engine.dispose()
         self._writing_engine.dispose()

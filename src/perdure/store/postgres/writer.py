@@ -1,6 +1,7 @@
 """The writer's own connection to PostgreSQL, for the hot path: a transaction is begun only where one is needed."""
 
 import functools
+import logging
 import select
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import psycopg
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 Commit = Callable[[Callable[[], object]], None]
 
 
@@ -68,6 +70,15 @@ class Writer:
     def write_group(self, fn: Callable[[RawTransaction], T], is_single: bool) -> T:
         """Run a function that does all items of a group: in one transaction, unless it is one by itself."""
         return self._run_single(fn) if is_single else self._transact(fn, _commit_group)
+
+    def send(self, statements: str) -> None:
+        """Run statements whose failure changes nothing."""
+        import psycopg
+
+        try:
+            self._sound_connection().execute(statements.encode(), prepare=False)
+        except psycopg.Error as error:
+            log.debug("%s was not notified: %s", self._target.shown, error)
 
     def close(self) -> None:
         """Let go of the connection."""

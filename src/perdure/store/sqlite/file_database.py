@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from perdure.errors import Damaged, PerdureError, Unavailable
 from perdure.filelock.lock import FileLock
 from perdure.settings import ensure_folder
+from perdure.store.commit_watch import CommitWatch
 from perdure.store.database import Connected, Health
 from perdure.store.executor import Threads
 from perdure.store.group_commit import Groups, Outcomes, do_items
@@ -17,6 +18,7 @@ from perdure.store.migrations import CHAIN, Chain
 from perdure.store.raw import Item, RawTransaction, Result, Work
 from perdure.store.sqlite import faults, files
 from perdure.store.sqlite.connection import pragma
+from perdure.store.sqlite.data_version import DataVersion
 from perdure.store.sqlite.facts import health_of, problems_of
 from perdure.store.sqlite.readers import Readers
 from perdure.store.sqlite.users import processes_with
@@ -46,6 +48,8 @@ class SqliteFileDatabase:
         self._reading = Threads("perdure-reader", READERS)
         self._groups = Groups(self._writing, self._write_group, self._write_now)
         self._is_checkpoint_posted = False
+        self._data_version = DataVersion(path, self._lock)
+        self._commits = CommitWatch("perdure-commits", self._data_version.watch)
 
     @classmethod
     async def open(cls, path: Path, *, migrate: bool, debug: bool, chain: Chain = CHAIN) -> Self:
@@ -71,6 +75,13 @@ class SqliteFileDatabase:
         """See RawDatabase.write_raw."""
         self._groups.seal()
         return await self._writing.run(self._write, lambda: self._writer.write_raw(fn, flush=flush))
+
+    def watch(self, notice: Callable[[], None]) -> Callable[[], None]:
+        """See RawDatabase.watch."""
+        return self._commits.watch(notice)
+
+    def announce(self) -> None:
+        """See RawDatabase.announce: processes that watch the file read its `data_version`."""
 
     async def group(self, work: Work[Item, Result], item: Item, *, is_only: bool = False) -> Result:
         """See RawDatabase.group."""
@@ -146,6 +157,7 @@ class SqliteFileDatabase:
 
     def _disconnect(self) -> None:
         """Close all connections. The caller holds the lock, because the last one to close checkpoints."""
+        self._data_version.renew()
         self._readers.close()
         self._writer.disconnect()
 
@@ -195,6 +207,7 @@ class SqliteFileDatabase:
 
     def _close(self) -> None:
         self._reading.stop(wait=True)
+        self._commits.close()
         try:
             self._lock.acquire(None if self._writer.has_written else _PATIENCE_S)
         except PerdureError as error:

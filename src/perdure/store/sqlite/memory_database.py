@@ -60,6 +60,13 @@ class SqliteMemoryDatabase:
         self._groups.seal()
         return await self._thread.run(self._transact, fn, commit_write)
 
+    def watch(self, notice: Callable[[], None]) -> Callable[[], None]:  # noqa: ARG002 (no other process has it)
+        """See RawDatabase.watch."""
+        return lambda: None
+
+    def announce(self) -> None:
+        """See RawDatabase.announce."""
+
     async def group(self, work: Work[Item, Result], item: Item, *, is_only: bool = False) -> Result:
         """See RawDatabase.group."""
         return await self._groups.add(work, item, is_only=is_only)

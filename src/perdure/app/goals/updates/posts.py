@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from perdure.app.change_feed.feed import ChangeFeed
 from perdure.app.goals.arguments import validate
 from perdure.app.wire.goal_view import GoalView
 from perdure.app.workers.runner import Runner
@@ -18,6 +19,8 @@ CANCEL_WAIT_S = 8.0
 _UNWIND_S = 2.0
 _LOOK_S = 0.05
 CLEANING_UP = "It is cancelled, and ends when its flow has cleaned up."
+_RECHECK_S = 0.25
+"""How often it is checked whether the worker of a cancelled goal still lives."""
 _CANCEL_PENDING = "A cancel is pending: what the goal runs has not ended yet."
 
 
@@ -25,13 +28,20 @@ class Posts:
     """Posts to the inboxes of goals; `find` returns a goal as it is now."""
 
     def __init__(
-        self, store: StateStore, runner: Runner, clock: Clock, ids: Ids, find: Callable[[str], Awaitable[GoalView]]
+        self,
+        store: StateStore,
+        runner: Runner,
+        clock: Clock,
+        ids: Ids,
+        find: Callable[[str], Awaitable[GoalView]],
+        feed: ChangeFeed,
     ) -> None:
         self._store = store
         self._runner = runner
         self._clock = clock
         self._ids = ids
         self._find = find
+        self._feed = feed
 
     async def post(  # noqa: PLR0913 (what is posted, its key, its check and its moment)
         self,
@@ -65,18 +75,25 @@ class Posts:
 
     async def wait_for_end(self, goal: GoalView, wait_s: float) -> GoalView:
         """Wait until a cancelled goal has ended, for some seconds; what a dead worker has left is ended here."""
-        deadline_s = self._clock.boottime_s() + wait_s
-        while not goal.is_final:
-            is_taken = not any(row.kind == "cancel" for row in await self._store.inbox(goal.id))
-            if self._clock.boottime_s() > deadline_s:
-                return replace(goal, note=CLEANING_UP if is_taken else _CANCEL_PENDING)
-            self._runner.look(goal.id)
-            await self._clock.sleep(_LOOK_S)
-            goal = await self._find(goal.id)
-            if not (goal.is_final or goal.is_running or is_taken):
-                with suppress(Conflict):  # another worker has claimed it meanwhile, or may still live
-                    goal = await self._runner.settle(goal.id)
+        if not goal.is_final:
+            goal = await self._wait_until_final(goal, self._clock.boottime_s() + wait_s)
+        if not goal.is_final:
+            return goal
         return replace(goal, termination=fold(await self._store.load(goal.id)).termination)
+
+    async def _wait_until_final(self, goal: GoalView, deadline_s: float) -> GoalView:
+        async with self._feed.subscribe(goal.id) as changes:
+            while not goal.is_final:
+                is_taken = not any(row.kind == "cancel" for row in await self._store.inbox(goal.id))
+                if self._clock.boottime_s() > deadline_s:
+                    return replace(goal, note=CLEANING_UP if is_taken else _CANCEL_PENDING)
+                self._runner.look(goal.id)
+                await changes.wait(_RECHECK_S)
+                goal = await self._find(goal.id)
+                if not (goal.is_final or goal.is_running or is_taken):
+                    with suppress(Conflict):  # another worker has claimed it meanwhile, or may still live
+                        goal = await self._runner.settle(goal.id)
+        return goal
 
     async def _settle(self, goal_id: str) -> GoalView:
         """Record what was posted, unless a live worker owns the goal: that one releases it only with all taken.

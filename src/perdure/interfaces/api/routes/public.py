@@ -59,7 +59,7 @@ async def logout(served: Served) -> Response:
     if session is not None:
         served.access.sessions.end(session)
         served.lines.end_sessions(served.access.sessions.is_open)
-        served.feed.wake_all()
+        served.p.goals.feed.wake_all()
     response = reply({"logged_out": session is not None})
     response.delete_cookie(served.access.cookie, httponly=True, samesite="strict", path="/")
     return response

@@ -7,14 +7,15 @@ from typing import Annotated
 import orjson
 from fastapi import APIRouter, Query, WebSocket
 
+from perdure.app.change_feed.following import QUIET_S
+from perdure.app.change_feed.history_tail import PAGE_BYTES
 from perdure.app.goals.arguments.validate import AfterEnd
 from perdure.app.wire.resources.goals import Goal
 from perdure.errors import Damaged, NotFound, PerdureError
 from perdure.interfaces.api.connections import Ending, Line
 from perdure.interfaces.api.dependencies import Served, Surface
-from perdure.interfaces.api.feed import MOST_PENDING
 from perdure.interfaces.api.sockets.push import refuse, tell
-from perdure.interfaces.api.streams import PAGE_BYTES, PATIENCE_S, pages
+from perdure.interfaces.api.streams import pages
 from perdure.kernel.ports import Status
 
 router = APIRouter()
@@ -68,18 +69,17 @@ async def _events(served: Surface, line: Line, goal_id: str, after: int) -> Asyn
 
 async def _changes(served: Surface, line: Line) -> AsyncIterator[str]:
     told: dict[str, int] = {}
-    await served.feed.look()
-    with served.feed.following() as news:
+    async with served.p.goals.feed.subscribe() as changes:
         async for goals in _unfinished_pages(served):
             yield _text({"type": "goals", "goals": goals})
         while line.ending is None:
-            changed = await news.wait(PATIENCE_S)
-            if len(changed) > MOST_PENDING:
+            changed = await changes.wait(QUIET_S)
+            if changes.has_missed:
                 line.end(Ending.RESYNC)
                 return
             for goal_id in changed:
                 try:
-                    goal = await served.p.goals.find(goal_id)
+                    goal = await served.p.goals.changed.get(goal_id)
                 except NotFound:
                     continue
                 text = _text({"type": "goal", "goal": goal.wire()})

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from perdure.app import open_home
+from perdure.app.change_feed.subscription import Subscription
 from perdure.app.goals.arguments.validate import reached
 from perdure.app.goals.details import detail_of
 from perdure.app.goals.goals import Goals
@@ -22,14 +23,13 @@ from perdure.interfaces.cli.goals.run_ui.descendants import Descendants
 from perdure.interfaces.cli.goals.run_ui.progress import write_value
 from perdure.interfaces.cli.goals.run_ui.run_ui import Showing, raise_failure, view_of
 from perdure.interfaces.cli.goals.run_ui.writer import Writer
+from perdure.kernel.calls.tasks import end_tasks
 from perdure.kernel.events import Event
 from perdure.kernel.fold import GoalState, apply, fold
 from perdure.kernel.loop import Ran
 
 _QUIET_S = 1.0
 """How long nothing has to happen before it is looked who runs the goal, and said when that has changed."""
-_TICK_S = 0.25
-"""How often children are read while nothing happens in their parent."""
 _PATIENCE_S = 1.0
 
 
@@ -80,36 +80,36 @@ class _Audience:
 
         Raises: BrokenPipeError when standard output is closed; what Goals.follow raises.
         """
+        async with goals.feed.subscribe(goal_id) as changes:
+            return await self._follow(goals, goal_id, changes)
+
+    async def _follow(self, goals: Goals, goal_id: str, changes: Subscription) -> GoalState:
+        """See `follow`; while nothing happens in the goal, show what happens in its children."""
         state: GoalState | None = None
-        children = Descendants(goals, self._view)
+        children = Descendants(goals, self._view, changes)
         events = goals.follow(goal_id)
-        coming, quiet_s = _next(events), 0.0
+        time = asyncio.get_running_loop().time
+        coming, changed, quiet_since_s = _next(events), _wait(changes), time()
         try:
             while True:
-                await asyncio.wait({coming}, timeout=_TICK_S)
+                await asyncio.wait({coming, changed}, return_when=asyncio.FIRST_COMPLETED)
                 raise_failure(self._writer.failure)
-                if not coming.done():
-                    quiet_s += _TICK_S
-                    await self._idle(goals, goal_id, state, children, is_quiet=quiet_s >= _QUIET_S)
+                if coming.done():
+                    event, quiet_since_s = coming.result(), time()
+                    if event is None:
+                        return state if state is not None else await goals.state(goal_id)
+                    await children.before(event, state, is_shown=event.seq > self._after)
+                    state = self._see(event, state)
+                    await children.after(event, state)
+                    coming = _next(events)
                     continue
-                event, quiet_s = coming.result(), 0.0
-                if event is None:
-                    return state if state is not None else await goals.state(goal_id)
-                await children.before(event, state, is_shown=event.seq > self._after)
-                state = self._see(event, state)
-                await children.after(event, state)
-                coming = _next(events)
+                goal_ids, changed = changed.result(), _wait(changes)
+                await children.look(None if changes.has_missed else goal_ids)
+                changes.has_missed = False
+                if time() - quiet_since_s >= _QUIET_S:
+                    await self._look(goals, goal_id, state)
         finally:
-            coming.cancel()
-            await asyncio.wait({coming})
-
-    async def _idle(
-        self, goals: Goals, goal_id: str, state: GoalState | None, children: Descendants, *, is_quiet: bool
-    ) -> None:
-        """Show what happens in children while nothing happens in the goal; then say where the goal stands."""
-        await children.look()
-        if is_quiet:
-            await self._look(goals, goal_id, state)
+            await end_tasks({coming, changed})
 
     async def end(self, shown: GoalDetailView) -> Answer:
         """Print how it ended."""
@@ -159,6 +159,10 @@ class _Audience:
             seen = replace(seen, next_goals=await goals.children.waiting(state))
             for line in [headline(found), *next_lines(self._options, seen)]:
                 self._view.say(line)
+
+
+def _wait(changes: Subscription) -> "asyncio.Task[list[str]]":
+    return asyncio.create_task(changes.wait(_QUIET_S))
 
 
 def _next(events: AsyncIterator[Event]) -> "asyncio.Task[Event | None]":

@@ -1,11 +1,12 @@
 """The children of a goal that is watched, and theirs: their events are shown between those of their parents."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from perdure.app.change_feed.history_tail import PAGE_BYTES
+from perdure.app.change_feed.subscription import Subscription
 from perdure.app.goals.goals import Goals
-from perdure.app.goals.reader import PAGE_BYTES
 from perdure.errors import Damaged, NotFound
 from perdure.interfaces.cli.goals.run_ui.progress import View
 from perdure.kernel.calls.children import child_of
@@ -31,9 +32,10 @@ class _Child:
 class Descendants:
     """Reads the events of children while their parents wait for them, and shows them by their time."""
 
-    def __init__(self, goals: Goals, view: View) -> None:
+    def __init__(self, goals: Goals, view: View, changes: Subscription) -> None:
         self._goals = goals
         self._view = view
+        self._changes = changes
         self._children: dict[str, _Child] = {}
 
     async def before(self, event: Event, state: GoalState | None, *, is_shown: bool) -> None:
@@ -45,19 +47,12 @@ class Descendants:
         """Follow the child that an event of the goal that is watched has started, if it has."""
         await self._begin_child(event, state, "")
 
-    async def look(self) -> None:
-        """Show what has happened in children until now."""
-        parents = {each.state.begun.parent.goal_id for each in self._open if each.state and each.state.begun.parent}
-        rows = {row.id: row for parent in parents for row in await self._goals.children_of(parent)}
-        for child in self._open:
-            row = rows.get(child.goal_id)
-            if row is None or row.summary.last_seq > child.read_seq:
+    async def look(self, changed: Collection[str] | None) -> None:
+        """Show what has happened in the children that have changed, or in all of them, until now."""
+        for goal_id, child in tuple(self._children.items()):
+            if child.is_open and (changed is None or goal_id in changed):
                 await self._read(child)
         await self._show(None, is_shown=True)
-
-    @property
-    def _open(self) -> Sequence[_Child]:
-        return [child for child in self._children.values() if child.is_open]
 
     async def _begin_child(self, event: Event, state: GoalState, above: str) -> None:
         body = decode(event)
@@ -67,6 +62,7 @@ class Descendants:
         name = f"{above} {call.call.step}".lstrip()
         child = self._children.setdefault(child_of(call), _Child(child_of(call), name))
         child.is_open, child.name = True, name  # a retry of the parent starts the same child again
+        self._goals.feed.add(self._changes, child.goal_id)
         await self._read(child)
 
     async def _finish_child(self, event: Event, state: GoalState | None, *, is_shown: bool) -> None:

@@ -23,6 +23,8 @@ from perdure.kernel.loop import Ran
 from perdure.kernel.ports import Owned
 
 _POLL_S = 0.5
+_DEADLINE_S = 0.5
+"""How often it is checked, without a query, whether the deadline of a question has passed."""
 _SETTLE_S = 2.0
 """How long a process that records a decision may own the goal; a worker that owns it for longer runs it."""
 _PAUSE_S = 0.05
@@ -109,20 +111,20 @@ class InPlace:
             return chosen
 
     async def _settled_elsewhere(self, state: GoalState, call_id: str) -> str:
-        """Poll until a call is no longer open or its deadline has passed, and return what happened to it."""
-        last_seq, clock = state.tip.seq, SystemClock()
-        while True:
-            if (late := missed_deadlines(state, clock.now_us()).get(call_id)) is not None:
-                return f"{timed_out(late)}."
-            try:
-                if (await self._goals.get(state.goal_id)).summary.last_seq != last_seq:
-                    state = await self._goals.state(state.goal_id)
-                    if call_id not in state.open_calls or state.termination is not None:
-                        return _what_happened(state, call_id)
-                    last_seq = state.tip.seq
-            except Unavailable as error:
-                log.warning("polling %s failed: %s", state.goal_id, error.detail)
-            await asyncio.sleep(_POLL_S)
+        """Wait until a call is no longer open or its deadline has passed, and return what happened to it."""
+        clock = SystemClock()
+        async with self._goals.feed.subscribe(state.goal_id) as changes:
+            may_have_changed = True
+            while True:
+                if (late := missed_deadlines(state, clock.now_us()).get(call_id)) is not None:
+                    return f"{timed_out(late)}."
+                try:
+                    state = await self._goals.state(state.goal_id) if may_have_changed else state
+                except Unavailable as error:
+                    log.warning("reading %s failed: %s", state.goal_id, error.detail)
+                if call_id not in state.open_calls or state.termination is not None:
+                    return _what_happened(state, call_id)
+                may_have_changed = bool(await changes.wait(_DEADLINE_S)) or changes.has_missed
 
     async def _continue(self, goal_id: str) -> Ran:
         """Continue the goal; while another worker runs it, wait for that worker."""

@@ -1,0 +1,216 @@
+"""Tells subscribers which goals have changed, whoever wrote them, by one watch of the store and one query for all.
+
+What this process appends is told at once. What other processes append is signalled by the store (NOTIFY, or
+`data_version` of SQLite), and read by one query, `StateStore.changes`. The same query runs every `FALLBACK_S`, for
+signals that are lost. Without a subscriber there is no watch, no query and no task.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+from perdure.app.change_feed.history_tail import HistoryTail
+from perdure.app.change_feed.subscription import Subscription
+from perdure.app.workers.outage_log import Trouble
+from perdure.errors import PerdureError, Unavailable
+from perdure.kernel.ports import Event, StateStore
+
+FALLBACK_S = 1.0
+_SPACING_S = 0.02
+"""The shortest time between two queries, however many processes signal their commits."""
+_MAX_SEEN = 10_000
+_FAILURES = 2
+"""After how many failed queries in a row it is logged and followers are told; one may fail for a moment."""
+
+log = logging.getLogger(__name__)
+
+
+class ChangeFeed:
+    """The changes of the goals of one home."""
+
+    def __init__(self, store: StateStore, *, fallback_s: float = FALLBACK_S) -> None:
+        self.failure: PerdureError | None = None
+        """Why changes cannot be read at this time, if that lasts."""
+        self._store = store
+        self._fallback_s = fallback_s
+        self._of_all: set[Subscription] = set()
+        self._of_goal: dict[str, set[Subscription]] = {}
+        self._tails: dict[str, HistoryTail] = {}
+        self._seen: dict[str, int] = {}
+        self._mark: Any = None
+        self._failures = 0
+        self._signalled = asyncio.Event()
+        self._starting = asyncio.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._ended: list[asyncio.Task[None]] = []
+        self._end_watch: Callable[[], None] | None = None
+        self._is_closed = False
+        self._trouble = Trouble(log, "a look for changes")
+
+    @asynccontextmanager
+    async def subscribe(self, *goal_ids: str) -> AsyncIterator[Subscription]:
+        """Return the changes of some goals, or of all goals if none is named, from now until the end of the block.
+
+        While the store cannot be read, this succeeds, and the subscription has missed changes when it can be read.
+
+        Raises: Unavailable when the home is closed.
+        """
+        subscription = Subscription()
+        self._add(subscription, goal_ids)
+        try:
+            await self._start()
+            yield subscription
+        finally:
+            self._remove(subscription)
+
+    def add(self, subscription: Subscription, goal_id: str) -> None:
+        """Subscribe to the changes of another goal, too; not for a subscription to all goals."""
+        if subscription not in self._of_all:
+            self._of_goal.setdefault(goal_id, set()).add(subscription)
+
+    @contextmanager
+    def tail(self, goal_id: str) -> Iterator[HistoryTail]:
+        """Return what the followers of a goal share, until the end of the block."""
+        tail = self._tails.setdefault(goal_id, HistoryTail(self._store, goal_id))
+        tail.followers += 1
+        try:
+            yield tail
+        finally:
+            tail.followers -= 1
+            if not tail.followers and self._tails.get(goal_id) is tail:
+                del self._tails[goal_id]
+
+    def seq_of(self, goal_id: str) -> int:
+        """Return the seq of the newest event of a goal that subscribers were told of; 0 when there is none."""
+        return self._seen.get(goal_id, 0)
+
+    def wake_all(self) -> None:
+        """Let every subscriber check what it waits for: something other than a goal has changed."""
+        for subscription in self._subscriptions():
+            subscription.wake()
+
+    async def close(self) -> None:
+        """End all subscriptions, and wait until nothing of the feed runs."""
+        self._is_closed = True
+        for subscription in self._subscriptions():
+            subscription.end()
+        self._stop()
+        await asyncio.gather(*self._ended, return_exceptions=True)
+
+    def _subscriptions(self) -> set[Subscription]:
+        return self._of_all.union(*self._of_goal.values())
+
+    def _add(self, subscription: Subscription, goal_ids: Sequence[str]) -> None:
+        if not goal_ids:
+            self._of_all.add(subscription)
+        for goal_id in goal_ids:
+            self.add(subscription, goal_id)
+
+    def _remove(self, subscription: Subscription) -> None:
+        self._of_all.discard(subscription)
+        for goal_id, subscriptions in tuple(self._of_goal.items()):
+            subscriptions.discard(subscription)
+            if not subscriptions:
+                del self._of_goal[goal_id]
+        if not self._of_all and not self._of_goal:
+            self._stop()
+
+    async def _start(self) -> None:
+        """Watch the store from now on; all that is appended after this is told."""
+        async with self._starting:
+            if self._is_closed:
+                raise Unavailable("These goals are of a home that is closed. Use them inside its `async with` block.")
+            if self._reading is not None:
+                return
+            self._loop, self._signalled = asyncio.get_running_loop(), asyncio.Event()
+            self._end_watch = self._store.watch(self._on_change)
+            try:
+                self._mark = (await self._store.changes(None)).mark
+            except PerdureError as error:
+                self._mark = None
+                self._fail(error)
+            except BaseException:
+                self._stop()
+                raise
+            self._reading = asyncio.create_task(self._read_changes())
+
+    def _stop(self) -> None:
+        end_watch, self._end_watch = self._end_watch, None
+        if end_watch is not None:
+            end_watch()
+        reading, self._reading = self._reading, None
+        if reading is not None:
+            reading.cancel()
+            self._ended.append(reading)
+            reading.add_done_callback(self._ended.remove)
+        self._seen.clear()
+        self._failures, self.failure = 0, None
+
+    def _on_change(self, goal_id: str | None, events: Sequence[Event]) -> None:
+        """Take a signal of the store, which may come on any thread; see ChangeListener."""
+        with contextlib.suppress(RuntimeError):  # the event loop is closed
+            if self._loop is not None:
+                self._loop.call_soon_threadsafe(self._take, goal_id, events)
+
+    def _take(self, goal_id: str | None, events: Sequence[Event]) -> None:
+        if goal_id is None:
+            self._signalled.set()
+        elif events:
+            if goal_id in self._tails:
+                self._tails[goal_id].push(events)
+            self._tell(goal_id, events[-1].seq)
+        else:
+            for subscription in self._of_goal.get(goal_id, ()):
+                subscription.miss()
+
+    async def _read_changes(self) -> None:
+        while True:
+            try:
+                await self._read()
+            except PerdureError as error:
+                self._fail(error)
+            except Exception as error:  # noqa: BLE001 (the edge of this task: the feed must not end)
+                self._fail(Unavailable(f"{type(error).__name__}: {error}"))
+            else:
+                self._trouble.over()
+                self._failures, self.failure = 0, None
+            await asyncio.sleep(_SPACING_S)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._fallback_s):
+                    await self._signalled.wait()
+            self._signalled.clear()
+
+    async def _read(self) -> None:
+        changed, is_first = await self._store.changes(self._mark), self._mark is None
+        self._mark = changed.mark
+        if changed.is_reset or is_first:
+            self._seen.clear()
+            for tail in self._tails.values():
+                tail.reset()
+            for subscription in self._subscriptions():
+                subscription.miss()
+        for goal_id, seq in changed.goals.items():
+            if goal_id in self._tails:
+                self._tails[goal_id].note(seq)
+            self._tell(goal_id, seq)
+
+    def _fail(self, error: PerdureError) -> None:
+        self._failures += 1
+        if self._failures >= _FAILURES:
+            self._trouble.met(error.detail)
+            self.failure = error
+            self.wake_all()
+
+    def _tell(self, goal_id: str, seq: int) -> None:
+        """Tell of an event, once, however often it is reported."""
+        if self._seen.get(goal_id, 0) >= seq:
+            return
+        self._seen[goal_id] = seq
+        for subscription in (*self._of_all, *self._of_goal.get(goal_id, ())):
+            subscription.tell(goal_id)
+        while len(self._seen) > _MAX_SEEN:
+            del self._seen[next(iter(self._seen))]

@@ -1,0 +1,52 @@
+"""Follows the history of a goal: the events that are there, then those that come, until it has ended."""
+
+from collections.abc import AsyncGenerator, Sequence
+
+from perdure.app.change_feed.feed import ChangeFeed
+from perdure.app.change_feed.subscription import Subscription
+from perdure.app.goals.arguments import validate
+from perdure.kernel.events import Event
+
+QUIET_S = 5.0
+"""How long nothing has to happen before an empty page is yielded."""
+_END = "termination"
+
+
+async def follow_pages(feed: ChangeFeed, goal_id: str, after: int) -> AsyncGenerator[Sequence[Event], None]:
+    """Yield the events of a goal after a seq in pages, then those that come, each once and in order.
+
+    It ends when the goal has ended; a goal that is reopened before all its events were read is followed to its next
+    end. An empty page is yielded when nothing has happened for a while, or the subscribers of the feed were woken.
+
+    Raises: NotFound; Conflict, with `last_seq`, when the goal does not have so many events; Damaged; Unavailable.
+    """
+    async with feed.subscribe(goal_id) as news:
+        with feed.tail(goal_id) as tail:
+            row = await tail.look_up()
+            validate.reached(row, after)
+            is_ended = row.is_final and after >= row.last_seq
+            while True:
+                while page := await tail.page(after):
+                    after = page[-1].seq
+                    is_ended = page[-1].type == _END
+                    yield page
+                if is_ended and after >= tail.last_seq:
+                    return
+                if await news.wait(QUIET_S):
+                    continue
+                yield ()
+                await _check(feed, news, goal_id, after)
+
+
+async def _check(feed: ChangeFeed, news: Subscription, goal_id: str, after: int) -> None:
+    """Check that a goal can still be followed from a seq.
+
+    Raises: NotFound; Conflict when the store was restored to a state before it; Unavailable.
+    """
+    if feed.failure is not None:
+        raise feed.failure
+    with feed.tail(goal_id) as tail:
+        has_missed, news.has_missed = news.has_missed, False
+        row = await tail.look_up() if has_missed else await tail.look_up_if_old()
+        if row is not None:
+            validate.reached(row, after)

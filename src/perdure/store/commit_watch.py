@@ -1,0 +1,99 @@
+"""A thread that waits for commits of other connections, for as long as a caller wants to know of them."""
+
+import os
+import select
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+_JOIN_S = 5.0
+"""How long the end of a thread is waited for: it may be about to connect to a server that does not answer."""
+
+Watch = Callable[["Stop", Callable[[], None]], None]
+"""Calls a function at each commit of another connection, until it is stopped. Runs on a thread of its own."""
+
+
+class Stop:
+    """Tells one thread to end; `fd` becomes readable then."""
+
+    def __init__(self) -> None:
+        self.fd, self._writing = os.pipe2(os.O_CLOEXEC) if hasattr(os, "pipe2") else os.pipe()
+        self._closing = threading.Lock()
+        self._is_closed = False
+        self.is_set = False
+
+    def set(self) -> None:
+        """End it now."""
+        with self._closing:
+            self.is_set = True
+            if not self._is_closed:
+                os.write(self._writing, b"\0")
+
+    def wait(self, seconds: float | None, *fds: int) -> bool:
+        """Wait until it is stopped, one of some file descriptors is readable or the time is over; tell if stopped."""
+        waiting = select.poll()
+        for fd in (self.fd, *fds):
+            waiting.register(fd, select.POLLIN)
+        waiting.poll(None if seconds is None else seconds * 1000)
+        return self.is_set
+
+    def close(self) -> None:
+        """Free the file descriptors; the thread has ended."""
+        with self._closing:
+            self._is_closed = True
+            os.close(self.fd)
+            os.close(self._writing)
+
+
+class CommitWatch:
+    """Runs a watch on a thread while there is a listener, and only then."""
+
+    def __init__(self, name: str, watch: Watch) -> None:
+        self._name = name
+        self._watch = watch
+        self._notices: list[Callable[[], None]] = []
+        self._changing = threading.Lock()
+        self._stop: Stop | None = None
+        self._threads: set[threading.Thread] = set()
+
+    def watch(self, notice: Callable[[], None]) -> Callable[[], None]:
+        """See RawDatabase.watch."""
+        with self._changing:
+            self._notices.append(notice)
+            if self._stop is None:
+                self._stop = Stop()
+                thread = threading.Thread(target=self._run, args=(self._stop,), name=self._name, daemon=True)
+                self._threads.add(thread)
+                thread.start()
+        return lambda: self._end(notice)
+
+    def close(self) -> None:
+        """End the thread, and wait until it has closed its connection."""
+        with self._changing:
+            self._notices.clear()
+            self._stop_thread()
+        for thread in tuple(self._threads):
+            thread.join(_JOIN_S)
+
+    def _end(self, notice: Callable[[], None]) -> None:
+        with self._changing, suppress(ValueError):  # it was closed before
+            self._notices.remove(notice)
+            if not self._notices:
+                self._stop_thread()
+
+    def _stop_thread(self) -> None:
+        stop, self._stop = self._stop, None
+        if stop is not None:
+            stop.set()
+
+    def _run(self, stop: Stop) -> None:
+        try:
+            self._watch(stop, lambda: self._tell(stop))
+        finally:
+            self._threads.discard(threading.current_thread())
+            stop.close()
+
+    def _tell(self, stop: Stop) -> None:
+        if not stop.is_set:
+            for notice in tuple(self._notices):
+                notice()

@@ -1,0 +1,99 @@
+"""Tells other processes of commits, and hears of theirs, by NOTIFY and LISTEN.
+
+A transaction with a NOTIFY holds a lock of the whole server from its NOTIFY until its commit is flushed, so that no two
+of them share a flush. Therefore no append contains one: a process sends it afterwards, at most once in `_PAUSE_S`, in a
+transaction of its own that is not flushed. It is a hint. What is lost, because a process was killed between the two or
+a pooler dropped the LISTEN, is found by those who poll.
+"""
+
+import logging
+import secrets
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from perdure.errors import PerdureError
+from perdure.store.commit_watch import Stop
+from perdure.store.postgres.connection import connect
+from perdure.store.target import PostgresTarget
+
+if TYPE_CHECKING:
+    import psycopg
+
+CHANNEL = "perdure_commits"
+_PAUSE_S = 0.05
+_RECONNECT_S = 1.0
+log = logging.getLogger(__name__)
+
+
+class Notifier:
+    """Sends one notification for all commits of a moment: the first at once, the next ones together."""
+
+    def __init__(self, send: Callable[[str], None]) -> None:
+        self.note = secrets.token_hex(8)
+        """Names this sender, so that its own notifications are left unread."""
+        self._send = send
+        self._is_due = threading.Event()
+        self._is_over = threading.Event()
+        self._starting = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def announce(self) -> None:
+        """Have a notification sent."""
+        if not self._is_due.is_set():
+            self._is_due.set()
+            with self._starting:
+                if self._thread is None and not self._is_over.is_set():
+                    self._thread = threading.Thread(target=self._work, name="perdure-notifier", daemon=True)
+                    self._thread.start()
+
+    def close(self) -> None:
+        """Send what is due, and end the thread."""
+        with self._starting:
+            self._is_over.set()
+        is_due = self._is_due.is_set()
+        self._is_due.set()
+        if self._thread is not None:
+            self._thread.join()
+        if is_due:
+            self._notify()
+
+    def _work(self) -> None:
+        while not self._is_over.is_set():
+            self._is_due.wait()
+            if self._is_over.is_set():
+                return
+            self._is_due.clear()
+            self._notify()
+            self._is_over.wait(_PAUSE_S)
+
+    def _notify(self) -> None:
+        self._send(f"BEGIN; SET LOCAL synchronous_commit = off; NOTIFY {CHANNEL}, '{self.note}'; COMMIT")
+
+
+def listen(target: PostgresTarget, own_note: str, stop: Stop, tell: Callable[[], None]) -> None:
+    """Call a function at each notification of another sender, and whenever some may have been lost; see CommitWatch."""
+    import psycopg
+
+    while not stop.is_set:
+        try:
+            with closing(connect(target.url, autocommit=True)) as connection:
+                connection.execute(f"LISTEN {CHANNEL}".encode())
+                tell()
+                _hear(connection, own_note, stop, tell)
+        except (psycopg.Error, PerdureError) as error:
+            log.info("%s sends no notifications now: %s", target.shown, error)
+            stop.wait(_RECONNECT_S)
+
+
+def _hear(connection: "psycopg.Connection[Any]", own_note: str, stop: Stop, tell: Callable[[], None]) -> None:
+    """Wait for notifications until the connection breaks, which raises the driver's error, or it is stopped."""
+    server = connection.pgconn
+    while not stop.wait(None, connection.fileno()):
+        server.consume_input()
+        is_told = False
+        while (note := server.notifies()) is not None:
+            is_told = is_told or note.extra != own_note.encode()
+        if is_told:
+            tell()
