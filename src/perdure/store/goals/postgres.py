@@ -58,19 +58,19 @@ SELECT n, inbox_count FROM swapped"""
 
 
 class PostgresAppends(Appends):
-    """Appends to histories in PostgreSQL: those that only move a goal on are one statement. See Work."""
+    """Appends to histories in PostgreSQL: those that only move a goal on are one statement. See Batch."""
 
-    def is_single(self, items: Sequence[Append]) -> bool:
-        """See Work.is_single."""
+    def is_single_statement(self, items: Sequence[Append]) -> bool:
+        """See Batch.is_single_statement."""
         return all(append.is_plain for append in items) and len({append.goal_id for append in items}) == len(items)
 
-    def together(self, raw: RawTransaction, items: Sequence[Append]) -> list[Answer]:
-        """See Work.together."""
+    def apply(self, raw: RawTransaction, items: Sequence[Append]) -> list[Answer]:
+        """See Batch.apply."""
         return [answer for part in _one_of_each_goal(items) for answer in self._all(raw, part)]
 
     def _all(self, raw: RawTransaction, items: Sequence[Append]) -> Iterator[Answer]:
         """Do appends of as many goals, first those that need several statements."""
-        others = iter(super().together(raw, [append for append in items if not append.is_plain]))
+        others = iter(super().apply(raw, [append for append in items if not append.is_plain]))
         plain = [append for append in items if append.is_plain]
         moved = iter(_advance_all(raw, plain) if plain else ())
         return (next(moved) if append.is_plain else next(others) for append in items)

@@ -132,7 +132,7 @@ class SqlStateStore:
         self._active.add(goal_id)
         is_active = False
         try:
-            done = await self._database.group(self._appends, append, is_only=len(self._active) == 1)
+            done = await self._database.submit(self._appends, append, is_only=len(self._active) == 1)
             is_active = not append.ends and (done.inbox_waiting or not release)
         finally:
             if not is_active:
