@@ -29,6 +29,7 @@ _OF_OTHERS = {
     "SessionView",
     "DraftView",
     "Changes",
+    "ChangedGoals",
     "SkillView",
 }
 """What methods return and nobody has to name."""

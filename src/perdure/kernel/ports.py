@@ -18,7 +18,7 @@ __all__ = [
     "FINAL",
     "Admit",
     "Appended",
-    "Changes",
+    "ChangedGoals",
     "Clock",
     "Ended",
     "Event",
@@ -105,7 +105,7 @@ class Worker:
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class ChangedGoals:
     """What has happened in a store up to a mark: the goals that have got events, and the last seq of each."""
 
     mark: int
@@ -262,7 +262,7 @@ class StateStore(Queue, Protocol):
         """Return kind and payload of what was posted to a goal under a key, also when it is an event by now."""
         ...
 
-    async def changes(self, after: int | None) -> Changes:
+    async def changes(self, after: int | None) -> ChangedGoals:
         """Return which goals have got events since a mark, whoever wrote them; without one, only the present mark.
 
         A goal may be named that has got none: the seq tells.

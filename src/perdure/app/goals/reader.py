@@ -15,7 +15,7 @@ from perdure.kernel.events import Event, GoalBegun
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.history.compare import Parted, compare
 from perdure.kernel.history.replay import Replayed, replay, require_unchanged
-from perdure.kernel.ports import Changes, Clock, GoalFilter, InboxRow, Leases, StateStore, Status, Summary
+from perdure.kernel.ports import ChangedGoals, Clock, GoalFilter, InboxRow, Leases, StateStore, Status, Summary
 from perdure.settings import implied_home
 
 PAGE_BYTES = 4 << 20
@@ -231,7 +231,7 @@ class GoalReader:
                 return
             await self._clock.sleep(_FOLLOW_S)
 
-    async def changes(self, after: int | None = None) -> Changes:
+    async def changes(self, after: int | None = None) -> ChangedGoals:
         """Return which goals have got events since a mark, whoever wrote them."""
         self.require_open()
         return await self._store.changes(after)

@@ -15,7 +15,7 @@ from perdure.kernel.ports import (
     ALL_GOALS,
     Admit,
     Appended,
-    Changes,
+    ChangedGoals,
     Ended,
     Event,
     ForkedFrom,
@@ -263,13 +263,13 @@ class InMemoryStateStore:
             return None
         return next(iter(_posts(goal, key)), None)
 
-    async def changes(self, after: int | None) -> Changes:
+    async def changes(self, after: int | None) -> ChangedGoals:
         """See StateStore.changes."""
         there = {name: goal for name, goal in self._goals.items() if not goal.is_deleted}
         mark = sum(len(goal.events) for goal in self._goals.values())
         if after in (None, mark):
-            return Changes(mark)
-        return Changes(mark, {name: goal.summary.last_seq for name, goal in there.items()})
+            return ChangedGoals(mark)
+        return ChangedGoals(mark, {name: goal.summary.last_seq for name, goal in there.items()})
 
     async def renew(self, worker: Worker, ttl_s: float) -> None:
         """See Leases.renew."""

@@ -10,7 +10,18 @@ import orjson
 
 from perdure.errors import Invalid
 from perdure.kernel.history.deletion import has_fork, not_finished
-from perdure.kernel.ports import ALL_GOALS, FINAL, Admit, Appended, Changes, Ended, Event, GoalFilter, InboxRow, Summary
+from perdure.kernel.ports import (
+    ALL_GOALS,
+    FINAL,
+    Admit,
+    Appended,
+    ChangedGoals,
+    Ended,
+    Event,
+    GoalFilter,
+    InboxRow,
+    Summary,
+)
 from perdure.store.goals.append import (
     Append,
     json_text,
@@ -237,7 +248,7 @@ class SqlStateStore:
         require_key(key)
         return await self._database.read_raw(lambda raw: _posted_as(raw, goal_id, key))
 
-    async def changes(self, after: int | None) -> Changes:
+    async def changes(self, after: int | None) -> ChangedGoals:
         """See StateStore.changes."""
         return await self._database.read_raw(lambda raw: _changes(raw, after))
 
@@ -248,12 +259,12 @@ def _posted_as(raw: RawTransaction, goal_id: str, key: str) -> tuple[str, dict[s
     return None if found is None else (found[0], orjson.loads(found[1]))
 
 
-def _changes(raw: RawTransaction, after: int | None) -> Changes:
+def _changes(raw: RawTransaction, after: int | None) -> ChangedGoals:
     (mark,) = raw.first(LAST_EVENT) or (0,)
     if after is None or mark == after:
-        return Changes(mark)
+        return ChangedGoals(mark)
     rows = raw.execute(CHANGED, after - _LATE, mark).fetchall()
-    return Changes(mark, dict(map(tuple, rows)))
+    return ChangedGoals(mark, dict(map(tuple, rows)))
 
 
 def _find(raw: RawTransaction, prefix: str) -> tuple[list[Summary], list[str]]:
