@@ -16,7 +16,7 @@ from perdure.kernel.inbox import drain
 from perdure.kernel.journal import Desk, Journal
 from perdure.kernel.loop import Loop, Ran
 from perdure.kernel.mind import Decided, Mind
-from perdure.kernel.ports import Leases, StateStore, Worker
+from perdure.kernel.ports import GoalStore, Leases, Worker
 from perdure.kernel.run_context import Means
 from perdure.kernel.tool import CallContext, Check, Policy, Verdict
 from perdure.minds.factory import make_mind
@@ -127,7 +127,7 @@ class ScriptedMind:
 class World:
     """Everything that a goal needs, and a way to run it again after a death."""
 
-    store: StateStore
+    store: GoalStore
     leases: Leases
     clock: HandClock = field(default_factory=HandClock)
     ids: CountedIds = field(default_factory=CountedIds)

@@ -31,7 +31,7 @@ from perdure.kernel.calls.cleanup import GRACE_S
 from perdure.kernel.calls.decisions import admit_decision, choose, refuse_while_cancelled
 from perdure.kernel.events import Event, Limits, Signal, content_of
 from perdure.kernel.loop import Loop, Outcome, Ran
-from perdure.kernel.ports import Clock, Ended, InboxRow, Leases, StateStore
+from perdure.kernel.ports import Clock, Ended, GoalStore, InboxRow, Leases
 from perdure.minds.flow.steps.step_calls import DIRECT, StepCalls
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Goals(GoalReader):
     def __init__(  # noqa: PLR0913 (the composition root gives each)
         self,
         home: Path,
-        store: StateStore,
+        store: GoalStore,
         leases: Leases,
         *,
         clock: Clock | None = None,
@@ -77,6 +77,7 @@ class Goals(GoalReader):
         self._runner = Runner(
             home,
             store,
+            store,
             leases,
             clock=clock,
             calls=calls,
@@ -85,10 +86,10 @@ class Goals(GoalReader):
             cancel_grace_s=cancel_grace_s,
             imports=imports,
         )
-        self.children = self._runner.children = HomeChildren(self, store, self._runner)
-        self._posts = Posts(store, self._runner, self._clock, self._ids, self.find)
-        self.retries = GoalRetries(self, store, self._runner)
-        self.queues = GoalQueues(self, store)
+        self.children = self._runner.children = HomeChildren(self, store, store, self._runner)
+        self._posts = Posts(store, store, self._runner, self._clock, self._ids, self.find)
+        self.retries = GoalRetries(self, store, store, self._runner)
+        self.queues = GoalQueues(self, store, leases, self._runner)
 
     def __repr__(self) -> str:
         return f"<goals of {self._home}>"

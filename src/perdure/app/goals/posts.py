@@ -10,7 +10,7 @@ from perdure.app.wire.goal_view import GoalView
 from perdure.app.workers.runner import Runner
 from perdure.errors import Conflict, KeyTaken
 from perdure.kernel.fold import fold
-from perdure.kernel.ports import Admit, Clock, Ids, StateStore
+from perdure.kernel.ports import Admit, Clock, Ids, Inbox, StateStore
 
 CANCEL_WAIT_S = 8.0
 """How long a cancel waits for the end of the goal: what runs is gone within five seconds of being told."""
@@ -23,9 +23,16 @@ class Posts:
     """Posts to the inboxes of goals; `find` returns a goal as it is now."""
 
     def __init__(
-        self, store: StateStore, runner: Runner, clock: Clock, ids: Ids, find: Callable[[str], Awaitable[GoalView]]
+        self,
+        store: StateStore,
+        inbox: Inbox,
+        runner: Runner,
+        clock: Clock,
+        ids: Ids,
+        find: Callable[[str], Awaitable[GoalView]],
     ) -> None:
         self._store = store
+        self._inbox = inbox
         self._runner = runner
         self._clock = clock
         self._ids = ids
@@ -52,11 +59,11 @@ class Posts:
         post_key = key or self._ids.event_id()
         at_us = self._clock.now_us() if created_us is None else created_us
         try:
-            is_news = await self._store.post(
+            is_news = await self._inbox.post(
                 goal_id, kind, payload, key=post_key, after=after, admit=admit, created_us=at_us
             )
         except Conflict as error:
-            if key is not None and await self._store.posted_as(goal_id, key) is not None:
+            if key is not None and await self._inbox.posted_as(goal_id, key) is not None:
                 raise KeyTaken(error.detail) from error
             raise
         return replace(await self._settle(goal_id), is_news=is_news)
@@ -65,7 +72,7 @@ class Posts:
         """Wait until a cancelled goal has ended, for some seconds; what a dead worker has left is ended here."""
         deadline_s = self._clock.boottime_s() + wait_s
         while not goal.is_final:
-            is_taken = not any(row.kind == "cancel" for row in await self._store.inbox(goal.id))
+            is_taken = not any(row.kind == "cancel" for row in await self._inbox.inbox(goal.id))
             if self._clock.boottime_s() > deadline_s:
                 return replace(goal, note=CLEANING_UP if is_taken else _CANCEL_PENDING)
             self._runner.look(goal.id)

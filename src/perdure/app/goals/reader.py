@@ -15,7 +15,7 @@ from perdure.kernel.events import Event, GoalBegun
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.history.compare import Parted, compare
 from perdure.kernel.history.replay import Replayed, replay, require_unchanged
-from perdure.kernel.ports import ChangedGoals, Clock, GoalFilter, InboxRow, Leases, StateStore, Status, Summary
+from perdure.kernel.ports import ChangedGoals, Clock, GoalFilter, GoalStore, InboxRow, Leases, Status, Summary, Worker
 from perdure.settings import implied_home
 
 PAGE_BYTES = 4 << 20
@@ -36,7 +36,7 @@ def has_been_read(goal: Summary, seq: int) -> bool:
 class GoalReader:
     """The reading half of `Goals`."""
 
-    def __init__(self, home: Path, store: StateStore, leases: Leases, clock: Clock) -> None:
+    def __init__(self, home: Path, store: GoalStore, leases: Leases, clock: Clock) -> None:
         self._home = home
         self._store = store
         self._leases = leases
@@ -116,12 +116,7 @@ class GoalReader:
     async def children_of(self, goal_id: str) -> Sequence[GoalView]:
         """Return the children that a goal has started, the newest first."""
         self.require_open()
-        found: list[Summary] = []
-        before = None
-        while page := await self._store.list_goals(where=GoalFilter(parent=goal_id), limit=_PAGE, before=before):
-            found += page
-            before = page[-1].goal_id
-        return await self.views_of(found)
+        return await self.matching(GoalFilter(parent=goal_id))
 
     async def finished_before(self, moment_us: int, *, limit: int, before: str | None = None) -> Sequence[GoalView]:
         """Return finished goals that were last updated before a moment, the newest first."""
@@ -355,6 +350,19 @@ class GoalReader:
         living = await self.living(owners)
         return [GoalView(goal, is_running=goal.worker in living) for goal in summaries]
 
+    def observer(self) -> Worker:
+        """Return this process as an observer of workers; it need not be one itself."""
+        return observer(self._home)
+
+    async def matching(self, where: GoalFilter) -> Sequence[GoalView]:
+        """Return all goals that match a filter, the newest first."""
+        found: list[Summary] = []
+        before = None
+        while page := await self._store.list_goals(where=where, limit=_PAGE, before=before):
+            found += page
+            before = page[-1].goal_id
+        return await self.views_of(found)
+
     async def living(self, workers: Collection[str]) -> frozenset[str]:
         """Return which of some workers are alive."""
-        return await self._leases.living(workers, observer(self._home)) if workers else frozenset()
+        return await self._leases.living(workers, self.observer()) if workers else frozenset()

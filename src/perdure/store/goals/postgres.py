@@ -158,6 +158,9 @@ class PostgresLeases(SqlLeases):
     expression that reads the server's clock.
     """
 
+    _is_skipped = "id || '@' || last_seq IN (SELECT json_array_elements_text(CAST(? AS JSON)))"
+    _lock = " FOR UPDATE SKIP LOCKED"
+
     def __init__(
         self,
         database: RawDatabase,
@@ -184,6 +187,10 @@ class PostgresLeases(SqlLeases):
             return 0
         is_hinted = 0 < lease.deadline_us - now_us <= lease.ttl_us
         return None if seen.has_changed or is_hinted else lease.ttl_s - seen.silent_s
+
+    def _prefer_order(self, raw: RawTransaction) -> None:
+        """See SqlLeases._prefer_order: a bitmap scan would note all goals of the range, and sort them."""
+        raw.execute("SET LOCAL enable_bitmapscan = off")
 
     def _forget(self, raw: RawTransaction, now_us: int) -> None:  # noqa: ARG002 (see _look_s)
         """Remove the leases that this process itself has seen unchanged for an hour; it looks once a minute."""

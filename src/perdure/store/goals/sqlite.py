@@ -86,6 +86,9 @@ class SqliteStateStore(SqlStateStore):
 class SqliteLeases(SqlLeases):
     """The leases in SQLite, on the clock of this machine since it was started, which does not jump. See Leases."""
 
+    _is_skipped = "id || '@' || last_seq IN (SELECT value FROM json_each(?))"
+    _lock = ""  # SQLite has one writer
+
     def _now_us(self, raw: RawTransaction) -> int:  # noqa: ARG002 (SQLite has no clock of its own)
         return round(self._boottime_s() * 1_000_000)
 
@@ -93,6 +96,9 @@ class SqliteLeases(SqlLeases):
         """A deadline of another boot says nothing; that worker is gone with it."""
         is_live = lease.worker.boot_id == observer.boot_id and lease.deadline_us > now_us
         return None if is_live and not is_known_dead(lease.worker, observer, self._is_dead) else 0
+
+    def _prefer_order(self, raw: RawTransaction) -> None:
+        """See SqlLeases._prefer_order; SQLite does so by itself."""
 
     def _forget(self, raw: RawTransaction, now_us: int) -> None:
         raw.execute("DELETE FROM leases WHERE deadline < ?", now_us - _FORGOTTEN_AFTER_US)
