@@ -56,7 +56,10 @@ WITH RECURSIVE owners (worker) AS (
     FROM owners WHERE owners.worker IS NOT NULL)
 SELECT worker FROM owners WHERE worker > ''"""
 """Each owner by one look into an index, however many goals it has."""
-_FIRST = "SELECT goal_no, id, epoch, status, worker FROM goals WHERE {conditions} ORDER BY goal_no LIMIT 1{lock}"
+_FIRST = (
+    "SELECT goal_no, id, epoch, status, worker FROM goals WHERE {conditions} ORDER BY worker, goal_no LIMIT 1{lock}"
+)
+"""PostgreSQL knows no order within `worker IS NULL` unless it is asked to order by the worker, too."""
 _AFTER = "goal_no > (SELECT goal_no FROM goals WHERE id = ?)"
 
 
