@@ -15,7 +15,19 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from perdure.errors import Damaged, Unavailable
 from perdure.store.executor import Executor, Settled, settle
-from perdure.store.raw import Batch, Item, Kind, RawTransaction, Result, WouldWait
+from perdure.store.raw import (
+    CORE,
+    GROUP,
+    STATEMENT,
+    UNFLUSHED,
+    WRITE,
+    Batch,
+    Item,
+    Kind,
+    RawTransaction,
+    Result,
+    WouldWait,
+)
 
 if TYPE_CHECKING:
     from perdure.store.transaction import Transaction
@@ -66,18 +78,18 @@ class GroupCommit(ABC):
     def transact(self, fn: Callable[[Any], T], kind: Kind) -> T:
         """Run a function in one transaction on the thread that calls, and commit it.
 
-        `fn` is given a Transaction for Kind.CORE, else a RawTransaction. When it raises, everything is rolled back.
+        `fn` is given a Transaction for a kind that `is_core`, else a RawTransaction. An error of it rolls all back.
         """
 
     async def write(self, fn: "Callable[[Transaction], T]") -> T:
         """See Database.write."""
         self.seal()
-        return await self._writing.run(self.transact, fn, Kind.CORE)
+        return await self._writing.run(self.transact, fn, CORE)
 
     async def write_raw(self, fn: Callable[[RawTransaction], T], *, flush: bool = True) -> T:
         """See RawDatabase.write_raw."""
         self.seal()
-        return await self._writing.run(self.transact, fn, Kind.WRITE if flush else Kind.UNFLUSHED)
+        return await self._writing.run(self.transact, fn, WRITE if flush else UNFLUSHED)
 
     async def submit(self, batch: Batch[Item, Result], item: Item, *, is_only: bool = False) -> Result:
         """See RawDatabase.submit."""
@@ -151,7 +163,7 @@ def commit_items(batch: Batch[Item, Result], items: Sequence[Item], transact: Tr
 
     Raises: WouldWait
     """
-    kind = Kind.STATEMENT if batch.is_single_statement(items) else Kind.GROUP
+    kind = STATEMENT if batch.is_single_statement(items) else GROUP
     try:
         return transact(partial(batch.apply, items=items), kind)
     except WouldWait:
@@ -165,7 +177,7 @@ def commit_items(batch: Batch[Item, Result], items: Sequence[Item], transact: Tr
 
 def _commit_one(batch: Batch[Item, Result], item: Item, transact: Transact) -> object:
     try:
-        return transact(partial(batch.apply_one, item=item), Kind.GROUP)
+        return transact(partial(batch.apply_one, item=item), GROUP)
     except WouldWait:
         raise
     except Exception as error:  # noqa: BLE001 (it is raised to the waiter)

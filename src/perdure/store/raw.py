@@ -5,7 +5,7 @@ SQLAlchemy is not imported here: one statement through it costs more than SQLite
 
 import logging
 from collections.abc import Callable, Sequence
-from enum import Enum, auto
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from perdure import failpoints
@@ -58,36 +58,39 @@ class RawTransaction:
         return rows[0] if rows else None
 
 
-class Kind(Enum):
+@dataclass(frozen=True, slots=True, eq=False)
+class Kind:
     """What a write transaction holds: it decides how durable its commit is, and which fail-points are around it."""
 
-    WRITE = auto()
-    """A function on the driver's own connection."""
-    UNFLUSHED = auto()
-    """The same; a power cut may undo the commit, but never a part of it."""
-    CORE = auto()
-    """A function on SQLAlchemy's connection."""
-    GROUP = auto()
-    """Items of a batch."""
-    STATEMENT = auto()
-    """Items of a batch that are written by one statement, which needs no transaction around it."""
+    is_flushed: bool = True
+    """False: a power cut may undo the commit, but never a part of it."""
+    is_core: bool = False
+    """Whether it is on SQLAlchemy's connection."""
+    is_batch: bool = False
+    """Whether it holds items of a batch."""
+    is_statement: bool = False
+    """Whether it is one statement, which needs no transaction around it."""
 
     def hit_before_commit(self) -> None:
         """Reach the fail-point in front of the commit."""
-        if self in _OF_BATCHES:
+        if self.is_batch:
             failpoints.hit("store.append.before")
         else:
             failpoints.hit("store.commit.before")
 
     def hit_after_commit(self) -> None:
         """Reach the fail-point behind the commit."""
-        if self in _OF_BATCHES:
+        if self.is_batch:
             failpoints.hit("store.append.after")
         else:
             failpoints.hit("store.commit.after")
 
 
-_OF_BATCHES = (Kind.GROUP, Kind.STATEMENT)
+WRITE = Kind()
+UNFLUSHED = Kind(is_flushed=False)
+CORE = Kind(is_core=True)
+GROUP = Kind(is_batch=True)
+STATEMENT = Kind(is_batch=True, is_statement=True)
 
 
 class WouldWait(Exception):

@@ -148,10 +148,9 @@ class Appends:
         for append in items:
             found: Written = None
             if append.is_in_order:
-                found = create(raw, append) if append.makes_goal else self._advance(raw, append)
+                found = self._create(raw, append) if append.makes_goal else self._advance(raw, append)
             written.append(found)
             if isinstance(found, tuple):
-                self._learn(append.goal_id, found[0])
                 rows += event_values(append, found[0])
         if rows:
             raw.execute_many(_INSERT_EVENTS, rows)
@@ -164,11 +163,11 @@ class Appends:
         """See Batch.apply_one. The key is looked up first: it may be what could not be stored twice."""
         return known_answer(raw, item) or self.apply(raw, [item])[0]
 
+    def _create(self, raw: RawTransaction, append: Append) -> Written:
+        return create(raw, append)
+
     def _advance(self, raw: RawTransaction, append: Append) -> Written:
         return advance(raw, append)
-
-    def _learn(self, goal_id: str, goal_no: int) -> None:
-        """Note the number of a goal's row."""
 
 
 def _post_end(raw: RawTransaction, append: Append) -> None:

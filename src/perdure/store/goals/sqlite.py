@@ -4,7 +4,7 @@ import os
 
 from perdure.kernel.ports import Worker
 from perdure.store.goals.append import Append
-from perdure.store.goals.append_sql import Appends, Written, advance
+from perdure.store.goals.append_sql import Appends, Written, advance, create
 from perdure.store.goals.heartbeats import Lease
 from perdure.store.goals.leases import SqlLeases, is_known_dead
 from perdure.store.goals.sql_state_store import SqlStateStore
@@ -34,14 +34,20 @@ class SqliteAppends(Appends):
         """See Appends.forget."""
         self._numbers.pop(goal_id, None)
 
+    def _create(self, raw: RawTransaction, append: Append) -> Written:
+        return self._learn(append, create(raw, append))
+
     def _advance(self, raw: RawTransaction, append: Append) -> Written:
         goal_no = self._numbers.get(append.goal_id)
         if goal_no is not None and _stays_open(append) and _advance_open(raw, append, goal_no):
             return goal_no, 0
-        return advance(raw, append)
+        return self._learn(append, advance(raw, append))
 
-    def _learn(self, goal_id: str, goal_no: int) -> None:
-        self._numbers[goal_id] = goal_no
+    def _learn(self, append: Append, written: Written) -> Written:
+        """Note the number of a goal's row, if it was written."""
+        if isinstance(written, tuple):
+            self._numbers[append.goal_id] = written[0]
+        return written
 
 
 def _stays_open(append: Append) -> bool:

@@ -23,7 +23,7 @@ from perdure.store.postgres.connection import (
 )
 from perdure.store.postgres.guard import Guard, lock_goals
 from perdure.store.postgres.writer import PostgresTransaction, Writer, refuse_when_aborted
-from perdure.store.raw import Kind, RawTransaction
+from perdure.store.raw import CORE, Kind, RawTransaction
 from perdure.store.target import PostgresTarget
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class PostgresDatabase(GroupCommit):
 
     def transact(self, fn: Callable[[Any], T], kind: Kind) -> T:
         """See GroupCommit.transact."""
-        return self._transact_core(fn) if kind is Kind.CORE else self._writer.transact(fn, kind)
+        return self._transact_core(fn) if kind.is_core else self._writer.transact(fn, kind)
 
     async def read(self, fn: "Callable[[Transaction], T]") -> T:
         """See Database.read."""
@@ -154,9 +154,9 @@ class PostgresDatabase(GroupCommit):
         ):
             self._guard.check_begun(raw(core))
             result = run_in(core, fn, _refuse_when_aborted)
-            Kind.CORE.hit_before_commit()
+            CORE.hit_before_commit()
             self._commit(transaction)
-        Kind.CORE.hit_after_commit()
+        CORE.hit_after_commit()
         return result
 
     def _commit(self, transaction: "sa.RootTransaction") -> None:

@@ -10,7 +10,7 @@ from perdure.errors import Conflict
 from perdure.store.postgres import faults
 from perdure.store.postgres.connection import connect
 from perdure.store.postgres.guard import Guard
-from perdure.store.raw import Kind, RawTransaction, Values
+from perdure.store.raw import STATEMENT, Kind, RawTransaction, Values
 from perdure.store.target import PostgresTarget
 
 if TYPE_CHECKING:
@@ -59,11 +59,11 @@ class Writer:
         with faults.translated(self._target.shown):
             connection = self._sound_connection()
             raw = PostgresTransaction(connection, self._guard, is_logged=self._is_logged)
-            if kind is Kind.STATEMENT:
+            if kind.is_statement:
                 return self._run_statement(fn, raw)
             try:
                 self._guard.begin(connection)
-                if kind is Kind.UNFLUSHED:
+                if not kind.is_flushed:
                     raw.execute("SET LOCAL synchronous_commit = off")
                 result = fn(raw)
                 refuse_when_aborted(connection)
@@ -83,10 +83,10 @@ class Writer:
             self._connection = None
 
     def _run_statement(self, fn: Callable[[RawTransaction], T], raw: RawTransaction) -> T:
-        Kind.STATEMENT.hit_before_commit()
+        STATEMENT.hit_before_commit()
         with self._committing():
             result = fn(raw)
-        Kind.STATEMENT.hit_after_commit()
+        STATEMENT.hit_after_commit()
         return result
 
     @contextmanager

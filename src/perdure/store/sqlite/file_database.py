@@ -76,7 +76,7 @@ class SqliteFileDatabase(GroupCommit):
             raise WouldWait
         try:
             connection = self._writer.connection(kind, is_inline=is_inline)
-            if kind is Kind.CORE:
+            if kind.is_core:
                 result = self._writer.transact_core(connection, fn)
             else:
                 is_logged, check = self._writer.is_logged, self._writer.refuse_newer

@@ -49,7 +49,7 @@ class SqliteMemoryDatabase(GroupCommit):
 
     def transact(self, fn: Callable[[Any], T], kind: Kind) -> T:
         """See GroupCommit.transact."""
-        if kind is Kind.CORE:
+        if kind.is_core:
             from perdure.store.transaction import run_in
 
             return self._run(lambda core: run_in(core, fn, refuse_when_over))

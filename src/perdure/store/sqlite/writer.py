@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from perdure.errors import Conflict
 from perdure.store.migrations import Chain
-from perdure.store.raw import Kind, RawTransaction, WouldWait
+from perdure.store.raw import CORE, Kind, RawTransaction, WouldWait
 from perdure.store.sqlite import faults, files
 from perdure.store.sqlite.checkpoint import CheckpointPlan
 from perdure.store.sqlite.connection import (
@@ -83,7 +83,7 @@ class Writer:
             self.connect()
         self.has_written = True
         assert self._connection is not None  # noqa: S101 (connect has opened it)
-        return self._unflushed_connection() if kind is Kind.UNFLUSHED else self._connection
+        return self._unflushed_connection() if not kind.is_flushed else self._connection
 
     def transact_core(self, connection: sqlite3.Connection, fn: "Callable[[Transaction], T]") -> T:
         """Run a function in one transaction on SQLAlchemy's connection."""
@@ -94,8 +94,8 @@ class Writer:
         with faults.translated_from_core(self._path), self._engine.begin() as core:
             self.refuse_newer(connection)
             result = run_in(core, fn, refuse_when_over)
-            Kind.CORE.hit_before_commit()
-        Kind.CORE.hit_after_commit()
+            CORE.hit_before_commit()
+        CORE.hit_after_commit()
         return result
 
     def checkpoint(self) -> None:
