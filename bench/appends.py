@@ -12,9 +12,9 @@ from bench.measure import DISK, TMPFS, Steps, in_turn, scratch
 from bench.ours import Written, run_goal
 from bench.table import Target, Timed
 from perdure import DatabaseClient
-from perdure.kernel.ports import StateStore
+from perdure.kernel.ports import GoalStore
 
-Work = Callable[[StateStore, int], Awaitable[list[float]]]
+Work = Callable[[GoalStore, int], Awaitable[list[float]]]
 
 
 _ROUNDS = 4
@@ -56,12 +56,12 @@ def ours(parent: Path | None, n: int, work: Work) -> Steps:
         return asyncio.run(main())
 
 
-async def append(store: StateStore, n: int) -> list[float]:
+async def append(store: GoalStore, n: int) -> list[float]:
     goal = await Written.begin(store, f"written-{n}")
     each = await goal.steps(n)
     await goal.end()  # a store that has one goal alone may commit where it is called
     return each
 
 
-async def run(store: StateStore, n: int) -> list[float]:
+async def run(store: GoalStore, n: int) -> list[float]:
     return await run_goal(store, f"run-{n}", n)

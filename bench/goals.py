@@ -16,13 +16,13 @@ from bench.measure import DISK, Steps, in_turn, scratch
 from bench.ours import run_goal, run_together, written_together
 from bench.table import Target, Timed
 from perdure import DatabaseClient, failpoints
-from perdure.kernel.ports import StateStore
+from perdure.kernel.ports import GoalStore
 from tests.postgres import PostgresServer, start_postgres
 
 FLUSH_POINTS = ("store.append.before", "store.commit.before")
 """Reached once for each commit, behind the statements; the first that there is stands for a slow flush."""
 
-Work = Callable[[StateStore], Awaitable[Steps]]
+Work = Callable[[GoalStore], Awaitable[Steps]]
 _LOAD = f"{floor.GOALS} x {floor.STEPS}"
 
 

@@ -26,7 +26,7 @@ from perdure.kernel.fold import GoalState
 from perdure.kernel.journal import Desk, Journal
 from perdure.kernel.loop import Loop
 from perdure.kernel.mind import Mind, Proposal
-from perdure.kernel.ports import StateStore, Status, Summary, Worker
+from perdure.kernel.ports import GoalStore, Status, Summary, Worker
 from perdure.kernel.run_context import RunContext
 from perdure.kernel.tool import CallContext, Check, Tool, ToolSpec
 from perdure.tools.policy import ASK
@@ -39,12 +39,12 @@ TOOL = "search"
 class Written:
     """One goal, written event by event through the store alone."""
 
-    store: StateStore
+    store: GoalStore
     goal_id: str
     tip: Tip
 
     @classmethod
-    async def begin(cls, store: StateStore, goal_id: str) -> "Written":
+    async def begin(cls, store: GoalStore, goal_id: str) -> "Written":
         goal = cls(store, goal_id, Tip(goal_id))
         await goal.append(goal.sealed(GoalBegun("bench", MindSpec("command"))))
         return goal
@@ -152,7 +152,7 @@ class SearchTool:
         """See Tool.reap; nothing was left running."""
 
 
-async def run_goal(store: StateStore, goal_id: str, steps: int) -> list[float]:
+async def run_goal(store: GoalStore, goal_id: str, steps: int) -> list[float]:
     """Run a goal of so many steps by the kernel's loop, and return what each took."""
     mind = CountingMind(steps)
     begun = GoalBegun("bench", MindSpec("command"), workdir="/")
@@ -161,12 +161,12 @@ async def run_goal(store: StateStore, goal_id: str, steps: int) -> list[float]:
     return mind.each_s[1:]
 
 
-def new_loop(journal: Journal, store: StateStore, mind: Mind, tool: Tool) -> Loop:
+def new_loop(journal: Journal, store: GoalStore, mind: Mind, tool: Tool) -> Loop:
     """Make a loop; the one place that knows how."""
     return Loop(journal, store, RunContext(mind, Toolbox.of(tool), ASK, "/"), SystemClock())
 
 
-async def written_together(store: StateStore) -> Steps:
+async def written_together(store: GoalStore) -> Steps:
     """Let 64 goals append 50 events each, through the store alone."""
     goals = await asyncio.gather(*(Written.begin(store, f"written-{number}") for number in range(GOALS)))
     start = time.perf_counter()
@@ -174,7 +174,7 @@ async def written_together(store: StateStore) -> Steps:
     return Steps(time.perf_counter() - start, [one for goal in each for one in goal])
 
 
-async def run_together(store: StateStore) -> Steps:
+async def run_together(store: GoalStore) -> Steps:
     """Let the kernel's loop run 64 goals of 50 steps each; making and ending them is in the time."""
     start = time.perf_counter()
     each = await asyncio.gather(*(run_goal(store, f"run-{number}", STEPS) for number in range(GOALS)))

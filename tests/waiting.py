@@ -6,7 +6,7 @@ from typing import Literal
 from perdure.app.home.system import SystemClock, SystemIds, observer
 from perdure.kernel.events import Ask, GoalBegun, MindSpec, OutcomeUnknown, ToolCall
 from perdure.kernel.journal import Desk, Journal
-from perdure.kernel.ports import StateStore, Worker
+from perdure.kernel.ports import GoalStore, Worker
 from perdure.moments import iso
 
 WaitsFor = Literal["unknown", "approval"]
@@ -22,7 +22,7 @@ def worker_of(home: Path) -> Worker:
 
 
 async def waiting_goal(
-    store: StateStore, waits_for: WaitsFor, workdir: Path, *, is_held: bool = False, queue: str = "cli"
+    store: GoalStore, waits_for: WaitsFor, workdir: Path, *, is_held: bool = False, queue: str = "cli"
 ) -> str:
     """Make a goal whose call `pay.1` waits for a person; return its id."""
     ids = SystemIds()
@@ -36,7 +36,7 @@ async def waiting_goal(
     return journal.goal_id
 
 
-async def unanswered_goal(store: StateStore, workdir: Path, until_us: int, *, queue: str = "cli") -> str:
+async def unanswered_goal(store: GoalStore, workdir: Path, until_us: int, *, queue: str = "cli") -> str:
     """Make a goal whose question `sure.1` waits for an answer until a moment; return its id."""
     ids = SystemIds()
     desk = Desk(store, SystemClock(), ids, worker_of(workdir), queue)

@@ -9,12 +9,12 @@ from bench.ours import Written, step_body
 from bench.peers.program import GOALS, WARM, Asked, per_second, run, since_start_ms, us_each
 from perdure import DatabaseClient
 from perdure.kernel.events import Tip
-from perdure.kernel.ports import StateStore
+from perdure.kernel.ports import GoalStore
 
 _GOAL = "resumed"
 
 
-def _opened(asked: Asked, work: Callable[[StateStore], Awaitable[float | None]]) -> float | None:
+def _opened(asked: Asked, work: Callable[[GoalStore], Awaitable[float | None]]) -> float | None:
     async def main() -> float | None:
         async with await DatabaseClient.create(asked.url or Path(asked.folder) / "perdure.db") as db:
             return await work(db.state_store())
@@ -23,7 +23,7 @@ def _opened(asked: Asked, work: Callable[[StateStore], Awaitable[float | None]])
 
 
 def _steps(asked: Asked) -> float | None:
-    async def work(store: StateStore) -> float:
+    async def work(store: GoalStore) -> float:
         await (await Written.begin(store, f"warm-{time.time_ns()}")).steps(WARM)
         start = time.perf_counter()
         await (await Written.begin(store, f"steps-{time.time_ns()}")).steps(asked.n)
@@ -33,7 +33,7 @@ def _steps(asked: Asked) -> float | None:
 
 
 def _many(asked: Asked) -> float | None:
-    async def work(store: StateStore) -> float:
+    async def work(store: GoalStore) -> float:
         await (await Written.begin(store, "warm")).steps(WARM)
         start = time.perf_counter()
         goals = await asyncio.gather(*(Written.begin(store, f"goal-{number}") for number in range(GOALS)))
@@ -44,7 +44,7 @@ def _many(asked: Asked) -> float | None:
 
 
 def _prepare(asked: Asked) -> float | None:
-    async def work(store: StateStore) -> None:
+    async def work(store: GoalStore) -> None:
         goal = await Written.begin(store, _GOAL)
         await goal.append(goal.sealed(*(step_body(number) for number in range(asked.n))))
 
@@ -52,7 +52,7 @@ def _prepare(asked: Asked) -> float | None:
 
 
 def _resume(asked: Asked) -> float | None:
-    async def work(store: StateStore) -> float:
+    async def work(store: GoalStore) -> float:
         events = await store.load(_GOAL)
         goal = Written(store, _GOAL, Tip(_GOAL, events[-1].seq, events[-1].hash))
         await goal.append(goal.sealed(step_body(len(events))))
@@ -62,7 +62,7 @@ def _resume(asked: Asked) -> float | None:
 
 
 def _cold(asked: Asked) -> float | None:
-    async def work(store: StateStore) -> float:
+    async def work(store: GoalStore) -> float:
         await (await Written.begin(store, f"cold-{time.time_ns()}")).steps(1)
         return since_start_ms()
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from perdure.app.change_feed.feed import ChangeFeed
 from perdure.app.change_feed.subscription import Subscription
-from perdure.kernel.ports import StateStore
+from perdure.kernel.ports import GoalStore
 from perdure.store.client import DatabaseClient
 from tests.contracts.histories import HELLO, History, Stored, begin
 
@@ -21,7 +21,7 @@ class Feed:
     """A feed, and a client beside it that the feed knows nothing of."""
 
     feed: ChangeFeed
-    store: StateStore
+    store: GoalStore
     beside: Stored
 
     async def begin_beside(self, goal_id: str, messages: int = 0) -> History:
@@ -35,7 +35,8 @@ async def opened(url: str, *, fallback_s: float = NEVER_S, debug: bool = False) 
         await DatabaseClient.create(url, debug=debug) as database,
         await DatabaseClient.create(url, migrate=False) as other,
     ):
-        feed = ChangeFeed(database.state_store(), fallback_s=fallback_s)
+        store = database.state_store()
+        feed = ChangeFeed(store, store, fallback_s=fallback_s)
         try:
             yield Feed(feed, database.state_store(), stored_in(other))
         finally:

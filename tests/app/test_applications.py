@@ -216,7 +216,7 @@ async def test_polling_that_fails_is_logged_once_and_works_again_later(
 
     async with shop.recovering() as p:
         with monkeypatch.context() as patched, caplog.at_level(logging.WARNING, "perdure.app.workers.background"):
-            patched.setattr(GoalQueues, "unheld", fail)
+            patched.setattr(GoalQueues, "claim_next", fail)
 
             def nudged() -> bool:
                 p.goals.worker.nudge()

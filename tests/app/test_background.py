@@ -1,7 +1,7 @@
 """Goals that polling finds: one whose run makes no progress is left alone for a while."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -12,6 +12,7 @@ from perdure.app.workers.background import BackgroundRuns
 from perdure.kernel.events import GoalBegun, MindSpec, Tip, seal
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.loop import Ran
+from perdure.kernel.ports import ClaimedGoal
 from tests.app.serving import until
 from tests.kernel.world import HandClock
 
@@ -33,24 +34,23 @@ class StuckGoals:
     def queues(self) -> "StuckGoals":
         return self
 
-    async def unheld(self, **_options: Any) -> list[GoalView]:
+    async def unsure(self, _queue: str) -> list[GoalView]:
         self.polls += 1
-        return [GoalView.of_state(begun(), queue="server")]
+        return []
+
+    async def claim_next(self, _queue: str, *, skip: Mapping[str, int], after: str | None) -> ClaimedGoal | None:
+        goal = GoalView.of_state(begun(), queue="server").summary
+        assert after is None
+        return None if skip.get("g") == goal.last_seq else ClaimedGoal(goal, 1, None)
 
     async def each_due(self, **_options: Any) -> AsyncIterator[GoalView]:
         nothing: list[GoalView] = []
         for goal in nothing:
             yield goal
 
-    async def go_on(self, goal_id: str, _manner: Manner) -> Ran:
-        self.runs.append(goal_id)
+    async def run(self, claimed: ClaimedGoal, _manner: Manner) -> Ran:
+        self.runs.append(claimed.goal.goal_id)
         return Ran("waiting", begun(), "server")
-
-    def is_of_this_process(self, _goal: GoalView) -> bool:
-        return False
-
-    def is_held_here(self, _goal_id: str) -> bool:
-        return False
 
 
 async def test_a_goal_whose_run_makes_no_progress_is_run_again_only_after_some_seconds() -> None:

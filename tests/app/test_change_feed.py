@@ -55,7 +55,7 @@ class Unsignalled(InMemoryStateStore):
 
 async def test_a_change_is_found_by_polling_when_no_signal_comes() -> None:
     store = Unsignalled()
-    feed = ChangeFeed(store, fallback_s=0.01)
+    feed = ChangeFeed(store, store, fallback_s=0.01)
     async with feed.subscribe() as changes:
         await begin(Stored(store, store, set()), "a")
         await hears(changes, "a")
@@ -75,7 +75,7 @@ class Away(Unsignalled):
 
 async def test_nothing_is_missed_while_the_store_cannot_be_read() -> None:
     store = Away()
-    stored, feed = Stored(store, store, set()), ChangeFeed(store, fallback_s=0.01)
+    stored, feed = Stored(store, store, set()), ChangeFeed(store, store, fallback_s=0.01)
     async with feed.subscribe() as changes:
         store.is_away = True
         await begin(stored, "a")
@@ -89,7 +89,7 @@ async def test_nothing_is_missed_while_the_store_cannot_be_read() -> None:
 async def test_a_subscription_that_begins_while_the_store_is_away_is_told_that_it_has_missed_changes() -> None:
     store = Away()
     store.is_away = True
-    feed = ChangeFeed(store, fallback_s=0.01)
+    feed = ChangeFeed(store, store, fallback_s=0.01)
     async with feed.subscribe() as changes:
         store.is_away = False
         await until(lambda: changes.has_missed)
@@ -100,7 +100,7 @@ async def test_a_subscription_that_begins_while_the_store_is_away_is_told_that_i
 
 async def test_followers_end_when_the_store_cannot_be_read_any_more() -> None:
     store = Away()
-    feed = ChangeFeed(store, fallback_s=0.01)
+    feed = ChangeFeed(store, store, fallback_s=0.01)
     await begin(Stored(store, store, set()), "g")
     following = follow_pages(feed, "g", 1)
     waiting = asyncio.ensure_future(anext(following))
@@ -257,7 +257,7 @@ async def test_subscribers_of_a_file_that_was_replaced_are_told_that_they_have_m
 
 async def test_a_subscriber_that_does_not_read_is_told_that_it_has_missed_changes() -> None:
     store = InMemoryStateStore()
-    feed = ChangeFeed(store)
+    feed = ChangeFeed(store, store)
     async with feed.subscribe() as changes:
         for number in range(MAX_PENDING + 1):
             feed._tell(f"goal-{number}", 1)

@@ -202,12 +202,53 @@ async def test_two_servers_share_the_queue_and_run_each_goal_once(p: Perdure, ot
     assert sorted(lines(tmp_path)) == [f"g{number:02}" for number in range(20)]
 
 
-async def test_no_more_of_the_queue_is_read_than_there_is_room_for(p: Perdure, other: Perdure) -> None:
+async def test_no_more_goals_are_claimed_than_there_is_room_for(p: Perdure, other: Perdure, tmp_path: Path) -> None:
     async with at_work(p, most=0) as serving:
-        for _ in range(30):
-            await serving.start(of_command("true"))
-    found = await other.goals.queues.unheld(queue="server", limit=3)
-    assert [goal.id for goal in found] == [goal.id for goal in reversed(await p.goals.list())][:3]
+        goals = [await serving.start(held(tmp_path)) for _ in range(8)]
+    async with at_work(other, most=3):
+        for goal in goals[:3]:
+            await running(p, goal.id)
+        assert [(await p.goals.get(goal.id)).summary.worker for goal in goals[3:]] == [None] * 5
+        (tmp_path / "over").touch()
+        for goal in goals:
+            await become(p, goal.id, "done")
+
+
+async def running(p: Perdure, goal_id: str) -> None:
+    """Wait until a worker runs a goal."""
+    for _ in range(3_000):
+        if (await p.goals.get(goal_id)).is_running:
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError(f"{goal_id} does not run")
+
+
+async def test_a_claim_skips_a_bounded_number_of_goals_and_reaches_those_behind_them(
+    p: Perdure, tmp_path: Path
+) -> None:
+    serving = Serving(p.goals, p.keys, SystemClock(), most=0)
+    bad = [await serving.start(of_command("true")) for _ in range(7)]
+    good = await serving.start(noting(tmp_path, "good"))
+    for goal in bad:
+        await damage(p, goal)
+    serving.most, serving.most_skipped = 2, 3
+    working = asyncio.create_task(serving.run())
+    await become(p, good.id, "done")
+    await serving.close()
+    await working
+
+
+async def test_a_goal_whose_claim_was_not_confirmed_is_resumed_by_the_worker_that_owns_it(p: Perdure) -> None:
+    async with at_work(p) as serving:
+        left = await p.goals.enqueue(of_command("true"))
+
+        def fail() -> None:
+            raise Unavailable("The database does not answer.")
+
+        with failpoints.armed("store.claim.after", fail):
+            serving.nudge()
+            await until(lambda: p.goals._runner._worker.is_in_doubt)
+        await become(p, left.id, "done")
 
 
 async def test_a_goal_that_cannot_go_on_does_not_hold_up_those_behind_it(p: Perdure, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Goals as the contract of the state store needs them: a history that is written step by step, and plain SQL beside."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -8,7 +9,7 @@ from uuid_utils import uuid7
 
 from perdure.kernel.events import NO_HASH, Body, Event, ForkedFrom, GoalBegun, Message, MindSpec, Termination, Tip, seal
 from perdure.kernel.fold import fold
-from perdure.kernel.ports import Appended, Leases, StateStore, Summary, Worker
+from perdure.kernel.ports import Appended, GoalStore, Leases, Summary, Worker
 from perdure.store.database import Database
 
 NOW = 1_760_000_000_000_000
@@ -30,7 +31,7 @@ class BootClock:
 class Stored:
     """One kind of store with its leases; `database` is what is under it, where there is one."""
 
-    store: StateStore
+    store: GoalStore
     leases: Leases
     dead: set[str]
     database: Database | None = None
@@ -96,6 +97,20 @@ async def begin(stored: Stored, goal_id: str = "g", *bodies: Body, text: str = "
     history = History(stored, goal_id)
     await history.append(GoalBegun(text, MindSpec("command")), *bodies, **options)
     return history
+
+
+async def put(stored: Stored, goal_id: str, queue: str = "server", *, release: bool = True) -> History:
+    """Make a goal of a queue, which no worker owns unless it is not released."""
+    goal = History(stored, goal_id)
+    events = goal.next(GoalBegun("echo", MindSpec("command")))
+    await goal.store(events, summary=replace(goal.summary(events), queue=queue), release=release)
+    goal.events += events
+    return goal
+
+
+async def several(stored: Stored, count: int) -> list[History]:
+    """Make goals at once."""
+    return list(await asyncio.gather(*[begin(stored, f"g{number:02}") for number in range(count)]))
 
 
 async def end(history: History) -> None:

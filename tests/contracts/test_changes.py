@@ -1,4 +1,4 @@
-"""The contract of what a server asks a `StateStore`: whose goals there are, what has changed, what was posted."""
+"""The contract of `Changes`: the same in memory, on SQLite and on PostgreSQL."""
 
 import asyncio
 import threading
@@ -11,36 +11,14 @@ from typing import Any, cast
 import psycopg
 import pytest
 
-from perdure.kernel.events import Event, Signal, content_of
-from perdure.kernel.ports import GoalFilter
+from perdure.kernel.events import Event
 from perdure.store.database import Database
 from perdure.store.goals.postgres import PostgresStateStore
 from perdure.store.postgres.database import PostgresDatabase
 from perdure.store.raw import RawDatabase, RawTransaction
 from perdure.store.target import PostgresTarget, parse_target
 from tests.contracts.conftest import in_sqlite
-from tests.contracts.histories import HELLO, NOW, Stored, begin, end, said
-
-
-async def test_goals_are_listed_by_whose_they_are(stored: Stored) -> None:
-    for name in "ab":
-        await begin(stored, name)
-    goal = await begin(stored, "c", release=True)
-    goal.epoch = await stored.leases.claim("c", goal.worker, "server")
-    assert [each.goal_id for each in await stored.store.list_goals(where=GoalFilter(queue="server"))] == ["c"]
-    assert [each.goal_id for each in await stored.store.list_goals(where=GoalFilter("open", "cli"))] == ["b", "a"]
-    made = goal.next(HELLO)
-    await goal.store(made, summary=replace(goal.summary(made), status="waiting", waiting_for="timer", due_us=NOW))
-    assert [each.goal_id for each in await stored.store.due(NOW, queue="server")] == ["c"]
-    assert await stored.store.due(NOW, queue="cli") == []
-
-
-async def test_a_goal_that_is_begun_for_a_server_is_the_servers(stored: Stored) -> None:
-    goal = await begin(stored, "a")
-    made = goal.next(HELLO)
-    other = replace(goal.summary(made), queue="server")
-    await goal.store(made, summary=other)
-    assert (await stored.store.find("a")).queue == "cli"  # whose it is, only a start or a claim says
+from tests.contracts.histories import HELLO, Stored, begin, end, said
 
 
 async def test_changes_name_the_goals_that_have_got_events_and_their_last_seq(stored: Stored) -> None:
@@ -54,19 +32,6 @@ async def test_changes_name_the_goals_that_have_got_events_and_their_last_seq(st
     assert found.goals == {"a": 3, "b": 1}
     assert found.mark > begun.mark
     assert (await stored.store.changes(found.mark)).mark == found.mark
-
-
-async def test_what_was_posted_under_a_key_is_found_in_the_inbox_and_in_the_history(stored: Stored) -> None:
-    goal = await begin(stored)
-    paid = Signal("paid", {"order": 7})
-    assert await stored.store.posted_as("g", "k") is None
-    await stored.store.post("g", "signal", content_of(paid), key="k")
-    assert await stored.store.posted_as("g", "k") == ("signal", content_of(paid))
-    (row,) = await stored.store.inbox("g")
-    await goal.append(paid, key="k", taken=[row.id])
-    assert await stored.store.posted_as("g", "k") == ("signal", content_of(paid))
-    assert await stored.store.posted_as("g", "other") is None
-    assert await stored.store.posted_as("nobody", "k") is None
 
 
 async def test_each_change_is_returned_by_the_first_call_after_it_and_by_no_later_one(stored: Stored) -> None:
@@ -107,9 +72,9 @@ class HeldDatabase:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._database, name)
 
-    async def group(self, work: Any, item: Any, *, is_only: bool = False) -> Any:  # noqa: ARG002 (as RawDatabase)
+    async def submit(self, batch: Any, item: Any, *, is_only: bool = False) -> Any:  # noqa: ARG002 (as RawDatabase)
         def held(raw: RawTransaction) -> Any:
-            (answer,) = work.together(raw, [item])
+            (answer,) = batch.apply(raw, [item])
             self.has_inserted.set()
             assert self.may_commit.wait(30)
             return answer

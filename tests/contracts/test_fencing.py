@@ -1,5 +1,6 @@
 """An append follows the event that its worker knows, and no other: also when the database went back in time."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from perdure.kernel.events import ForkedFrom, GoalBegun, Message, MindSpec
 from perdure.kernel.history.replay import require_unchanged
 from perdure.kernel.ports import Event
 from perdure.store.database import Database
-from tests.contracts.histories import HELLO, OTHER, WORKER, History, Stored, begin
+from tests.contracts.histories import HELLO, OTHER, WORKER, History, Stored, begin, several
 from tests.contracts.time_travel import put_back, taken_now
 
 in_sql = pytest.mark.parametrize("place", ["sqlite", "postgresql"], indirect=True)
@@ -42,6 +43,31 @@ async def test_what_only_gives_back_or_takes_from_the_inbox_is_fenced_by_hash_to
     assert await stored.store.inbox("g") == [posted]
     await goal.append(taken=[posted.id], release=True)
     assert (await stored.store.find("g")).worker is None
+
+
+@pytest.mark.parametrize("count", [1, 3], ids=["alone", "in a group"])
+@pytest.mark.parametrize("options", [{}, {"release": True}, {"key": "k"}, {"taken": True}], ids=str)
+async def test_an_append_with_the_epoch_before_a_claim_is_a_conflict_though_seq_and_hash_are_right(
+    stored: Stored, options: dict[str, Any], count: int
+) -> None:
+    """The claimant has appended nothing: only the epoch tells the two owners apart."""
+    goals = await several(stored, count)
+    epochs = []
+    for goal in goals:
+        await goal.append(HELLO)
+        epochs.append(await stored.leases.claim(goal.goal_id, OTHER))
+        await stored.store.post(goal.goal_id, "signal", {}, key="posted")
+    taken = [{"taken": [(await stored.store.inbox(goal.goal_id))[0].id]} for goal in goals]
+    given = [each if "taken" in options else options for each in taken]
+    refused = await asyncio.gather(
+        *[goal.append(HELLO, **each) for goal, each in zip(goals, given, strict=True)], return_exceptions=True
+    )
+    assert [type(each) for each in refused] == [Conflict] * count
+    assert all("has another owner by now" in str(each) for each in refused)
+    for goal, epoch, each in zip(goals, epochs, given, strict=True):
+        assert await stored.store.load(goal.goal_id) == goal.events
+        assert (await stored.store.find(goal.goal_id)).worker == OTHER.id
+        await goal.append(HELLO, epoch=epoch, **each)
 
 
 async def test_a_new_goal_follows_nothing(stored: Stored) -> None:

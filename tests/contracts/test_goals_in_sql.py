@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from perdure import Damaged
-from perdure.kernel.ports import StateStore
+from perdure.kernel.ports import GoalStore
 from perdure.store.database import Database
 from perdure.store.goals.postgres import PostgresStateStore
 from perdure.store.goals.sqlite import SqliteStateStore
@@ -106,7 +106,7 @@ async def test_of_two_processes_one_appends_and_one_claims(stored: Stored, place
         await another.close()
 
 
-def state_store_in(database: Database) -> StateStore:
+def state_store_in(database: Database) -> GoalStore:
     is_sqlite = isinstance(database, SqliteFileDatabase)
     return SqliteStateStore(database) if is_sqlite else PostgresStateStore(database)
 

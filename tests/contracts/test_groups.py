@@ -13,14 +13,10 @@ from perdure.kernel.events import Body, GoalBegun, MindSpec
 from perdure.kernel.ports import Appended
 from perdure.store.raw import RawTransaction
 from perdure.store.transaction import Transaction
-from tests.contracts.histories import HELLO, OTHER, WORKER, History, Stored, begin, said
+from tests.contracts.histories import HELLO, WORKER, History, Stored, begin, said, several
 
 in_sql = pytest.mark.parametrize("place", ["sqlite", "postgresql"], indirect=True)
 in_sqlite = pytest.mark.parametrize("place", ["sqlite"], indirect=True)
-
-
-async def several(stored: Stored, count: int) -> list[History]:
-    return list(await asyncio.gather(*[begin(stored, f"g{number:02}") for number in range(count)]))
 
 
 def asked(goal: History, *bodies: Body) -> Coroutine[Any, Any, Appended]:
@@ -221,20 +217,6 @@ async def test_a_conflict_is_the_same_where_it_runs_and_on_the_writers_thread(st
         answers.append(str(refused.value))
         await begin(stored, f"other{len(answers)}")
     assert answers[0] == answers[1]
-
-
-async def test_goals_that_something_was_posted_to_are_found_by_their_worker(stored: Stored) -> None:
-    goals = await several(stored, 3)
-    assert await stored.store.posted(WORKER.id) == []
-    for goal_id in ("g02", "g00"):
-        await stored.store.post(goal_id, "signal", {}, key="k")
-    assert sorted(await stored.store.posted(WORKER.id)) == ["g00", "g02"]
-    assert await stored.store.posted(OTHER.id) == []
-    (row,) = await stored.store.inbox("g00")
-    await goals[0].append(HELLO, taken=[row.id])
-    assert await stored.store.posted(WORKER.id) == ["g02"]
-    await stored.leases.release("g02", WORKER, 1)
-    assert await stored.store.posted(WORKER.id) == []
 
 
 @in_sql

@@ -177,4 +177,4 @@ async def test_a_fork_follows_a_reopened_event_and_its_origin_stays(stored: Stor
 async def test_the_worker_of_a_failed_goal_is_not_shown_as_its_runner(stored: Stored) -> None:
     await claimed(stored, await failed(stored))
     assert [goal.status for goal in await stored.store.list_goals()] == ["failed"]
-    assert await stored.store.unheld(queue="cli", held_by=[], limit=9) == []
+    assert not await stored.leases.has_next(["cli"], OTHER)

@@ -1,7 +1,6 @@
 """The contract of `StateStore`: the same in memory, on SQLite and on PostgreSQL."""
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,18 +8,15 @@ import pytest
 
 from perdure import Conflict, Invalid, NotFound, PerdureError
 from perdure.kernel.events import (
-    Event,
     ForkedFrom,
     GoalBegun,
     Message,
     MindSpec,
-    Signal,
     Termination,
     Wait,
-    content_of,
     size_of,
 )
-from perdure.kernel.ports import Appended, GoalFilter, InboxRow
+from perdure.kernel.ports import Appended, GoalFilter
 from perdure.moments import iso
 from tests.contracts.histories import HELLO, NOW, OTHER, WORKER, History, Stored, begin, end, said
 
@@ -227,196 +223,6 @@ async def test_a_fork_needs_the_event_that_it_leaves(stored: Stored) -> None:
         await stored.store.load("f")
 
 
-async def test_what_was_posted_is_in_the_inbox_in_order_of_arrival(stored: Stored) -> None:
-    goal = await begin(stored)
-    for number in range(3):
-        await stored.store.post("g", "signal", {"n": number, "t": ["ü", None]}, key=f"k{number}")
-    rows = await stored.store.inbox("g")
-    assert [(row.kind, row.payload, row.key) for row in rows] == [
-        ("signal", {"n": number, "t": ["ü", None]}, f"k{number}") for number in range(3)
-    ]
-    assert len({row.id for row in rows}) == 3
-    assert all(row.created_us > 0 for row in rows)
-    assert (await goal.append(HELLO)).inbox_waiting
-
-
-async def test_what_is_taken_goes_with_the_append(stored: Stored) -> None:
-    goal = await begin(stored)
-    for key in ("a", "b"):
-        await stored.store.post("g", "signal", {}, key=key)
-    first, second = await stored.store.inbox("g")
-    assert (await goal.append(HELLO, key="a", taken=[first.id])).inbox_waiting
-    assert await stored.store.inbox("g") == [second]
-    assert not (await goal.append(taken=[second.id])).inbox_waiting
-    assert await stored.store.inbox("g") == []
-
-
-async def test_what_is_not_there_any_more_cannot_be_taken(stored: Stored) -> None:
-    goal = await begin(stored)
-    await stored.store.post("g", "signal", {}, key="a")
-    (first,) = await stored.store.inbox("g")
-    await goal.append(HELLO, taken=[first.id])
-    with pytest.raises(Conflict, match="inbox"):
-        await goal.append(HELLO, taken=[first.id])
-    await stored.store.post("g", "signal", {}, key="b")
-    with pytest.raises(Conflict, match="inbox"):
-        await goal.append(HELLO, taken=[first.id])
-    assert await stored.store.load("g") == goal.events
-    assert [row.key for row in await stored.store.inbox("g")] == ["b"]
-    assert (await goal.append(HELLO)).inbox_waiting
-
-
-async def test_a_row_of_another_goal_cannot_be_taken(stored: Stored) -> None:
-    goal, _ = await begin(stored), await begin(stored, "other")
-    for goal_id in ("g", "other"):
-        await stored.store.post(goal_id, "signal", {}, key="k")
-    (row,) = await stored.store.inbox("other")
-    with pytest.raises(Conflict, match="inbox"):
-        await goal.append(HELLO, taken=[row.id])
-    assert await stored.store.inbox("other") == [row]
-
-
-@pytest.mark.parametrize("before", [{"name": "n", "payload": None}, {"name": "n"}])
-async def test_a_post_with_its_defaults_is_the_same_as_one_without(stored: Stored, before: dict[str, Any]) -> None:
-    """A client that repeats a post after an upgrade writes it differently."""
-    await begin(stored)
-    assert await stored.store.post("g", "signal", before, key="k")
-    assert not await stored.store.post("g", "signal", content_of(Signal("n")), key="k")
-    with pytest.raises(Conflict):
-        await stored.store.post("g", "signal", content_of(Signal("n", 0)), key="k")
-
-
-async def test_a_key_is_posted_once_whether_it_is_still_in_the_inbox_or_in_the_history(stored: Stored) -> None:
-    goal = await begin(stored)
-    told = content_of(Signal("n", {"b": 1, "a": [2]}))
-    assert await stored.store.post("g", "signal", told, key="k")
-    assert not await stored.store.post("g", "signal", told, key="k")
-    (row,) = await stored.store.inbox("g")
-    await goal.append(Signal("n", {"b": 1, "a": [2]}), key="k", taken=[row.id])
-    assert not await stored.store.post("g", "signal", told, key="k")
-    assert await stored.store.inbox("g") == []
-    await end(goal)
-    assert not await stored.store.post("g", "signal", told, key="k")
-
-
-async def test_a_key_that_names_another_post_is_a_conflict_in_the_inbox_and_in_the_history(stored: Stored) -> None:
-    goal = await begin(stored)
-    await stored.store.post("g", "signal", content_of(Signal("n", 1)), key="k")
-    for _ in range(2):
-        with pytest.raises(Conflict, match="something else with the key 'k'"):
-            await stored.store.post("g", "signal", content_of(Signal("n", 2)), key="k")
-        for row in await stored.store.inbox("g"):
-            assert row.payload == {"name": "n", "payload": 1}
-            await goal.append(Signal("n", 1), key="k", taken=[row.id])
-    assert len(await stored.store.load("g")) == 2
-
-
-@pytest.mark.parametrize(
-    ("first", "then"),
-    [
-        (("signal", content_of(Signal("n", 1))), ("cancel", {})),
-        (("signal", content_of(Signal("n", 1))), ("decision", {"decision": "deny"})),
-        (("decision", {"decision": "deny"}), ("signal", content_of(Signal("n", 1)))),
-        (("cancel", {}), ("signal", content_of(Signal("n", 1)))),
-        (("cancel", {}), ("decision", {"decision": "deny"})),
-    ],
-)
-async def test_a_key_that_was_used_for_a_post_of_another_kind_is_a_conflict(
-    stored: Stored, first: tuple[str, dict[str, Any]], then: tuple[str, dict[str, Any]]
-) -> None:
-    await begin(stored)
-    assert await stored.store.post("g", *first, key="k")
-    with pytest.raises(Conflict, match="something else with the key 'k'"):
-        await stored.store.post("g", *then, key="k")
-    assert not await stored.store.post("g", *first, key="k")
-    assert len(await stored.store.inbox("g")) == 1
-
-
-async def test_a_decision_whose_key_stands_on_what_came_of_it_is_no_news(stored: Stored) -> None:
-    goal = await begin(stored)
-    await goal.append(HELLO, key="k")
-    assert not await stored.store.post("g", "decision", {"decision": "deny"}, key="k")
-
-
-async def test_a_post_needs_a_goal_that_has_not_ended_and_a_payload_of_json(stored: Stored) -> None:
-    goal = await begin(stored)
-    with pytest.raises(Invalid):
-        await stored.store.post("g", "signal", {"a": object()}, key="k")
-    await end(goal)
-    with pytest.raises(Conflict, match="ended"):
-        await stored.store.post("g", "signal", {}, key="k")
-    with pytest.raises(NotFound):
-        await stored.store.post("unknown", "signal", {}, key="k")
-    assert await stored.store.inbox("g") == await stored.store.inbox("unknown") == []
-
-
-async def test_a_post_is_admitted_by_the_newer_events_and_what_is_still_pending(stored: Stored) -> None:
-    goal = await begin(stored)
-    await goal.append(HELLO)
-    await stored.store.post("g", "signal", content_of(Signal("a")), key="a")
-    seen: list[tuple[list[int], list[str]]] = []
-
-    def admit(events: Sequence[Event], pending: Sequence[InboxRow]) -> None:
-        seen.append((said(events), [row.key for row in pending]))
-
-    for after in (0, 1, 2):
-        assert await stored.store.post("g", "signal", {"name": "x"}, key=f"{after}", after=after, admit=admit)
-    assert seen == [([1, 2], ["a"]), ([2], ["a", "0"]), ([], ["a", "0", "1"])]
-
-
-async def test_a_post_to_a_fork_is_admitted_by_its_own_newer_events(stored: Stored) -> None:
-    goal = await begin(stored, "g", HELLO, HELLO)
-    fork = await goal.fork("f", 2)
-    await fork.append(HELLO)
-    await goal.append(HELLO)
-    seen: list[tuple[str, int]] = []
-
-    def admit(events: Sequence[Event], _pending: Sequence[InboxRow]) -> None:
-        seen.extend((event.goal_id, event.seq) for event in events)
-
-    await stored.store.post("f", "cancel", {}, key="k", after=3, admit=admit)
-    assert seen == [("f", 4)]
-
-
-async def test_a_post_that_is_not_admitted_leaves_nothing(stored: Stored) -> None:
-    goal = await begin(stored)
-
-    def refuse(_events: Sequence[Event], _pending: Sequence[InboxRow]) -> None:
-        raise Conflict("not now")
-
-    with pytest.raises(Conflict, match="not now"):
-        await stored.store.post("g", "cancel", {}, key="k", admit=refuse)
-    assert await stored.store.inbox("g") == []
-    assert await goal.append(HELLO) == Appended(2, inbox_waiting=False)
-    await stored.store.post("g", "cancel", {}, key="k")
-    assert not await stored.store.post("g", "cancel", {}, key="k", admit=refuse), "it was posted before"
-
-
-async def test_a_post_to_an_ended_goal_is_refused_by_what_admits_it_first(stored: Stored) -> None:
-    await end(await begin(stored))
-
-    def refuse(events: Sequence[Event], _pending: Sequence[InboxRow]) -> None:
-        raise Conflict(f"its last event is {events[-1].type}")
-
-    with pytest.raises(Conflict, match="termination"):
-        await stored.store.post("g", "cancel", {}, key="k", admit=refuse)
-    with pytest.raises(Conflict, match="has ended"):
-        await stored.store.post("g", "cancel", {}, key="k", admit=lambda _events, _pending: None)
-
-
-async def test_of_posts_at_once_that_admit_one_another_one_is_posted(stored: Stored) -> None:
-    await begin(stored)
-
-    def is_first(_events: Sequence[Event], pending: Sequence[InboxRow]) -> None:
-        if pending:
-            raise Conflict("not the first")
-
-    posts = [stored.store.post("g", "cancel", {}, key=f"{n}", admit=is_first) for n in range(8)]
-    done = await asyncio.gather(*posts, return_exceptions=True)
-    assert sorted(type(result).__name__ for result in done) == [*["Conflict"] * 7, "bool"]
-    assert len(await stored.store.inbox("g")) == 1
-
-
 async def test_a_page_has_as_many_events_as_fit_and_at_least_one(stored: Stored) -> None:
     sizes = [10, 20_000, 20_000, 50_000, 10, 10]
     goal = await begin(stored, "g", *(Message("x" * size) for size in sizes))
@@ -571,22 +377,6 @@ async def test_a_goal_is_deleted_after_its_forks(stored: Stored) -> None:
         await goal.fork("again", 1)
 
 
-async def test_a_start_key_starts_one_goal(stored: Stored) -> None:
-    first = History(stored, "first")
-    begun = first.next(GoalBegun("echo", MindSpec("command")))
-    await first.store(begun, summary=replace(first.summary(begun), start_key="k"))
-    second = History(stored, "second")
-    begun = second.next(GoalBegun("echo", MindSpec("command")))
-    with pytest.raises(Conflict, match="The key 'k' has started a goal before"):
-        await second.store(begun, summary=replace(second.summary(begun), start_key="k"))
-    found = await stored.store.started("k")
-    assert found is not None
-    assert found.goal_id == "first"
-    assert await stored.store.started("other") is None
-    with pytest.raises(NotFound):
-        await stored.store.find("second")
-
-
 async def test_a_deleted_goal_is_told_as_deleted_by_its_id_or_the_beginning_of_it(stored: Stored) -> None:
     for name in ("gone-1", "gone-2"):
         await end(await begin(stored, name))
@@ -599,74 +389,6 @@ async def test_a_deleted_goal_is_told_as_deleted_by_its_id_or_the_beginning_of_i
         await stored.store.find("gone-")
     with pytest.raises(NotFound, match="^gone-2 was deleted"):
         await stored.store.find("gone-2")
-
-
-async def test_a_start_key_is_kept_with_the_goal_whatever_is_appended(stored: Stored) -> None:
-    goal = History(stored, "g")
-    begun = goal.next(GoalBegun("echo", MindSpec("command")))
-    await goal.store(begun, summary=replace(goal.summary(begun), start_key="k"))
-    goal.events += begun
-    await end(goal)
-    assert (await stored.store.find("g")).start_key == "k"
-
-
-async def test_the_start_key_of_a_deleted_goal_is_free_again(stored: Stored) -> None:
-    goal = History(stored, "g")
-    begun = goal.next(GoalBegun("echo", MindSpec("command")))
-    await goal.store(begun, summary=replace(goal.summary(begun), start_key="k"))
-    goal.events += begun
-    await end(goal)
-    await stored.store.delete("g")
-    assert await stored.store.started("k") is None
-    other = History(stored, "h")
-    begun = other.next(GoalBegun("echo", MindSpec("command")))
-    await other.store(begun, summary=replace(other.summary(begun), start_key="k"))
-    found = await stored.store.started("k")
-    assert found is not None
-    assert found.goal_id == "h"
-
-
-async def test_goals_whose_timer_is_due_come_the_longest_due_first(stored: Stored) -> None:
-    for name, due_us in (("late", NOW + 9), ("second", NOW + 2), ("first", NOW + 1), ("none", None)):
-        goal = await begin(stored, name)
-        made = goal.next(HELLO)
-        summary = replace(goal.summary(made), status="waiting", waiting_for="timer", due_us=due_us)
-        await goal.store(made, summary=summary, release=True)
-        goal.events += made
-    assert [goal.goal_id for goal in await stored.store.due(NOW + 5)] == ["first", "second"]
-    assert [goal.goal_id for goal in await stored.store.due(NOW + 5, limit=1)] == ["first"]
-    (first,) = await stored.store.due(NOW + 5, limit=1)
-    assert [goal.goal_id for goal in await stored.store.due(NOW + 5, after=first)] == ["second"]
-    assert (await stored.store.find("late")).due_us == NOW + 9
-    await goal.append(HELLO)
-    assert await stored.store.due(NOW) == []
-
-
-async def test_goals_that_are_due_are_paged_through_though_they_go_on_meanwhile(stored: Stored) -> None:
-    goals = {}
-    for name in "abcde":
-        goals[name] = goal = await begin(stored, name)
-        made = goal.next(HELLO)
-        await goal.store(made, summary=replace(goal.summary(made), status="waiting", waiting_for="timer", due_us=NOW))
-        goal.events += made
-    seen: list[str] = []
-    last = None
-    while page := await stored.store.due(NOW, limit=2, after=last):
-        seen += [summary.goal_id for summary in page]
-        last = page[-1]
-        await goals[last.goal_id].append(HELLO)
-    assert seen == list("abcde")
-
-
-async def test_a_goal_that_was_woken_stays_due_while_it_is_open(stored: Stored) -> None:
-    goal = await begin(stored)
-    for _ in range(3):
-        made = goal.next(HELLO)
-        await goal.store(made, summary=replace(goal.summary(made), due_us=NOW))
-        goal.events += made
-        assert [(found.goal_id, found.status) for found in await stored.store.due(NOW)] == [("g", "open")]
-    await end(goal)
-    assert await stored.store.due(NOW) == []
 
 
 @pytest.mark.parametrize("key", ["", "k" * 201, "\ud800", "a\0b", b"k", 7], ids=repr)

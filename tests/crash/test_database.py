@@ -5,6 +5,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import closing
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,11 @@ async def claim(url: str) -> None:
         await leases_of(db).claim("a", OTHER)
 
 
+async def claim_next(url: str) -> None:
+    async with await DatabaseClient.create(url) as db:
+        await leases_of(db).claim_next(["cli"], OTHER)
+
+
 async def renew(url: str) -> None:
     async with await DatabaseClient.create(url) as db:
         await leases_of(db).renew(OTHER, 30)
@@ -150,6 +156,7 @@ CHANGES: list[tuple[str, Callable[[str], Coroutine[Any, Any, None]], tuple[Goals
     ("store.append", append_to_both, ({"a": (3, "w1", 0), "b": (2, "w1", 0), "new": (1, "w1", 0)}, False)),
     ("store.append", append_alone, ({"a": (1, "w1", 1), "b": (2, "w1", 0)}, False)),
     ("store.claim", claim, ({"a": (1, "w2", 1), "b": (1, "w1", 0)}, False)),
+    ("store.claim", claim_next, ({"a": (1, "w2", 1), "b": (1, "w1", 0)}, False)),
     ("store.renew", renew, ({"a": (1, "w1", 1), "b": (1, "w1", 0)}, True)),
     ("store.release", release, ({"a": (1, None, 1), "b": (1, "w1", 0)}, False)),
     ("store.commit", delete_unfinished, ({"b": (1, "w1", 0)}, False)),
@@ -168,6 +175,20 @@ async def test_a_kill_around_a_change_of_goals_leaves_it_wholly_absent_or_wholly
     await two_goals(database_url)
     children.run_until(f"{place}.{moment}", change, database_url)
     assert await goals_in(database_url) == (BEFORE if moment == "before" else changed)
+
+
+@pytest.mark.parametrize(("point", "deaths"), [("store.claim.before", 1), ("store.claim.after", 2)])
+async def test_a_goal_is_claimed_again_after_a_kill_between_its_claim_and_the_first_append(
+    database_url: str, point: str, deaths: int
+) -> None:
+    await two_goals(database_url)
+    children.run_until(point, claim_next, database_url)
+    async with await DatabaseClient.create(database_url) as db:
+        found = await leases_of(db).claim_next(["cli"], replace(OTHER, id="w3"))
+        assert found is not None
+        assert (found.goal.goal_id, found.goal.worker, found.goal.deaths) == ("a", "w3", deaths)
+        goal = await loaded(Stored(db.state_store(), leases_of(db), set()), "a")
+        await goal.append(HELLO, epoch=found.epoch)
 
 
 @pytest.mark.parametrize("point", ["store.retire.before", "store.retire.after"])

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from perdure.kernel.events import Ask, ToolCall, Wait
 from perdure.kernel.fold import CallState, GoalState, fold
-from perdure.kernel.ports import Ended, StateStore
+from perdure.kernel.ports import Ended, GoalStore
 from tests.faults.outside import Outside
 from tests.faults.programs import NEVER
 
@@ -34,7 +34,7 @@ def post_for(call: CallState, outside: Outside) -> Post | None:
 class Person:
     """Does a moment later what a goal waits for; `look` has a goal look into its inbox."""
 
-    def __init__(self, store: StateStore, outside: Outside, chance: random.Random, look: Callable[[str], None]) -> None:
+    def __init__(self, store: GoalStore, outside: Outside, chance: random.Random, look: Callable[[str], None]) -> None:
         self._store = store
         self._outside = outside
         self._chance = chance

@@ -17,7 +17,7 @@ from perdure.kernel.inbox import drain
 from perdure.kernel.journal import Desk, Journal
 from perdure.kernel.loop import Loop, Ran
 from perdure.kernel.mind import Mind, Proposal
-from perdure.kernel.ports import Leases, StateStore, Worker
+from perdure.kernel.ports import GoalStore, Leases, Worker
 from perdure.kernel.run_context import RunContext
 from perdure.kernel.tool import CallContext, Check, Policy, ToolSource, ToolSpec, Verdict
 from perdure.minds.factory import MindRequest, make_mind
@@ -130,7 +130,7 @@ class ScriptedMind:
 class World:
     """Everything that a goal needs, and a way to run it again after a death."""
 
-    store: StateStore
+    store: GoalStore
     leases: Leases
     clock: HandClock = field(default_factory=HandClock)
     ids: CountedIds = field(default_factory=CountedIds)

@@ -12,7 +12,7 @@ import pytest
 from perdure import failpoints
 from perdure.kernel.events import MindSpec, ToolCall, ToolOutput
 from perdure.kernel.fold import GoalState, fold
-from perdure.kernel.ports import StateStore
+from perdure.kernel.ports import GoalStore
 from perdure.minds.flow.flow import Flow
 from perdure.minds.flow.goal import Goal
 from perdure.store.goals.memory_state_store import InMemoryStateStore
@@ -433,7 +433,7 @@ class NotedChildren:
 async def test_a_child_is_cancelled_when_the_reason_for_that_is_durable() -> None:
     store = InMemoryStateStore()
     children = NotedChildren(store)
-    world = World(cast("StateStore", SlowStore(store)), store, children=children)
+    world = World(cast("GoalStore", SlowStore(store)), store, children=children)
     ended = (await world.start(MindSpec("flow", at=Flow(child_with_a_deadline).path))).state
     assert ended.termination is not None
     assert ended.termination.value == "too late"

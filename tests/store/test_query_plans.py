@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from perdure.kernel.ports import GoalFilter, Status, Summary
+from perdure.kernel.ports import GoalFilter, Status, Summary, Worker
+from perdure.store.goals.leases import GoalRange, Wanted
 from perdure.store.goals.rows import BY_START_KEY, POSTED, due_listing, listing
 from perdure.store.schema import metadata
 from tests.sql import PlainSql
@@ -52,6 +53,12 @@ def listed_where(before: str | None = None, **filters: Any) -> str:
 def due(after: Summary | None = None, queue: str | None = None) -> str:
     """The same, for goals that are due."""
     return with_values(*due_listing(7, queue, after, 50))
+
+
+def next_of(owner: str) -> str:
+    """The same, for the open goal that a worker claims next; see also `test_claim_next`."""
+    wanted = Wanted(("server",), Worker("w", "host", "home", "boot"), {}, None, "1 = 0")
+    return with_values(*GoalRange("open", "server", owner).first(wanted))
 
 
 def with_values(statement: str, values: Sequence[object]) -> str:
@@ -177,6 +184,7 @@ QUESTIONS = (
     Question("goals that a server may go on with", listed("open", None, "server"), "idx_goals_status", is_ordered=True),
     Question("goals of a server that are due", due(None, "server"), "idx_goals_due"),
     Question("goals of a worker that something was posted to", POSTED.replace("?", "'p1-w'"), "idx_goals_posted"),
+    Question("the next open goal of a worker", next_of("p1-w"), "idx_goals_queue", is_ordered=True),
     Question("goals that are due", due(), "idx_goals_due"),  # those of one moment are sorted
     Question(
         "goals that are due after one", due(Summary("p1-005", "", "", "open", 0, 0, 1, due_us=3)), "idx_goals_due"

@@ -21,7 +21,7 @@ from perdure.kernel.events import (
 )
 from perdure.kernel.fold import GoalState
 from perdure.kernel.journal import Journal
-from perdure.kernel.ports import InboxRow, StateStore
+from perdure.kernel.ports import Inbox, InboxRow
 from perdure.kernel.recovery import give_up
 from perdure.kernel.tool import Tool
 
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 async def take_posts(
     journal: Journal,
-    store: StateStore,
+    inbox: Inbox,
     end_all: Callable[[], Awaitable[Collection[str]]],
     *,
     is_running: bool = True,
@@ -49,7 +49,7 @@ async def take_posts(
 
     Raises: Conflict when the goal is no longer ours.
     """
-    rows = await store.inbox(journal.goal_id)
+    rows = await inbox.inbox(journal.goal_id)
     if is_expected and not rows:
         raise Damaged(f"The inbox of {journal.goal_id} is said to hold something, and is empty.")
     for row in rows:
@@ -57,7 +57,7 @@ async def take_posts(
             continue
         journal.record(*_elapsed_before(row, journal))
         if row.kind == "child":
-            bodies = await _end_of_child(row, journal.state, store, cancelling)
+            bodies = await _end_of_child(row, journal, cancelling)
         else:
             bodies = _bodies_of(row, journal.state, is_running=is_running)
         is_end = any(isinstance(body, Termination) for body in bodies)
@@ -91,12 +91,12 @@ def _is_approval(row: InboxRow) -> bool:
     return row.kind == "decision" and isinstance(row.payload, dict) and row.payload.get("decision") == "approve"
 
 
-async def _end_of_child(row: InboxRow, state: GoalState, store: StateStore, cancelling: Collection[str]) -> list[Body]:
+async def _end_of_child(row: InboxRow, journal: Journal, cancelling: Collection[str]) -> list[Body]:
     """Return the outcome of the call whose child has ended; nothing when no call waits for that child."""
     goal_id = row.payload.get("goal_id")
     if not isinstance(goal_id, str):
-        raise _unreadable(row, state, "it names no child")
-    outcome = await outcome_of(store, state, goal_id)
+        raise _unreadable(row, journal.state, "it names no child")
+    outcome = await outcome_of(journal.store, journal.state, goal_id)
     return [] if outcome is None or outcome.call_id in cancelling else [outcome]
 
 
@@ -134,7 +134,7 @@ def cut_short(state: GoalState, now_us: int, unended: Collection[str]) -> list[B
     return bodies
 
 
-async def drain(journal: Journal, store: StateStore, tools: Mapping[str, Tool], children: Children) -> None:
+async def drain(journal: Journal, inbox: Inbox, tools: Mapping[str, Tool], children: Children) -> None:
     """Record what was posted, without running the goal; one that ends by a cancel leaves nothing running, no children.
 
     Raises: Conflict when the goal is no longer ours.
@@ -144,14 +144,14 @@ async def drain(journal: Journal, store: StateStore, tools: Mapping[str, Tool], 
         await children.cancel(open_children(journal.state))
         return ()
 
-    if _will_end(await store.inbox(journal.goal_id), journal.state):
+    if _will_end(await inbox.inbox(journal.goal_id), journal.state):
         await give_up(journal, tools)
     more, waits = True, False
     while more and not journal.has_let_go():
-        await take_posts(journal, store, end_children, is_running=False, is_expected=waits)
+        await take_posts(journal, inbox, end_children, is_running=False, is_expected=waits)
         if not journal.has_let_go():
             waits = (await journal.commit(release=True)).inbox_waiting
-            found = await store.inbox(journal.goal_id)
+            found = await inbox.inbox(journal.goal_id)
             more = waits and not (found and all(_is_approval(row) for row in found))
 
 

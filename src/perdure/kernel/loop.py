@@ -23,7 +23,7 @@ from perdure.kernel.fold import GoalState
 from perdure.kernel.history.step_names import is_sleep
 from perdure.kernel.inbox import cut_short, take_posts
 from perdure.kernel.journal import Journal
-from perdure.kernel.ports import Clock, LeaseLost, StateStore
+from perdure.kernel.ports import Clock, Inbox, LeaseLost
 from perdure.kernel.recovery import give_up, recover
 from perdure.kernel.run_context import RunContext
 
@@ -56,9 +56,9 @@ class Loop:
     any thread.
     """
 
-    def __init__(self, journal: Journal, store: StateStore, run_context: RunContext, clock: Clock) -> None:
+    def __init__(self, journal: Journal, inbox: Inbox, run_context: RunContext, clock: Clock) -> None:
         self.journal = journal
-        self._store = store
+        self._inbox = inbox
         self._run_context = run_context
         self._clock = clock
         self._waking = Waking(clock)
@@ -133,7 +133,7 @@ class Loop:
                 await recover(
                     self.journal, self._run_context.tools, self._run_context.workdir, self._calls.tools.environment
                 )
-                await take_posts(self.journal, self._store, self._finish_all, cancelling=self._calls.cancelling)
+                await take_posts(self.journal, self._inbox, self._finish_all, cancelling=self._calls.cancelling)
                 if await self._is_given_back():
                     return Ran("interrupted", self.state, self.journal.queue)
             return await self._run()
@@ -174,7 +174,7 @@ class Loop:
                 was_cancelled = is_cleaning_up(self.state)
                 await take_posts(
                     self.journal,
-                    self._store,
+                    self._inbox,
                     self._finish_all,
                     is_expected=done.inbox_waiting,
                     cancelling=self._calls.cancelling,

@@ -6,6 +6,7 @@ What decides and acts in one goal has ports of its own: `kernel.mind`, `kernel.t
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from perdure.errors import Conflict
@@ -19,16 +20,20 @@ __all__ = [
     "Admit",
     "Appended",
     "ChangeListener",
-    "ChangeSignals",
     "ChangedGoals",
+    "Changes",
+    "ClaimedGoal",
     "Clock",
     "Ended",
     "Event",
     "ForkedFrom",
+    "GoalDirectory",
     "GoalFilter",
     "GoalState",
+    "GoalStore",
     "IdempotencyKeys",
     "Ids",
+    "Inbox",
     "InboxRow",
     "Leases",
     "MindKind",
@@ -36,7 +41,6 @@ __all__ = [
     "Owned",
     "OwnerSilent",
     "ParentCall",
-    "Queue",
     "StateStore",
     "Status",
     "Summary",
@@ -123,37 +127,18 @@ ChangeListener = Callable[[str | None, Sequence[Event]], None]
 deleted; or with None when anything may have changed. It is called on any thread and must not block."""
 
 
-class ChangeSignals(Protocol):
-    """Signals that a store has changed, so that `StateStore.changes` need not be polled often."""
+@dataclass(frozen=True, slots=True)
+class ClaimedGoal:
+    """A goal that a worker has claimed without naming it."""
 
-    def watch(self, listener: ChangeListener) -> Callable[[], None]:
-        """Call a listener for every append and deletion of this process, and when another process may have appended.
-
-        The function that is returned ends it. What other processes append is signalled without their events; such a
-        signal can come late, without a change, or not at all.
-        """
-        ...
-
-
-class Queue(Protocol):
-    """The goals that can go on and that no worker runs: new ones that wait for their turn, and those that were left."""
-
-    async def unheld(
-        self, *, queue: str, held_by: Collection[str], limit: int, after: str | None = None
-    ) -> list[Summary]:
-        """Return open goals of a queue that none of some workers owns, the oldest first.
-
-        One index range, which ends when `limit` goals are found; `after` is the last goal id of the page before. In
-        front of the first page are goals that wait and have something in their inbox: nobody may have noticed it.
-        """
-        ...
-
-    async def count_queued(self, *, queue: str) -> int:
-        """Return how many open goals of a queue no worker owns."""
-        ...
+    goal: Summary
+    """The goal as it is in the store, owned by the worker."""
+    epoch: int
+    former: str | None
+    """The id of the worker that owned it before, if there was one."""
 
 
-class StateStore(Queue, ChangeSignals, Protocol):
+class StateStore(Protocol):
     """The histories of goals. A key, wherever one is given, is a text of 1 to 200 characters; else it is Invalid."""
 
     async def append_event(  # noqa: PLR0913 (all that one append may do happens in one transaction)
@@ -219,24 +204,11 @@ class StateStore(Queue, ChangeSignals, Protocol):
         """
         ...
 
-    async def due(
-        self, now_us: int, *, queue: str | None = None, limit: int = 50, after: Summary | None = None
-    ) -> list[Summary]:
-        """Return goals whose `due_us` has come, the longest due first, by one index range; see Summary.
-
-        `after` is the last goal of the page before, as it was then.
-        """
-        ...
-
     async def find(self, prefix: str) -> Summary:
         """Return the one goal whose id begins with a prefix.
 
         Raises: NotFound, which says so when the goal was deleted; Conflict when there are several.
         """
-        ...
-
-    async def started(self, key: str) -> Summary | None:
-        """Return the goal that was started with a key, if there is one and it was not deleted since."""
         ...
 
     async def delete(self, goal_id: str, *, even_unfinished: bool = False) -> None:
@@ -248,6 +220,13 @@ class StateStore(Queue, ChangeSignals, Protocol):
         Raises: NotFound; Conflict when it is not finished, or has forks.
         """
         ...
+
+
+class Inbox(Protocol):
+    """What is posted to goals by processes that do not own them; the owner turns it into events.
+
+    A key is as in StateStore.
+    """
 
     async def post(  # noqa: PLR0913 (what is posted, its key, its check and its moment)
         self,
@@ -285,13 +264,54 @@ class StateStore(Queue, ChangeSignals, Protocol):
         """Return kind and payload of what was posted to a goal under a key, also when it is an event by now."""
         ...
 
+
+class GoalDirectory(Protocol):
+    """Goals by what is done with them next: by their start key, by when they are due, and how many are queued."""
+
+    async def started(self, key: str) -> Summary | None:
+        """Return the goal that was started with a key, if there is one and it was not deleted since."""
+        ...
+
+    async def due(
+        self, now_us: int, *, queue: str | None = None, limit: int = 50, after: Summary | None = None
+    ) -> list[Summary]:
+        """Return goals whose `due_us` has come, the longest due first, by one index range; see Summary.
+
+        `after` is the last goal of the page before, as it was then.
+        """
+        ...
+
+    async def count_queued(self, *, queue: str) -> int:
+        """Return how many open goals of a queue no worker owns."""
+        ...
+
+
+class Changes(Protocol):
+    """Which goals have changed, for processes that follow them."""
+
     async def changes(self, after: Any | None) -> ChangedGoals:
-        """Return which goals have got events since a mark, also by other processes; without one, only the present mark.
+        """Return which goals have got events since a mark, whoever wrote them; without one, only the present mark.
 
         Every event that is durable when this is called was returned by a call before or is returned by this one, in
         whatever order concurrent transactions commit. A goal may be named that has got none: the seq tells.
         """
         ...
+
+    def watch(self, listener: ChangeListener) -> Callable[[], None]:
+        """Call a listener for every append and deletion of this process, and when another process may have appended.
+
+        The function that is returned ends it. What other processes append is signalled without their events; such a
+        signal can come late, without a change, or not at all.
+        """
+        ...
+
+
+class GoalStore(StateStore, Inbox, GoalDirectory, Changes, Protocol):
+    """All ports of one adapter, as the composition root passes it on; its users take the ports that they need."""
+
+
+NOTHING: Mapping[str, int] = MappingProxyType({})
+"""Skips no goal."""
 
 
 class Leases(Protocol):
@@ -323,6 +343,30 @@ class Leases(Protocol):
         that the owner is dead: then the same claim has to be tried again; Ended, or, with `reopen`, Conflict when
         the goal has not failed.
         """
+        ...
+
+    async def claim_next(
+        self, queues: Collection[str], worker: Worker, *, skip: Mapping[str, int] = NOTHING, after: str | None = None
+    ) -> ClaimedGoal | None:
+        """Claim the goal of some queues that is next, as `claim` does, if there is one.
+
+        Next are the goals that wait and have something in their inbox, which no worker may have noticed; then open
+        goals; the oldest first. Only goals without an owner are claimed, and goals whose owner is dead, by the same
+        proof as for `claim`; so not those that the worker owns itself. A goal in `skip` is not claimed while its last
+        seq is the one given there. With `after`, only open goals behind that goal are claimed.
+
+        Workers that claim at the same time claim different goals, and none waits for another: one of them may find
+        nothing while another looks at the last goal; the next call finds it. What is read does not grow with the number
+        of open goals: for each owner, and for the goals without one, the first goal that is not skipped.
+
+        Raises: Owned when another worker was quicker.
+        """
+        ...
+
+    async def has_next(
+        self, queues: Collection[str], worker: Worker, *, skip: Mapping[str, int] = NOTHING, after: str | None = None
+    ) -> bool:
+        """Tell whether `claim_next` would find a goal. Nothing is written, and `worker` need not be known."""
         ...
 
     async def release(self, goal_id: str, worker: Worker, epoch: int) -> None:

@@ -66,6 +66,8 @@ class GoalFilter:
     status: Status | tuple[Status, ...] | None = None
     """One status, or several of which a goal has one."""
     queue: str | None = None
+    worker: str | None = None
+    """The id of the worker that owns the goal."""
     flow: str | None = None
     start_key: str | None = None
     forked_from: str | None = None

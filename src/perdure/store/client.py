@@ -13,7 +13,7 @@ from perdure.errors import PerdureError, Unavailable
 from perdure.store.target import PostgresTarget, SqliteTarget, parse_target
 
 if TYPE_CHECKING:
-    from perdure.kernel.ports import Leases, StateStore
+    from perdure.kernel.ports import GoalStore, Leases
     from perdure.store.database import Connected, Database, Health
     from perdure.store.goals.sql_state_store import SqlStateStore
     from perdure.store.raw import RawTransaction
@@ -148,8 +148,8 @@ class DatabaseClient:
         """
         await self._open().backup(Path(path))
 
-    def state_store(self) -> "StateStore":
-        """Return the histories of goals in this database: one store, which knows all goals that run here."""
+    def state_store(self) -> "GoalStore":
+        """Return the goals in this database: one store, which knows all goals that run here."""
         return self._goals()
 
     def leases(self, *, boottime_s: Callable[[], float], is_dead: Callable[[str], bool]) -> "Leases":

@@ -1,7 +1,7 @@
-"""Threads that do an adapter's blocking work; one of them is the writer.
+"""Runs the blocking work of a database adapter on threads of its own; one executor is the writer.
 
-They are daemons: a program that ends, or is interrupted, while one of them waits for a lock or a disk does not have to
-wait too. What such a thread has begun is then cut off as by a kill, which every write here survives.
+The threads are daemons: a program that ends, or is interrupted, while one of them waits for a lock or a disk does not
+have to wait too. What such a thread has begun is then cut off as by a kill, which every write here survives.
 """
 
 import asyncio
@@ -19,11 +19,11 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 Job = Callable[[], Callable[[], None] | None]
-"""Something to do; what it returns tells those who wait, and is called when the thread counts as idle again."""
+"""Work for a thread; what it returns notifies the waiters, and is called when the thread counts as idle again."""
 Settled = tuple["asyncio.Future[Any]", object, BaseException | None]
 
 
-class Threads:
+class Executor:
     """A fixed number of threads, started when first needed; with one, jobs run in the order of arrival."""
 
     def __init__(self, name: str, count: int) -> None:
@@ -38,18 +38,18 @@ class Threads:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing that was asked for is still to be done."""
+        """Whether no job is queued or running."""
         return self._unfinished == 0
 
     async def run(self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a blocking function on one of the threads. Cancelling the wait does not undo what was begun."""
-        self.refuse_misuse()
-        return await self._ask(lambda: fn(*args, **kwargs))
+        self.require_usable()
+        return await self._submit_call(lambda: fn(*args, **kwargs))
 
     async def finish(self, fn: Callable[[], None]) -> None:
-        """Run a last function after all that was asked for, and end the threads; from now on, nothing else is taken."""
-        self.refuse_misuse()
-        waiting = self._ask(fn)
+        """Run a last function after all queued jobs, and end the threads; later jobs are rejected."""
+        self.require_usable()
+        waiting = self._submit_call(fn)
         self.stop()
         try:
             await waiting
@@ -57,9 +57,9 @@ class Threads:
             if waiting.done() and not waiting.cancelled():
                 self._join()  # they have nothing left to do but to end
 
-    def post(self, job: Job) -> None:
-        """Do a job after all that was asked for before, and let nobody wait for it."""
-        with self._counting:  # several event loops may ask at once, each on a thread of its own
+    def submit(self, job: Job) -> None:
+        """Queue a job behind all others; no caller waits for it."""
+        with self._counting:  # several event loops may submit at once, each on a thread of its own
             self._unfinished += 1
             self._jobs.put(job)
             if len(self._threads) < self._count:
@@ -67,10 +67,10 @@ class Threads:
                 thread.start()
                 self._threads.append(thread)
 
-    def refuse_misuse(self) -> None:
-        """Say what would otherwise wait for ever.
+    def require_usable(self) -> None:
+        """Reject a call that would wait for ever.
 
-        Raises: RuntimeError
+        Raises: RuntimeError when the threads were stopped, this process is a forked child, or one of them calls.
         """
         if self._is_stopped:
             raise RuntimeError(f"the threads {self._name} have been stopped")
@@ -80,7 +80,7 @@ class Threads:
             raise RuntimeError("a function that runs in a transaction cannot wait for another transaction")
 
     def stop(self, *, wait: bool = False) -> None:
-        """Take no more jobs; finish those that were taken."""
+        """Reject further jobs, and finish the queued ones."""
         self._is_stopped = True
         for _ in self._threads:
             self._jobs.put(None)
@@ -91,7 +91,7 @@ class Threads:
         for thread in self._threads:
             thread.join()
 
-    def _ask(self, fn: Callable[[], T]) -> "asyncio.Future[T]":
+    def _submit_call(self, fn: Callable[[], T]) -> "asyncio.Future[T]":
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
 
@@ -100,37 +100,37 @@ class Threads:
                 return None
             try:
                 done = (future, fn(), None)
-            except BaseException as error:  # noqa: BLE001 (it is handed over, and raised there)
+            except BaseException as error:  # noqa: BLE001 (it is raised to the waiter)
                 return lambda error=error: settle(loop, [(future, None, error)])  # type: ignore[misc]
             return lambda: settle(loop, [done])
 
-        self.post(job)
+        self.submit(job)
         return future
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
-            tell = None
+            notify = None
             try:
-                tell = job()
+                notify = job()
             except BaseException:
-                log.exception("something failed on a thread of %s that nobody waits for", self._name)
+                log.exception("a job without a waiter failed on a thread of %s", self._name)
             with self._counting:
                 self._unfinished -= 1
-            if tell is not None:
-                tell()
-            del job, tell  # what they hold is not to live until the next one comes
+            if notify is not None:
+                notify()
+            del job, notify  # release what they hold before the next job comes
 
 
 def settle(loop: asyncio.AbstractEventLoop, outcomes: Iterable[Settled]) -> None:
-    """Tell those who wait in a loop how it ended, from another thread, by one wake-up."""
-    with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits any more
+    """Settle the futures of a loop from another thread, by one wake-up."""
+    with contextlib.suppress(RuntimeError):  # the loop was closed: no waiter is left
         loop.call_soon_threadsafe(_settle_all, outcomes)
 
 
 def _settle_all(outcomes: Iterable[Settled]) -> None:
     for future, result, error in outcomes:
         if future.done():
-            continue  # who waited was cancelled
+            continue  # the waiter was cancelled
         if error is None:
             future.set_result(result)
         elif isinstance(error, StopIteration | KeyboardInterrupt | SystemExit):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from perdure.errors import Unavailable
 from perdure.store.client import DatabaseClient, open_database
 from perdure.store.database import Connected, Database, Health
-from perdure.store.raw import Item, RawTransaction, Result, Work
+from perdure.store.raw import Batch, Item, RawTransaction, Result
 from perdure.store.target import PostgresTarget, SqliteTarget, parse_target
 
 if TYPE_CHECKING:
@@ -63,9 +63,9 @@ class DatabaseOnDemand:
         if self._database is not None:
             self._database.announce()
 
-    async def group(self, work: Work[Item, Result], item: Item, *, is_only: bool = False) -> Result:
-        """See RawDatabase.group."""
-        return await (await self._opened()).group(work, item, is_only=is_only)
+    async def submit(self, batch: Batch[Item, Result], item: Item, *, is_only: bool = False) -> Result:
+        """See RawDatabase.submit."""
+        return await (await self._opened()).submit(batch, item, is_only=is_only)
 
     async def health(self) -> Health:
         """See Database.health."""

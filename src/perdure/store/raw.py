@@ -5,8 +5,10 @@ SQLAlchemy is not imported here: one statement through it costs more than SQLite
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
+from perdure import failpoints
 from perdure.errors import PerdureError
 from perdure.store.migrations import CHAIN
 
@@ -56,22 +58,61 @@ class RawTransaction:
         return rows[0] if rows else None
 
 
-class Work(Protocol[Given_contra, Result]):
-    """What is done to items that may share a transaction with others of their kind."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Kind:
+    """What a write transaction holds: it decides how durable its commit is, and which fail-points are around it."""
 
-    def together(self, raw: RawTransaction, items: Sequence[Given_contra]) -> "list[Result | PerdureError]":
-        """Do all items, in order, and answer each; one that is answered with an error has changed nothing.
+    is_flushed: bool = True
+    """False: a power cut may undo the commit, but never a part of it."""
+    is_core: bool = False
+    """Whether it is on SQLAlchemy's connection."""
+    is_batch: bool = False
+    """Whether it holds items of a batch."""
+    is_statement: bool = False
+    """Whether it is one statement, which needs no transaction around it."""
 
-        When this raises, everything is undone, and each item is done alone.
+    def hit_before_commit(self) -> None:
+        """Reach the fail-point in front of the commit."""
+        if self.is_batch:
+            failpoints.hit("store.append.before")
+        else:
+            failpoints.hit("store.commit.before")
+
+    def hit_after_commit(self) -> None:
+        """Reach the fail-point behind the commit."""
+        if self.is_batch:
+            failpoints.hit("store.append.after")
+        else:
+            failpoints.hit("store.commit.after")
+
+
+WRITE = Kind()
+UNFLUSHED = Kind(is_flushed=False)
+CORE = Kind(is_core=True)
+GROUP = Kind(is_batch=True)
+STATEMENT = Kind(is_batch=True, is_statement=True)
+
+
+class WouldWait(Exception):
+    """A transaction that must not wait did not begin: the lock is held, or the connection has to be opened first."""
+
+
+class Batch(Protocol[Given_contra, Result]):
+    """How items of one kind are written: together in one transaction, or one by one."""
+
+    def apply(self, raw: RawTransaction, items: Sequence[Given_contra]) -> "list[Result | PerdureError]":
+        """Write all items, in order, and answer each; an item that is answered with an error has changed nothing.
+
+        When this raises, the transaction is rolled back, and each item is applied in one of its own.
         """
         ...
 
-    def alone(self, raw: RawTransaction, item: Given_contra) -> "Result | PerdureError":
-        """Do one item that may be why others could not be done."""
+    def apply_one(self, raw: RawTransaction, item: Given_contra) -> "Result | PerdureError":
+        """Write one item, which may be why the others could not be written."""
         ...
 
-    def is_single(self, items: Sequence[Given_contra]) -> bool:
-        """Tell whether `together` changes everything by one statement, which is then a transaction by itself."""
+    def is_single_statement(self, items: Sequence[Given_contra]) -> bool:
+        """Tell whether `apply` writes these items by one statement, which is then a transaction by itself."""
         ...
 
 
@@ -94,10 +135,10 @@ class RawDatabase(Protocol):
         """Have other processes that watch the database notice soon that something was committed here."""
         ...
 
-    async def group(self, work: Work[Item, Result], item: Item, *, is_only: bool = False) -> Result:
-        """Do an item in one transaction with all others of the same work that wait; it is durable when this returns.
+    async def submit(self, batch: Batch[Item, Result], item: Item, *, is_only: bool = False) -> Result:
+        """Write an item in one transaction with all others of the same batch that wait; it is durable on return.
 
-        An error of one item is raised to whoever asked for it and leaves the others alone. `is_only` says that nobody
-        else is expected: then it may be done at once, on the thread that calls.
+        An error of one item is raised to its caller and leaves the others alone. `is_only` says that no other item is
+        expected: then it may be written at once, on the thread that calls.
         """
         ...

@@ -12,7 +12,7 @@ from perdure.app import Perdure
 from perdure.app.home.opening import app_queue
 from perdure.errors import Unavailable
 from perdure.kernel.loop import TURN
-from perdure.kernel.ports import Leases, StateStore
+from perdure.kernel.ports import GoalStore, Leases
 from perdure.settings import Settings, load_settings
 from perdure.store.client import DatabaseClient
 from perdure.testing.clock import ManualClock
@@ -104,7 +104,7 @@ class TemporaryHome(Perdure):
     def _make_goals(self) -> "Goals":
         from perdure.app.goals.goals import Goals
 
-        store = cast("StateStore", _Cuttable(self.database.state_store(), self._line))
+        store = cast("GoalStore", _Cuttable(self.database.state_store(), self._line))
         leases = cast("Leases", _Cuttable(self._leases(), self._line))
         goals = Goals(
             self.settings.home,

@@ -1,7 +1,7 @@
 """Tells subscribers which goals have changed, whoever wrote them, by one watch of the store and one query for all.
 
 What this process appends is told at once. What other processes append is signalled by the store (NOTIFY, or
-`data_version` of SQLite), and read by one query, `StateStore.changes`. The same query runs every `FALLBACK_S`, for
+`data_version` of SQLite), and read by one query, `Changes.changes`. The same query runs every `FALLBACK_S`, for
 signals that are lost. Without a subscriber there is no watch, no query and no task.
 """
 
@@ -16,7 +16,7 @@ from perdure.app.change_feed.history_tail import HistoryTail
 from perdure.app.change_feed.subscription import Subscription
 from perdure.app.workers.outage_log import Trouble
 from perdure.errors import PerdureError, Unavailable
-from perdure.kernel.ports import Event, StateStore
+from perdure.kernel.ports import Changes, Event, StateStore
 
 FALLBACK_S = 1.0
 _SPACING_S = 0.02
@@ -31,10 +31,11 @@ log = logging.getLogger(__name__)
 class ChangeFeed:
     """The changes of the goals of one home."""
 
-    def __init__(self, store: StateStore, *, fallback_s: float = FALLBACK_S) -> None:
+    def __init__(self, store: StateStore, changes: Changes, *, fallback_s: float = FALLBACK_S) -> None:
         self.failure: PerdureError | None = None
         """Why changes cannot be read at this time, if that lasts."""
         self._store = store
+        self._changes = changes
         self._fallback_s = fallback_s
         self._of_all: set[Subscription] = set()
         self._of_goal: dict[str, set[Subscription]] = {}
@@ -127,9 +128,9 @@ class ChangeFeed:
             if self._reading is not None:
                 return
             self._loop, self._signalled = asyncio.get_running_loop(), asyncio.Event()
-            self._end_watch = self._store.watch(self._on_change)
+            self._end_watch = self._changes.watch(self._on_change)
             try:
-                self._mark = (await self._store.changes(None)).mark
+                self._mark = (await self._changes.changes(None)).mark
             except PerdureError as error:
                 self._mark = None
                 self._fail(error)
@@ -185,7 +186,7 @@ class ChangeFeed:
             self._signalled.clear()
 
     async def _read(self) -> None:
-        changed, is_first = await self._store.changes(self._mark), self._mark is None
+        changed, is_first = await self._changes.changes(self._mark), self._mark is None
         self._mark = changed.mark
         if changed.is_reset or is_first:
             self._seen.clear()

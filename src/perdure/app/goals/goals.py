@@ -126,16 +126,16 @@ class Goals(GoalRuns):
     @cached_property
     def children(self) -> HomeChildren:
         """The goals that goals have started."""
-        return HomeChildren(self, self._store, self._runner)
+        return HomeChildren(self, self._store, self._store, self._runner)
 
     @cached_property
     def retries(self) -> GoalRetries:
         """How failed goals are reopened."""
-        return GoalRetries(self, self._store, self._runner)
+        return GoalRetries(self, self._store, self._store, self._runner)
 
     @cached_property
     def _posts(self) -> Posts:
-        return Posts(self._store, self._runner, self._clock, SystemIds(), self.find, self.feed)
+        return Posts(self._store, self._store, self._runner, self._clock, SystemIds(), find=self.find, feed=self.feed)
 
     @cached_property
     def worker(self) -> "AppWorker":

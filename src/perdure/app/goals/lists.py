@@ -75,9 +75,13 @@ class GoalLists(GoalReader):
     async def children_of(self, goal_id: str) -> Sequence[GoalView]:
         """Return the children that a goal has started, the newest first."""
         self.require_open()
+        return await self.matching(GoalFilter(parent=goal_id))
+
+    async def matching(self, where: GoalFilter) -> Sequence[GoalView]:
+        """Return all goals that match a filter, the newest first."""
         found: list[Summary] = []
         before = None
-        while page := await self._store.list_goals(where=GoalFilter(parent=goal_id), limit=_PAGE, before=before):
+        while page := await self._store.list_goals(where=where, limit=_PAGE, before=before):
             found += page
             before = page[-1].goal_id
         return await self.views_of(found)

@@ -16,7 +16,7 @@ from perdure.kernel.events import Event, GoalBegun
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.history.compare import Parted, compare
 from perdure.kernel.history.replay import Replayed, replay, require_unchanged
-from perdure.kernel.ports import Clock, InboxRow, Leases, StateStore, Summary
+from perdure.kernel.ports import Clock, GoalStore, InboxRow, Leases, Summary, Worker
 from perdure.settings import implied_home
 
 PAGE_BYTES = 4 << 20
@@ -30,13 +30,13 @@ _WHOLE_ID = "Commands that change a goal need the whole id, and so do all reques
 class GoalReader:
     """The reading half of `Goals`."""
 
-    def __init__(self, home: Path, store: StateStore, leases: Leases, clock: Clock) -> None:
+    def __init__(self, home: Path, store: GoalStore, leases: Leases, clock: Clock) -> None:
         self._home = home
         self._store = store
         self._leases = leases
         self._clock = clock
         self._is_closed = False
-        self.feed = ChangeFeed(store)
+        self.feed = ChangeFeed(store, store)
         """Which goals change, whoever writes them."""
         self.changed = SharedViews(self._view_of, self.feed.seq_of)
         """Goals that the feed has reported."""
@@ -222,6 +222,10 @@ class GoalReader:
         living = await self.living(owners)
         return [GoalView(goal, is_running=goal.worker in living) for goal in summaries]
 
+    def observer(self) -> Worker:
+        """Return this process as an observer of workers; it need not be one itself."""
+        return observer(self._home)
+
     async def living(self, workers: Collection[str]) -> frozenset[str]:
         """Return which of some workers are alive."""
-        return await self._leases.living(workers, observer(self._home)) if workers else frozenset()
+        return await self._leases.living(workers, self.observer()) if workers else frozenset()

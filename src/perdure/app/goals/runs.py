@@ -20,7 +20,7 @@ from perdure.errors import Conflict, KeyTaken
 from perdure.kernel.calls.cleanup import GRACE_S
 from perdure.kernel.events import Limits
 from perdure.kernel.loop import Loop, Outcome, Ran
-from perdure.kernel.ports import Clock, Ended, Leases, StateStore
+from perdure.kernel.ports import Clock, Ended, GoalStore, Leases
 from perdure.minds.flow.steps.step_calls import DIRECT, StepCalls
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class GoalRuns(GoalLists, ABC):
     def __init__(  # noqa: PLR0913 (the composition root gives each)
         self,
         home: Path,
-        store: StateStore,
+        store: GoalStore,
         leases: Leases,
         *,
         clock: Clock | None = None,
@@ -51,6 +51,7 @@ class GoalRuns(GoalLists, ABC):
         self._runner = Runner(
             home,
             store,
+            store,
             leases,
             clock=clock,
             calls=calls,
@@ -59,7 +60,7 @@ class GoalRuns(GoalLists, ABC):
             cancel_grace_s=cancel_grace_s,
             imports=imports,
         )
-        self.queues = GoalQueues(self, store)
+        self.queues = GoalQueues(self, store, leases, self._runner)
         self._runner.children = self.children
 
     @property

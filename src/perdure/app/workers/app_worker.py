@@ -130,7 +130,7 @@ class AppWorker(BackgroundRuns):
     def _free(self) -> int:
         """How many goals may be recovered now: those that the application has started itself do not count."""
         recovered = sum(run.polled_seq is not None for run in self._running.values())
-        return 0 if self._is_closing else self.most - recovered
+        return 0 if self._is_closing else self.most - recovered - self._claiming
 
     def _require_open(self) -> None:
         if self._is_closing:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -16,15 +17,15 @@ from perdure.kernel.calls.holding import is_held
 from perdure.kernel.events import Event
 from perdure.kernel.fold import GoalState
 from perdure.kernel.loop import Loop, Ran
-from perdure.kernel.ports import Clock, Owned
+from perdure.kernel.ports import ClaimedGoal, Clock, Owned
 
 if TYPE_CHECKING:
     from perdure.app.goals.goals import Goals
 
 LOOK_S = 0.5
 MOST_RUNNING = 64
-_MOST_PAGES = 5
-"""Maximum number of pages of the queue that one poll reads; the next poll continues behind them."""
+MOST_SKIPPED = 500
+"""Maximum number of goals that a claim is told to skip; with more, only goals behind the last claimed one are tried."""
 _MOST_DUE = 1_000
 """Maximum number of due goals of a queue that one poll reads; the next poll continues behind them."""
 _BEGIN_S = 20.0
@@ -78,8 +79,13 @@ class BackgroundRuns:
         """The last failure of each goal that was logged: the same one is logged once."""
         self._has_queue = False
         """Whether goals wait, as far as is known here: then a new one may not overtake them."""
+        self.most_skipped = MOST_SKIPPED
+        self._claiming = 0
+        """How many goals are being claimed: their places are taken."""
+        self._last_claimed: str | None = None
+        """The open goal that was claimed last."""
         self._place: str | None = None
-        """The goal behind which the next look at the queue begins; None for the oldest."""
+        """The goal behind which open goals are claimed; None for the oldest."""
         self._due_places: dict[str, GoalView | None] = {}
         """The goal of each queue behind which the next look at due goals begins; None for the longest due."""
         self._nudged = asyncio.Event()
@@ -163,25 +169,70 @@ class BackgroundRuns:
 
     @property
     def _free(self) -> int:
-        return 0 if self._is_closing else self.most - len(self._running)
+        return 0 if self._is_closing else self.most - len(self._running) - self._claiming
 
     def _runs(self, goal_id: str) -> bool:
         return any(run.goal_id == goal_id for run in self._running.values())
 
     async def _take_up(self) -> None:
-        """Begin goals that can go on and that nobody runs, the oldest first, while there is room.
+        """Resume goals that no worker runs while there is room: due ones and those of the queue by turns.
 
-        Nothing waits here for a goal that begins: the code of one may block.
+        This does not wait for a goal that begins: the code of one may block.
         """
-        if (free := self._free) <= 0:
+        if self._free <= 0:
             return
-        due = {goal.id: goal for goal in await self._all_due(free)}
-        queued = {goal.id: goal for goal in await self._queued(free + 1)}
-        waiting = sorted((queued | due).values(), key=lambda goal: goal.summary.created_us)
-        free = max(self._free, 0)  # a goal may have been started meanwhile
-        self._has_queue = len(waiting) > free
-        for goal in waiting[:free]:
-            self._take(goal, is_woken=goal.id in due)
+        for goal in await self._goals.queues.unsure(self._queue_name):
+            if self._can_be_tried(goal):
+                self._take(goal, is_woken=False)
+        due, is_more_queued = deque(await self._all_due(self._free)), True
+        while self._free > 0 and (due or is_more_queued):
+            if due and not self._runs(due[0].id):
+                self._take(due[0], is_woken=True)
+            if due:
+                due.popleft()
+            is_more_queued = self._free > 0 and is_more_queued and await self._run_next()
+        self._has_queue = self._free <= 0 and (bool(due) or await self._has_next())
+
+    async def _run_next(self) -> bool:
+        """Claim the next goal of the queue and run it; tell whether there was one."""
+        self._claiming += 1
+        try:
+            claimed = await self._goals.queues.claim_next(self._queue_name, skip=self._skip(), after=self._place)
+        finally:
+            self._claiming -= 1
+        if claimed is None:
+            return False
+        if self._is_closing:
+            await self._goals.queues.release(claimed)
+            return False
+        if claimed.goal.status == "open":
+            self._last_claimed = claimed.goal.goal_id
+        self._run_claimed(claimed)
+        return True
+
+    def _run_claimed(self, claimed: ClaimedGoal) -> None:
+        goal = claimed.goal
+        is_due = goal.due_us is not None and goal.due_us <= self._clock.now_us()
+        self._begin(
+            Run(goal.goal_id, goal.last_seq),
+            lambda manner: self._goals.queues.run(claimed, replace(manner, is_woken=is_due, is_automatic=True)),
+            lambda _goal: None,
+        )
+
+    async def _has_next(self) -> bool:
+        return await self._goals.queues.has_next(self._queue_name, skip=self._skip(), after=self._place)
+
+    def _skip(self) -> dict[str, int]:
+        """Return the goals that a claim skips, each with the seq at which it does: those that were left alone.
+
+        The list is bounded: while more goals are left alone, only those behind the last claimed one are tried, which
+        were not tried before.
+        """
+        now_s = self._clock.boottime_s()
+        alone = [(name, failed.last_seq) for name, failed in self._failed.items() if now_s < failed.until_s]
+        self._place = self._last_claimed if len(alone) > self.most_skipped else None
+        running = {run.goal_id: run.polled_seq for run in self._running.values() if run.polled_seq is not None}
+        return dict(alone[-self.most_skipped :]) | running
 
     def _take(self, goal: GoalView, *, is_woken: bool) -> None:
         self._begin(
@@ -205,19 +256,6 @@ class BackgroundRuns:
                 found.append(goal)
             if len(found) >= most or read >= _MOST_DUE:
                 self._due_places[queue] = goal if read >= _MOST_DUE else None
-                break
-        return found
-
-    async def _queued(self, most: int) -> Sequence[GoalView]:
-        """Return goals of the queue that can be tried; those that have failed here just now hold up no others."""
-        found: list[GoalView] = []
-        for _ in range(_MOST_PAGES):
-            limit = most + len(self._running)
-            page = await self._goals.queues.unheld(queue=self._queue_name, limit=limit, after=self._place)
-            found += [goal for goal in page if self._can_be_tried(goal)]
-            is_last = len(page) < limit
-            self._place = None if is_last or len(found) >= most else page[-1].id
-            if self._place is None:
                 break
         return found
 
@@ -326,6 +364,7 @@ class BackgroundRuns:
 
     def _leave_alone(self, goal_id: str, last_seq: int, patience_s: float) -> None:
         """Try a goal again after some seconds, or when something has happened to it."""
+        self._failed.pop(goal_id, None)  # the newest are last
         self._failed[goal_id] = _Failed(last_seq, self._clock.boottime_s() + patience_s)
 
     def _note_failure(self, goal_id: str, last_seq: int, error: BaseException) -> None:

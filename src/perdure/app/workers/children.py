@@ -27,7 +27,7 @@ from perdure.kernel.fold import CallState, GoalState
 from perdure.kernel.history.reopening import NotRetried, plan_retry
 from perdure.kernel.journal import Journal
 from perdure.kernel.loop import Ran
-from perdure.kernel.ports import Owned, StateStore
+from perdure.kernel.ports import GoalDirectory, Owned, StateStore
 
 if TYPE_CHECKING:
     from perdure.app.goals.goals import Goals
@@ -72,9 +72,10 @@ class RunChildren:
 class HomeChildren:
     """The children of all goals of a home."""
 
-    def __init__(self, goals: "Goals", store: StateStore, runner: "Runner") -> None:
+    def __init__(self, goals: "Goals", store: StateStore, directory: GoalDirectory, runner: "Runner") -> None:
         self._goals = goals
         self._store = store
+        self._directory = directory
         self._runner = runner
         self._loop: asyncio.AbstractEventLoop | None = None
         self.poller: BackgroundRuns | None = None
@@ -124,7 +125,7 @@ class HomeChildren:
             raise
         except (Invalid, NotFound, Conflict) as error:
             key = call.arguments.get("key")
-            owner = None if key is None else await self._store.started(key)
+            owner = None if key is None else await self._directory.started(key)
             if owner is None or isinstance(error, KeyTaken):
                 return _not_started(call, error.code, error.detail)
             return _not_started(call, "conflict", _key_conflict(str(key), owner.goal_id, parent.goal_id))

@@ -11,7 +11,7 @@ from perdure.errors import PerdureError
 from perdure.kernel.fold import fold
 from perdure.kernel.history.replay import require_unchanged
 from perdure.kernel.journal import Desk, Journal
-from perdure.kernel.ports import Clock, Ids, Leases, OwnerSilent, StateStore, Worker
+from perdure.kernel.ports import ClaimedGoal, Clock, Ids, Leases, OwnerSilent, StateStore, Worker
 
 _RELEASE_S = 2.0
 """How long a release may take; after that, the end of the lease does it."""
@@ -43,7 +43,7 @@ class Ownership:
         return Desk(self._store, self._clock, self._ids, worker, queue)
 
     @asynccontextmanager
-    async def claimed(
+    async def claimed(  # noqa: PLR0913 (see Leases.claim; and a claim that was made)
         self,
         goal_id: str,
         worker: Worker,
@@ -52,14 +52,18 @@ class Ownership:
         *,
         is_woken: bool,
         reopen: bool = False,
+        claim: ClaimedGoal | None = None,
     ) -> AsyncIterator[Journal]:
-        """Own a goal for the time of the block, with its history as it was written.
+        """Own a goal for the time of the block, with its history as it was written; `claim` is made already.
 
         What steps of a dead owner have forked is ended before anything of the goal is settled or repeated.
 
         Raises: Conflict when another live worker owns it; Damaged when an event was changed; Unavailable.
         """
-        epoch, owner = await self._claim(goal_id, worker, None if is_woken else queue, tell, reopen=reopen)
+        if claim is not None:
+            epoch, owner = claim.epoch, claim.former
+        else:
+            epoch, owner = await self._claim(goal_id, worker, None if is_woken else queue, tell, reopen=reopen)
         try:
             if owner is not None and owner != worker.id:
                 await self._end_forks(goal_id)
@@ -72,7 +76,7 @@ class Ownership:
             is_stored_as_due = summary.due_us is not None and summary.due_us <= summary.updated_us
             journal.is_due_if_left = journal.is_due_if_left or is_stored_as_due
         except BaseException:
-            await self._release(goal_id, worker, epoch)
+            await self.release(goal_id, worker, epoch)
             raise
         async with self.releasing(journal, worker):
             yield journal
@@ -84,7 +88,7 @@ class Ownership:
             yield
         finally:
             if not journal.has_let_go() and not self._worker.is_left(journal.goal_id):
-                await self._release(journal.goal_id, worker, journal.epoch)
+                await self.release(journal.goal_id, worker, journal.epoch)
 
     async def _claim(
         self, goal_id: str, worker: Worker, queue: str | None, tell: Tell | None, *, reopen: bool
@@ -100,7 +104,8 @@ class Ownership:
             before = await self._store.find(goal_id)
             moved_to = None if _stays(before.queue, queue) else queue
             try:
-                return await self._leases.claim(goal_id, worker, moved_to, reopen=reopen), before.worker
+                with self._worker.doubting():
+                    return await self._leases.claim(goal_id, worker, moved_to, reopen=reopen), before.worker
             except OwnerSilent as silent:
                 if tell is None:
                     raise
@@ -111,10 +116,12 @@ class Ownership:
             await self._clock.sleep(min(left_s, _HEARTBEAT_POLL_S))
             await self._worker.stay(worker)
 
-    async def _release(self, goal_id: str, worker: Worker, epoch: int) -> None:
+    async def release(self, goal_id: str, worker: Worker, epoch: int) -> None:
+        """Release a goal; if that fails, the end of the lease does it, or the next poll of this worker."""
         with suppress(PerdureError, TimeoutError):
             async with asyncio.timeout(_RELEASE_S):
-                await self._leases.release(goal_id, worker, epoch)
+                with self._worker.doubting():
+                    await self._leases.release(goal_id, worker, epoch)
 
 
 def _stays(queue: str, wanted: str | None) -> bool:

@@ -1,43 +1,82 @@
-"""Polls the queues of goals for those that a worker may claim."""
+"""The queues of a home: what a worker claims next, and how many goals wait."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from perdure.app.goals.arguments.run_options import Manner
 from perdure.app.wire.goal_view import GoalView
-from perdure.kernel.ports import StateStore
+from perdure.kernel.events import Limits
+from perdure.kernel.loop import Ran
+from perdure.kernel.ports import NOTHING, ClaimedGoal, GoalDirectory, GoalFilter, Leases
 
 if TYPE_CHECKING:
     from perdure.app.goals.runs import GoalRuns
+    from perdure.app.workers.runner import Runner
 
 
 class GoalQueues:
     """The queues of a home."""
 
-    def __init__(self, goals: "GoalRuns", store: StateStore) -> None:
+    def __init__(self, goals: "GoalRuns", directory: GoalDirectory, leases: Leases, runner: "Runner") -> None:
         self._goals = goals
-        self._store = store
-        self._others: frozenset[str] = frozenset()
-        """Other workers that were alive, and owned goals, when a queue was last polled."""
+        self._directory = directory
+        self._leases = leases
+        self._runner = runner
 
-    async def unheld(self, *, queue: str, limit: int, after: str | None = None) -> Sequence[GoalView]:
-        """Return open goals of a queue that no other live worker owns, the oldest first.
+    async def claim_next(
+        self, queue: str, *, skip: Mapping[str, int] = NOTHING, after: str | None = None
+    ) -> ClaimedGoal | None:
+        """Claim the next goal of a queue for this process, if there is one; nothing is written before that is known.
 
-        Goals of live workers are left out by the query, so that it ends after `limit` goals however many wait. Which
-        workers live is learnt from the goals that are found: at most once more for each that was not known.
+        `skip` has goals that are left alone at a seq, and `after` the goal behind which open goals are claimed.
+
+        Raises: Owned when another worker was quicker; Unavailable.
         """
+        if not await self.has_next(queue, skip=skip, after=after):
+            return None
+        return await self._runner.claim_next([queue], skip=skip, after=after)
+
+    async def has_next(self, queue: str, *, skip: Mapping[str, int] = NOTHING, after: str | None = None) -> bool:
+        """Tell whether there is a goal to claim. See `claim_next`."""
         self._goals.require_open()
-        self._others = await self._goals.living(self._others)
-        while True:
-            page = await self._store.unheld(queue=queue, held_by=self._others, limit=limit, after=after)
-            goals = await self._goals.views_of(page)
-            others = [
-                each.summary.worker for each in goals if each.is_running and not self._goals.is_of_this_process(each)
-            ]
-            if not others:
-                return goals
-            self._others |= {worker for worker in others if worker is not None}
+        worker = self._runner.worker or self._goals.observer()
+        return await self._leases.has_next([queue], worker, skip=skip, after=after)
+
+    async def run(self, claimed: ClaimedGoal, manner: Manner) -> Ran:
+        """Run a goal that was claimed for this process; it is released however that ends.
+
+        Raises: as Goals.go_on.
+        """
+        try:
+            ran = await self._runner.go_on(claimed.goal.goal_id, replace(manner, claim=claimed), Limits())
+        except BaseException:
+            await self.release(claimed)
+            raise
+        return await self._goals.children.after_run(ran)
+
+    async def release(self, claimed: ClaimedGoal) -> None:
+        """Release a goal that was claimed for this process and is not run."""
+        await self._runner.release_claimed(claimed)
+
+    async def unsure(self, queue: str) -> Sequence[GoalView]:
+        """Return the goals of a queue that this process owns and does not hold, because a claim or release has failed.
+
+        Nothing is read unless one has failed since no such goal was found.
+        """
+        if not self._runner.is_in_doubt:
+            return ()
+        self._runner.is_in_doubt = False
+        is_over = False
+        try:
+            owned = GoalFilter(status=("open", "waiting"), queue=queue, worker=self._runner.worker_id)
+            found = [goal for goal in await self._goals.matching(owned) if not self._goals.is_held_here(goal.id)]
+            is_over = not found
+        finally:
+            self._runner.is_in_doubt |= not is_over
+        return found
 
     async def count_queued(self, *, queue: str) -> int:
         """Return how many open goals of a queue wait for a worker."""
         self._goals.require_open()
-        return await self._store.count_queued(queue=queue)
+        return await self._directory.count_queued(queue=queue)

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -28,7 +28,7 @@ from perdure.kernel.history.reopening import plan_retry
 from perdure.kernel.inbox import drain
 from perdure.kernel.journal import Journal
 from perdure.kernel.loop import Loop, Outcome, Ran
-from perdure.kernel.ports import Clock, Leases, StateStore, Worker
+from perdure.kernel.ports import ClaimedGoal, Clock, Inbox, Leases, StateStore, Worker
 from perdure.kernel.run_context import RunContext
 from perdure.minds.flow.steps.step_calls import DIRECT, StepCalls
 from perdure.settings import ensure_folder
@@ -61,6 +61,7 @@ class Runner:
         self,
         home: Path,
         store: StateStore,
+        inbox: Inbox,
         leases: Leases,
         *,
         clock: Clock,
@@ -72,6 +73,7 @@ class Runner:
     ) -> None:
         self._home = home
         self._store = store
+        self._inbox = inbox
         self._clock = clock
         self._ids = SystemIds()
         self.interrupted: dict[str, Interrupted] = {}
@@ -79,7 +81,7 @@ class Runner:
         self.children: HomeChildren | None = None
         """What runs the children of goals; None where goals have none."""
         self.contexts = RunContexts(home, calls, imports, park_after_s=park_after_s, cancel_grace_s=cancel_grace_s)
-        self._worker = LocalWorker(lambda: WorkerIdentity(home), store, leases, clock, lease_s=lease_s)
+        self._worker = LocalWorker(lambda: WorkerIdentity(home), inbox, leases, clock, lease_s=lease_s)
         self._ownership = Ownership(store, leases, clock, self._ids, self._worker, self.contexts.end_forks)
 
     async def start(self, new: "NewGoal", manner: Manner) -> Ran:
@@ -112,7 +114,10 @@ class Runner:
 
         Raises: NotFound; Conflict when another live worker runs it; Invalid when a limit is not above what was used.
         """
-        async with self._owning(goal_id, manner.queue, manner.tell, is_woken=manner.is_woken) as (worker, journal):
+        async with self._owning(goal_id, manner.queue, manner.tell, is_woken=manner.is_woken, claim=manner.claim) as (
+            worker,
+            journal,
+        ):
             if manner.is_automatic and await self._hold(journal):
                 outcome: Outcome = "waiting" if journal.state.termination is None else "ended"
                 return Ran(outcome, journal.state, journal.queue)
@@ -153,12 +158,21 @@ class Runner:
 
     @asynccontextmanager
     async def _owning(
-        self, goal_id: str, queue: str | None, tell: Tell | None, *, is_woken: bool, reopen: bool = False
+        self,
+        goal_id: str,
+        queue: str | None,
+        tell: Tell | None,
+        *,
+        is_woken: bool,
+        reopen: bool = False,
+        claim: ClaimedGoal | None = None,
     ) -> AsyncIterator[tuple[Worker, Journal]]:
         """Own a goal for the time of the block; its end is passed on to its parent. See Ownership.claimed."""
         async with (
             self._worker.holding(goal_id) as worker,
-            self._ownership.claimed(goal_id, worker, queue, tell, is_woken=is_woken, reopen=reopen) as journal,
+            self._ownership.claimed(
+                goal_id, worker, queue, tell, is_woken=is_woken, reopen=reopen, claim=claim
+            ) as journal,
         ):
             if self.children is not None:
                 self.children.listen_to(journal)
@@ -174,7 +188,7 @@ class Runner:
 
     async def _drain(self, journal: Journal) -> None:
         """Record what was posted to a goal that is owned, without running it."""
-        await drain(journal, self._store, self.contexts.tools(), self._children_of(Manner()))
+        await drain(journal, self._inbox, self.contexts.tools(), self._children_of(Manner()))
 
     @asynccontextmanager
     async def _reopening(
@@ -187,7 +201,7 @@ class Runner:
         async with self._owning(goal_id, queue, tell, is_woken=False, reopen=True) as (worker, journal):
             reopened = plan_retry(journal.state, by=again.by, reason=again.reason)
             limits = raised(journal.state, again.limits)
-            late = [row.id for row in await self._store.inbox(goal_id) if row.kind == "cancel"]
+            late = [row.id for row in await self._inbox.inbox(goal_id) if row.kind == "cancel"]
             journal.reopen(reopened, *limits, key=again.key, dropped=late)
             yield worker, journal
 
@@ -208,6 +222,32 @@ class Runner:
             journal.record(*raised(journal.state, limits or Limits()))
             await self._drain(journal)
             return GoalView.of_state(journal.state, queue=journal.queue)
+
+    async def claim_next(
+        self, queues: Collection[str], *, skip: Mapping[str, int], after: str | None
+    ) -> ClaimedGoal | None:
+        """Claim the next goal of some queues; the caller runs it, or releases it. See Leases.claim_next."""
+        return await self._worker.claim_next(queues, skip=skip, after=after)
+
+    async def release_claimed(self, claimed: ClaimedGoal) -> None:
+        """Release a goal that was claimed and is not run."""
+        worker = self._worker.worker
+        if worker is not None and not self._worker.is_held(claimed.goal.goal_id):
+            await self._ownership.release(claimed.goal.goal_id, worker, claimed.epoch)
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether this worker may own goals that it does not hold."""
+        return self._worker.is_in_doubt
+
+    @is_in_doubt.setter
+    def is_in_doubt(self, is_in_doubt: bool) -> None:
+        self._worker.is_in_doubt = is_in_doubt
+
+    @property
+    def worker(self) -> Worker | None:
+        """The worker that this process is, if it is one by now."""
+        return self._worker.worker
 
     @property
     def worker_id(self) -> str | None:
@@ -326,8 +366,8 @@ class Runner:
         """Make the loop of a goal where it will run; a server parses a plan, which may be long, beside its own loop."""
         if manner.queue == "server" and journal.state.begun.mind.kind == "plan":
             made = await asyncio.to_thread(run_context)
-            return Loop(journal, self._store, made, self._clock)
-        return await _called(thread, lambda: Loop(journal, self._store, run_context(), self._clock))
+            return Loop(journal, self._inbox, made, self._clock)
+        return await _called(thread, lambda: Loop(journal, self._inbox, run_context(), self._clock))
 
     @asynccontextmanager
     async def _thread_for(self, mind: MindSpec, manner: Manner) -> AsyncIterator[FlowThread | None]:

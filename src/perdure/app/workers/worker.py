@@ -3,16 +3,16 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
 from perdure.app.home.system import WorkerIdentity
 from perdure.app.workers.flow_threads import FlowThread
-from perdure.errors import PerdureError, Unavailable
+from perdure.errors import Conflict, NotFound, PerdureError, Unavailable
 from perdure.kernel.loop import Loop, Ran
-from perdure.kernel.ports import Clock, Leases, Owned, StateStore, Worker
+from perdure.kernel.ports import ClaimedGoal, Clock, Inbox, Leases, Owned, Worker
 
 LEASE_S = 30.0
 LOOK_S = 0.5
@@ -35,14 +35,14 @@ class LocalWorker:
     def __init__(
         self,
         identify: Callable[[], WorkerIdentity],
-        store: StateStore,
+        inbox: Inbox,
         leases: Leases,
         clock: Clock,
         *,
         lease_s: float = LEASE_S,
     ) -> None:
         self._identify = identify
-        self._store = store
+        self._inbox = inbox
         self._leases = leases
         self._clock = clock
         self._lease_s = lease_s
@@ -52,6 +52,8 @@ class LocalWorker:
         self._left: set[str] = set()
         """Goals whose flow blocks its thread and was told to end: nobody may have them while that code can still run.
         """
+        self.is_in_doubt = False
+        """Whether this worker may own goals that it does not hold: a claim or a release of it has failed."""
         self._loops: dict[str, Loop] = {}
         self._beating: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[None] | None = None
@@ -63,9 +65,14 @@ class LocalWorker:
         """Set when a goal is no longer held; `close` waits for it."""
 
     @property
+    def worker(self) -> Worker | None:
+        """The worker that this process is, if it was one already."""
+        return None if self._identity is None else self._identity.worker
+
+    @property
     def id(self) -> str | None:
         """The id under which others see this process, if it was a worker already."""
-        return None if self._identity is None else self._identity.worker.id
+        return None if self.worker is None else self.worker.id
 
     @asynccontextmanager
     async def holding(self, goal_id: str) -> AsyncIterator[Worker]:
@@ -86,6 +93,30 @@ class LocalWorker:
             if goal_id not in self._left:
                 self._held.discard(goal_id)
             self._released.set()
+
+    async def claim_next(
+        self, queues: Collection[str], *, skip: Mapping[str, int], after: str | None
+    ) -> ClaimedGoal | None:
+        """Claim the next goal of some queues, as a worker that others can see. See Leases.claim_next.
+
+        Raises: Owned; Unavailable.
+        """
+        self._identity = self._identity or self._identify()
+        worker = self._identity.worker
+        await self.stay(worker)
+        with self.doubting():
+            return await self._leases.claim_next(queues, worker, skip=skip, after=after)
+
+    @contextlib.contextmanager
+    def doubting(self) -> Iterator[None]:
+        """Note that a claim or a release in the block failed so that this worker may own the goal."""
+        try:
+            yield
+        except (Conflict, NotFound):
+            raise
+        except BaseException:
+            self.is_in_doubt = True
+            raise
 
     async def run(self, worker: Worker, loop: Loop, *, is_resumed: bool, thread: FlowThread | None = None) -> Ran:
         """Run the loop of a goal that is held; it and all that it has begun end when the lease was not renewed in time.
@@ -176,7 +207,7 @@ class LocalWorker:
         Raises: Unavailable
         """
         if self._identity is not None:
-            for goal_id in await self._store.posted(self._identity.worker.id):
+            for goal_id in await self._inbox.posted(self._identity.worker.id):
                 self.look(goal_id)
 
     async def close(self) -> None:
@@ -223,7 +254,8 @@ class LocalWorker:
 
     async def _release(self, goal_id: str, worker: Worker, epoch: int) -> None:
         try:
-            await self._leases.release(goal_id, worker, epoch)
+            with self.doubting():
+                await self._leases.release(goal_id, worker, epoch)
         except (PerdureError, RuntimeError) as error:  # RuntimeError: the database was closed
             log.warning("%s was not released: %s", goal_id, error)
 

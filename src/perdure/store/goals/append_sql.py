@@ -1,6 +1,6 @@
-"""One append as statements: the row of the goal is swapped first, and nothing is read before it is written.
+"""One append as statements: the row of the goal is written first, and nothing is read before that.
 
-Whoever changes a goal touches its row first, so that on PostgreSQL too the lock of that row orders all who do.
+Every change of a goal touches its row first, so that on PostgreSQL too the lock of that row orders all who do.
 """
 
 from collections.abc import Sequence
@@ -46,18 +46,12 @@ _GOAL = "SELECT goal_no, inbox_count, status, last_seq, last_hash, epoch FROM go
 _KNOWN = "SELECT seq, hash FROM events WHERE goal_no = ? AND key = ?"
 
 Answer = Appended | PerdureError
-Swapped = Values | PerdureError | None
-"""The number of a goal and how much is in its inbox; why not, when nothing else is to be looked up; or None."""
+Written = Values | PerdureError | None
+"""The number of a goal and the size of its inbox; an error that needs no further look; None for a row that differs."""
 
 
-def swap(raw: RawTransaction, append: Append) -> Swapped:
-    """Make the goal's row, or move it on; nothing has changed when it is not as expected."""
-    if not append.is_in_order:
-        return None
-    return _create(raw, append) if append.makes_goal else _advance(raw, append)
-
-
-def _create(raw: RawTransaction, append: Append) -> Swapped:
+def create(raw: RawTransaction, append: Append) -> Written:
+    """Insert the row of a new goal."""
     if append.taken:
         return append.not_in_inbox()
     summary, origin, parent = append.summary, append.summary.forked_from, append.summary.parent
@@ -102,7 +96,8 @@ def hash_at(raw: RawTransaction, origin: ForkedFrom) -> bytes | None:
     return None
 
 
-def _advance(raw: RawTransaction, append: Append) -> Values | None:
+def advance(raw: RawTransaction, append: Append) -> Values | None:
+    """Update the row of a goal by compare-and-swap; None, and nothing has changed, when it is not as expected."""
     taken = append.taken
     advance = _ADVANCE + (_HAS_FAILED if append.reopens else _IS_OPEN)
     where: Values = (append.goal_id, append.expected_seq, append.expected_hash, append.epoch)
@@ -137,37 +132,42 @@ def _places(values: Sequence[object] | frozenset[str]) -> str:
 
 
 class Appends:
-    """Appends to histories that share a transaction: a swap each, then all events at once. See Work."""
+    """Appends to histories that share a transaction: the row of each goal, then all events at once. See Batch."""
 
     def forget(self, goal_id: str) -> None:
-        """Let go of what was learnt of a goal."""
+        """Drop what was learnt of a goal."""
 
-    def is_single(self, items: Sequence[Append]) -> bool:  # noqa: ARG002 (see Work)
-        """See Work.is_single."""
+    def is_single_statement(self, items: Sequence[Append]) -> bool:  # noqa: ARG002 (see Batch)
+        """See Batch.is_single_statement."""
         return False
 
-    def together(self, raw: RawTransaction, items: Sequence[Append]) -> list[Answer]:
-        """See Work.together. Who was refused is answered last: its key may be that of another in the group."""
-        swapped: list[Swapped] = []
+    def apply(self, raw: RawTransaction, items: Sequence[Append]) -> list[Answer]:
+        """See Batch.apply. Refused appends are answered last: their key may be that of another in the group."""
+        written: list[Written] = []
         rows: list[Values] = []
         for append in items:
-            found = self._swap(raw, append)
-            swapped.append(found)
+            found: Written = None
+            if append.is_in_order:
+                found = self._create(raw, append) if append.makes_goal else self._advance(raw, append)
+            written.append(found)
             if isinstance(found, tuple):
                 rows += event_values(append, found[0])
         if rows:
             raw.execute_many(_INSERT_EVENTS, rows)
-        for append, found in zip(items, swapped, strict=True):
+        for append, found in zip(items, written, strict=True):
             if append.ends_child and isinstance(found, tuple):
                 _post_end(raw, append)
-        return [_answer(raw, append, found) for append, found in zip(items, swapped, strict=True)]
+        return [_answer(raw, append, found) for append, found in zip(items, written, strict=True)]
 
-    def alone(self, raw: RawTransaction, item: Append) -> Answer:
-        """See Work.alone. The key is looked up first: it may be what could not be stored twice."""
-        return known_answer(raw, item) or self.together(raw, [item])[0]
+    def apply_one(self, raw: RawTransaction, item: Append) -> Answer:
+        """See Batch.apply_one. The key is looked up first: it may be what could not be stored twice."""
+        return known_answer(raw, item) or self.apply(raw, [item])[0]
 
-    def _swap(self, raw: RawTransaction, append: Append) -> Swapped:
-        return swap(raw, append)
+    def _create(self, raw: RawTransaction, append: Append) -> Written:
+        return create(raw, append)
+
+    def _advance(self, raw: RawTransaction, append: Append) -> Written:
+        return advance(raw, append)
 
 
 def _post_end(raw: RawTransaction, append: Append) -> None:
@@ -185,13 +185,13 @@ def _post_end(raw: RawTransaction, append: Append) -> None:
         raw.execute(INSERT_POST, found[0], row.id, row.kind, json_text(row.payload), row.key, row.created_us)
 
 
-def _answer(raw: RawTransaction, append: Append, swapped: Swapped) -> Answer:
-    """Answer an append by what became of its swap."""
-    if swapped is None:
+def _answer(raw: RawTransaction, append: Append, written: Written) -> Answer:
+    """Answer an append by what became of its goal's row."""
+    if written is None:
         return first_answer(raw, append)
-    if isinstance(swapped, PerdureError):
-        return swapped
-    return Appended(append.seq, inbox_waiting=swapped[1] > 0)
+    if isinstance(written, PerdureError):
+        return written
+    return Appended(append.seq, inbox_waiting=written[1] > 0)
 
 
 def first_answer(raw: RawTransaction, append: Append) -> Answer:

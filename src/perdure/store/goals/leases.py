@@ -2,14 +2,18 @@
 
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+import orjson
+
 from perdure import failpoints
-from perdure.kernel.ports import FINAL, Ended, Owned, OwnerSilent, Status, Worker
+from perdure.kernel.ports import FINAL, NOTHING, ClaimedGoal, Ended, Owned, OwnerSilent, Status, Worker
 from perdure.store.goals.append import missing, not_failed
 from perdure.store.goals.heartbeats import Lease
-from perdure.store.raw import RawDatabase, RawTransaction
+from perdure.store.goals.rows import BY_ID, summary_of
+from perdure.store.raw import RawDatabase, RawTransaction, Values
 
 IsDead = Callable[[str], bool]
 """Knows of a worker on the same home and boot that it is dead, however long its lease still is."""
@@ -32,6 +36,68 @@ _RENEW = (
     " ON CONFLICT (worker) DO UPDATE SET host = excluded.host, home_id = excluded.home_id, boot_id = excluded.boot_id,"
     " deadline = excluded.deadline, ttl_us = excluded.ttl_us, beat = leases.beat + 1"
 )
+
+
+LIKELY = {
+    "posted": "status NOT IN ('open', 'done', 'failed', 'cancelled') AND inbox_count > 0 AND deleted_at IS NULL",
+    "open": "status NOT IN ('waiting', 'done', 'failed', 'cancelled') AND deleted_at IS NULL",
+}
+"""The goals that a worker may claim next: those that wait and were posted to, before those that are open.
+
+Each has a partial index, idx_goals_posted and idx_goals_queue. The status is compared by NOT IN, which no planner can
+look up in idx_goals_status: without statistics both databases have preferred that one, and read every open goal.
+"""
+OWNERS = """
+WITH RECURSIVE owners (worker) AS (
+    SELECT CAST('' AS TEXT)
+    UNION ALL
+    SELECT (SELECT goals.worker FROM goals WHERE {likely} AND queue = ? AND goals.worker > owners.worker
+            ORDER BY goals.worker LIMIT 1)
+    FROM owners WHERE owners.worker IS NOT NULL)
+SELECT worker FROM owners WHERE worker > ''"""
+"""Each owner by one look into an index, however many goals it has."""
+_FIRST = (
+    "SELECT goal_no, id, epoch, status, worker FROM goals WHERE {conditions} ORDER BY worker, goal_no LIMIT 1{lock}"
+)
+"""PostgreSQL knows no order within `worker IS NULL` unless it is asked to order by the worker, too."""
+_AFTER = "goal_no > (SELECT goal_no FROM goals WHERE id = ?)"
+
+
+@dataclass(frozen=True)
+class GoalRange:
+    """Goals of one kind, queue and owner, in the order of their numbers: one range of an index."""
+
+    likely: str
+    queue: str
+    owner: str | None
+
+    def first(self, wanted: "Wanted", lock: str = "") -> tuple[str, Values]:
+        """Return the query of its first goal."""
+        owned_by: tuple[str, Values] = ("worker IS NULL", ()) if self.owner is None else ("worker = ?", (self.owner,))
+        parts = [(LIKELY[self.likely], ()), ("queue = ?", (self.queue,)), owned_by, *wanted.conditions()]
+        conditions = " AND ".join(condition for condition, _ in parts)
+        values = tuple(value for _, given in parts for value in given)
+        return _FIRST.format(conditions=conditions, lock=lock), values
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What `claim_next` was asked for."""
+
+    queues: tuple[str, ...]
+    worker: Worker
+    skip: Mapping[str, int]
+    after: str | None
+    is_skipped: str
+    """The condition that a goal, as `id@seq`, is in a JSON list, as the database writes it."""
+
+    def conditions(self) -> "Iterator[tuple[str, Values]]":
+        """Yield what else holds for a goal that is claimed."""
+        if self.skip:
+            skipped = [f"{goal_id}@{seq}" for goal_id, seq in self.skip.items()]
+            yield f"NOT {self.is_skipped}", (orjson.dumps(skipped).decode(),)
+        if self.after is not None:
+            yield _AFTER, (self.after,)
 
 
 def lease_of(row: Any) -> Lease:
@@ -84,6 +150,11 @@ def owned(goal_id: str, owner: Worker) -> Owned:
 class SqlLeases(ABC):
     """The leases in a SQL database; what tells that a worker is dead, its kind knows. See Leases."""
 
+    _is_skipped: str
+    """The SQL condition that a goal, as `id@seq`, is in a JSON list; each kind of database has its own."""
+    _lock: str
+    """What makes a claimant pass over rows that another one has locked."""
+
     def __init__(
         self,
         database: RawDatabase,
@@ -125,6 +196,23 @@ class SqlLeases(ABC):
             return frozenset()
         return await self._database.read_raw(lambda raw: self._living(raw, worker_ids, observer))
 
+    async def claim_next(
+        self, queues: Collection[str], worker: Worker, *, skip: Mapping[str, int] = NOTHING, after: str | None = None
+    ) -> ClaimedGoal | None:
+        """See Leases.claim_next."""
+        wanted = Wanted(tuple(queues), worker, skip, after, self._is_skipped)
+        claimed = await self._database.write_raw(lambda raw: self._claim_next(raw, wanted))
+        if claimed is not None:
+            failpoints.hit("store.claim.after")
+        return claimed
+
+    async def has_next(
+        self, queues: Collection[str], worker: Worker, *, skip: Mapping[str, int] = NOTHING, after: str | None = None
+    ) -> bool:
+        """See Leases.has_next."""
+        wanted = Wanted(tuple(queues), worker, skip, after, self._is_skipped)
+        return bool(await self._database.read_raw(lambda raw: self._ranges(raw, wanted)))
+
     @abstractmethod
     def _now_us(self, raw: RawTransaction) -> int:
         """Read the one clock that deadlines are compared with."""
@@ -136,6 +224,10 @@ class SqlLeases(ABC):
         Anything else is for how many seconds the observer has to see no sign of life until it is certain. The lease was
         read after `asked_s`, on the observer's own clock.
         """
+
+    @abstractmethod
+    def _prefer_order(self, raw: RawTransaction) -> None:
+        """Have the planner read an index in its order, also when it has no statistics yet."""
 
     @abstractmethod
     def _forget(self, raw: RawTransaction, now_us: int) -> None:
@@ -162,6 +254,43 @@ class SqlLeases(ABC):
         failpoints.hit("store.claim.before")
         return int(claimed[0])
 
+    def _claim_next(self, raw: RawTransaction, wanted: Wanted) -> ClaimedGoal | None:
+        """Claim the first goal of the best range; one that another claimant looks at in this moment is passed over."""
+        for each in self._ranges(raw, wanted):
+            statement, values = each.first(wanted, self._lock)
+            if (found := raw.first(statement, *values)) is not None:
+                break
+        else:
+            return None
+        _, goal_id, epoch, status, former = found
+        worker_id = wanted.worker.id
+        claimed = raw.first(_CLAIM, epoch_step(), worker_id, None, worker_id, goal_id, epoch, status)
+        goal = raw.first(BY_ID, goal_id)
+        if claimed is None or goal is None:
+            raise Owned(f"Another worker has claimed {goal_id} at the same moment.")
+        failpoints.hit("store.claim.before")
+        return ClaimedGoal(summary_of(goal), int(claimed[0]), former)
+
+    def _ranges(self, raw: RawTransaction, wanted: Wanted) -> list[GoalRange]:
+        """Return the ranges that have a goal to claim, in the order of these goals."""
+        self._prefer_order(raw)
+        found: list[tuple[int, int, GoalRange]] = []
+        for rank, likely in enumerate(LIKELY if wanted.after is None else ("open",)):
+            for queue in wanted.queues:
+                for owner in (None, *self._claimable_owners(raw, likely, queue, wanted.worker)):
+                    each = GoalRange(likely, queue, owner)
+                    statement, values = each.first(wanted)
+                    if (row := raw.first(statement, *values)) is not None:
+                        found.append((rank, row[0], each))
+        return [each for _, _, each in sorted(found, key=lambda one: one[:2])]
+
+    def _claimable_owners(self, raw: RawTransaction, likely: str, queue: str, claimant: Worker) -> list[str]:
+        """Return the owners of goals that are dead."""
+        statement = OWNERS.format(likely=LIKELY[likely])
+        owners = [row[0] for row in raw.execute(statement, queue).fetchall() if row[0] != claimant.id]
+        living = {lease.worker.id for lease, left_s in self._seen(raw, owners, claimant) if left_s != 0}
+        return [owner for owner in owners if owner not in living]
+
     def _require_dead(self, raw: RawTransaction, goal_id: str, lease: Lease, claimant: Worker, asked_s: float) -> None:
         left_s = self._left_s(lease, self._now_us(raw), claimant, asked_s)
         if left_s is None:
@@ -170,12 +299,20 @@ class SqlLeases(ABC):
             raise OwnerSilent(goal_id, lease.worker, left_s)
 
     def _living(self, raw: RawTransaction, worker_ids: Collection[str], observer: Worker) -> frozenset[str]:
+        return frozenset(lease.worker.id for lease, left_s in self._seen(raw, worker_ids, observer) if left_s is None)
+
+    def _seen(
+        self, raw: RawTransaction, worker_ids: Collection[str], observer: Worker
+    ) -> list[tuple[Lease, float | None]]:
+        """Return the leases of some workers, each with what `_left_s` says about it."""
+        if not worker_ids:
+            return []
         asked_s = self._boottime_s()
         places = ", ".join("?" * len(worker_ids))
         rows = raw.execute(f"{LEASES} WHERE worker IN ({places})", *worker_ids).fetchall()
         now_us = self._now_us(raw)
         leases = [lease_of(row) for row in rows]
-        return frozenset(lease.worker.id for lease in leases if self._left_s(lease, now_us, observer, asked_s) is None)
+        return [(lease, self._left_s(lease, now_us, observer, asked_s)) for lease in leases]
 
 
 def _release(raw: RawTransaction, goal_id: str, worker_id: str, epoch: int) -> None:

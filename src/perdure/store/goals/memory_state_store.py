@@ -1,7 +1,7 @@
 """The histories of goals in memory, gone with the process: for runs that leave nothing behind, and for tests."""
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any
@@ -13,10 +13,12 @@ from perdure.kernel.events import size_of
 from perdure.kernel.history.deletion import has_fork, not_finished
 from perdure.kernel.ports import (
     ALL_GOALS,
+    NOTHING,
     Admit,
     Appended,
     ChangedGoals,
     ChangeListener,
+    ClaimedGoal,
     Ended,
     Event,
     ForkedFrom,
@@ -60,6 +62,13 @@ class _Goal:
     def is_of(self, status: Status, queue: str) -> bool:
         return (self.summary.status, self.summary.queue) == (status, queue) and not self.is_deleted
 
+    def own(self, worker: Worker, queue: str | None = None) -> None:
+        """Give the goal a new owner."""
+        was = self.summary
+        self.epoch += epoch_step()
+        deaths = was.deaths + (was.worker not in (None, worker.id))
+        self.summary = replace(was, worker=worker.id, queue=queue or was.queue, deaths=deaths)
+
     def accepts(self, append: Append) -> bool:
         now = (self.summary.last_seq, self.events[-1].hash, self.epoch)
         is_as_expected = now == (append.expected_seq, append.expected_hash, append.epoch)
@@ -82,7 +91,7 @@ class _Goal:
 
 
 class InMemoryStateStore:
-    """The histories of goals, and the leases on them, in memory. See StateStore and Leases.
+    """The goals, and the leases on them, in memory. See GoalStore and Leases.
 
     Nothing is awaited inside a method, so each is one transaction.
     """
@@ -188,26 +197,15 @@ class InMemoryStateStore:
     async def due(
         self, now_us: int, *, queue: str | None = None, limit: int = 50, after: Summary | None = None
     ) -> list[Summary]:
-        """See StateStore.due."""
+        """See GoalDirectory.due."""
         there = [(n, goal.summary) for n, goal in enumerate(self._goals.values()) if not goal.is_deleted]
         found = [(n, goal) for n, goal in there if queue in (None, goal.queue)]
         due = [(goal.due_us, n, goal) for n, goal in found if goal.due_us is not None and goal.due_us <= now_us]
         last = (-1, -1) if after is None else (after.due_us or 0, list(self._goals).index(after.goal_id))
         return [goal for *place, goal in sorted(due, key=lambda each: each[:2]) if tuple(place) > last][:limit]
 
-    async def unheld(
-        self, *, queue: str, held_by: Collection[str], limit: int, after: str | None = None
-    ) -> list[Summary]:
-        """See Queue.unheld."""
-        ids = list(self._goals)
-        first = 0 if after is None else ids.index(after) + 1
-        free = [self._goals[name] for name in ids[first:] if self._goals[name].summary.worker not in held_by]
-        unnoticed = [goal for goal in free if after is None and goal.inbox and goal.is_of("waiting", queue)]
-        unheld = [goal for goal in free if goal.is_of("open", queue)]
-        return [goal.summary for goal in [*unnoticed, *unheld][:limit]]
-
     async def count_queued(self, *, queue: str) -> int:
-        """See Queue.count_queued."""
+        """See GoalDirectory.count_queued."""
         return sum(goal.is_of("open", queue) and goal.summary.worker is None for goal in self._goals.values())
 
     async def find(self, prefix: str) -> Summary:
@@ -218,7 +216,7 @@ class InMemoryStateStore:
         return the_one(prefix, sorted(found, key=lambda summary: len(summary.goal_id)), deleted)
 
     async def started(self, key: str) -> Summary | None:
-        """See StateStore.started."""
+        """See GoalDirectory.started."""
         require_key(key)
         goal = self._goals.get(self._start_keys.get(key, ""))
         return None if goal is None else goal.summary
@@ -250,7 +248,7 @@ class InMemoryStateStore:
         admit: Admit | None = None,
         created_us: int | None = None,
     ) -> bool:
-        """See StateStore.post."""
+        """See Inbox.post."""
         require_key(key)
         at_us = self._now_us() if created_us is None else created_us
         row = InboxRow(str(uuid7()), kind, orjson.loads(json_text(payload)), key, at_us)
@@ -266,15 +264,15 @@ class InMemoryStateStore:
         return True
 
     async def inbox(self, goal_id: str) -> list[InboxRow]:
-        """See StateStore.inbox."""
+        """See Inbox.inbox."""
         return list(self._goals[goal_id].inbox.values()) if goal_id in self._goals else []
 
     async def posted(self, worker_id: str) -> list[str]:
-        """See StateStore.posted."""
+        """See Inbox.posted."""
         return [name for name, goal in self._goals.items() if goal.summary.worker == worker_id and goal.inbox]
 
     async def posted_as(self, goal_id: str, key: str) -> tuple[str, dict[str, Any]] | None:
-        """See StateStore.posted_as."""
+        """See Inbox.posted_as."""
         require_key(key)
         goal = self._goals.get(goal_id)
         if goal is None or goal.is_deleted:
@@ -282,14 +280,14 @@ class InMemoryStateStore:
         return next(iter(_posts(goal, key)), None)
 
     async def changes(self, after: Any | None) -> ChangedGoals:
-        """See StateStore.changes."""
+        """See Changes.changes."""
         if after is None:
             return ChangedGoals(self._appends)
         changed = {name: goal for name, goal in self._goals.items() if goal.changed_no > after and not goal.is_deleted}
         return ChangedGoals(self._appends, {name: goal.summary.last_seq for name, goal in changed.items()})
 
     def watch(self, listener: ChangeListener) -> Callable[[], None]:
-        """See ChangeSignals.watch."""
+        """See Changes.watch."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
@@ -305,15 +303,43 @@ class InMemoryStateStore:
         """See Leases.claim."""
         goal = self._goal(goal_id)
         require_claimable(goal_id, goal.summary.status, reopen=reopen)
-        lease = self._leases.get(goal.summary.worker or "")
-        is_ours = goal.summary.worker == worker.id
-        if lease is not None and not is_ours and self._is_live(lease, worker):
-            raise owned(goal_id, lease.worker)
-        goal.epoch += epoch_step()
-        was = goal.summary
-        deaths = was.deaths + (was.worker is not None and not is_ours)
-        goal.summary = replace(was, worker=worker.id, queue=queue or was.queue, deaths=deaths)
+        if not self._is_free(goal, worker):
+            raise owned(goal_id, self._leases[goal.summary.worker or ""].worker)
+        goal.own(worker, queue)
         return goal.epoch
+
+    async def claim_next(
+        self, queues: Collection[str], worker: Worker, *, skip: Mapping[str, int] = NOTHING, after: str | None = None
+    ) -> ClaimedGoal | None:
+        """See Leases.claim_next."""
+        goal = self._next(queues, worker, skip, after)
+        if goal is None:
+            return None
+        former = goal.summary.worker
+        goal.own(worker)
+        return ClaimedGoal(goal.summary, goal.epoch, former)
+
+    async def has_next(
+        self, queues: Collection[str], worker: Worker, *, skip: Mapping[str, int] = NOTHING, after: str | None = None
+    ) -> bool:
+        """See Leases.has_next."""
+        return self._next(queues, worker, skip, after) is not None
+
+    def _next(
+        self, queues: Collection[str], worker: Worker, skip: Mapping[str, int], after: str | None
+    ) -> _Goal | None:
+        ids = list(self._goals)
+        place = -1 if after is None else ids.index(after)
+        there = [(n, goal) for n, goal in enumerate(self._goals.values()) if goal.summary.queue in queues]
+        free = [(n, goal) for n, goal in there if goal.summary.worker != worker.id and self._is_free(goal, worker)]
+        free = [(n, goal) for n, goal in free if skip.get(goal.summary.goal_id) != goal.summary.last_seq]
+        posted = [goal for _, goal in free if after is None and goal.inbox and goal.summary.status == "waiting"]
+        unheld = [goal for n, goal in free if n > place and goal.summary.status == "open"]
+        return next(iter([*posted, *unheld]), None)
+
+    def _is_free(self, goal: _Goal, worker: Worker) -> bool:
+        lease = self._leases.get(goal.summary.worker or "")
+        return lease is None or goal.summary.worker == worker.id or not self._is_live(lease, worker)
 
     async def release(self, goal_id: str, worker: Worker, epoch: int) -> None:
         """See Leases.release."""
@@ -382,7 +408,7 @@ class InMemoryStateStore:
 
 
 def _matches(goal: Summary, where: GoalFilter) -> bool:
-    wanted = {name: getattr(where, name) for name in ("queue", "flow", "start_key", "bot")}
+    wanted = {name: getattr(where, name) for name in ("queue", "worker", "flow", "start_key", "bot")}
     is_same = all(value in (None, getattr(goal, name)) for name, value in wanted.items())
     is_in_status = where.statuses is None or goal.status in where.statuses
     is_child = where.parent in (None, goal.parent.goal_id if goal.parent else "")

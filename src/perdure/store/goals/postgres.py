@@ -59,19 +59,19 @@ SELECT n, inbox_count FROM swapped"""
 
 
 class PostgresAppends(Appends):
-    """Appends to histories in PostgreSQL: those that only move a goal on are one statement. See Work."""
+    """Appends to histories in PostgreSQL: those that only move a goal on are one statement. See Batch."""
 
-    def is_single(self, items: Sequence[Append]) -> bool:
-        """See Work.is_single."""
+    def is_single_statement(self, items: Sequence[Append]) -> bool:
+        """See Batch.is_single_statement."""
         return all(append.is_plain for append in items) and len({append.goal_id for append in items}) == len(items)
 
-    def together(self, raw: RawTransaction, items: Sequence[Append]) -> list[Answer]:
-        """See Work.together."""
+    def apply(self, raw: RawTransaction, items: Sequence[Append]) -> list[Answer]:
+        """See Batch.apply."""
         return [answer for part in _one_of_each_goal(items) for answer in self._all(raw, part)]
 
     def _all(self, raw: RawTransaction, items: Sequence[Append]) -> Iterator[Answer]:
         """Do appends of as many goals, first those that need several statements."""
-        others = iter(super().together(raw, [append for append in items if not append.is_plain]))
+        others = iter(super().apply(raw, [append for append in items if not append.is_plain]))
         plain = [append for append in items if append.is_plain]
         moved = iter(_advance_all(raw, plain) if plain else ())
         return (next(moved) if append.is_plain else next(others) for append in items)
@@ -160,6 +160,9 @@ class PostgresLeases(SqlLeases):
     expression that reads the server's clock.
     """
 
+    _is_skipped = "id || '@' || last_seq IN (SELECT json_array_elements_text(CAST(? AS JSON)))"
+    _lock = " FOR UPDATE SKIP LOCKED"
+
     def __init__(
         self,
         database: RawDatabase,
@@ -186,6 +189,10 @@ class PostgresLeases(SqlLeases):
             return 0
         is_hinted = 0 < lease.deadline_us - now_us <= lease.ttl_us
         return None if seen.has_changed or is_hinted else lease.ttl_s - seen.silent_s
+
+    def _prefer_order(self, raw: RawTransaction) -> None:
+        """See SqlLeases._prefer_order: a bitmap scan would note all goals of the range, and sort them."""
+        raw.execute("SET LOCAL enable_bitmapscan = off")
 
     def _forget(self, raw: RawTransaction, now_us: int) -> None:  # noqa: ARG002 (see _look_s)
         """Remove the leases that this process itself has seen unchanged for an hour; it looks once a minute."""

@@ -16,7 +16,6 @@ from perdure.store.raw import Values
 _ALL = "goal_no > 0"
 """All numbers are; said so that SQLite goes by them instead of sorting."""
 _BEFORE = "goal_no < (SELECT goal_no FROM goals WHERE id = ?)"
-_AFTER = "goal_no > (SELECT goal_no FROM goals WHERE id = ?)"
 _SUMMARY = (
     "SELECT id, text, mind, status, created_at, updated_at, last_seq, steps, cost_usd, reason, detail, waiting_for,"
     " bot, flow, workdir, forked_from_id, forked_from_seq, parent_id, parent_call_id, tags, queue, worker, due_at,"
@@ -39,6 +38,7 @@ BY_PREFIX = f"{_SUMMARY} AND substr(id, 1, ?) = ? ORDER BY length(id), goal_no D
 
 _FILTERS = {
     "queue": "queue = ?",
+    "worker": "worker = ?",
     "flow": "flow = ?",
     "start_key": "start_key = ?",
     "forked_from": "forked_from_id = ?",
@@ -74,27 +74,6 @@ def _one_of(column: str, count: int) -> str:
 
 
 QUEUED = "SELECT count(*) FROM goals WHERE deleted_at IS NULL AND status = 'open' AND queue = ? AND worker IS NULL"
-
-
-def unheld_listing(queue: str, held_by: Sequence[str], after: str | None, limit: int) -> tuple[str, Values]:
-    """Return the query of open goals that none of some workers owns, the oldest first: a range of the status index."""
-    free, workers = _not_held(held_by)
-    place: Values = () if after is None else (after,)
-    conditions = f"status = 'open' AND queue = ? AND {free} AND {_ALL if after is None else _AFTER}"
-    return f"{_SUMMARY} AND {conditions} ORDER BY goal_no LIMIT ?", (queue, *workers, *place, limit)
-
-
-def unnoticed_listing(queue: str, held_by: Sequence[str], limit: int) -> tuple[str, Values]:
-    """Return the query of goals that wait, have something in their inbox, and belong to none of some workers."""
-    free, workers = _not_held(held_by)
-    conditions = f"status = 'waiting' AND inbox_count > 0 AND queue = ? AND {free}"
-    return f"{_SUMMARY} AND {conditions} ORDER BY goal_no LIMIT ?", (queue, *workers, limit)
-
-
-def _not_held(held_by: Sequence[str]) -> tuple[str, Values]:
-    if not held_by:
-        return "1 = 1", ()
-    return f"(worker IS NULL OR worker NOT IN ({', '.join('?' * len(held_by))}))", tuple(held_by)
 
 
 def due_listing(now_us: int, queue: str | None, after: Summary | None, limit: int) -> tuple[str, Values]:

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -47,8 +47,6 @@ from perdure.store.goals.rows import (
     inbox_row_of,
     listing,
     summary_of,
-    unheld_listing,
-    unnoticed_listing,
 )
 from perdure.store.raw import RawDatabase, RawTransaction
 from perdure.store.target import PostgresTarget, SqliteTarget, parse_target
@@ -71,7 +69,7 @@ _DELETE = (
 
 
 class SqlStateStore:
-    """The histories of goals in a SQL database. See StateStore."""
+    """The goals in a SQL database. See StateStore, Inbox, GoalDirectory and Changes."""
 
     _payload_bytes: str
     """The SQL expression for the size of a payload in bytes; each kind of database has its own."""
@@ -145,7 +143,7 @@ class SqlStateStore:
         self._active.add(goal_id)
         is_active = False
         try:
-            done = await self._database.group(self._appends, append, is_only=len(self._active) == 1)
+            done = await self._database.submit(self._appends, append, is_only=len(self._active) == 1)
             is_active = not append.ends and (done.inbox_waiting or not release)
             if events:
                 self._tell(goal_id, append.events)
@@ -183,26 +181,12 @@ class SqlStateStore:
     async def due(
         self, now_us: int, *, queue: str | None = None, limit: int = 50, after: Summary | None = None
     ) -> list[Summary]:
-        """See StateStore.due."""
+        """See GoalDirectory.due."""
         statement, values = due_listing(now_us, queue, after, limit)
         return await self._database.read_raw(lambda raw: [summary_of(row) for row in raw.execute(statement, *values)])
 
-    async def unheld(
-        self, *, queue: str, held_by: Collection[str], limit: int, after: str | None = None
-    ) -> list[Summary]:
-        """See Queue.unheld."""
-        owners = sorted(held_by)
-        queries = [unheld_listing(queue, owners, after, limit)]
-        if after is None:
-            queries.insert(0, unnoticed_listing(queue, owners, limit))
-
-        def read(raw: RawTransaction) -> list[Summary]:
-            return [summary_of(row) for statement, values in queries for row in raw.execute(statement, *values)]
-
-        return (await self._database.read_raw(read))[:limit]
-
     async def count_queued(self, *, queue: str) -> int:
-        """See Queue.count_queued."""
+        """See GoalDirectory.count_queued."""
         row = await self._database.read_raw(lambda raw: raw.first(QUEUED, queue))
         return int(row[0]) if row else 0
 
@@ -211,7 +195,7 @@ class SqlStateStore:
         return the_one(prefix, *await self._database.read_raw(lambda raw: _find(raw, prefix)))
 
     async def started(self, key: str) -> Summary | None:
-        """See StateStore.started."""
+        """See GoalDirectory.started."""
         require_key(key)
         row = await self._database.read_raw(lambda raw: raw.first(BY_START_KEY, key))
         return None if row is None else summary_of(row)
@@ -233,14 +217,14 @@ class SqlStateStore:
         admit: Admit | None = None,
         created_us: int | None = None,
     ) -> bool:
-        """See StateStore.post."""
+        """See Inbox.post."""
         require_key(key)
         at_us = self._now_us() if created_us is None else created_us
         row = InboxRow("", kind, orjson.loads(json_text(payload)), key, at_us)
         return await self._database.write_raw(lambda raw: _post(raw, goal_id, row, after, admit))
 
     async def inbox(self, goal_id: str) -> list[InboxRow]:
-        """See StateStore.inbox."""
+        """See Inbox.inbox."""
         query = (
             "SELECT inbox.id, kind, payload, key, inbox.created_at FROM inbox JOIN goals USING (goal_no)"
             " WHERE goals.id = ? ORDER BY inbox_no"
@@ -248,20 +232,20 @@ class SqlStateStore:
         return await self._database.read_raw(lambda raw: [inbox_row_of(row) for row in raw.execute(query, goal_id)])
 
     async def posted(self, worker_id: str) -> list[str]:
-        """See StateStore.posted."""
+        """See Inbox.posted."""
         return await self._database.read_raw(lambda raw: [row[0] for row in raw.execute(POSTED, worker_id)])
 
     async def posted_as(self, goal_id: str, key: str) -> tuple[str, dict[str, Any]] | None:
-        """See StateStore.posted_as."""
+        """See Inbox.posted_as."""
         require_key(key)
         return await self._database.read_raw(lambda raw: _posted_as(raw, goal_id, key))
 
     async def changes(self, after: Mark | None) -> ChangedGoals:
-        """See StateStore.changes."""
+        """See Changes.changes."""
         return await self._database.read_raw(lambda raw: changed_goals(raw, after, self._snapshot))
 
     def watch(self, listener: ChangeListener) -> Callable[[], None]:
-        """See ChangeSignals.watch."""
+        """See Changes.watch."""
         stop = self._database.watch(lambda: listener(None, ()))
         self._listeners.append(listener)
 

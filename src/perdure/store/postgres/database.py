@@ -2,18 +2,17 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from perdure import failpoints
 from perdure.errors import Conflict, Invalid
 from perdure.store.backup.durable import new_file
 from perdure.store.commit_watch import CommitWatch
 from perdure.store.database import Connected, Health
-from perdure.store.executor import Threads
-from perdure.store.group_commit import Groups, Outcomes, do_items
+from perdure.store.executor import Executor
+from perdure.store.group_commit import GroupCommit
 from perdure.store.migrations import CHAIN, Chain
 from perdure.store.postgres import faults, tools
 from perdure.store.postgres.connection import (
@@ -27,7 +26,7 @@ from perdure.store.postgres.connection import (
 from perdure.store.postgres.guard import Guard, lock_goals
 from perdure.store.postgres.notifications import Notifier, listen
 from perdure.store.postgres.writer import PostgresTransaction, Writer, refuse_when_aborted
-from perdure.store.raw import Item, RawTransaction, Result, Work
+from perdure.store.raw import CORE, Kind, RawTransaction
 from perdure.store.target import PostgresTarget
 
 if TYPE_CHECKING:
@@ -45,21 +44,20 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class PostgresDatabase:
+class PostgresDatabase(GroupCommit):
     """A PostgreSQL database. See Database."""
 
     def __init__(self, target: PostgresTarget, *, debug: bool, chain: Chain) -> None:
+        super().__init__(Executor("perdure-writer", 1))
         self._target = target
         self._chain = chain
         self._debug = debug
-        self._writing = Threads("perdure-writer", 1)
-        self._reading = Threads("perdure-reader", READERS)
+        self._reading = Executor("perdure-reader", READERS)
         self._guard = Guard(chain, target.shown)
         self._writer = Writer(target, self._guard, is_logged=debug)
-        self._groups = Groups(self._writing, self._write_group)
         self._writing_engine = engine_over(target.url, size=1)
         self._reading_engine = engine_over(target.url, size=READERS, is_reader=True)
-        self._notifier = Notifier(lambda note: self._writing.post(partial(self._writer.send, note)))
+        self._notifier = Notifier(lambda note: self._writing.submit(partial(self._writer.send, note)))
         self._commits = CommitWatch("perdure-commits", partial(listen, target, self._notifier.note))
         if debug:
             from perdure.store.transaction import log_statements
@@ -79,16 +77,6 @@ class PostgresDatabase:
             raise
         return database
 
-    async def write(self, fn: "Callable[[Transaction], T]") -> T:
-        """See Database.write."""
-        self._groups.seal()
-        return await self._writing.run(self._write, fn)
-
-    async def write_raw(self, fn: Callable[[RawTransaction], T], *, flush: bool = True) -> T:
-        """See RawDatabase.write_raw."""
-        self._groups.seal()
-        return await self._writing.run(self._writer.write_raw, fn, flush=flush)
-
     def watch(self, notice: Callable[[], None]) -> Callable[[], None]:
         """See RawDatabase.watch."""
         return self._commits.watch(notice)
@@ -97,9 +85,9 @@ class PostgresDatabase:
         """See RawDatabase.announce."""
         self._notifier.announce()
 
-    async def group(self, work: Work[Item, Result], item: Item, *, is_only: bool = False) -> Result:
-        """See RawDatabase.group."""
-        return await self._groups.add(work, item, is_only=is_only)
+    def transact(self, fn: Callable[[Any], T], kind: Kind) -> T:
+        """See GroupCommit.transact."""
+        return self._transact_core(fn) if kind.is_core else self._writer.transact(fn, kind)
 
     async def read(self, fn: "Callable[[Transaction], T]") -> T:
         """See Database.read."""
@@ -131,7 +119,7 @@ class PostgresDatabase:
 
     async def close(self) -> None:
         """See Database.close."""
-        self._groups.seal()
+        self.seal()
         self._notifier.close()
         try:
             async with asyncio.timeout(_CLOSE_S):
@@ -170,10 +158,7 @@ class PostgresDatabase:
     def _version(self, connection: "psycopg.Connection[Any]") -> int:
         return version_of(connection, self._chain, self._target.shown)
 
-    def _write_group(self, work: Work[Any, Any], items: Sequence[Any]) -> Outcomes:
-        return do_items(work, items, self._writer.write_group)
-
-    def _write(self, fn: "Callable[[Transaction], T]") -> T:
+    def _transact_core(self, fn: "Callable[[Transaction], T]") -> T:
         from perdure.store.transaction import run_in
 
         with (
@@ -183,9 +168,9 @@ class PostgresDatabase:
         ):
             self._guard.check_begun(raw(core))
             result = run_in(core, fn, _refuse_when_aborted)
-            failpoints.hit("store.commit.before")
+            CORE.hit_before_commit()
             self._commit(transaction)
-        failpoints.hit("store.commit.after")
+        CORE.hit_after_commit()
         return result
 
     def _commit(self, transaction: "sa.RootTransaction") -> None:

@@ -3,16 +3,15 @@
 import functools
 import logging
 import select
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from perdure import failpoints
 from perdure.errors import Conflict
 from perdure.store.postgres import faults
 from perdure.store.postgres.connection import connect
 from perdure.store.postgres.guard import Guard
-from perdure.store.raw import RawTransaction, Values
+from perdure.store.raw import STATEMENT, Kind, RawTransaction, Values
 from perdure.store.target import PostgresTarget
 
 if TYPE_CHECKING:
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
-Commit = Callable[[Callable[[], object]], None]
 
 
 class PostgresTransaction(RawTransaction):
@@ -58,18 +56,27 @@ class Writer:
         self._is_logged = is_logged
         self._connection: psycopg.Connection[Any] | None = None
 
-    def write_raw(self, fn: Callable[[RawTransaction], T], *, flush: bool) -> T:
-        """Run a function in one transaction."""
-
-        def unflushed(raw: RawTransaction) -> T:
-            raw.execute("SET LOCAL synchronous_commit = off")
-            return fn(raw)
-
-        return self._transact(fn if flush else unflushed, _commit_write)
-
-    def write_group(self, fn: Callable[[RawTransaction], T], is_single: bool) -> T:
-        """Run a function that does all items of a group: in one transaction, unless it is one by itself."""
-        return self._run_single(fn) if is_single else self._transact(fn, _commit_group)
+    def transact(self, fn: Callable[[RawTransaction], T], kind: Kind) -> T:
+        """Run a function in one transaction; a single statement is one by itself."""
+        with faults.translated(self._target.shown):
+            connection = self._sound_connection()
+            raw = PostgresTransaction(connection, self._guard, is_logged=self._is_logged)
+            if kind.is_statement:
+                return self._run_statement(fn, raw)
+            try:
+                self._guard.begin(connection)
+                if not kind.is_flushed:
+                    raw.execute("SET LOCAL synchronous_commit = off")
+                result = fn(raw)
+                refuse_when_aborted(connection)
+                kind.hit_before_commit()
+                with self._committing():
+                    connection.execute("COMMIT")
+                kind.hit_after_commit()
+            except BaseException:
+                _roll_back(connection)
+                raise
+        return result
 
     def send(self, statements: str) -> None:
         """Run statements whose failure changes nothing."""
@@ -86,33 +93,20 @@ class Writer:
             self._connection.close()
             self._connection = None
 
-    def _transact(self, fn: Callable[[RawTransaction], T], commit: Commit) -> T:
-        with faults.translated(self._target.shown):
-            connection = self._sound_connection()
-            try:
-                self._guard.begin(connection)
-                result = fn(PostgresTransaction(connection, self._guard, is_logged=self._is_logged))
-                refuse_when_aborted(connection)
-                commit(lambda: self._end(lambda: connection.execute("COMMIT")))
-            except BaseException:
-                _roll_back(connection)
-                raise
+    def _run_statement(self, fn: Callable[[RawTransaction], T], raw: RawTransaction) -> T:
+        STATEMENT.hit_before_commit()
+        with self._committing():
+            result = fn(raw)
+        STATEMENT.hit_after_commit()
         return result
 
-    def _run_single(self, fn: Callable[[RawTransaction], T]) -> T:
-        with faults.translated(self._target.shown):
-            raw = PostgresTransaction(self._sound_connection(), self._guard, is_logged=self._is_logged)
-            failpoints.hit("store.append.before")
-            result = self._end(lambda: fn(raw))
-            failpoints.hit("store.append.after")
-        return result
-
-    def _end(self, commit: Callable[[], T]) -> T:
-        """Commit; when the connection breaks meanwhile, nobody can know what the server did."""
+    @contextmanager
+    def _committing(self) -> Iterator[None]:
+        """Report an unknown outcome when the connection breaks during a commit: the server may have done it."""
         import psycopg
 
         try:
-            return commit()
+            yield
         except psycopg.OperationalError as error:
             if self._connection is None or self._connection.closed:
                 raise faults.unknown_outcome(self._target.shown) from error
@@ -164,15 +158,3 @@ def _roll_back(connection: "psycopg.Connection[Any]") -> None:
     if not connection.closed and connection.info.transaction_status != TransactionStatus.IDLE:
         with suppress(psycopg.Error):
             connection.execute("ROLLBACK")
-
-
-def _commit_write(commit: Callable[[], object]) -> None:
-    failpoints.hit("store.commit.before")
-    commit()
-    failpoints.hit("store.commit.after")
-
-
-def _commit_group(commit: Callable[[], object]) -> None:
-    failpoints.hit("store.append.before")
-    commit()
-    failpoints.hit("store.append.after")

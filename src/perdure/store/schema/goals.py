@@ -70,7 +70,10 @@ goals = table(
 index_where(goals.c.flow.is_not(None), "idx_goals_flow", goals.c.flow, goals.c.goal_no)
 index_where(goals.c.start_key.is_not(None), "uq_goals_start_key", goals.c.start_key, unique=True)
 index_where(goals.c.due_at.is_not(None), "idx_goals_due", goals.c.due_at)
-index_where(goals.c.inbox_count > 0, "idx_goals_posted", goals.c.worker)
+index_where(goals.c.inbox_count > 0, "idx_goals_posted", goals.c.worker, goals.c.queue, goals.c.goal_no)
+_is_open = sa.and_(goals.c.status.not_in(["waiting", "done", "failed", "cancelled"]), goals.c.deleted_at.is_(None))
+"""As `store.goals.leases` asks for it."""
+index_where(_is_open, "idx_goals_queue", goals.c.queue, goals.c.worker, goals.c.goal_no)
 
 
 def _goal() -> sa.Column[int]:

@@ -2,8 +2,10 @@
 
 import logging
 import socket
-from collections.abc import Callable, Sequence
+import sqlite3
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -12,17 +14,17 @@ from perdure.filelock.lock import FileLock
 from perdure.settings import ensure_folder
 from perdure.store.commit_watch import CommitWatch
 from perdure.store.database import Connected, Health
-from perdure.store.executor import Threads
-from perdure.store.group_commit import Groups, Outcomes, do_items
+from perdure.store.executor import Executor
+from perdure.store.group_commit import GroupCommit
 from perdure.store.migrations import CHAIN, Chain
-from perdure.store.raw import Item, RawTransaction, Result, Work
+from perdure.store.raw import Kind, RawTransaction, WouldWait
 from perdure.store.sqlite import faults, files
 from perdure.store.sqlite.connection import pragma
 from perdure.store.sqlite.data_version import DataVersion
 from perdure.store.sqlite.facts import health_of, problems_of
 from perdure.store.sqlite.readers import Readers
 from perdure.store.sqlite.users import processes_with
-from perdure.store.sqlite.writer import Writer
+from perdure.store.sqlite.writer import Writer, run_transaction
 
 if TYPE_CHECKING:
     from perdure.store.transaction import Transaction
@@ -35,19 +37,20 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
-class SqliteFileDatabase:
+class SqliteFileDatabase(GroupCommit):
     """A SQLite database in a file. See Database."""
 
     def __init__(self, path: Path, *, debug: bool, chain: Chain) -> None:
+        super().__init__(Executor("perdure-writer", 1))
+        self.transact_inline = partial(self.transact, is_inline=True)
         self._path = path
+        self._name = str(path)
         self._chain = chain
         self._lock = FileLock(files.lock_path(path))
         self._writer = Writer(path, chain, is_logged=debug)
         self._readers = Readers(path, self._lock, is_logged=debug)
-        self._writing = Threads("perdure-writer", 1)
-        self._reading = Threads("perdure-reader", READERS)
-        self._groups = Groups(self._writing, self._write_group, self._write_now)
-        self._is_checkpoint_posted = False
+        self._reading = Executor("perdure-reader", READERS)
+        self._is_checkpoint_queued = False
         self._data_version = DataVersion(path, self._lock)
         self._commits = CommitWatch("perdure-commits", self._data_version.watch)
 
@@ -61,20 +64,37 @@ class SqliteFileDatabase:
             await database._writing.finish(database._abandon)
             raise
         except BaseException:
-            database._writing.post(database._abandon)  # after what still runs there: we were cancelled
+            database._writing.submit(database._abandon)  # after what still runs there: we were cancelled
             database._writing.stop()
             raise
         return database
 
-    async def write(self, fn: "Callable[[Transaction], T]") -> T:
-        """See Database.write."""
-        self._groups.seal()
-        return await self._writing.run(self._write, lambda: self._writer.write_core(fn))
+    def transact(self, fn: Callable[[Any], T], kind: Kind, *, is_inline: bool = False) -> T:
+        """See GroupCommit.transact. The lock file is held meanwhile.
 
-    async def write_raw(self, fn: Callable[[RawTransaction], T], *, flush: bool = True) -> T:
-        """See RawDatabase.write_raw."""
-        self._groups.seal()
-        return await self._writing.run(self._write, lambda: self._writer.write_raw(fn, flush=flush))
+        Raises: WouldWait with `is_inline`, when the lock is held or the connection is not open.
+        """
+        if not is_inline:
+            self._lock.acquire()
+        elif not self._lock.try_acquire():
+            raise WouldWait
+        try:
+            connection = self._writer.connection(kind, is_inline=is_inline)
+            if kind.is_core:
+                result = self._writer.transact_core(connection, fn)
+            else:
+                is_logged, check = self._writer.is_logged, self._writer.refuse_newer
+                result = run_transaction(connection, fn, kind, is_logged=is_logged, check=check)
+            self._queue_checkpoint_when_due()
+        except PerdureError as error:
+            self._disconnect_when_broken(error)
+            raise
+        except sqlite3.Error as error:
+            self._disconnect_when_broken(error)
+            raise (faults.translate(error, self._name) or error) from error
+        finally:
+            self._lock.release()
+        return result
 
     def watch(self, notice: Callable[[], None]) -> Callable[[], None]:
         """See RawDatabase.watch."""
@@ -82,10 +102,6 @@ class SqliteFileDatabase:
 
     def announce(self) -> None:
         """See RawDatabase.announce: processes that watch the file read its `data_version`."""
-
-    async def group(self, work: Work[Item, Result], item: Item, *, is_only: bool = False) -> Result:
-        """See RawDatabase.group."""
-        return await self._groups.add(work, item, is_only=is_only)
 
     async def read(self, fn: "Callable[[Transaction], T]") -> T:
         """See Database.read."""
@@ -121,7 +137,7 @@ class SqliteFileDatabase:
 
     async def close(self) -> None:
         """See Database.close."""
-        self._groups.seal()
+        self.seal()
         await self._writing.finish(self._close)
 
     def _open(self, migrate: bool) -> None:
@@ -161,44 +177,19 @@ class SqliteFileDatabase:
         self._readers.close()
         self._writer.disconnect()
 
-    def _write(self, write: Callable[[], T]) -> T:
-        with self._lock:
-            return self._written(write)
+    def _disconnect_when_broken(self, error: Exception) -> None:
+        """Close the connections after an I/O error: the next write opens them anew, and this one is never retried."""
+        if faults.is_io_error(error):
+            self._disconnect()
 
-    def _write_group(self, work: Work[Any, Any], items: Sequence[Any]) -> Outcomes:
-        with self._lock:
-            return do_items(work, items, self._commit_group)
-
-    def _write_now(self, work: Work[Any, Any], item: Any) -> Outcomes | None:
-        """Write an item on the thread of the caller; None when that would mean to wait for somebody."""
-        if not self._lock.try_acquire():
-            return None
-        try:
-            return do_items(work, [item], self._commit_now) if self._writer.is_ready else None
-        finally:
-            self._lock.release()
-
-    def _commit_group(self, fn: Callable[[RawTransaction], T], _is_single: bool) -> T:
-        return self._written(lambda: self._writer.write_group(fn))
-
-    def _commit_now(self, fn: Callable[[RawTransaction], T], _is_single: bool) -> T:
-        return self._written(lambda: self._writer.write_group(fn, is_ready=True))
-
-    def _written(self, write: Callable[[], T]) -> T:
-        """Write, and see to it that the log is moved back now and then, always on the writer's thread."""
-        try:
-            result = write()
-        except PerdureError as error:
-            if faults.is_io_error(error):
-                self._disconnect()  # the next write opens it anew; this one is never retried
-            raise
-        if self._writer.is_checkpoint_due and not self._is_checkpoint_posted:
-            self._is_checkpoint_posted = True
-            self._writing.post(self._checkpoint)
-        return result
+    def _queue_checkpoint_when_due(self) -> None:
+        """Have the log moved back into the file now and then, always on the writer's thread."""
+        if self._writer.is_checkpoint_due and not self._is_checkpoint_queued:
+            self._is_checkpoint_queued = True
+            self._writing.submit(self._checkpoint)
 
     def _checkpoint(self) -> None:
-        self._is_checkpoint_posted = False
+        self._is_checkpoint_queued = False
         try:
             with self._lock:
                 self._writer.checkpoint()

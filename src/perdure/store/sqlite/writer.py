@@ -1,4 +1,4 @@
-"""Who writes a SQLite file: whoever holds the lock file, on one connection that flushes and one that does not."""
+"""The writing connections to a SQLite file, one that flushes and one that does not, and a transaction on either."""
 
 import logging
 import sqlite3
@@ -6,10 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from perdure import failpoints
 from perdure.errors import Conflict
 from perdure.store.migrations import Chain
-from perdure.store.raw import RawTransaction
+from perdure.store.raw import CORE, Kind, RawTransaction, WouldWait
 from perdure.store.sqlite import faults, files
 from perdure.store.sqlite.checkpoint import CheckpointPlan
 from perdure.store.sqlite.connection import (
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 _BUSY_AT_CLOSE_MS = 100
 
 T = TypeVar("T")
-Commit = Callable[[sqlite3.Connection], None]
 log = logging.getLogger(__name__)
 
 
@@ -41,7 +39,7 @@ class Writer:
         self._path = path
         self._name = str(path)
         self._chain = chain
-        self._is_logged = is_logged
+        self.is_logged = is_logged
         self._file = NO_FILE
         self._connection: sqlite3.Connection | None = None
         self._unflushed: sqlite3.Connection | None = None
@@ -72,28 +70,33 @@ class Writer:
                 connection.close()
         self._connection = self._unflushed = self._engine = None
 
-    def write_core(self, fn: "Callable[[Transaction], T]") -> T:
+    def connection(self, kind: Kind, *, is_inline: bool = False) -> sqlite3.Connection:
+        """Return the open connection for a kind of transaction; `is_inline`: only if it is open already.
+
+        Raises: WouldWait
+        """
+        if not self.is_ready:
+            if is_inline:
+                raise WouldWait
+            self.disconnect()
+            files.recognise(self._path, self._chain)
+            self.connect()
+        self.has_written = True
+        assert self._connection is not None  # noqa: S101 (connect has opened it)
+        return self._unflushed_connection() if not kind.is_flushed else self._connection
+
+    def transact_core(self, connection: sqlite3.Connection, fn: "Callable[[Transaction], T]") -> T:
         """Run a function in one transaction on SQLAlchemy's connection."""
         from perdure.store.transaction import run_in
 
-        connection = self._flushing_connection()
         if self._engine is None:
-            self._engine = observed(engine_over(connection), is_logged=self._is_logged)
+            self._engine = observed(engine_over(connection), is_logged=self.is_logged)
         with faults.translated_from_core(self._path), self._engine.begin() as core:
-            self._refuse_newer(connection)
+            self.refuse_newer(connection)
             result = run_in(core, fn, refuse_when_over)
-            failpoints.hit("store.commit.before")
-        failpoints.hit("store.commit.after")
+            CORE.hit_before_commit()
+        CORE.hit_after_commit()
         return result
-
-    def write_raw(self, fn: Callable[[RawTransaction], T], *, flush: bool) -> T:
-        """Run a function in one transaction on the driver's connection."""
-        connection = self._flushing_connection() if flush else self._unflushed_connection()
-        return self._transact(connection, fn, commit_write)
-
-    def write_group(self, fn: Callable[[RawTransaction], T], *, is_ready: bool = False) -> T:
-        """Run a function that does all items of a group in one transaction."""
-        return self._transact(self._flushing_connection(is_ready=is_ready), fn, commit_group)
 
     def checkpoint(self) -> None:
         """Move the log back into the file. What was committed stays so, whatever happens here."""
@@ -117,13 +120,7 @@ class Writer:
             except sqlite3.Error as error:
                 log.info("the log of %s stays: %s", self._path, error)
 
-    def _transact(self, connection: sqlite3.Connection, fn: Callable[[RawTransaction], T], commit: Commit) -> T:
-        try:
-            return transact(connection, fn, commit, is_logged=self._is_logged, check=self._refuse_newer)
-        except sqlite3.Error as error:
-            raise (faults.translate(error, self._name) or error) from error
-
-    def _refuse_newer(self, connection: sqlite3.Connection) -> None:
+    def refuse_newer(self, connection: sqlite3.Connection) -> None:
         """See that no newer program has migrated the file: in the transaction itself, so that none can do it meanwhile.
 
         Raises: Conflict
@@ -132,18 +129,8 @@ class Writer:
         if version > self._chain.head:
             raise Conflict(self._chain.outdated(self._name, f"{version:04d}"))
 
-    def _flushing_connection(self, *, is_ready: bool = False) -> sqlite3.Connection:
-        if not (is_ready or self.is_ready):
-            self.disconnect()
-            files.recognise(self._path, self._chain)
-            self.connect()
-        self.has_written = True
-        assert self._connection is not None  # noqa: S101 (connect has opened it)
-        return self._connection
-
     def _unflushed_connection(self) -> sqlite3.Connection:
-        """Return a connection whose commits are as whole as all, but not flushed one by one."""
-        self._flushing_connection()
+        """Return a connection whose commits are atomic like all others, but not flushed one by one."""
         if self._unflushed is None:
             with faults.translated(self._path):
                 self._unflushed = files.open_for_writing(self._path)
@@ -151,36 +138,24 @@ class Writer:
         return self._unflushed
 
 
-def transact(
+def run_transaction(
     connection: sqlite3.Connection,
     fn: Callable[[RawTransaction], T],
-    commit: Commit,
+    kind: Kind,
     *,
     is_logged: bool,
     check: Callable[[sqlite3.Connection], None] | None = None,
 ) -> T:
-    """Run a function in one transaction on the driver's connection, after a check inside of it."""
+    """Run a function in one transaction on the driver's connection, after a check inside of it, and commit."""
     try:
         connection.execute("BEGIN IMMEDIATE")
         if check is not None:
             check(connection)
         result = fn(RawTransaction(connection, is_logged=is_logged))
-        commit(connection)
+        kind.hit_before_commit()
+        connection.execute("COMMIT")
+        kind.hit_after_commit()
     except BaseException:
         roll_back(connection)
         raise
     return result
-
-
-def commit_write(connection: sqlite3.Connection) -> None:
-    """Commit a transaction of one."""
-    failpoints.hit("store.commit.before")
-    connection.execute("COMMIT")
-    failpoints.hit("store.commit.after")
-
-
-def commit_group(connection: sqlite3.Connection) -> None:
-    """Commit a transaction that several may share."""
-    failpoints.hit("store.append.before")
-    connection.execute("COMMIT")
-    failpoints.hit("store.append.after")

@@ -11,6 +11,7 @@ from perdure.kernel.events import LimitRaised, Limits
 from perdure.kernel.fold import GoalState
 from perdure.kernel.limits import raised_limits
 from perdure.kernel.loop import Loop
+from perdure.kernel.ports import ClaimedGoal
 from perdure.kernel.tool import Policy
 from perdure.tools.policy import ASK, ApproveAsked
 
@@ -39,6 +40,8 @@ class Manner:
     """The goal is resumed because it was due: if this process dies, the next poll for due goals resumes it again."""
     is_automatic: bool = False
     """No person asked for this run. A goal that killed its last workers is put on hold then, and not run."""
+    claim: ClaimedGoal | None = None
+    """The claim of the goal, if it was made already."""
     queue: str = "cli"
     """The queue of the goal from now on: a server resumes its own. A goal that was only woken stays in its queue, and
     so does one of an application that the command line or a server runs.

@@ -10,7 +10,7 @@ from perdure.errors import Conflict, Damaged, Invalid, KeyTaken, NotFound
 from perdure.kernel.events import Event
 from perdure.kernel.history.forking import ForkRequest, asked_point, require_accepted
 from perdure.kernel.history.replay import DamagedEvent, require_unchanged
-from perdure.kernel.ports import GoalFilter, StateStore, Summary
+from perdure.kernel.ports import GoalFilter, GoalStore, Summary
 
 
 def fork_request(at: Any, before: Any, after: Any, repeat: Any) -> ForkRequest:
@@ -51,7 +51,7 @@ class GoalForks:
     """Forks the goals of a home; `seen` returns goals with their status."""
 
     def __init__(
-        self, store: StateStore, runner: Runner, seen: Callable[[Sequence[Summary]], Awaitable[Sequence[GoalView]]]
+        self, store: GoalStore, runner: Runner, seen: Callable[[Sequence[Summary]], Awaitable[Sequence[GoalView]]]
     ) -> None:
         self._store = store
         self._runner = runner

@@ -12,7 +12,7 @@ from perdure.app.workers.runner import Runner
 from perdure.errors import Conflict, KeyTaken, PerdureError
 from perdure.kernel.fold import fold
 from perdure.kernel.loop import Ran
-from perdure.kernel.ports import Admit, Clock, Ids, Owned, StateStore
+from perdure.kernel.ports import Admit, Clock, Ids, Inbox, Owned, StateStore
 
 CANCEL_WAIT_S = 8.0
 """How long a cancel waits for the end of the goal: what runs is gone within five seconds of being told."""
@@ -27,16 +27,19 @@ _CANCEL_PENDING = "A cancel is pending: what the goal runs has not ended yet."
 class Posts:
     """Posts to the inboxes of goals; `find` returns a goal as it is now."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (the composition root gives each)
         self,
         store: StateStore,
+        inbox: Inbox,
         runner: Runner,
         clock: Clock,
         ids: Ids,
+        *,
         find: Callable[[str], Awaitable[GoalView]],
         feed: ChangeFeed,
     ) -> None:
         self._store = store
+        self._inbox = inbox
         self._runner = runner
         self._clock = clock
         self._ids = ids
@@ -64,11 +67,11 @@ class Posts:
         post_key = key or self._ids.event_id()
         at_us = self._clock.now_us() if created_us is None else created_us
         try:
-            is_news = await self._store.post(
+            is_news = await self._inbox.post(
                 goal_id, kind, payload, key=post_key, after=after, admit=admit, created_us=at_us
             )
         except Conflict as error:
-            if key is not None and await self._store.posted_as(goal_id, key) is not None:
+            if key is not None and await self._inbox.posted_as(goal_id, key) is not None:
                 raise KeyTaken(error.detail) from error
             raise
         return replace(await self._settle(goal_id), is_news=is_news)
@@ -84,7 +87,7 @@ class Posts:
     async def _wait_until_final(self, goal: GoalView, deadline_s: float) -> GoalView:
         async with self._feed.subscribe(goal.id) as changes:
             while not goal.is_final:
-                is_taken = not any(row.kind == "cancel" for row in await self._store.inbox(goal.id))
+                is_taken = not any(row.kind == "cancel" for row in await self._inbox.inbox(goal.id))
                 if self._clock.boottime_s() > deadline_s:
                     return replace(goal, note=CLEANING_UP if is_taken else _CANCEL_PENDING)
                 self._runner.look(goal.id)

@@ -7,7 +7,7 @@ from perdure.app.wire.goal_view import GoalView
 from perdure.errors import Conflict, KeyTaken
 from perdure.kernel.history.reopening import is_retry_as_given
 from perdure.kernel.loop import Ran
-from perdure.kernel.ports import StateStore
+from perdure.kernel.ports import Inbox, StateStore
 
 if TYPE_CHECKING:
     from perdure.app.goals.goals import Goals
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 class GoalRetries:
     """Retries the goals of a home."""
 
-    def __init__(self, goals: "Goals", store: StateStore, runner: "Runner") -> None:
+    def __init__(self, goals: "Goals", store: StateStore, inbox: Inbox, runner: "Runner") -> None:
         self._goals = goals
         self._store = store
+        self._inbox = inbox
         self._runner = runner
 
     async def reopen(self, goal_id: str, manner: Manner, again: Reopening) -> Ran:
@@ -55,7 +56,7 @@ class GoalRetries:
 
         Raises: KeyTaken when the key was used for something else.
         """
-        known = None if again.key is None else await self._store.posted_as(goal_id, again.key)
+        known = None if again.key is None else await self._inbox.posted_as(goal_id, again.key)
         if known is None:
             return False
         events = await self._store.load(goal_id)
