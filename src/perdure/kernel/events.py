@@ -14,8 +14,9 @@ import orjson
 
 from perdure.errors import Conflict, Damaged, Invalid
 from perdure.kernel.history.frozen import constructor
-from perdure.kernel.history.payloads import Layout, leave_out_step, require_finite, restore_step
+from perdure.kernel.history.payloads import Layout, leave_out_step, restore_step
 from perdure.kernel.history.upcasters import upcast
+from perdure.text.strict_json import require_finite
 
 SCHEMA_VERSION = 2
 NO_HASH = bytes(32)

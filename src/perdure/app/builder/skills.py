@@ -11,7 +11,8 @@ from perdure.bots.shelf import SkillShelf, read_own_skill
 from perdure.bots.skills import Skill, builtin_skill, builtin_skills, catalogue, is_skill_name
 from perdure.bots.writing import locked
 from perdure.errors import Conflict, NotFound
-from perdure.settings import Settings, ensure_folder
+from perdure.files.folders import ensure_folder
+from perdure.settings import Settings
 
 if TYPE_CHECKING:
     from perdure.forge.capabilities import SuggestedCapability

@@ -1,6 +1,5 @@
 """Dataclasses as JSON objects and back: a field that has its default is left out, and is restored when it is read."""
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields
 from typing import Any, Generic, TypeVar
@@ -9,7 +8,6 @@ from perdure.kernel.history.frozen import constructor
 
 Content = dict[str, Any]
 B = TypeVar("B")
-_ALWAYS_FINITE = frozenset({str, int, bool, type(None)})
 
 
 class Layout(Generic[B]):
@@ -79,20 +77,6 @@ def restore_step(content: Content, *, has_attempt: bool) -> None:
             raise KeyError("step")
         if has_attempt and attempt != "1":
             content["attempt"] = int(attempt)
-
-
-def require_finite(value: Any) -> None:
-    """Check that a value has no number that orjson would turn into null.
-
-    Raises: ValueError
-    """
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise ValueError(f"{value} is not a number of JSON")
-    elif isinstance(value, dict | list | tuple):
-        for item in value.values() if isinstance(value, dict) else value:
-            if type(item) not in _ALWAYS_FINITE:
-                require_finite(item)
 
 
 def _number(text: str) -> int | None:

@@ -7,11 +7,12 @@ from dataclasses import replace
 from perdure.errors import Conflict, Damaged, NotFound
 from perdure.forge.ports import BuilderDraft, BuilderDraftSummary, DraftPlace, Once
 from perdure.store.builder.lists import MODES, PHASES, find_drafts, list_drafts
-from perdure.store.builder.texts import is_text, require_texts
+from perdure.store.builder.texts import require_texts
 from perdure.store.client import DatabaseClient
 from perdure.store.idempotency import keep_once
 from perdure.store.on_demand import ClientUser, Place
 from perdure.store.raw import RawTransaction, Values
+from perdure.text.storable import is_storable
 
 _BY_ID = (
     "SELECT session_id, created_at, schema_version, revision, initial_description, phase, mode, question_count,"
@@ -63,7 +64,7 @@ class SqlBuilderDraftStore(ClientUser):
 
     async def load_draft(self, session_id: str) -> BuilderDraft:
         """See BuilderDraftStore.load_draft."""
-        if not is_text(session_id):
+        if not is_storable(session_id):
             raise _missing(session_id)
         row = await self._client.read_raw(lambda raw: raw.first(_BY_ID, session_id))
         if row is None:
@@ -80,7 +81,7 @@ class SqlBuilderDraftStore(ClientUser):
 
     async def delete_draft(self, session_id: str, expected_revision: int | None = None) -> None:
         """See BuilderDraftStore.delete_draft."""
-        if not is_text(session_id):
+        if not is_storable(session_id):
             raise _missing(session_id)
         await self._client.write_raw(lambda raw: _delete(raw, session_id, expected_revision))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from perdure import failpoints
 from perdure.errors import Conflict, Invalid
-from perdure.store.backup.durable import new_file
+from perdure.store.backup.new_file import new_file
 from perdure.store.database import Connected, Health
 from perdure.store.executor import Threads
 from perdure.store.group_commit import Groups, Outcomes, do_items

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from perdure.errors import Damaged, PerdureError, Unavailable
 from perdure.filelock.lock import FileLock
-from perdure.settings import ensure_folder
+from perdure.files.folders import ensure_folder
 from perdure.store.database import Connected, Health
 from perdure.store.executor import Threads
 from perdure.store.group_commit import Groups, Outcomes, do_items

@@ -13,6 +13,7 @@ from perdure.kernel.calls.children import RESERVED_PREFIX
 from perdure.kernel.calls.decisions import denied
 from perdure.kernel.events import Decision, Limits, content_of
 from perdure.kernel.ports import Once, Summary
+from perdure.text.storable import is_storable
 
 OnFailed = Literal["raise", "retry", "return"]
 """What `run` does about a goal that failed: raise, retry it once and then raise, or return its result."""
@@ -84,11 +85,6 @@ def id_or_key(given_id: Any, given_key: Any) -> str:
     if given_key is None:
         return goal_id(given_id)
     return f"{KEY_PREFIX}{key(given_key, is_childs=True)}"
-
-
-def is_storable(text: str) -> bool:
-    """Tell whether every database can store a text: it has no NUL and no lone surrogate."""
-    return not any(character == "\0" or "\ud800" <= character <= "\udfff" for character in text)
 
 
 def key(given: Any, *, is_childs: bool = False) -> str | None:
