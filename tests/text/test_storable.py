@@ -37,4 +37,4 @@ def test_what_can_be_stored_is_not_escaped(text: str) -> None:
 
 def test_nul_is_accepted_where_it_is_escaped_anyway() -> None:
     assert flaw_in("a\0", allows_nul=True) is None
-    assert flaw_in("a\0\ud800", allows_nul=True) == "a lone surrogate, which is not valid Unicode"
+    assert flaw_in("a\0\ud800", allows_nul=True) == "a lone surrogate, which is not valid Unicode text"

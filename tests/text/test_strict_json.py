@@ -12,6 +12,7 @@ from perdure import Invalid
 from perdure.text.strict_json import (
     PAYLOAD,
     STORABLE,
+    SYNTAX,
     JsonLimits,
     NotJson,
     dump_json,
@@ -93,10 +94,10 @@ def test_what_is_innermost_is_validated_like_everything_else(deep: int) -> None:
         ('{"a": NaN}', "The body has NaN, which JSON does not have."),
         ("[-Infinity]", "The body has -Infinity, which JSON does not have."),
         ('{"a": [1, {"b": "\\u0000"}]}', "The body at a[1].b contains a NUL character."),
-        ('"\\ud800"', "The body contains a lone surrogate, which is not valid Unicode."),
+        ('"\\ud800"', "The body contains a lone surrogate, which is not valid Unicode text."),
         (
             '{"a": {"\\udfff": 1}}',
-            "The body at a has a key that contains a lone surrogate, which is not valid Unicode.",
+            "The body at a has a key that contains a lone surrogate, which is not valid Unicode text.",
         ),
         ("[1, 9223372036854775808]", "The body at [1] is an integer of more than 64 bits."),
         ("[1e999]", "The body at [0] is a number that is too large."),
@@ -151,3 +152,9 @@ def test_any_mapping_is_an_object() -> None:
 @given(VALUES)
 def test_finite_values_are_finite(value: Any) -> None:
     require_finite(value)
+
+
+def test_a_reader_may_validate_values_itself() -> None:
+    assert parse_json('["\\ud800"]', "The file", SYNTAX) == ["\ud800"]
+    with pytest.raises(Invalid, match="'a' twice"):
+        parse_json('{"a": 1, "a": 1}', "The file", SYNTAX)

@@ -5,7 +5,7 @@ from typing import Literal
 
 from perdure.errors import Invalid
 
-Flaw = Literal["a NUL character", "a lone surrogate, which is not valid Unicode"]
+Flaw = Literal["a NUL character", "a lone surrogate, which is not valid Unicode text"]
 
 _FLAWS = re.compile("[\0\ud800-\udfff]")
 
@@ -19,7 +19,7 @@ def flaw_in(text: str, *, allows_nul: bool = False) -> Flaw | None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        return "a lone surrogate, which is not valid Unicode"
+        return "a lone surrogate, which is not valid Unicode text"
     return None
 
 

@@ -35,12 +35,16 @@ class JsonLimits:
     """Integers are smaller than this, and at least -2^63."""
     allows_nul: bool = False
     """Whether a text may contain NUL: a payload escapes it, a column cannot hold it."""
+    validates_values: bool = True
+    """Whether values are validated; otherwise only the syntax, and that each key stands once."""
 
 
 STORABLE = JsonLimits()
 """Values that may come to stand in a column of their own."""
 PAYLOAD = JsonLimits(deepest=200, integers_below=1 << 64, allows_nul=True)
 """Values that are stored only as a part of JSON; the depth is less than what orjson writes."""
+SYNTAX = JsonLimits(validates_values=False)
+"""Values that their reader validates one by one, and names in its own words."""
 
 
 def parse_json(data: bytes | str, what: str, limits: JsonLimits = STORABLE) -> Any:
@@ -51,17 +55,21 @@ def parse_json(data: bytes | str, what: str, limits: JsonLimits = STORABLE) -> A
     """
     try:
         text = data if isinstance(data, str) else data.decode("utf-8")
+        has_long_integers = limits.validates_values and _MANY_DIGITS.search(text) is not None
         value = json.loads(
             text,
             parse_constant=partial(_reject_constant, what),
-            parse_int=partial(_integer, what, limits) if _MANY_DIGITS.search(text) else None,
+            parse_int=partial(_integer, what, limits)
+            if limits.validates_values and _MANY_DIGITS.search(text)
+            else None,
             object_pairs_hook=partial(_unique, what),
         )
     except RecursionError:
         raise _too_deep(what, limits) from None
     except ValueError as error:
         raise NotJson(f"{what} is not JSON: {error}.") from None
-    require_json(value, what, limits)
+    if limits.validates_values:
+        require_json(value, what, limits)
     return value
 
 

@@ -14,7 +14,7 @@ from perdure.forge.turns import AskQuestion, Clarify, ReadyToAssemble, ShowPrevi
 from perdure.interfaces.cli.files import read_file
 from perdure.interfaces.cli.output.terminal import lines
 from perdure.interfaces.cli.prompts.plain import read_number
-from perdure.text.strict_json import PAYLOAD, parse_json
+from perdure.text.strict_json import SYNTAX, parse_json
 
 _LARGEST = 1 << 20
 _NUMBER = re.compile(r"\(Other: a (?:number|temperature)")
@@ -130,7 +130,7 @@ def read_answers(path: Path) -> list[Any]:
 
     Raises: NotFound; Invalid; Denied
     """
-    answers = parse_json(read_file(path, _LARGEST), str(path), PAYLOAD)
+    answers = parse_json(read_file(path, _LARGEST), str(path), SYNTAX)
     if not isinstance(answers, list):
         raise Invalid(f"{path} was expected to hold a JSON list of answers, one for each question.")
     return answers
