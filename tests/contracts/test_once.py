@@ -9,12 +9,12 @@ import pytest
 
 from perdure import Conflict, DatabaseClient, NotFound
 from perdure.forge.ports import BuilderDraft, BuilderMode, BuilderPhase
-from perdure.kernel.ports import IdempotencyKeys, Once
+from perdure.kernel.idempotency import IdempotencyKeys, IdempotentCall
 from perdure.store.builder.drafts import SqlBuilderDraftStore
 from perdure.store.idempotency import KEPT_US, SqlIdempotencyKeys
 from perdure.store.transaction import Transaction
 
-CALL = Once("a-key", "POST /things", b"\1" * 32, "thing-1")
+CALL = IdempotentCall("a-key", "POST /things", b"\1" * 32, "thing-1")
 DRAFT = BuilderDraft(
     session_id="s",
     state_json="{}",

@@ -25,12 +25,10 @@ __all__ = [
     "ForkedFrom",
     "GoalFilter",
     "GoalState",
-    "IdempotencyKeys",
     "Ids",
     "InboxRow",
     "Leases",
     "MindKind",
-    "Once",
     "Owned",
     "OwnerSilent",
     "ParentCall",
@@ -307,35 +305,6 @@ class Leases(Protocol):
 
     async def living(self, worker_ids: Collection[str], observer: Worker) -> frozenset[str]:
         """Tell which of some workers live, as far as an observer at this place can tell; a claim is more careful."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Once:
-    """Names one call of somebody who may have to repeat it, because the answer got lost on its way."""
-
-    key: str
-    route: str
-    """What was called."""
-    body_sha256: bytes
-    """What it was called with."""
-    subject: str = ""
-    """What it was done to, or what came of it."""
-
-
-class IdempotencyKeys(Protocol):
-    """The calls that were made under a key, for a day. Whoever changes something keeps the key in the same commit."""
-
-    async def find(self, key: str) -> Once | None:
-        """Return the call that was made under a key."""
-        ...
-
-    async def keep(self, once: Once) -> Once:
-        """Note a call whose change is not in the database, durably; return the one that was first under its key."""
-        ...
-
-    async def forget(self, once: Once) -> None:
-        """Free the key of a call that was refused, and has changed nothing; another call's key stays."""
         ...
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         VersionState,
         VersionSummary,
     )
+    from perdure.kernel.idempotency import IdempotencyKeys, IdempotentCall
     from perdure.kernel.ports import (
         ALL_GOALS,
         FINAL,
@@ -41,12 +42,10 @@ if TYPE_CHECKING:
         ForkedFrom,
         GoalFilter,
         GoalState,
-        IdempotencyKeys,
         Ids,
         InboxRow,
         Leases,
         MindKind,
-        Once,
         Owned,
         OwnerSilent,
         ParentCall,
@@ -97,12 +96,12 @@ __all__ = [
     "GoalFilter",
     "GoalState",
     "IdempotencyKeys",
+    "IdempotentCall",
     "Ids",
     "InMemoryStateStore",
     "InboxRow",
     "Leases",
     "MindKind",
-    "Once",
     "Origin",
     "Owned",
     "OwnerSilent",
@@ -136,7 +135,7 @@ _ADAPTERS = {
     "SqlTaskDependencies": "perdure.store.projects.dependencies",
     "SqliteStateStore": "perdure.store.goals.sqlite",
 }
-_PORTS = ("perdure.kernel.ports", "perdure.forge.ports", "perdure.projects.ports")
+_PORTS = ("perdure.kernel.ports", "perdure.kernel.idempotency", "perdure.forge.ports", "perdure.projects.ports")
 
 
 def _public(name: str) -> Any:

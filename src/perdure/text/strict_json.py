@@ -59,9 +59,7 @@ def parse_json(data: bytes | str, what: str, limits: JsonLimits = STORABLE) -> A
         value = json.loads(
             text,
             parse_constant=partial(_reject_constant, what),
-            parse_int=partial(_integer, what, limits)
-            if limits.validates_values and _MANY_DIGITS.search(text)
-            else None,
+            parse_int=partial(_integer, what, limits) if has_long_integers else None,
             object_pairs_hook=partial(_unique, what),
         )
     except RecursionError:

@@ -12,7 +12,7 @@ from perdure.errors import Conflict, Invalid, KeyTaken
 from perdure.kernel.calls.children import RESERVED_PREFIX
 from perdure.kernel.calls.decisions import denied
 from perdure.kernel.events import Decision, Limits, content_of
-from perdure.kernel.ports import Once, Summary
+from perdure.kernel.ports import Summary
 from perdure.text.storable import is_storable
 
 OnFailed = Literal["raise", "retry", "return"]
@@ -141,15 +141,6 @@ def _is_denial(outcome: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
     expected = content_of(denied(Decision(outcome["call_id"], "deny", given["value"])))
     is_its_call = given["call_id"] in (None, outcome["call_id"])
     return is_its_call and given["decision"] == "deny" and outcome.get("error") == expected["error"]
-
-
-def require_same(once: Once, known: Once) -> None:
-    """See that a key is used for the call that it was used for before.
-
-    Raises: KeyTaken
-    """
-    if (once.route, once.body_sha256) != (known.route, known.body_sha256):
-        raise KeyTaken(f"The key {once.key!r} was used for another call, of {known.route}. Use a new one.")
 
 
 def number(name: str, given: Any, least: int) -> int:

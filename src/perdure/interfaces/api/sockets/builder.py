@@ -18,7 +18,7 @@ from perdure.interfaces.api.connections import Line
 from perdure.interfaces.api.dependencies import Served, Surface
 from perdure.interfaces.api.json_body import MOST_ON_LOOP_BYTES, parse_json
 from perdure.interfaces.api.sockets.push import refuse, until_ended
-from perdure.kernel.ports import Once
+from perdure.kernel.idempotency import IdempotentCall
 
 router = APIRouter()
 
@@ -217,13 +217,13 @@ class _Chat:
         request = frame.model_dump(include={"name", "description", "capabilities"})
         return await self._skills.create(request, once=once)
 
-    def _once(self, frame: Frame) -> Once | None:
+    def _once(self, frame: Frame) -> IdempotentCall | None:
         """Name the call of a frame with an id, so that it is done once, also when it is sent again on a new socket."""
         if frame.id is None:
             return None
         said = orjson.dumps(frame.model_dump(), option=orjson.OPT_SORT_KEYS)
         key = f"socket/{self._session_id}/{frame.id}"
-        return Once(key, f"{frame.type} {self._session_id}", hashlib.sha256(said).digest())
+        return IdempotentCall(key, f"{frame.type} {self._session_id}", hashlib.sha256(said).digest())
 
     async def _send(self, frame: Mapping[str, Any]) -> None:
         self._revision = frame.get("revision", self._revision)
