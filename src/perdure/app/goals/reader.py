@@ -12,7 +12,7 @@ from perdure.app.home.system import observer
 from perdure.app.wire.goal_view import GoalView
 from perdure.errors import Conflict, Damaged, NotFound, Unavailable
 from perdure.kernel.events import Event, GoalBegun
-from perdure.kernel.fold import GoalState, fold
+from perdure.kernel.fold import FINAL, GoalState, fold
 from perdure.kernel.history.compare import Parted, compare
 from perdure.kernel.history.replay import Replayed, replay, require_unchanged
 from perdure.kernel.ports import Changes, Clock, GoalFilter, InboxRow, Leases, StateStore, Status, Summary
@@ -126,7 +126,7 @@ class GoalReader:
     async def finished_before(self, moment_us: int, *, limit: int, before: str | None = None) -> Sequence[GoalView]:
         """Return finished goals that were last updated before a moment, the newest first."""
         self.require_open()
-        where = GoalFilter(status=("done", "failed", "cancelled"), updated_before_us=moment_us)
+        where = GoalFilter(status=tuple(sorted(FINAL)), updated_before_us=moment_us)
         return await self.views_of(await self._store.list_goals(where=where, limit=limit, before=before))
 
     async def newest_open(self, workdir: Path) -> GoalView:

@@ -1,7 +1,6 @@
 """The Forge chat: one socket speaks to one session, and every turn is saved before it is sent."""
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -19,6 +18,8 @@ from perdure.interfaces.api.dependencies import Served, Surface
 from perdure.interfaces.api.json_body import MOST_ON_LOOP_BYTES, parse_json
 from perdure.interfaces.api.sockets.push import refuse, until_ended
 from perdure.kernel.idempotency import IdempotentCall
+from perdure.text.strict_json import SYNTAX
+from perdure.text.strict_json import parse_json as parse_strictly
 
 router = APIRouter()
 
@@ -258,8 +259,10 @@ def _reply_to(received: str | None) -> Plain:
     A large frame is not read a second time: that would be done on the event loop.
     """
     try:
-        said = json.loads(received or "") if len(received or "") <= MOST_ON_LOOP_BYTES else None
-    except (ValueError, RecursionError):
+        said = (
+            parse_strictly(received or "", "The frame", SYNTAX) if len(received or "") <= MOST_ON_LOOP_BYTES else None
+        )
+    except Invalid:
         return {}
     given = said.get("id") if isinstance(said, dict) else None
     is_id = isinstance(given, str | int) and len(str(given)) <= _LONGEST_ID
