@@ -41,6 +41,14 @@ async def asking(goal: Goal) -> str:
 
 
 @flow
+async def slow_to_end(goal: Goal) -> str:
+    try:
+        return await goal.step(held)
+    finally:
+        await GATES[1].wait()
+
+
+@flow
 async def slow_to_begin(goal: Goal) -> str:
     await GATES[1].wait()
     return str(await goal.step(note, "begun"))
@@ -191,6 +199,17 @@ async def test_a_goal_is_cancelled_through_its_handle(goals: Goals) -> None:
     with pytest.raises(GoalCancelled):
         await handle.result(timeout_s=PATIENCE_S)
     assert CALLS == []
+
+
+async def test_a_cancelled_goal_has_its_end_while_its_flow_is_still_unwound(goals: Goals) -> None:
+    handle = await goals.start(slow_to_end)
+    await GATES[0].wait()
+    result = asyncio.create_task(handle.result(timeout_s=1))
+    assert (await handle.cancel()).status == "cancelled"
+    for waited in (handle.result(timeout_s=0), result):
+        with pytest.raises(GoalCancelled):
+            await waited
+    GATES[1].set()
 
 
 async def test_another_process_has_a_handle_on_the_same_goal(goals: Goals, other: Goals) -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from perdure import DatabaseClient, Perdure, failpoints
 from perdure.app.home.backup import back_up, restore_backup
-from perdure.store.backup.archive import DATABASE, unpack_archive
+from perdure.store.backup.archive import unpack_archive
+from perdure.store.backup.places import DATABASE
 from tests import children
 from tests.postgres import PostgresServer
 from tests.rows import new_project, project_names

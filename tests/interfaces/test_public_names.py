@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -74,6 +75,7 @@ def test_the_names_of_flows_are_public() -> None:
 
 def test_dir_lists_exactly_the_public_names() -> None:
     assert dir(perdure) == perdure.__all__
+    assert dir(perdure.store) == sorted(perdure.store.__all__)
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
@@ -115,3 +117,25 @@ def test_listing_goals_loads_nothing_of_forge() -> None:
     loaded = python(program).split()
     assert "sqlite3" in loaded
     assert not [name for name in loaded if name.startswith(("pydantic", "perdure.forge.", "perdure.bots."))]
+
+
+def test_a_flow_with_plain_annotations_runs_without_pydantic_yaml_or_archives(tmp_path: Path) -> None:
+    (tmp_path / "plain.py").write_text(
+        "import asyncio, sys\n"
+        "from perdure import Goal, Perdure, flow\n"
+        "async def double(number: int) -> dict[str, int]:\n"
+        "    return {'doubled': 2 * number}\n"
+        "@flow\n"
+        "async def doubling(goal: Goal, number: int) -> int:\n"
+        "    return (await goal.step(double, number))['doubled']\n"
+        "async def main() -> None:\n"
+        f"    async with Perdure.open({str(tmp_path / 'home')!r}) as p:\n"
+        "        print((await p.goals.run(doubling, 21)).value)\n"
+        "    print([name for name in ('pydantic', 'yaml', 'tarfile', 'sqlalchemy') if name in sys.modules])\n"
+        "asyncio.run(main())\n"
+    )
+    program = [sys.executable, str(tmp_path / "plain.py")]
+    made = subprocess.run(program, capture_output=True, text=True, check=True)
+    assert made.stdout.startswith("42\n"), "it makes the database, by Alembic"
+    again = subprocess.run(program, capture_output=True, text=True, check=True)
+    assert again.stdout == "42\n[]\n"

@@ -394,6 +394,7 @@ def test_a_model_is_written_by_its_own_configuration_and_serializers() -> None:
     [
         (list[int], (1, 2), [1, 2]),
         (Path, "a/b", Path("a/b")),
+        (bytes, "YWJj", b"abc"),
         (datetime, "2026-11-15T00:00:00Z", datetime(2026, 11, 15, tzinfo=UTC)),
         (Decimal, 3, Decimal(3)),
         (int, Size.LARGE, 2),

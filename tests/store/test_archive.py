@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from perdure import Conflict, Damaged, Denied, Invalid
-from perdure.store.backup.archive import DATABASE, MANIFEST, Manifest, unpack_archive, write_archive
+from perdure.store.backup.archive import MANIFEST, Manifest, unpack_archive, write_archive
+from perdure.store.backup.places import DATABASE
 
 
 def make(folder: Path, name: str = "backup.tar.gz") -> tuple[Path, Manifest]:

@@ -11,7 +11,7 @@ from perdure import Conflict, Damaged, Invalid, NotFound, Perdure, Unavailable
 from perdure.app.home.backup import back_up, restore_backup
 from perdure.settings import Settings, load_settings
 from perdure.store.backup.archive import write_archive
-from perdure.store.backup.restore_plan import PLAN
+from perdure.store.backup.places import PLAN
 from tests.postgres import PostgresServer
 from tests.rows import new_project, project_names
 

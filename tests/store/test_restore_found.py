@@ -14,8 +14,8 @@ import pytest
 from perdure import Conflict, Damaged, DatabaseClient, Denied, Invalid, Perdure
 from perdure.app.home.backup import back_up, restore_backup
 from perdure.settings import load_settings
-from perdure.store.backup.archive import DATABASE, MANIFEST, unpack_archive
-from perdure.store.backup.restore_plan import PLAN
+from perdure.store.backup.archive import MANIFEST, unpack_archive
+from perdure.store.backup.places import DATABASE, PLAN
 from tests import children
 from tests.crash.test_backup import restore_home, restore_home_in
 from tests.postgres import PostgresServer

@@ -14,8 +14,6 @@ from perdure.minds.flow.mind import FlowMind
 from perdure.minds.flow.registry import find_flow
 from perdure.minds.flow.requests import NO_FORKS, StepForks
 from perdure.minds.flow.steps.step_calls import DIRECT, StepCalls
-from perdure.minds.plan.mind import PlanMind
-from perdure.minds.plan.plan_file import parse_plan
 
 
 @dataclass(frozen=True)
@@ -50,8 +48,7 @@ def make_mind(
         case "command":
             return Made(CommandMind(text, shell=bool(spec.shell)))
         case "plan" if spec.plan is not None:
-            plan = PlanMind(parse_plan(spec.plan, "plan", is_stored=True), jobs)
-            return Made(plan, wants=plan.tools, folders=plan.folders)
+            return _of_plan(spec.plan, jobs)
         case "plan":
             raise Invalid("A goal of kind plan needs the text of its plan, found none.")
         case "flow" if spec.at is not None:
@@ -59,3 +56,11 @@ def make_mind(
             return Made(mind, {mind.tool.name: mind.tool})
         case _:
             raise Invalid(f"Expected a goal of kind command, plan or flow, found {spec.kind}.")
+
+
+def _of_plan(text: str, jobs: int) -> Made:
+    from perdure.minds.plan.mind import PlanMind  # a flow or a command needs neither this nor YAML
+    from perdure.minds.plan.plan_file import parse_plan
+
+    plan = PlanMind(parse_plan(text, "plan", is_stored=True), jobs)
+    return Made(plan, wants=plan.tools, folders=plan.folders)

@@ -151,3 +151,8 @@ def _public(name: str) -> Any:
 
 if not TYPE_CHECKING:
     __getattr__ = _public  # a type checker would accept any name
+
+
+def __dir__() -> list[str]:
+    """List the public names, also those that were not imported yet."""
+    return [*__all__]

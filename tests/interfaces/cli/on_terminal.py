@@ -17,9 +17,16 @@ from perdure.interfaces.cli import main
 from tests import children
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\x1b[=>]|\x1b\][^\x07]*\x07")
+ERASED = re.compile(r"\x1b\[[0-3]?J")
+"""Erases what a list had drawn: what comes next begins a line for a person, whichever keys were drawn before."""
 UP, DOWN, LEFT, ENTER, ESC = "\x1b[A", "\x1b[B", "\x1b[D", "\r", "\x1b"
 CTRL_C, CTRL_D = "\x03", "\x04"
 PATIENCE_S = 30
+
+
+def plain_text(raw: bytes) -> str:
+    """Return what a terminal was sent as text, with what follows an erased part on a line of its own."""
+    return ESCAPES.sub("", ERASED.sub("\n", raw.decode(errors="ignore")))
 
 
 class Program:
@@ -44,7 +51,7 @@ class Program:
     def until(self, text: str) -> str:
         """Wait until something is shown, and return all that was shown since the last time."""
         raw, deadline = b"", time.monotonic() + PATIENCE_S
-        while text not in (plain := ESCAPES.sub("", raw.decode(errors="ignore"))):
+        while text not in (plain := plain_text(raw)):
             some = self._read(deadline)
             assert some, f"{text!r} was never shown, but: {plain}"
             raw += some
@@ -60,7 +67,7 @@ class Program:
         raw, deadline = b"", time.monotonic() + PATIENCE_S
         while some := self._read(deadline):
             raw += some
-        shown = ESCAPES.sub("", raw.decode(errors="ignore"))
+        shown = plain_text(raw)
         self.process.join(max(deadline - time.monotonic(), 1))
         code = self.process.exitcode
         assert code is not None, "it did not end"

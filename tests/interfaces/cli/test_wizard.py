@@ -382,11 +382,12 @@ def test_marked_and_typed_rules_survive_back_and_a_resume(start: Start, perdure:
     program.end()
 
 
-def test_a_number_that_is_not_an_option_is_refused(start: Start, perdure: Terminal) -> None:
+@pytest.mark.parametrize("typed", ["9", "1 2"])
+def test_a_number_that_is_not_an_option_is_refused(start: Start, perdure: Terminal, typed: str) -> None:
     program = start("new", WISH)
     program.until(END_OF_LIST)
-    program.press("9", ENTER)
-    program.until("There is no option 9. Type 1 to 3, or say it in words.")
+    program.press(typed, ENTER)
+    program.until(f"There is no option {typed}. Type 1 to 3, or say it in words.")
     program.press(CTRL_C)
     program.end()
     assert perdure.json("draft", "list")["drafts"][0]["revision"] == 1

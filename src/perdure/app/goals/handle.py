@@ -74,7 +74,9 @@ class GoalHandle(Generic[T_co]):
         except TimeoutError:
             if not limit.expired():
                 raise
-            raise TimeoutError(await self._standing()) from None
+            if not await self._has_ended():
+                raise TimeoutError(await self._standing()) from None
+            ran = await self._goals.ran(self.id, "ended")
         ran = replace(ran, is_recorded=not self._has_waited)
         return self._goals.result_of(ran, self._on_failed)
 
@@ -86,9 +88,13 @@ class GoalHandle(Generic[T_co]):
         return await self._goals.cancel(self.id, reason=reason, now=now)
 
     async def _has_ended(self) -> bool:
-        """Return whether the goal has ended, and so has its run in this process, which may retry it."""
-        is_running_here = self._task is not None and not self._task.done()
-        return not is_running_here and (await self._goals.get(self.id)).is_final
+        """Return whether the goal has ended for good: a failed goal may still be retried by its run in this process.
+
+        The flow of a cancelled goal may still be unwound in this process. Nothing of that is recorded.
+        """
+        goal = await self._goals.get(self.id)
+        may_be_retried = goal.status == "failed" and self._task is not None and not self._task.done()
+        return goal.is_final and not may_be_retried
 
     async def _standing(self) -> str:
         """Return a sentence on what the goal does, or waits for, now."""

@@ -15,8 +15,6 @@ from perdure.minds.flow.registry import is_own_name, require_newest
 from perdure.minds.flow.scripts import script_here, without_script
 from perdure.minds.flow.steps.user_errors import described
 from perdure.minds.flow.values.values import arguments_to_json, require_readable
-from perdure.minds.plan.plan_file import parse_plan, plan_text
-from perdure.minds.plan.yaml_text import MAX_BYTES
 
 _LONGEST = 500
 _SHOWN = 100
@@ -149,6 +147,9 @@ def of_plan(path: Path) -> NewGoal:
 
     Raises: Invalid, naming each problem with its line; NotFound when it cannot be read.
     """
+    from perdure.minds.plan.plan_file import plan_text  # a flow or a command needs no YAML
+    from perdure.minds.plan.yaml_text import MAX_BYTES
+
     try:
         with path.open("rb") as file:
             text = plan_text(file.read(MAX_BYTES + 1), str(path))
@@ -163,6 +164,8 @@ def of_plan_text(text: str, name: str) -> NewGoal:
 
     Raises: Invalid, naming each problem with its line.
     """
+    from perdure.minds.plan.plan_file import parse_plan
+
     return NewGoal(parse_plan(text, name).goal, MindSpec("plan", plan=text), Path.cwd())
 
 

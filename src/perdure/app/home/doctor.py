@@ -13,7 +13,7 @@ from perdure.errors import Damaged, Denied, Invalid, PerdureError, Unavailable, 
 from perdure.files.folders import FOLDER_MODE
 from perdure.files.opening import FILE_MODE
 from perdure.settings import Settings
-from perdure.store.backup.restore_plan import is_restore_pending
+from perdure.store.backup.places import is_restore_pending
 from perdure.store.client import DatabaseClient
 from perdure.store.database import Health
 from perdure.store.sqlite.facts import sqlite_version

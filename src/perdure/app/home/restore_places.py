@@ -1,7 +1,7 @@
 """The parts of a home that a backup holds and a restore replaces."""
 
 from perdure.settings import Settings
-from perdure.store.backup.restore_plan import Places
+from perdure.store.backup.places import Places
 from perdure.store.target import parse_target
 
 

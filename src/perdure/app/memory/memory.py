@@ -154,7 +154,7 @@ class HomeMemory:
         Gives `{"matches": [{"record", "why": [{"kind", "value"}], "count"}], "truncated"}`, the most severe and newest
         first, of the last `memory.retention_days`, at most `memory.max_matches` unless a limit is given. Records that
         say the same (what tools report of one cause; otherwise the same title and summary) are one match with their
-        `count`. `truncated` says that the time was up.
+        `count` among the first 40 that match. `truncated` says that the time was up.
 
         Raises: Invalid; Unavailable; Denied.
         """

@@ -52,6 +52,9 @@ _FILLERS_TEXT = (
 )
 _FILLERS = frozenset(_FILLERS_TEXT.split())
 _SHORTEST_PLURAL = 3
+_NO_PLURALS = frozenset(["news", "sales", "sports", "series", "species", "savings", "lens"])
+"""Words that end like a plural and have no singular, or mean something else in it; so do those in "ics", as physics."""
+_SINGULARS_IN_IE = frozenset(["movies", "cookies", "calories", "zombies"])
 _ROOT = 3
 """How many letters two words of one root begin with."""
 _LONGEST_WORD = 30
@@ -179,9 +182,11 @@ def _topic(description: str, role: str) -> str | None:
 
 def _singular(word: str) -> str:
     """Return the singular of a regular English plural: "Dragon Storyteller" is a name."""
-    if len(word) <= _SHORTEST_PLURAL or not word.islower():
+    if len(word) <= _SHORTEST_PLURAL or not word.islower() or word in _NO_PLURALS or word.endswith("ics"):
         return word
-    if word.endswith("ies"):
+    if word.endswith("oes") and word != "shoes":
+        return word[:-2]
+    if word.endswith("ies") and word not in _SINGULARS_IN_IE:
         return f"{word[:-3]}y"
     if word.endswith(("xes", "ches", "shes", "sses")):
         return word[:-2]

@@ -16,7 +16,7 @@ from perdure.errors import NotFound
 from perdure.interfaces.cli.output.terminal import cut_to, one_line
 from perdure.kernel.fold import GoalState
 from perdure.settings import Settings, load_settings
-from perdure.store.backup.restore_plan import is_restore_pending
+from perdure.store.backup.places import is_restore_pending
 from perdure.store.client import DatabaseClient
 
 Offer = tuple[str, str]

@@ -27,10 +27,10 @@ from perdure.files.folders import FOLDER_MODE, ensure_folder
 from perdure.files.fsync import fsync_file, fsync_folder
 from perdure.files.opening import FILE_MODE, create_exclusive
 from perdure.store.backup.new_file import new_file
+from perdure.store.backup.places import DATABASE
 from perdure.text.strict_json import PAYLOAD, parse_json
 
 FORMAT = 1
-DATABASE = "database"
 MANIFEST = "manifest.json"
 NOT_KEPT = ("*.lock", "*.idx.sqlite*", "*.idx.new*", "*.jsonl.new")
 """Locks, what can be derived from the rest, and what is about to replace something, which may be gone at any moment."""

@@ -16,16 +16,14 @@ from perdure.filelock.lock import FileLock
 from perdure.files.folders import FOLDER_MODE, ensure_folder
 from perdure.files.fsync import fsync_path
 from perdure.settings import CONFIG_FILE
-from perdure.store.backup.archive import DATABASE, Manifest, unpack_archive
+from perdure.store.backup.archive import Manifest, unpack_archive
 from perdure.store.backup.exclusion import Exclusion, in_use
+from perdure.store.backup.places import DATABASE, Places, has_unfinished_restore, is_restore_pending
 from perdure.store.backup.restore_plan import (
-    Places,
     Plan,
     Restored,
     Swap,
-    all_places,
     finish,
-    is_restore_pending,
     pending_plan,
     remove_staged,
     swap_for,
@@ -60,13 +58,11 @@ def restore(source: Path, places: Places, *, replace: bool) -> Restored:
 
 
 def finish_restore(places: Places) -> Restored | None:
-    """Finish a restore that was interrupted, or clean up after it; None when there is none, which costs a look.
+    """Finish a restore that was interrupted, or clean up after it; None when there is none.
 
     Raises: Damaged when its plan cannot be read.
     """
-    if not is_restore_pending(places.home) and not any(
-        os.path.lexists(files.staged_path(p)) for p in all_places(places)
-    ):
+    if not has_unfinished_restore(places):
         return None
     with _told(), _one_at_a_time(places.home):
         return _finish(places)

@@ -7,34 +7,21 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from perdure import failpoints
 from perdure.errors import Conflict, Damaged, Invalid
 from perdure.files.atomic import rename_durably, unused
 from perdure.files.fsync import fsync_folder
-from perdure.store.backup.archive import DATABASE
 from perdure.store.backup.new_file import new_file
+from perdure.store.backup.places import PLAN, Places, all_places
 from perdure.store.sqlite import files
-from perdure.store.target import PostgresTarget, SqliteTarget
+from perdure.store.target import PostgresTarget
 from perdure.text.strict_json import PAYLOAD, parse_json
 
-PLAN = "restore.json"
-
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Places:
-    """Where the things of a home belong."""
-
-    home: Path
-    database: SqliteTarget | PostgresTarget
-    folders: Mapping[str, Path]
-    locks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """For a folder the files in it that its writers lock, in the order in which they are taken."""
 
 
 @dataclass(frozen=True)
@@ -68,11 +55,6 @@ class Restored:
 
     restored: tuple[str, ...]
     aside: tuple[str, ...]
-
-
-def is_restore_pending(home: Path) -> bool:
-    """Tell whether a restore was interrupted after its plan was written."""
-    return os.path.lexists(home / PLAN)
 
 
 def write_plan(home: Path, plan: Plan) -> None:
@@ -174,12 +156,6 @@ def swap_for(place: Path, mark: str) -> Swap:
     """Say how something that is staged beside its place gets there."""
     aside = unused(place.with_name(f"{place.name}.replaced-{mark}"))
     return Swap(str(files.staged_path(place)), str(place), str(aside))
-
-
-def all_places(places: Places) -> list[Path]:
-    """Return every path that a restore may put something into."""
-    database = places.database.path if isinstance(places.database, SqliteTarget) else places.home / DATABASE
-    return [*places.folders.values(), *([database] if database else [])]
 
 
 def remove_staged(places: Places) -> None:

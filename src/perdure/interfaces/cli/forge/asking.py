@@ -19,6 +19,8 @@ from perdure.text.strict_json import SYNTAX, parse_json
 _LARGEST = 1 << 20
 _NUMBER = re.compile(r"\(Other: a (?:number|temperature)")
 """Questions that may be answered with a number which is not that of an option."""
+_NUMBERS = re.compile(r"[0-9][0-9\s,]*")
+"""What is typed to choose an option, or several where only one can be chosen."""
 
 
 class Asker(Protocol):
@@ -145,11 +147,11 @@ def first_choice(turn: AskQuestion) -> int:
 def read_words(turn: AskQuestion, text: str) -> Any:
     """Read what was typed: words of one's own, the number of an option, or that the choice is left to us.
 
-    Raises: Invalid when it is a number that no option has, and the question does not ask for one.
+    Raises: Invalid when it is a number that no option has, or several, and the question does not ask for one.
     """
     if turn.options and is_undecided(text):
         return {"option_index": first_choice(turn)}
-    if turn.options and text.isascii() and text.isdigit():
+    if turn.options and _NUMBERS.fullmatch(text):
         if (chosen := read_number(text, len(turn.options))) is not None:
             return {"option_index": chosen}
         if not _NUMBER.search(turn.question):

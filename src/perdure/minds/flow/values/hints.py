@@ -2,10 +2,12 @@
 
 import collections.abc
 import dataclasses
+import math
 import re
 import sys
 import types
 import typing
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Annotated, Any, Literal, NewType, TypeVar, Union, get_args, get_origin
 
@@ -28,6 +30,8 @@ _OPEN = {
 _UNIONS = {Union, types.UnionType}
 _BARE = {list, dict, tuple, set, frozenset, collections.deque, *_ARRAYS, *_OBJECTS, collections.abc.Set}
 """What holds parts of any type when it is not given one."""
+_SHORT_INT = 2**63
+"""Larger integers are not JSON to orjson."""
 _NAMES_ANY = re.compile(r"\b(Any|object)\b")
 
 
@@ -63,6 +67,30 @@ def _is_json_by_name(hint: Any, outer: frozenset[int]) -> bool:
     if _is_typed_dict(hint):
         return all(_is_json(each, outer) for each in typing.get_type_hints(hint).values())
     return False
+
+
+_FITS: dict[type, Callable[[Any], bool]] = {
+    type(None): lambda value: value is None,
+    bool: lambda value: type(value) is bool,
+    int: lambda value: type(value) is int and abs(value) < _SHORT_INT,
+    float: lambda value: type(value) is float and math.isfinite(value),
+    str: lambda value: type(value) is str and value.isascii(),
+}
+"""Which values of JSON's plain types pydantic accepts in its strict mode; not all of them, but nothing else."""
+
+
+def fits_plain_hint(value: Any, hint: Any) -> bool:
+    """Tell whether a JSON form surely fits an annotation of JSON's own types; False leaves it to pydantic."""
+    if hint is None or isinstance(hint, type):
+        fits = _FITS.get(type(None) if hint is None else hint)
+        return fits is not None and fits(value)
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is list:
+        return type(value) is list and all(fits_plain_hint(each, args[0]) for each in value)
+    if origin is dict and args[0] is str:
+        is_plain = type(value) is dict and all(fits_plain_hint(key, str) for key in value)
+        return is_plain and all(fits_plain_hint(each, args[1]) for each in value.values())
+    return origin in _UNIONS and any(fits_plain_hint(value, each) for each in args)
 
 
 def is_type(hint: Any) -> bool:
